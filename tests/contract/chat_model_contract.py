@@ -1,4 +1,4 @@
-"""What every chat model must do. A test class inherits this one and provides the fixture `talk`."""
+"""Contract of `ChatModel`. A test class inherits this one and provides the fixture `talk`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TRIES = 3
 
 
 class Double(Protocol):
-    """What the contract asks of the double of a service."""
+    """Interface of a service's double that the contract needs."""
 
     refuses: set[str]
     requests: list[Request]
@@ -76,7 +76,7 @@ class ChatModelContract:
         assert reply.input_tokens > 5
         assert reply.output_tokens > 0
 
-    def test_the_service_is_told_schema_and_limit(self, talk: Talk) -> None:
+    def test_the_request_has_schema_and_limit(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.ask()
         [asked] = talk.double.model.asked
@@ -88,7 +88,7 @@ class ChatModelContract:
         talk.ask()
         assert '"temperature": 0' in json.dumps(talk.double.requests[0].json())
 
-    def test_the_name_says_which_model_of_what_it_is(self, talk: Talk) -> None:
+    def test_the_name_has_service_and_model(self, talk: Talk) -> None:
         service, _, model = talk.chat.name.partition(":")
         assert service
         assert model
@@ -125,7 +125,7 @@ class ChatModelContract:
     # -- answers
 
     @pytest.mark.parametrize(
-        "said",
+        "reply",
         [
             "I would rather not.",
             "",
@@ -142,10 +142,10 @@ class ChatModelContract:
             {"words": [], "kind": "disk", "score": True},
             {"words": [], "kind": "disk", "score": 0.5, "note": "hi"},
         ],
-        ids=lambda said: str(said)[:40],
+        ids=lambda reply: str(reply)[:40],
     )
-    def test_what_does_not_fit_is_an_error(self, talk: Talk, said: object) -> None:
-        talk.thinking(said)
+    def test_what_does_not_fit_is_an_error(self, talk: Talk, reply: object) -> None:
+        talk.thinking(reply)
         with pytest.raises(ModelError, match=talk.chat.name):
             talk.ask()
         assert len(talk.double.requests) == 1
@@ -163,7 +163,7 @@ class ChatModelContract:
 
     # -- what goes wrong
 
-    def test_a_busy_service_is_asked_again_after_a_pause(self, talk: Talk) -> None:
+    def test_a_busy_service_is_retried_after_a_pause(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         for response in talk.busy:
             talk.double.inject(response)
@@ -184,7 +184,7 @@ class ChatModelContract:
             talk.ask(seconds=0.39)  # the first pause is 0.4 at most
         assert talk.time.slept == []
 
-    def test_a_refused_caller_is_told_what_to_check(self, talk: Talk) -> None:
+    def test_a_refusal_names_what_to_check(self, talk: Talk) -> None:
         for response in talk.denied:
             talk.double.requests.clear()
             talk.double.inject(response)
@@ -192,7 +192,7 @@ class ChatModelContract:
                 talk.ask()
             assert len(talk.double.requests) == 1
 
-    def test_errors_do_not_tell_readers_where_the_service_is(self, talk: Talk) -> None:
+    def test_errors_do_not_show_the_address_of_the_service(self, talk: Talk) -> None:
         for response in (*talk.denied, Response(hang_up=True)):
             talk.double.inject(response, times=TRIES)
             with pytest.raises(ModelError) as caught:
@@ -200,7 +200,7 @@ class ChatModelContract:
             assert "127.0.0.1" not in str(caught.value)
             talk.double.reset()
 
-    def test_a_service_that_hangs_up_may_be_asked_again(self, talk: Talk) -> None:
+    def test_a_closed_connection_is_retried(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.double.inject(Response(hang_up=True))
         assert to_json(talk.ask().content) == ANSWER

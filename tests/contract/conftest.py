@@ -1,4 +1,4 @@
-"""What the contracts of several kinds of models share."""
+"""Fixtures shared by the contracts of several kinds of models."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _completions() -> Iterator[tuple[ChatCompletionsDouble, Connections]]:
 
 @pytest.fixture
 def completions(_completions: tuple[ChatCompletionsDouble, Connections]) -> Iterator[Talk]:
-    """A model of a service like OpenAI's, which was asked nothing wrong when the test ends."""
+    """A model of a service like OpenAI's, which received no invalid request by the end of the test."""
     double, connections = _completions
     double.restart()
     yield openai_talk(double, connections)

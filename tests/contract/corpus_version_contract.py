@@ -1,5 +1,5 @@
-"""What every version of the corpus must do. An adapter's test class provides `index`, which is written to, and `version`,
-which tells its versions."""
+"""Contract of `CorpusVersion`. An adapter's test class provides `index`, which is written to, and `version`, which
+reports its versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every embedder must do. An adapter's test class inherits this one and provides the `embedder` fixture."""
+"""Contract of `Embedder`. An adapter's test class inherits this one and provides the `embedder` fixture."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def similarity(one: Vector, other: Vector) -> float:
 
 
 def nearest(question: Vector, vectors: Vectors) -> float:
-    """How near a question is to a text."""
+    """Similarity of a question to the nearest vector."""
     return max(similarity(question, vector) for vector in vectors)
 
 

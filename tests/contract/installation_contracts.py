@@ -1,4 +1,4 @@
-"""What every `Tables`, `Storage` and `WorkQueue` keeps. A test class gives the fixture of the port."""
+"""Contracts of `Tables`, `Storage` and `WorkQueue`. A test class provides the fixture of the port."""
 
 from __future__ import annotations
 

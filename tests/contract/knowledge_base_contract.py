@@ -1,4 +1,4 @@
-"""What every system does with its callers' operations. The caller is project `shop` of client `acme`."""
+"""Contract of callers' operations, for every system. The caller is project `shop` of client `acme`."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ ANYTHING = QueryConfig(min_confidence=0)
 
 
 class KnowledgeBaseContract:
-    """Subclasses give the fixtures `seat` and `operator`, the places of `CALLER` and of a caller without a client at the
-    system of `services`."""
+    """Subclasses provide the fixtures `seat` and `operator`: `CALLER`, and a caller without a client, of the system
+    `services`."""
 
     @pytest.fixture
     def services(self, tmp_path: Path) -> System:
@@ -83,7 +83,7 @@ class KnowledgeBaseContract:
         assert (status.documents, status.chunks, status.failed, dict(status.categories)) == (0, 0, 0, {})
         assert (status.index, status.scope) == ("ok", "client:acme/project:shop")
 
-    def test_the_status_tells_one_client_nothing_of_what_waits_for_all(self, seat: Seat) -> None:
+    def test_the_status_hides_the_shared_queue_from_one_client(self, seat: Seat) -> None:
         assert status_of(seat).waiting is None
 
     # -- files in
@@ -269,7 +269,7 @@ class KnowledgeBaseContract:
 
     @pytest.mark.parametrize("after", ["x", "e30", "W10"])
     def test_what_is_no_end_of_a_page_is_refused(self, seat: Seat, after: str) -> None:
-        with pytest.raises(InvalidInputError, match="not the end of a page"):
+        with pytest.raises(InvalidInputError, match="not a page token"):
             documents(seat, after=after)
 
     def test_documents_are_listed_by_category(self, seat: Seat, folder: Path) -> None:
@@ -278,7 +278,7 @@ class KnowledgeBaseContract:
         with pytest.raises(UnknownCategoryError, match="gossip"):
             documents(seat, category="gossip")
 
-    def test_old_versions_are_listed_when_asked_for(self, seat: Seat, folder: Path) -> None:
+    def test_old_versions_are_listed_on_request(self, seat: Seat, folder: Path) -> None:
         for text in ("old", "new"):
             taken_in(seat, [a_file(folder, "a.md", f"# A\n\n{text}\n")])
         assert len(documents(seat)) == 1
@@ -307,7 +307,7 @@ class KnowledgeBaseContract:
         with pytest.raises(DocumentNotFoundError):
             pieces(seat, wanted)
 
-    def test_chunks_come_in_order_from_where_they_are_asked_for(self, seat: Seat, folder: Path) -> None:
+    def test_chunks_come_in_order_from_the_requested_position(self, seat: Seat, folder: Path) -> None:
         text = "# Long\n\n" + "".join(f"## Step {n}\n\n" + "Wait for the queue. " * 120 + "\n\n" for n in range(5))
         (outcome,) = taken_in(seat, [a_file(folder, "long.md", text)])
         chunks = pieces(seat, outcome.document_id)
@@ -361,7 +361,7 @@ class KnowledgeBaseContract:
         of_each = {"timingsMs": {}, "receiptId": ""}
         assert {**replace(answer, documents=()).to_json(), **of_each} == {**expected.to_json(), **of_each}
 
-    def test_a_receipt_is_given_where_it_is_asked_for(self, seat: Seat, folder: Path) -> None:
+    def test_a_receipt_is_returned_on_request(self, seat: Seat, folder: Path) -> None:
         taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
         answer = asked(seat, "disk", QueryConfig(min_confidence=0), receipt=True)
         assert answer.receipt is not None
@@ -383,7 +383,7 @@ class KnowledgeBaseContract:
         assert seat.call(list_audit_records, ListAuditRecords(since="2999")).records == ()
         assert seat.call(list_audit_records, ListAuditRecords(who="nobody else")).records == ()
 
-    def test_what_came_nearest_is_told(self, seat: Seat, folder: Path) -> None:
+    def test_the_nearest_result_is_returned(self, seat: Seat, folder: Path) -> None:
         taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
         answer = asked(seat, "disk", QueryConfig(min_confidence=1))
         assert answer.results == ()

@@ -1,4 +1,4 @@
-"""What every system does with what work taught. The caller is the orchestrator of project `shop` of `acme`."""
+"""Contract of learning operations, for every system. The caller is the orchestrator of project `shop` of `acme`."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ def a_failure(**changes: Any) -> dict[str, Any]:
 
 
 class LearnedKnowledgeContract:
-    """Subclasses give the fixture `seat`, the place of `ORCHESTRATOR` at the system of `services`."""
+    """Subclasses provide the fixture `seat`: `ORCHESTRATOR` as a caller of the system `services`."""
 
     @pytest.fixture
     def services(self, tmp_path: Path) -> System:
         return word_services(Settings(home=str(tmp_path / "home")))
 
-    def test_what_is_captured_waits_with_all_that_it_says(self, seat: Seat) -> None:
+    def test_a_captured_entry_waits_with_all_fields(self, seat: Seat) -> None:
         entry_id = captured(seat, a_failure(incident="INC-7"))
         (entry,) = entries(seat)
         assert (entry.id, entry.state, entry.project_id) == (entry_id, EntryState.WAITING, "shop")
-        told = entry.to_json()
-        assert {name: told[name] for name in FAILURE} == FAILURE
+        stored = entry.to_json()
+        assert {name: stored[name] for name in FAILURE} == FAILURE
         assert entry.incident == "INC-7"
 
     def test_the_same_again_is_the_same_entry(self, seat: Seat) -> None:
@@ -124,7 +124,7 @@ class LearnedKnowledgeContract:
         assert (len(first), len(rest)) == (3, 2)
         assert {entry.id for entry in (*first, *rest)} == ids
 
-    def test_a_checkpoint_tells_what_still_waits_and_takes_in_what_worked(self, seat: Seat) -> None:
+    def test_a_checkpoint_processes_verified_entries_and_lists_waiting_ones(self, seat: Seat) -> None:
         waiting, worked = (captured(seat, a_failure(occurrence=name)) for name in ("a", "b"))
         assert seat.call(verify_entry, VerifyEntry(entry_id=worked, worked=True)).worked
         report = checkpoint(seat, "", CheckpointType.PHASE_COMPLETION).report
@@ -163,8 +163,8 @@ class LearnedKnowledgeContract:
         taken_in(seat, [a_file(tmp_path / "docs", "a.md", "# Disk full\n\n1. Delete old logs.\n")])
         answer = asked(seat, "disk full", QueryConfig(min_confidence=0), receipt=True)
         document_id = answer.results[0].document_id
-        told = [recorded(seat, answer.receipt_id, document_id, "resolved", incident="INC-7") for _ in range(2)]
-        assert [report.counted for report in told] == ["new", "known"]
+        reports = [recorded(seat, answer.receipt_id, document_id, "resolved", incident="INC-7") for _ in range(2)]
+        assert [report.counted for report in reports] == ["new", "known"]
         assert seat.call(get_document_outcomes, GetDocumentOutcomes(document_id=document_id)).tally.now.resolved == 1
         with pytest.raises(ReceiptNotFoundError):
             recorded(seat, "0" * 32, document_id, "resolved")

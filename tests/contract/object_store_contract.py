@@ -1,4 +1,4 @@
-"""What every `ObjectStore` must do. A test class inherits this and gives the fixture `store`."""
+"""Contract of `ObjectStore`. A test class inherits this and provides the fixture `store`."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class ObjectStoreContract:
         info = store.put("empty", b"")
         assert (info.size, read(store, "empty"), keys(store)) == (0, b"", ["empty"])
 
-    def test_put_and_head_tell_the_same(self, store: ObjectStore) -> None:
+    def test_put_and_head_return_the_same(self, store: ObjectStore) -> None:
         info = store.put("documents/a.md", b"text", metadata={"title": "Disk full"})
         assert store.head("documents/a.md") == info
         assert (info.key, info.size, dict(info.metadata)) == ("documents/a.md", 4, {"title": "Disk full"})
@@ -109,7 +109,7 @@ class ObjectStoreContract:
     def test_missing_object_has_no_facts(self, store: ObjectStore) -> None:
         assert store.head("missing") is None
 
-    def test_opening_a_missing_object_says_so(self, store: ObjectStore) -> None:
+    def test_opening_a_missing_object_is_an_error(self, store: ObjectStore) -> None:
         with pytest.raises(ObjectNotFoundError, match="missing"):
             store.open("missing")
 
@@ -256,7 +256,7 @@ class ObjectStoreContract:
         assert keys(store, "docs//") == []
         assert keys(store, "../") == []
 
-    def test_list_tells_size_etag_and_location(self, store: ObjectStore) -> None:
+    def test_list_returns_size_etag_and_location(self, store: ObjectStore) -> None:
         put = store.put("a/b", b"text", metadata={"title": "t"})
         (listed,) = store.list()
         assert (listed.key, listed.size, listed.etag, listed.location) == (put.key, 4, put.etag, put.location)

@@ -47,7 +47,7 @@ from opx.system import bootstrap, connect
 from opx.telemetry.rules import read_telemetry
 from tests.doubles.api_gateway import DeployedSystem, UploadAddresses
 from tests.support.agent_calls import a_function_event, an_api_event, body_of, state_of
-from tests.support.agent_calls import text_of as told
+from tests.support.agent_calls import text_of as reply_text
 from tests.support.api_requests import a_request
 from tests.support.fakes import FakeContext, WordsEmbedder
 from tests.support.telemetry_support import RULES, fake_stores
@@ -69,8 +69,8 @@ REFUSED_BY_COMMAND = "refused"
 
 
 @dataclass(frozen=True)
-class Said:
-    """What an edge answered: JSON or text, or the code and the message of a refusal."""
+class EdgeReply:
+    """The reply of an edge: JSON or text, or the code and the message of a refusal."""
 
     data: Any = None
     text: str | None = None
@@ -158,24 +158,24 @@ def id_of(services: System, key: str) -> str:
 # -- edges
 
 
-Edge = Callable[[World, Operation[Any, Any], Json], Said]
+Edge = Callable[[World, Operation[Any, Any], Json], EdgeReply]
 
 
-def _refused(_: object, error: Json) -> Said:
-    return Said(code=error["code"], message=error["message"])
+def _refused(_: object, error: Json) -> EdgeReply:
+    return EdgeReply(code=error["code"], message=error["message"])
 
 
-def local(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
+def local(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
     """In this process."""
 
-    def work() -> Said:
+    def work() -> EdgeReply:
         reply = LocalClient(world.context).call(operation.run, read_request(operation.request, fields))
-        return Said(json.loads(json_bytes(reply)), text_of(reply))
+        return EdgeReply(json.loads(json_bytes(reply)), text_of(reply))
 
     return attempt(work, _refused, operation.name)
 
 
-def over_http(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
+def over_http(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
     """An event of API Gateway."""
     route = operation.route
     assert route is not None
@@ -192,8 +192,8 @@ def over_http(world: World, operation: Operation[Any, Any], fields: Json) -> Sai
     reply = http.respond(event, route.function, lambda: world.services, unreported)
     found = json.loads(reply["body"])
     if reply["statusCode"] == route.status:
-        return Said(found)
-    return Said(code=found["error"]["code"], message=found["error"]["message"])
+        return EdgeReply(found)
+    return EdgeReply(code=found["error"]["code"], message=found["error"]["message"])
 
 
 def _in_address(value: Any) -> Any:
@@ -202,14 +202,14 @@ def _in_address(value: Any) -> Any:
     return value
 
 
-def remote(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
+def remote(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
     """A client of the deployed system, over a socket."""
     with DeployedSystem(world.services, tokens={"token": world.claims}) as system:
         client = RemoteClient(system.endpoint, bearer("token"), Connections(), pause=lambda _: None)
         try:
-            return Said(plain(client.call(operation.run, read_request(operation.request, fields))))
+            return EdgeReply(plain(client.call(operation.run, read_request(operation.request, fields))))
         except OpxError as exc:
-            return Said(code=_code_of(exc), message=str(exc))
+            return EdgeReply(code=_code_of(exc), message=str(exc))
         finally:
             client.close()
 
@@ -229,36 +229,36 @@ def _code_of(exc: OpxError) -> str:
     return next((code for kind, code in _CODES.items() if isinstance(exc, kind)), type(exc).__name__)
 
 
-def function_group(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
+def function_group(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
     """An event of an action group with function details, which answers with text and names no code."""
     event = a_function_event(operation.name, SESSION, **_texts(operation, fields))
     found = tools.respond(_of_agent(event), FakeContext(), _group(operation), lambda: world.services, unreported)
     if state_of(found) is None:
-        return Said(text=told(found))
-    return Said(code=str(state_of(found)), message=told(found))
+        return EdgeReply(text=reply_text(found))
+    return EdgeReply(code=str(state_of(found)), message=reply_text(found))
 
 
-def api_schema(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
+def api_schema(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
     """An event of an action group with an OpenAPI schema."""
     event = an_api_event(f"/{operation.name}", SESSION, **_texts(operation, fields))
     found = tools.respond(_of_agent(event), FakeContext(), _group(operation), lambda: world.services, unreported)
     body = body_of(found)
     if found["response"]["httpStatusCode"] == 200:
-        return Said(body)
-    return Said(code=body["error"]["code"], message=body["error"]["message"])
+        return EdgeReply(body)
+    return EdgeReply(code=body["error"]["code"], message=body["error"]["message"])
 
 
-def gateway(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
+def gateway(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
     """A call by AgentCore Gateway."""
     context = FakeContext.of_gateway(operation.name, HEADERS)
     event = by_attribute(operation, fields)
     found = tools.respond(event, context, _group(operation), lambda: world.services, unreported)
     if set(found) == {"error"}:
-        return Said(code=found["error"]["code"], message=found["error"]["message"])
-    return Said(found)
+        return EdgeReply(code=found["error"]["code"], message=found["error"]["message"])
+    return EdgeReply(found)
 
 
-def over_mcp(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
+def over_mcp(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
     """A call by the official client, which gets no code."""
     server = mcp.make_server(mcp.tools_for(world.context), world.context)
 
@@ -268,28 +268,28 @@ def over_mcp(world: World, operation: Operation[Any, Any], fields: Json) -> Said
 
     found = anyio.run(call)
     text = found.content[0].text
-    return Said(code="REPROMPT", message=text) if found.is_error else Said(found.structured_content, text)
+    return EdgeReply(code="REPROMPT", message=text) if found.is_error else EdgeReply(found.structured_content, text)
 
 
-def command(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
+def command(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
     """`opx call NAME --field value`. Who calls owns the system."""
     where = {"OPX_CLIENT_ID": CALLER.client_id, "OPX_PROJECT_ID": CALLER.project_id, "OPX_HOME": str(world.home)}
     return _commanded(Launch(lambda _: world.services, connect, where), operation, fields)
 
 
-def remote_command(world: World, operation: Operation[Any, Any], fields: Json) -> Said:
+def remote_command(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
     """The same on a deployed system."""
     with DeployedSystem(world.services, tokens={"token": world.claims}) as system:
         where = {"OPX_API_URL": system.endpoint, "OPX_API_TOKEN": "token"}
         return _commanded(Launch(bootstrap, connect, where), operation, fields)
 
 
-def _commanded(launch: Launch, operation: Operation[Any, Any], fields: Json) -> Said:
+def _commanded(launch: Launch, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
     line = ["call", operation.name, *_options(operation, fields)]
     found = CliRunner().invoke(cli, line, obj=launch, prog_name="opx")
     if found.exit_code == 0:
-        return Said(json.loads(found.stdout))
-    return Said(code=REFUSED_BY_COMMAND, message=found.stderr.removeprefix("opx: ").strip())
+        return EdgeReply(json.loads(found.stdout))
+    return EdgeReply(code=REFUSED_BY_COMMAND, message=found.stderr.removeprefix("opx: ").strip())
 
 
 def _options(operation: Operation[Any, Any], fields: Json) -> Iterator[str]:

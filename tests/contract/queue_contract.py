@@ -1,6 +1,6 @@
-"""What every `Queue` must do. A test class inherits this and gives the fixture `queue`.
+"""Contract of `Queue`. A test class inherits this and provides the fixture `queue`.
 
-Time is not in the hands of these tests: they hide and delay for no time at all or for long.
+These tests don't control time: they hide and delay either for no time or for long.
 """
 
 from __future__ import annotations

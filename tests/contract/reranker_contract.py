@@ -1,4 +1,4 @@
-"""What every reranker must do. A test class inherits this one and provides the fixture `reranker`."""
+"""Contract of `Reranker`. A test class inherits this one and provides the fixture `reranker`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RerankerContract:
         assert all(math.isfinite(score) and 0 <= score <= 1 for score in scores)
 
     @pytest.mark.parametrize("question", ["", "?", "caf\u00e9 \ud800", "disk " * 5000])
-    def test_any_question_can_be_asked(self, reranker: Reranker, question: str) -> None:
+    def test_any_question_is_accepted(self, reranker: Reranker, question: str) -> None:
         assert len(reranker.rank(question, [DISK, TEA], seconds=SECONDS).readings) == 2
 
     def test_the_candidates_are_not_changed(self, reranker: Reranker) -> None:

@@ -1,4 +1,4 @@
-"""What every search engine must do, however it came by its chunks and whether it has legs or one list.
+"""Contract of `SearchEngine`, for any source of chunks, with legs or one list.
 
 An adapter's test class inherits this one and provides the fixtures `engine` and `put`.
 """

@@ -1,4 +1,4 @@
-"""What every search index must do. An adapter's test class inherits this one and provides the `index` fixture."""
+"""Contract of `SearchIndex`. An adapter's test class inherits this one and provides the `index` fixture."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def dot(one: Vector, other: Vector) -> float:
 
 
 def nearness_of_mean(vectors: Vectors, query: Vector) -> float:
-    """Where an entry is held with one vector."""
+    """Cosine with the mean vector, for indexes with one vector an entry."""
     summed = [sum(values) for values in zip(*vectors, strict=True)]
     return dot(summed, query) / math.hypot(*summed)
 
@@ -304,7 +304,7 @@ class SearchIndexContract(SearchEngineContract):
         assert both.lexical.hits
         assert both.vector.hits
 
-    def test_leg_that_is_not_asked_for_is_empty_without_an_error(self, index: SearchIndex) -> None:
+    def test_leg_that_is_not_requested_is_empty_without_an_error(self, index: SearchIndex) -> None:
         fill(index, an_entry("disk full"))
         assert lexical(index, "disk").vector.hits == ()
         assert lexical(index, "disk").vector.error == ""

@@ -1,4 +1,4 @@
-"""Callers' places at a system, in this process and over HTTP: both call operations, and load files."""
+"""Callers of a system, in this process and over HTTP: both call operations, and load files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Seat:
     loader: Loader
 
     def call(self, run: Run[Q, R], request: Q) -> R:
-        """The reply of an operation. What failed before it doesn't count as its outcome."""
+        """The reply of an operation. Earlier failures don't count as its outcome."""
         operation = REGISTRY.of(run)
         if operation.route is not None and operation.route.method != "GET":
             self.loader.note_failures()
@@ -46,26 +46,26 @@ class Seat:
         return list(self.loader.put_files(files, metadata))
 
     def work(self, sent: Collection[str]) -> list[EventOutcome]:
-        """Have what waits ingested: all of it on this machine, or `sent` by the workers of a deployed system."""
+        """Ingest waiting objects: all of them on this machine, or `sent` by the workers of a deployed system."""
         return list(self.loader.outcomes(sent))
 
 
 def local_seat(services: System, identity: Identity, *, owns_system: bool = False) -> Seat:
-    """At a system in this process."""
+    """A caller of a system in this process."""
     context = Context(services, Caller(identity, owns_system=owns_system))
     return Seat(LocalClient(context), LocalLoader(context))
 
 
 @contextmanager
 def remote_seat(services: System, claims: Mapping[str, Any]) -> Iterator[Seat]:
-    """At a system that is deployed on this machine, for a caller with these claims."""
+    """A caller with these claims of a system that is deployed on this machine."""
     with DeployedSystem(services, tokens={TOKEN: claims}) as system, open_seat(system) as seat:
         yield seat
 
 
 @contextmanager
 def open_seat(system: DeployedSystem, token: str = TOKEN) -> Iterator[Seat]:
-    """For the caller with this token."""
+    """The caller with this token."""
     client = RemoteClient(system.endpoint, bearer(token), Connections(), pause=_at_once)
     try:
         yield Seat(client, RemoteLoader(client))
@@ -74,12 +74,12 @@ def open_seat(system: DeployedSystem, token: str = TOKEN) -> Iterator[Seat]:
 
 
 def given(seat: Seat, run: Run[Q, R], **fields: object) -> R:
-    """The reply to a request of these fields, named as in JSON. Raises `RequestError` for those that can't be."""
+    """The reply to a request of these fields, named as in JSON. Raises `RequestError` for invalid ones."""
     return seat.call(run, read_request(REGISTRY.of(run).request, fields))
 
 
 def every_failure(seat: Seat) -> list[Failure]:
-    """What could not be ingested, of all pages."""
+    """Failed items of all pages."""
     return [one for page in all_pages(seat.client, list_failures, ListFailures()) for one in page.failures]
 
 

@@ -1,4 +1,4 @@
-"""What every `Table` must do. A test class inherits this and gives the fixture `table`, made of `THINGS`."""
+"""Contract of `Table`. A test class inherits this and provides the fixture `table`, made of `THINGS`."""
 
 from __future__ import annotations
 

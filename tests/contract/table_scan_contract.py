@@ -1,4 +1,4 @@
-"""What every table must do for a backup, which takes all of it."""
+"""Contract of scanning a whole table, for backups."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class TestSearching:
         assert asked.json()["retrievalConfiguration"]["vectorSearchConfiguration"]["overrideSearchType"] == "HYBRID"
 
     @pytest.mark.parametrize("text", [None, "", "   "])
-    def test_search_without_words_asks_nobody(self, managed: Managed, text: str | None) -> None:
+    def test_search_without_words_sends_no_request(self, managed: Managed, text: str | None) -> None:
         response = managed.engine.search(SearchRequest(EVERYONE, text=text, vector=any_vector("q")))
         assert response.fused
         assert response.fused.hits == ()
@@ -142,7 +142,7 @@ class TestSearching:
         managed.put(an_entry("disk full"))
         assert managed.engine.entries_with(["disk"], EVERYONE.scopes) == {}
 
-    def test_search_without_scopes_asks_nobody(self, managed: Managed) -> None:
+    def test_search_without_scopes_sends_no_request(self, managed: Managed) -> None:
         assert found(managed.engine, "disk", SearchFilter(scopes=())) == []
         assert managed.double.requests == []
 
@@ -150,11 +150,11 @@ class TestSearching:
         managed.put(*(an_entry(f"disk {n}", source=f"{n}.md") for n in range(90)))
         assert len(found(managed.engine, "disk", depth=100)) == 90
 
-    def test_more_results_than_the_service_gives_are_not_asked_for(self, managed: Managed) -> None:
+    def test_no_more_results_are_requested_than_the_service_returns(self, managed: Managed) -> None:
         managed.put(an_entry("disk full"))
         assert found(managed.engine, "disk", depth=1000) == ids(an_entry("disk full"))
 
-    def test_long_question_is_cut_and_the_answer_says_so(self, managed: Managed) -> None:
+    def test_long_question_is_cut_with_a_note(self, managed: Managed) -> None:
         managed.put(an_entry("disk full"))
         assert search(managed.engine, "disk " * 200).notes == ()
         (note,) = search(managed.engine, "disk " * 201).notes
@@ -167,7 +167,7 @@ class TestSearching:
         monkeypatch.setattr("tests.doubles.bedrock_knowledge_base.compiled", lambda _: lambda _: True)
         assert found(managed.engine, "disk") == []
 
-    def test_object_that_is_no_chunk_is_left_out_and_the_answer_says_so(
+    def test_object_that_is_no_chunk_is_left_out_with_a_note(
         self, managed: Managed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         managed.store.put(f"{PREFIX}note.txt", b"disk full")
@@ -209,7 +209,7 @@ class TestCopies:
         assert attributes["scope"] == "client:acme/project:web"
         assert attributes["tags"] == ["linux"]
 
-    def test_owner_is_told_from_the_folder(self) -> None:
+    def test_owner_follows_from_the_folder(self) -> None:
         folder = document_folder(DocumentKey(ACME, "documents/a.md"), "d")
         assert scope_of_object(folder.removeprefix(PREFIX))[0] == ACME
 
@@ -251,12 +251,12 @@ class TestCopies:
         assert managed.objects() == []
         assert "metadata are too large" in caplog.text
 
-    def test_what_was_written_is_asked_to_be_indexed_once(self, managed: Managed) -> None:
+    def test_indexing_of_written_copies_is_requested_once(self, managed: Managed) -> None:
         managed.copies.apply([a_copy(an_entry("one")), a_copy(an_entry("two", source="two.md"))])
         (body,) = managed.requests.bodies
         assert requested_since(body) == managed.time.clock()
 
-    def test_nothing_is_asked_for_when_nothing_changed(self, managed: Managed) -> None:
+    def test_nothing_is_requested_without_changes(self, managed: Managed) -> None:
         managed.copies.apply([])
         assert managed.requests.bodies == []
 
@@ -314,7 +314,7 @@ class TestSync:
         assert not managed.sync.cover(managed.time.clock())
 
     @pytest.mark.parametrize("code", ["ThrottlingException", "ServiceQuotaExceededException"])
-    def test_service_that_wants_to_be_asked_later_is(self, managed: Managed, code: str) -> None:
+    def test_throttled_service_is_called_again_later(self, managed: Managed, code: str) -> None:
         managed.double.inject(Response(200, {"ingestionJobSummaries": []}), path="/ingestionjobs/")
         managed.double.inject(a_failure(429, code), path="/ingestionjobs/")
         assert not managed.sync.cover(managed.time.clock())
@@ -358,7 +358,7 @@ class TestRequests:
 
 
 class TestDouble:
-    """What the double must refuse for the tests above to mean anything."""
+    """Requests that the double must refuse for the tests above to be meaningful."""
 
     @pytest.mark.parametrize(
         "where",

@@ -41,7 +41,7 @@ class TestBedrockChat(ChatModelContract):
     def talk(self, bedrock: Talk) -> Talk:
         return bedrock
 
-    def test_a_model_that_can_not_be_forced_to_call_a_tool_is_asked_for_structured_output(self, talk: Talk) -> None:
+    def test_a_model_without_forced_tool_calls_gets_a_request_for_structured_output(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.double.refuses.add("toolChoice")
         assert to_json(talk.ask().content) == ANSWER
@@ -50,7 +50,7 @@ class TestBedrockChat(ChatModelContract):
         assert "toolConfig" not in structured
         assert structured["outputConfig"]["textFormat"]["type"] == "json_schema"
 
-    def test_a_model_with_neither_is_told_the_schema_in_words(self, talk: Talk) -> None:
+    def test_a_model_with_neither_gets_the_schema_in_words(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.double.refuses |= {"toolChoice", "outputConfig"}
         assert to_json(talk.ask().content) == ANSWER
@@ -76,19 +76,19 @@ class TestOpenAiChat(ChatModelContract):
         return completions
 
     @pytest.mark.parametrize("refused", [{"json_schema"}, {"json_schema", "json_object"}], ids=["DeepSeek", "neither"])
-    def test_a_service_without_a_form_of_json_is_asked_for_another(self, talk: Talk, refused: set[str]) -> None:
+    def test_a_service_without_a_form_of_json_gets_another_one(self, talk: Talk, refused: set[str]) -> None:
         talk.thinking(ANSWER)
         talk.double.refuses |= refused
         assert to_json(talk.ask().content) == ANSWER
         forms = [request.json().get("response_format", {}).get("type") for request in talk.double.requests]
         assert forms == ["json_schema", "json_object", None][: len(refused) + 1]
 
-    def test_the_schema_is_told_in_words_whatever_the_service_makes_of_its_form(self, talk: Talk) -> None:
+    def test_the_schema_is_also_in_the_prompt(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.ask()
         assert json.dumps(answer_schema(REQUEST.answer), separators=(",", ":")) in talk.double.model.asked[0].system
 
-    def test_newer_models_are_told_the_limit_by_its_newer_name(self, talk: Talk) -> None:
+    def test_newer_models_get_the_limit_by_its_newer_name(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.double.refuses |= {"max_tokens", "temperature"}
         assert to_json(talk.ask().content) == ANSWER
@@ -96,7 +96,7 @@ class TestOpenAiChat(ChatModelContract):
         assert body["max_completion_tokens"] == 77
         assert not {"max_tokens", "temperature"} & body.keys()
 
-    def test_what_is_wrong_with_the_data_is_not_asked_again(self, talk: Talk) -> None:
+    def test_an_error_in_the_data_is_not_retried(self, talk: Talk) -> None:
         talk.double.inject(Response(400, {"error": {"message": "maximum context length exceeded: reduce max_tokens"}}))
         with pytest.raises(ModelError, match="status 400"):
             talk.ask()
@@ -148,7 +148,7 @@ class TestBudgetedChat(ChatModelContract):
         now[0] = 60.0
         assert to_json(chat.ask(REQUEST).content) == ANSWER
 
-    def test_a_budget_of_nothing_asks_nobody(self, talk: Talk) -> None:
+    def test_a_budget_of_zero_sends_no_request(self, talk: Talk) -> None:
         with pytest.raises(ModelError, match="the 0 calls"):
             BudgetedChat(talk.chat, CallBudget(0)).ask(REQUEST)
         assert not talk.double.requests

@@ -42,7 +42,7 @@ class TestIndexGeneration(CorpusVersionContract):
     def version(self, embedded: EmbeddedIndex) -> IndexGeneration:
         return IndexGeneration(embedded)
 
-    def test_another_process_tells_the_same(self, embedded: EmbeddedIndex, tmp_path: Path) -> None:
+    def test_another_process_reports_the_same(self, embedded: EmbeddedIndex, tmp_path: Path) -> None:
         other = EmbeddedIndex(tmp_path / "index", model_id="m", dimension=VECTOR_DIMENSION)
         embedded.apply([a_change(an_entry())])
         assert other.version == embedded.version

@@ -94,7 +94,7 @@ class TestMiniLmEmbedder(EmbedderContract):
 
 
 class TestMissingModel:
-    def test_missing_package_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_package_error_names_the_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "MODEL_PACKAGE", "no-such-package-is-installed")
         with pytest.raises(EmbeddingError, match=r"install no-such-package.*make setup.*OPX_MODEL_PATH"):
             packaged_model()

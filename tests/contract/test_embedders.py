@@ -126,7 +126,7 @@ class TestModels:
     @pytest.mark.parametrize(
         ("model", "dimension"), [(TITAN_V2, 1024), (TITAN_V2, 512), (TITAN_V2, 256), (TITAN_V1, 1536), (COHERE, 512)]
     )
-    def test_vectors_have_the_dimension_asked_for(self, bedrock: Bedrock, model: str, dimension: int) -> None:
+    def test_vectors_have_the_requested_dimension(self, bedrock: Bedrock, model: str, dimension: int) -> None:
         embedder = bedrock.embedder(model, dimension=dimension)
         assert embedder.dimension == len(embedder.embed_query(DISK)) == dimension
         assert embedder.model_id == f"{model}/{dimension}"
@@ -163,7 +163,7 @@ class TestModels:
         bedrock.embedder(COHERE).embed_documents(["word " * 30_000] * 5)
         assert sorted(len(call["texts"]) for call in bedrock.double.calls) == [1, 2, 2]
 
-    def test_cohere_is_told_documents_from_questions(self, bedrock: Bedrock) -> None:
+    def test_cohere_gets_the_input_type(self, bedrock: Bedrock) -> None:
         embedder = bedrock.embedder(COHERE)
         embedder.embed_documents([DISK])
         embedder.embed_query(DISK)
@@ -283,7 +283,7 @@ class UnavailableTable(SqliteTable):
 
 
 class FailingEmbedder:
-    """Fails for a text with the word poison; records what it was given."""
+    """Fails for texts with the word poison; records its input."""
 
     model_id = "failing"
     dimension = 2

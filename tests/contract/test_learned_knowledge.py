@@ -1,4 +1,4 @@
-"""What work taught, in this process and over HTTP."""
+"""The contract of learning operations, in this process and over HTTP."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ CLAIMS = {
 }
 
 
-def check_nothing_is_told(seat: Seat, refusal: type[Exception]) -> None:
-    for ask in (
+def check_all_is_refused(seat: Seat, refusal: type[Exception]) -> None:
+    for call in (
         lambda: seat.call(list_patterns, ListPatterns()),
         lambda: seat.call(get_pattern, GetPattern(pattern_id="0" * 32)),
         lambda: for_task(seat, "t"),
         lambda: context_for(seat, "t"),
     ):
         with pytest.raises(refusal, match="orchestrator"):
-            ask()
+            call()
 
 
 class TestLocalKnowledge(LearnedKnowledgeContract):
@@ -51,7 +51,7 @@ class TestLocalKnowledge(LearnedKnowledgeContract):
 
     def test_who_is_no_orchestrator_may_not_ask(self, services: System) -> None:
         with services:
-            check_nothing_is_told(local_seat(services, Identity("acme", "shop", "deployer")), NotOrchestratorError)
+            check_all_is_refused(local_seat(services, Identity("acme", "shop", "deployer")), NotOrchestratorError)
 
     def test_whoever_owns_the_machine_may_ask(self, services: System) -> None:
         with services:
@@ -59,7 +59,7 @@ class TestLocalKnowledge(LearnedKnowledgeContract):
             assert seat.call(list_patterns, ListPatterns()).patterns == ()
             assert context_for(seat, "deploy") == ""
 
-    def test_where_checkpoints_are_done_elsewhere_one_is_asked_for(self, services: System) -> None:
+    def test_where_a_function_does_checkpoints_one_is_requested(self, services: System) -> None:
         with services:
             services.functions.checkpoints = services.queue  # type: ignore[misc]
             seat = local_seat(services, ORCHESTRATOR)
@@ -85,7 +85,7 @@ class TestRemoteKnowledge(LearnedKnowledgeContract):
 
     def test_who_is_no_orchestrator_is_refused(self, system: DeployedSystem) -> None:
         with open_seat(system, "agent") as seat:
-            check_nothing_is_told(seat, AccessDeniedError)
+            check_all_is_refused(seat, AccessDeniedError)
 
     def test_entries_that_do_not_fit_into_one_reply_are_all_there(
         self, seat: Seat, monkeypatch: pytest.MonkeyPatch

@@ -351,16 +351,18 @@ class TestSearching:
         assert (response.entry_count, response.term_frequencies) == (0, {})
 
     @pytest.mark.parametrize(
-        ("answer", "said"),
+        ("answer", "message"),
         [
             ({"_shards": {"total": 2, "failed": 1}, "hits": {"hits": []}}, "1 shards failed"),
             ({"timed_out": True, "hits": {"hits": []}}, "timed out"),
         ],
     )
-    def test_leg_that_may_lack_hits_says_so(self, nextgen: Collection, answer: dict[str, object], said: str) -> None:
+    def test_leg_that_may_lack_hits_has_an_error(
+        self, nextgen: Collection, answer: dict[str, object], message: str
+    ) -> None:
         nextgen.double.fail_leg("knn", answer)
         response = nextgen.index.search(SearchRequest(EVERYONE, text="disk", vector=any_vector("q")))
-        assert said in response.vector.error
+        assert message in response.vector.error
 
     def test_search_raises_when_every_leg_fails(self, nextgen: Collection) -> None:
         nextgen.double.fail_leg("knn", {"error": {"type": "x", "reason": "why"}, "status": 500})
@@ -417,9 +419,7 @@ class TestSearching:
         fill(nextgen.index, entry)
         assert vector_ids(nextgen.index, numpy.array(a_unit_vector(1, 1), dtype="float32")) == ids_of(entry)
 
-    def test_fields_count_as_much_as_the_library_says(
-        self, nextgen: Collection, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_fields_have_the_weights_of_the_library(self, nextgen: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
         entry, other = an_entry("pod", title="disk"), an_entry("disk " * 4, title="pod", source="other.md")
         fill(nextgen.index, entry, other)
         for field, first in (("terms_title", entry), ("terms_content", other)):
@@ -486,13 +486,13 @@ class TestIndexCreation:
             assert not ensure_index(client, INDEX, model_id=MODEL, dimension=8, sleep=time.sleep, clock=time.clock)
 
     @pytest.mark.parametrize(
-        ("model_id", "dimension", "said"),
+        ("model_id", "dimension", "message"),
         [("other/8", 8, "model_id 'test-model/8', not 'other/8'"), (MODEL, 16, "dimension 8, not 16")],
     )
     def test_index_for_other_vectors_is_refused(
-        self, nextgen: Collection, model_id: str, dimension: int, said: str
+        self, nextgen: Collection, model_id: str, dimension: int, message: str
     ) -> None:
-        with pytest.raises(IncompatibleIndexError, match=said):
+        with pytest.raises(IncompatibleIndexError, match=message):
             ensure_index(nextgen.client, INDEX, model_id=model_id, dimension=dimension)
 
     def test_index_that_was_made_by_hand_is_taken_with_a_warning_if_its_fields_fit(
@@ -506,7 +506,7 @@ class TestIndexCreation:
         assert "doesn't record the model" in caplog.text
 
     @pytest.mark.parametrize(
-        ("change", "said"),
+        ("change", "message"),
         [
             ({VECTOR_FIELD: {"dimension": 16}}, "field vector of dimension 16, not 8"),
             ({VECTOR_FIELD: {"space_type": "l2"}}, "field vector of space_type 'l2', not 'innerproduct'"),
@@ -515,10 +515,12 @@ class TestIndexCreation:
             ({"trust": None}, "no field trust"),
         ],
     )
-    def test_index_with_other_fields_is_refused(self, change: dict[str, dict[str, object] | None], said: str) -> None:
+    def test_index_with_other_fields_is_refused(
+        self, change: dict[str, dict[str, object] | None], message: str
+    ) -> None:
         with OpenSearchDouble() as double, a_client(double) as client:
             client.indices.create(index=INDEX, body=with_fields(index_body(MODEL, 8), change))
-            with pytest.raises(IncompatibleIndexError, match=f"{said}.*OPX_SEARCH_INDEX.*`opx rebuild`"):
+            with pytest.raises(IncompatibleIndexError, match=f"{message}.*OPX_SEARCH_INDEX.*`opx rebuild`"):
                 ensure_index(client, INDEX, model_id=MODEL, dimension=8)
 
     def test_first_write_is_refused_if_the_index_is_for_other_vectors(self, nextgen: Collection) -> None:
@@ -577,7 +579,7 @@ class TestIndexCreation:
 
 
 class TestDouble:
-    """What the double must refuse for the tests above to mean anything."""
+    """Requests that the double must refuse for the tests above to be meaningful."""
 
     def test_operations_that_serverless_lacks_are_not_found(self, collection: Collection) -> None:
         client = collection.client

@@ -27,7 +27,7 @@ from tests.contract.operation_edges import (
     CALLER,
     REFUSED_BY_COMMAND,
     Edge,
-    Said,
+    EdgeReply,
     World,
     copied,
     edges_of,
@@ -138,12 +138,12 @@ def a_failure(**changes: object) -> Json:
 
 
 def done(world: World, name: str, /, **fields: object) -> Any:
-    said = called(local, world, name, fields)
-    assert not said.code, said
-    return said.data
+    reply = called(local, world, name, fields)
+    assert not reply.code, reply
+    return reply.data
 
 
-def called(edge: Edge, world: World, name: str, fields: Mapping[str, object]) -> Said:
+def called(edge: Edge, world: World, name: str, fields: Mapping[str, object]) -> EdgeReply:
     operation = REGISTRY.get(name)
     assert operation is not None
     return edge(world, operation, dict(fields))
@@ -171,7 +171,7 @@ def fresh(template: tuple[Path, dict[str, str]], tmp_path: Path) -> Callable[[],
 
 @pytest.fixture(autouse=True)
 def _who_works_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command tells operations the name of whoever is at the machine."""
+    """The command passes the name of the machine's user to operations."""
     monkeypatch.setenv("LOGNAME", CALLER.principal)
 
 
@@ -369,7 +369,7 @@ BY_NATURE: Mapping[str, tuple[str, ...]] = {
 """Fields that differ for commands: who gives them owns the system, and is no agent, whose name an entry's id depends on."""
 
 VOLATILE = frozenset({"timingsMs", "receiptId", "receipt", "tookMs", "milliseconds", "seconds"})
-"""How long something took, and names that are made up."""
+"""Durations, and generated names."""
 
 MADE_UP = re.compile(
     r"(?<=Receipt ID: )[0-9a-f]{32}|https?://127[.]0[.]0[.]1:\d+(?=/bucket)|(?<=X-Amz-Signature=)[0-9a-f]+"
@@ -391,7 +391,7 @@ def is_read(operation: Operation[Any, Any]) -> bool:
 
 
 @pytest.mark.parametrize("name", names(is_read))
-def test_an_operation_that_reads_says_the_same_everywhere(world: World, name: str) -> None:
+def test_a_reading_operation_replies_the_same_on_every_edge(world: World, name: str) -> None:
     operation = REGISTRY.get(name)
     assert operation is not None
     expected = local(world, operation, EXAMPLES[name](world))
@@ -401,7 +401,7 @@ def test_an_operation_that_reads_says_the_same_everywhere(world: World, name: st
 
 
 @pytest.mark.parametrize("name", names(lambda one: not is_read(one)))
-def test_an_operation_that_writes_says_the_same_everywhere(fresh: Callable[[], Any], name: str) -> None:
+def test_a_writing_operation_replies_the_same_on_every_edge(fresh: Callable[[], Any], name: str) -> None:
     operation = REGISTRY.get(name)
     assert operation is not None
     with fresh() as world:
@@ -413,39 +413,39 @@ def test_an_operation_that_writes_says_the_same_everywhere(fresh: Callable[[], A
 
 
 def without_text(data: Any, text: str) -> Any:
-    """What is said over the Model Context Protocol beside the text: all but the answers and contents that are in it."""
+    """Structured content over the Model Context Protocol: without the answers and contents that are in the text."""
     if isinstance(data, dict):
-        said = {
+        reply = {
             name for name in ("answer", "content") if isinstance(data.get(name), str) and data[name].strip() in text
         }
-        return {name: without_text(one, text) for name, one in data.items() if name not in said}
+        return {name: without_text(one, text) for name, one in data.items() if name not in reply}
     return [without_text(one, text) for one in data] if isinstance(data, list) else data
 
 
 def check_equal(
-    edge: str, operation: Operation[Any, Any], found: tuple[World, Said], expected: tuple[World, Said]
+    edge: str, operation: Operation[Any, Any], found: tuple[World, EdgeReply], expected: tuple[World, EdgeReply]
 ) -> None:
-    """What an edge said is what was said in this process."""
-    said, wanted = (comparable(world, one) for world, one in (found, expected))
+    """Asserts that an edge's reply equals that of this process."""
+    reply, wanted = (comparable(world, one) for world, one in (found, expected))
     if wanted.code:
-        check_refused(edge, operation, said, wanted)
+        check_refused(edge, operation, reply, wanted)
         return
-    assert not said.code, (edge, said)
+    assert not reply.code, (edge, reply)
     ignored = BY_NATURE.get(operation.name, ()) if edge == "command" else ()
-    if said.data is not None:
+    if reply.data is not None:
         data = without_text(wanted.data, wanted.text or "") if edge == "mcp" else wanted.data
-        assert without(said.data, ignored) == without(data, ignored), edge
-    if said.text is not None:
-        assert said.text == wanted.text, edge
+        assert without(reply.data, ignored) == without(data, ignored), edge
+    if reply.text is not None:
+        assert reply.text == wanted.text, edge
 
 
 TOOL_EDGES = ("function", "api schema", "gateway", "mcp")
 
 
-def check_refused(edge: str, operation: Operation[Any, Any], said: Said, wanted: Said) -> None:
-    """The same code and message; commands and MCP have no codes, and functions tell only whether an agent goes on."""
+def check_refused(edge: str, operation: Operation[Any, Any], reply: EdgeReply, wanted: EdgeReply) -> None:
+    """The same code and message; commands and MCP have no codes, and functions only a state for the agent."""
     message = in_words_of_tools(operation, wanted.message) if edge in TOOL_EDGES else wanted.message
-    assert said.message == message, edge
+    assert reply.message == message, edge
     codes = {
         wanted.code,
         "REPROMPT" if edge in ("function", "mcp") else "",
@@ -453,10 +453,10 @@ def check_refused(edge: str, operation: Operation[Any, Any], said: Said, wanted:
     }
     if edge == "function" and wanted.code == "forbidden":
         codes.add("FAILURE")
-    assert said.code in codes, (edge, said)
+    assert reply.code in codes, (edge, reply)
 
 
-def comparable(world: World, said: Said) -> Said:
+def comparable(world: World, reply: EdgeReply) -> EdgeReply:
     """Without what differs from one call, or from one folder, to the next."""
 
     def one(value: Any) -> Any:
@@ -468,7 +468,7 @@ def comparable(world: World, said: Said) -> Said:
             return MADE_UP.sub("", value.replace(str(world.home.parent), "FOLDER"))
         return value
 
-    return Said(one(said.data), one(said.text), said.code, one(said.message))
+    return EdgeReply(one(reply.data), one(reply.text), reply.code, one(reply.message))
 
 
 def without(data: Any, fields: tuple[str, ...]) -> Any:
@@ -489,7 +489,7 @@ def test_what_no_request_may_have_is_refused_the_same_way_everywhere(world: Worl
         in_address = operation.route is not None and wrong in operation.route.path_names and wrong not in fields
         for edge_name, edge in edges_of(operation).items():
             if "command" in edge_name and fields.get(wrong) == 5:
-                continue  # on a command line, that is a text
+                continue  # on a command line, that is a string
             if "command" in edge_name:
                 assert edge(world, operation, fields).code == REFUSED_BY_COMMAND
             elif not (in_address and edge_name == "http"):  # without a part of its path it is no such route
@@ -525,7 +525,7 @@ def wrong_value(field: FieldFacts) -> Any:
             inner = inner.type
         wrong = too_long(inner) if isinstance(inner, inspect.StrType) else None
         return wrong and [wrong]
-    if isinstance(field.kind, inspect.UnionType):  # an action group makes a text of 5
+    if isinstance(field.kind, inspect.UnionType):  # an action group converts 5 to a string
         return next(filter(None, (too_long(one) for one in field.kind.types if isinstance(one, inspect.StrType))), 5)
     return 5
 
@@ -553,27 +553,27 @@ NOT_SEEN: Mapping[str, str] = {
 """The code for a document that the caller doesn't see. It was never returned to him."""
 
 STILL_THERE = (*RETURNED, "list_audit_records", "delete_document", "add_hold")
-"""Operations that know of a document until pruning has deleted it: what came of acting upon it is told when it is known, who
-saw it stays on record, and its owner may have it deleted at once, or kept."""
+"""Operations that know of a document until pruning has deleted it: outcomes of it are recorded when they are known, the
+audit log keeps its readers, and its owner may delete or hold it."""
 
 EXPIRED: Mapping[str, str] = {name: "" if name in STILL_THERE else "not_found" for name in DOCUMENT_FIELDS}
-"""The code for a document that is past its day."""
+"""The code for an expired document."""
 
 
 @pytest.mark.parametrize("name", DOCUMENT_FIELDS)
 def test_a_document_of_others_is_as_unknown_as_one_of_nobody(fresh: Callable[[], Any], name: str) -> None:
-    of_others = said_of_document(fresh, name, "rival", NOT_SEEN[name])
-    of_nobody = said_of_document(fresh, name, "", NOT_SEEN[name])
+    of_others = reply_for_document(fresh, name, "rival", NOT_SEEN[name])
+    of_nobody = reply_for_document(fresh, name, "", NOT_SEEN[name])
     assert of_others == of_nobody
 
 
 @pytest.mark.parametrize("name", DOCUMENT_FIELDS)
 def test_an_expired_document_is_shown_nowhere(fresh: Callable[[], Any], name: str) -> None:
-    said_of_document(fresh, name, "expired", EXPIRED[name])
+    reply_for_document(fresh, name, "expired", EXPIRED[name])
 
 
-def said_of_document(fresh: Callable[[], Any], name: str, which: str, code: str) -> Said:
-    """What every edge says of a document, its id left out."""
+def reply_for_document(fresh: Callable[[], Any], name: str, which: str, code: str) -> EdgeReply:
+    """The reply of every edge for a document, its id left out."""
     operation = REGISTRY.get(name)
     assert operation is not None
     with fresh() as world:
@@ -584,7 +584,7 @@ def said_of_document(fresh: Callable[[], Any], name: str, which: str, code: str)
         for edge_name, edge in edges_of(operation).items():
             if expected.code or is_read(operation):
                 check_equal(edge_name, operation, (world, edge(world, operation, fields)), (world, expected))
-    return Said(expected.data, None, expected.code, expected.message.replace(document_id, "ID"))
+    return EdgeReply(expected.data, None, expected.code, expected.message.replace(document_id, "ID"))
 
 
 NOT_THERE: Mapping[str, tuple[str, Example]] = {
@@ -628,7 +628,7 @@ NOT_THERE: Mapping[str, tuple[str, Example]] = {
     "get_client": ("invalid_argument", fixed(clientId="a/b")),
     "process_checkpoint": ("invalid_argument", fixed(projectId="elsewhere")),
 }
-"""What isn't there, or is another's: the code and the request."""
+"""The code and a request for missing things, and for those of others."""
 
 
 @pytest.mark.parametrize("name", NOT_THERE)
@@ -695,12 +695,12 @@ def test_who_may_not_is_refused_the_same_way_everywhere(world: World, name: str)
     expected = local(nobody, operation, fields)
     assert expected.code == "forbidden", expected
     assert over_http(nobody, operation, fields) == expected
-    said = remote(nobody, operation, fields)
-    assert (said.code, said.message) == ("forbidden", expected.message)
+    reply = remote(nobody, operation, fields)
+    assert (reply.code, reply.message) == ("forbidden", expected.message)
 
 
 @pytest.mark.parametrize("name", names(lambda one: one.route is None and one.tool is None))
 def test_what_is_done_on_the_machine_of_the_system_is_done_there_alone(world: World, name: str) -> None:
-    said = called(remote_command, world, name, EXAMPLES[name](world))
-    assert said.code == REFUSED_BY_COMMAND
-    assert said.message.startswith(f"{name} works where the stores are")
+    reply = called(remote_command, world, name, EXAMPLES[name](world))
+    assert reply.code == REFUSED_BY_COMMAND
+    assert reply.message.startswith(f"{name} works where the stores are")

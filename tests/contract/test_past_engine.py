@@ -126,11 +126,11 @@ def test_what_a_service_ranks_by_itself_is_only_left_out() -> None:
         def entries_with(self, terms: object, scopes: object) -> dict[str, int]:
             return {}
 
-    told: list[str] = []
-    response = PastEngine(Ranked(), Since(later), past(gone), told.append).search(SearchRequest(EVERYONE, text="x"))
+    notes: list[str] = []
+    response = PastEngine(Ranked(), Since(later), past(gone), notes.append).search(SearchRequest(EVERYONE, text="x"))
     assert response.fused is not None
     assert response.fused.hits == ((current.indexed.entry_id, 0.9),)
-    assert told == [NOT_RANKED]
+    assert notes == [NOT_RANKED]
 
 
 def test_vectors_of_another_model_are_not_compared(index: EmbeddedIndex) -> None:

@@ -61,5 +61,5 @@ def test_malformed_groups_are_refused(client: OperationClient) -> None:
 
 
 def test_projects_of_another_client_are_refused(client: OperationClient) -> None:
-    with pytest.raises(OpxError, match="not the caller's"):
+    with pytest.raises(OpxError, match="of another client"):
         client.call(get_project, GetProject(client_id="other", project_id="shop"))

@@ -29,7 +29,7 @@ from tests.support.cli_support import word_services
 
 
 class SourcesContract:
-    """Subclasses give the fixture `seat`, the place of the installation's administrator at the system of `services`."""
+    """Subclasses provide the fixture `seat`: the installation's administrator as a caller of the system `services`."""
 
     @pytest.fixture
     def services(self, tmp_path: Path) -> System:
@@ -70,20 +70,20 @@ class SourcesContract:
         assert (view.state.put, view.state.unchanged, view.state.withdrawn, view.state.error) == (2, 0, 0, "")
         assert view.state.last_success
 
-    def test_a_pull_that_fails_says_why_in_the_state(self, seat: Seat, folder: Path) -> None:
+    def test_a_failed_pull_has_its_error_in_the_state(self, seat: Seat, folder: Path) -> None:
         self.registered(seat, folder)
         folder.rmdir()
         seat.call(pull_source, PullSource(source_id="notes"))
         (view,) = [view for view in sources(seat) if view.source_id == "notes"]
         assert "not a directory" in view.state.error
 
-    def test_health_is_asked_for(self, seat: Seat, folder: Path) -> None:
+    def test_health_is_checked(self, seat: Seat, folder: Path) -> None:
         self.registered(seat, folder)
         health = seat.call(check_source, CheckSource(source_id="notes")).health
         assert health
         assert (health.ok, health.reason) == (True, "")
 
-    def test_missing_documents_are_accepted_when_it_is_said(self, seat: Seat, folder: Path) -> None:
+    def test_missing_documents_are_accepted_on_request(self, seat: Seat, folder: Path) -> None:
         self.registered(seat, folder)
         for name in "ab":
             (folder / f"{name}.md").write_text(f"# {name}\n\ntext\n")
@@ -104,7 +104,7 @@ class SourcesContract:
         assert "notes" not in [view.source_id for view in sources(seat)]
 
     @pytest.mark.parametrize("source_id", ["unknown", "nvd"])
-    def test_what_can_not_be_removed_is_told(self, seat: Seat, source_id: str) -> None:
+    def test_a_failed_removal_is_reported(self, seat: Seat, source_id: str) -> None:
         with pytest.raises(InvalidInputError, match=source_id):
             seat.call(remove_source, RemoveSource(source_id=source_id))
 

@@ -51,7 +51,7 @@ class TestUniversalSentenceEncoder(EmbedderContract):
         assert list(embedder.embed_query(DISK + "\ud800")) == list(embedder.embed_query(DISK + "?"))
 
 
-def test_a_missing_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MODEL_PACKAGE", "no-such-package-is-installed")
     with pytest.raises(EmbeddingError, match=r"pip install no-such-package.*OPX_EMBEDDING_MODEL"):
         _ = UniversalSentenceEncoder().model_id

@@ -172,7 +172,7 @@ class TestProcedures:
             procedure = self.found(system, "OrdersDbCorrupt", **labels).procedure
             assert procedure.confidence == NOT_ABOUT
             (note,) = (
-                note for note in procedure.notes if note.startswith("several pages say that they are for this alert")
+                note for note in procedure.notes if note.startswith("several pages state that they are for this alert")
             )
             assert note.endswith(": Restore orders (prod); Restore orders (staging)")
 

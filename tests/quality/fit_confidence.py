@@ -260,7 +260,10 @@ def _of_given(given: str, home: Path, keep: Path | None) -> tuple[list[QuestionE
         evaluation = Evaluation(services, dataset)
         evaluation.ingest()
         name = Path(questions).stem if questions else Path(folder).name
-        found = list(collect(evaluation, name, chosen.asked)), services.indexing.embedder.model_id.partition("/")[0]
+        found = (
+            list(collect(evaluation, name, chosen.all_questions)),
+            services.indexing.embedder.model_id.partition("/")[0],
+        )
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(pickle.dumps(found))

@@ -41,17 +41,17 @@ class TestQuestions:
         assert found == labelled
 
     def test_recorded_half_is_the_one_that_is_drawn(self, dataset: Dataset) -> None:
-        assert {question.id: question.split for question in dataset.asked} == {
-            question.id: split_of(question) for question in dataset.asked
+        assert {question.id: question.split for question in dataset.all_questions} == {
+            question.id: split_of(question) for question in dataset.all_questions
         }
 
     def test_every_kind_is_in_both_halves(self, dataset: Dataset) -> None:
-        kinds = [{question.kind for question in dataset.asked if question.split == split} for split in SPLITS]
+        kinds = [{question.kind for question in dataset.all_questions if question.split == split} for split in SPLITS]
         assert kinds[0] == kinds[1]
 
     def test_none_was_used_to_fit_the_confidence(self, dataset: Dataset) -> None:
         fitted = {line.casefold().strip() for line in OFF_TOPIC.read_text(encoding="utf-8").splitlines()}
-        assert not fitted & {question.text.casefold().strip() for question in dataset.asked}
+        assert not fitted & {question.text.casefold().strip() for question in dataset.all_questions}
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Runs that never were, for tests of what is made of runs."""
+"""Builders of evaluation runs, questions and replies, for tests of reports and comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked, and what an answer looks like as JSON."""
+"""Query configuration, and the JSON of answers."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_confidence_may_be_any_probability(confidence: float) -> None:
         ({"as_of": "0001-01-01T00:00+14:00"}, "as_of must be a time"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_by_name(wrong: dict[str, object], named: str) -> None:
+def test_invalid_fields_are_refused_by_name(wrong: dict[str, object], named: str) -> None:
     with pytest.raises(InvalidInputError, match=named):
         QueryConfig(**wrong)  # type: ignore[arg-type]
 

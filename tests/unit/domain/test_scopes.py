@@ -1,4 +1,4 @@
-"""Who sees what, and which owner an object's key names."""
+"""Scopes that readers see, and owners in object keys."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ class TestPush:
         assert [each["index"] for each in found["refused"]] == [1, 2, 3, 4]
         reasons = [each["reason"] for each in found["refused"]]
         for reason, words in zip(
-            reasons, ("is empty", ".exe are not read", "has this name", "is not what"), strict=True
+            reasons, ("is empty", ".exe are not read", "has this name", "does not match"), strict=True
         ):
             assert words in reason
         assert stored(services, FOLDER + "a.md").startswith(b"# Rotate")
@@ -132,7 +132,7 @@ class TestRefused:
             ([a_file("x.md", b"")], "is empty"),
             ([a_file("x.exe")], "not read"),
             ([a_file("x")], "no extension"),
-            ([a_file("x.md", PNG)], "is not what its name says"),
+            ([a_file("x.md", PNG)], "does not match its file extension"),
             ([a_file("x.md.metadata.json", b"{}")], "for metadata"),
             ([a_part("upload", b"x", "x.md")], "in the field file"),
             ([a_part("file", b"x")], "needs a filename"),

@@ -72,7 +72,7 @@ def test_types_direction_and_time_bound_what_is_found(services: System) -> None:
     )
     assert [one["key"] for one in plain(found)["related"]] == ["change:42"]
     nothing = call(services, "find_related", reference="host:db-01", direction="out")
-    assert nothing.text() == "host:db-01: Nothing that is known is related to it in this way."
+    assert nothing.text() == "host:db-01: Nothing is known to be related to it in this way."
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class Moon(Record, frozen=True):
 
 class Moons(Record, frozen=True):
     planet: str
-    asked_by: str
+    client_id: str
     moons: tuple[Moon, ...]
 
 
@@ -80,7 +80,7 @@ class NameMoon(Request, frozen=True):
 MARS = (Moon("Phobos", 22), Moon("Deimos", 12))
 TOLD = "List the moons of a planet. Use it where a tide is to be explained."
 ASKED = {"planet": "mars", "least_size": 20}
-FOUND = {"planet": "mars", "askedBy": "", "moons": [{"name": "Phobos", "meanSize": 22}]}
+FOUND = {"planet": "mars", "clientId": "", "moons": [{"name": "Phobos", "meanSize": 22}]}
 
 
 def count_moons(context: Context, request: CountMoons) -> Moons:
@@ -127,7 +127,7 @@ class TestHttp:
 
     def test_reply_is_the_json_that_is_described(self, services: System) -> None:
         status, found = self.asked(services, query={"leastSize": "20"}, planet="mars", caller=a_token("acme"))
-        assert (status, found) == (200, {**FOUND, "askedBy": "acme"})
+        assert (status, found) == (200, {**FOUND, "clientId": "acme"})
         check_described("count_moons", found)
 
     def test_bounds_and_names_are_checked(self, services: System) -> None:
@@ -135,7 +135,7 @@ class TestHttp:
         assert (status, found["error"]["message"]) == (400, "leastSize must be a whole number from 1 to 5000, not 0")
         assert refusal(self.asked(services, query={"size": "1"}, planet="mars")) == (400, "invalid_argument")
 
-    def test_what_the_operation_raises_is_told(self, services: System) -> None:
+    def test_errors_of_the_operation_are_returned(self, services: System) -> None:
         status, found = self.asked(services, planet="sun")
         assert (status, found) == (400, {"error": {"code": "invalid_argument", "message": "sun is no planet"}})
 
@@ -203,7 +203,7 @@ class TestTools:
 
     def test_gateway_gets_json(self, services: System) -> None:
         context = FakeContext.of_gateway("count_moons", {"x-opx-client-id": "acme"})
-        assert self.asked(services, ASKED, context) == {**FOUND, "askedBy": "acme"}
+        assert self.asked(services, ASKED, context) == {**FOUND, "clientId": "acme"}
 
     def test_function_of_an_action_group_gets_text(self, services: System) -> None:
         response = self.asked(services, a_function_event("count_moons", planet="mars", leastSize="20"))
@@ -211,9 +211,9 @@ class TestTools:
 
     def test_operation_of_an_api_schema_gets_json(self, services: System) -> None:
         event = an_api_event("/count_moons", {"opxClientId": "acme"}, planet="mars", least_size="20")
-        assert body_of(self.asked(services, event)) == {**FOUND, "askedBy": "acme"}
+        assert body_of(self.asked(services, event)) == {**FOUND, "clientId": "acme"}
 
-    def test_wrong_argument_is_told(self, services: System) -> None:
+    def test_wrong_argument_is_reported(self, services: System) -> None:
         response = self.asked(services, a_function_event("count_moons", planet="mars", least_size="0"))
         assert state_of(response) == "REPROMPT"
         assert text_of(response) == "least_size must be a whole number from 1 to 5000, not 0"
@@ -229,7 +229,7 @@ class TestTools:
         (listed,), result = anyio.run(run)
         assert (listed.name, listed.description) == ("count_moons", TOLD)
         assert not result.is_error
-        assert result.structured_content == {**FOUND, "askedBy": "acme"}
+        assert result.structured_content == {**FOUND, "clientId": "acme"}
         jsonschema.validate(result.structured_content, listed.output_schema)
 
     def test_operation_that_is_no_tool_is_none(self, services: System) -> None:
@@ -270,9 +270,9 @@ class TestCommands:
         assert (result.exit_code, result.stderr) == (2, "opx: sun is no planet\n")
 
     def test_options_are_described_and_checked(self, opx: Opx) -> None:
-        told = opx("moons", "--help").stdout
-        assert "List the moons of a planet." in told
-        assert "In kilometres." in told
+        help_text = opx("moons", "--help").stdout
+        assert "List the moons of a planet." in help_text
+        assert "In kilometres." in help_text
         assert opx("moons").exit_code == opx("moons", "--planet", "mars", "--least-size", "0").exit_code == 2
 
     def test_operation_without_a_command_can_be_called(self, opx: Opx) -> None:
@@ -284,8 +284,8 @@ class TestCommands:
         assert (opx(command).exit_code, "No such command" in opx(command).stderr) == (2, True)
 
     def test_call_lists_all_operations(self, opx: Opx) -> None:
-        told = opx("call", "--help").stdout
-        assert all(f"\n  {one.name} " in told for one in load())
+        help_text = opx("call", "--help").stdout
+        assert all(f"\n  {one.name} " in help_text for one in load())
         assert "\n  call " in opx("--help").stdout
 
 
@@ -407,8 +407,8 @@ class TestWrongDeclarations:
         [
             (silent, "it has no docstring"),
             (of_a_record, "its request is no Request"),
-            (untyped, "it says no type of its request"),
-            (unanswered, "it says no type of its reply"),
+            (untyped, "it declares no type of its request"),
+            (unanswered, "it declares no type of its reply"),
             (gives_an_object, "its reply has .*NoJson.*, which is no JSON"),
             (gives_objects, "its reply has .*NoJson.*, which is no JSON"),
             (gives_a_holder, "its reply has .*NoJson.*, which is no JSON"),

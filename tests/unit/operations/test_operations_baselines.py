@@ -91,7 +91,7 @@ class TestSeries:
         assert set(second.to_json()) == {"series"}
 
     def test_what_is_no_page_is_refused(self, acme: Context) -> None:
-        with pytest.raises(InvalidInputError, match="not the end of a page"):
+        with pytest.raises(InvalidInputError, match="not a page token"):
             list_baseline_series(acme, ListBaselineSeries(after="x"))
 
 
@@ -111,7 +111,7 @@ class TestAdding:
         assert "metric is missing" in found.refused[0].reason
 
     @pytest.mark.parametrize(
-        ("values", "said"),
+        ("values", "message"),
         [
             ([], "values must be a list that is not empty"),
             ([1], "values must be an object"),
@@ -120,6 +120,6 @@ class TestAdding:
             ([{"node": "\ud800"}], "not valid Unicode"),
         ],
     )
-    def test_request_that_can_not_be_is_refused(self, values: list[Any], said: str) -> None:
-        with pytest.raises(RequestError, match=said):
+    def test_request_that_can_not_be_is_refused(self, values: list[Any], message: str) -> None:
+        with pytest.raises(RequestError, match=message):
             read_request(AddValues, {"values": values})

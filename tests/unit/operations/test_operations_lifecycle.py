@@ -155,7 +155,7 @@ class TestHolds:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            ({}, "reason is missing: Why"),
+            ({}, "reason is missing: The reason"),
             ({"reason": " "}, "reason must have at least 1 characters that are not blank"),
             ({"reason": "x" * 1001}, "reason may have at most 1,000 characters"),
             ({"reason": "case", "document": ""}, "document must have at least 1"),
@@ -180,7 +180,7 @@ class TestRetention:
         report = prune_expired(owner, PruneExpired())
         assert (report.versions, report.dry_run) == (1, False)
         assert list_prunings(owner, ListPrunings()).prunings == (report,)
-        with pytest.raises(ForbiddenError, match="over all clients"):
+        with pytest.raises(ForbiddenError, match="count all clients"):
             list_prunings(context_of(system, "acme"), ListPrunings())
 
     def test_a_share_of_nothing_is_refused(self, system: System) -> None:

@@ -158,7 +158,7 @@ class TestSources:
         for caller in (Caller(Identity("acme")), Caller(Identity("acme"), owns_system=True)):
             with pytest.raises(ForbiddenError, match="you are in client:acme"):
                 list_sources(Context(system, caller), ListSources())
-            with pytest.raises(ForbiddenError, match="streams are those of"):
+            with pytest.raises(ForbiddenError, match="streams belong to"):
                 list_streams(Context(system, caller), ListStreams())
 
 

@@ -51,5 +51,5 @@ def test_a_token_keeps_its_parts(parts: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["é", "x", "W10", "bnVsbA", "WzFd", token("a"), token("a", "b", "c")])
 def test_what_is_no_token_is_refused(text: str) -> None:
-    with pytest.raises(InvalidInputError, match="is not the end of a page"):
+    with pytest.raises(InvalidInputError, match="is not a page token"):
         read_token(text, 2)

@@ -1,4 +1,4 @@
-"""One vector for a text that has several."""
+"""One vector for texts that have several."""
 
 from __future__ import annotations
 

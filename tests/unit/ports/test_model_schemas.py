@@ -69,7 +69,7 @@ def fits(value: Any) -> bool:
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: str(value)[:60])
-def test_what_fits_is_what_a_whole_implementation_says(value: Any) -> None:
+def test_accepted_values_match_a_full_json_schema_implementation(value: Any) -> None:
     assert fits(value) == jsonschema.Draft202012Validator(answer_schema(Plan)).is_valid(value)
 
 
@@ -91,7 +91,7 @@ def test_texts_that_can_not_be_stored_fit_nothing() -> None:
         ({"payroll": 1}, "it has members that are not allowed"),
     ],
 )
-def test_a_problem_says_where_it_is_and_quotes_nothing(wrong: dict[str, Any], problem: str) -> None:
+def test_a_problem_names_its_location_and_quotes_nothing(wrong: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidInputError) as raised:
         read_answer(Plan, {**PLAN, **wrong})
     assert str(raised.value) == problem

@@ -86,7 +86,7 @@ def test_a_document_that_has_expired_can_still_be_held(folder: Opx) -> None:
 def test_a_hold_needs_to_be_on_something(opx: Opx) -> None:
     taken_in(opx, disk=REVIEWED)
     refused = opx("hold", "add", "--reason", "case")
-    assert (refused.exit_code, "say what is to be held" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "nothing to hold" in refused.stderr) == (2, True)
 
 
 def test_a_deployed_system_tells_operators_what_it_pruned_and_prunes_by_itself(opx: Opx) -> None:

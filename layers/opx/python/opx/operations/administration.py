@@ -344,7 +344,7 @@ def _worked(context: Context, reindexer: Reindexer) -> ReindexJob:
     reindexer.compare_again()
     while True:
         ends = time.monotonic() + STEP_SECONDS
-        progress = reindexer.advance(lambda: time.monotonic() >= ends)  # noqa: B023 - called within this turn
+        progress = reindexer.advance(lambda: time.monotonic() >= ends)  # noqa: B023 - called within this iteration
         _show(context, progress.job)
         if progress.finished:
             return progress.job

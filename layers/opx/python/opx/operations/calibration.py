@@ -71,11 +71,13 @@ class Calibrate(Request, frozen=True):
 
 
 class CalibrationReport(Record, frozen=True, omit_defaults=True):
-    """The result of a calibration. `asked`: it was requested from a function, and `get_calibration` shows the outcome.
-    Otherwise `reason` states why the models are unchanged; it is empty if new ones are in use."""
+    """The result of a calibration. `reason` states why the models are unchanged; it is empty if new ones are in use, or
+    if a function does the work."""
 
     embedding_model: str
-    asked: bool = False
+    asked: Annotated[bool, Meta(description="True if a function does it; the calibration then shows the outcome.")] = (
+        False
+    )
     documents: int = 0
     questions: int = 0
     loss: Loss = None

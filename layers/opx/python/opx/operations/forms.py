@@ -1,6 +1,6 @@
-"""Files that are pushed in bodies of multipart/form-data (RFC 7578): fields, and files with their names, within limits.
+"""Parses multipart/form-data bodies (RFC 7578) with files to ingest: fields, and files with their names, within limits.
 
-Bodies are in memory already: API Gateway and Lambda leave no other way, and limit it to a few megabytes.
+Bodies are in memory already: API Gateway and Lambda allow nothing else, and limit them to a few megabytes.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _MAX_FIELD_BYTES = 64 * 1024
 _MAX_BOUNDARY = 70
 """RFC 2046, section 5.1.1."""
 _INVISIBLE = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
-"""Control and formatting characters, with which a name can look like another."""
+"""Control and formatting characters, which can make one name look like another."""
 
 
 @dataclass(frozen=True, slots=True)
 class UploadedFile:
-    """A file of a form, under the name that its sender gave it."""
+    """A file of a form, with the name given by its sender."""
 
     name: str
     data: bytes = field(repr=False)
@@ -56,13 +56,12 @@ class _Part:
 
 
 def is_form(content_type: str) -> bool:
-    """Whether a body with this content-type is a form."""
+    """True if a body with this content-type is a form."""
     return content_type.partition(";")[0].strip().lower() == MEDIA_TYPE
 
 
 def read_form(content_type: str, body: bytes) -> Form:
-    """The form in a body. Raises `RequestError` for a body that is none, too many parts, and names that no file may
-    have."""
+    """Parses the form in a body. Raises `RequestError` for a malformed body, too many parts, and invalid file names."""
     fields: list[tuple[str, str]] = []
     files: list[UploadedFile] = []
     for part in _parts(_boundary(content_type), body):
@@ -73,18 +72,18 @@ def read_form(content_type: str, body: bytes) -> Form:
                 raise RequestError(f"files are sent in the field {FILE_FIELD}, not {name[:60]!r}")
             files.append(UploadedFile(checked_name(_text(options[b"filename"], "a file's name")), bytes(part.data)))
         elif name == FILE_FIELD:
-            raise RequestError(f"a part {FILE_FIELD} needs a filename: its extension tells the format")
+            raise RequestError(f"a part {FILE_FIELD} needs a filename: its extension determines the format")
         else:
             fields.append((name, _field_text(name, part.data)))
     return Form(tuple(fields), tuple(files))
 
 
 def checked_name(name: str) -> str:
-    """The name in Unicode's composed form. Raises `RequestError` for one that is a path, hides something, or can't be
-    the name of an object."""
+    """The name in Unicode's composed form. Raises `RequestError` for a path, invisible characters, and names that no
+    object can have."""
     composed = unicodedata.normalize("NFC", name)
     shown = ascii(composed[:60])
-    # What only looks like a dot or a slash becomes one here.
+    # Characters that only look like a dot or a slash become one here.
     plain = unicodedata.normalize("NFKC", composed)
     if any(unicodedata.category(character) in _INVISIBLE for character in composed):
         raise RequestError(f"the file name {shown} has invisible characters")
@@ -102,7 +101,7 @@ def _boundary(content_type: str) -> bytes:
 
     try:
         found = parse_options_header(content_type)[1].get(b"boundary", b"")
-    except ValueError:  # characters that no header has
+    except ValueError:  # characters that a header can't have
         found = b""
     if not 0 < len(found) <= _MAX_BOUNDARY:
         raise RequestError(f"the content-type {MEDIA_TYPE} needs its boundary")
@@ -173,18 +172,18 @@ def _text(data: bytes, what: str) -> str:
         raise RequestError(f"{what} is not UTF-8") from exc
 
 
-# -- into the corpus
+# -- storing in the corpus
 
 OF_ONE_FILE = ("source", "title", "source_uri")
-"""Metadata that can't be those of several."""
+"""Metadata fields that only a single file can have."""
 
 
 def put_form(
     manager: IngestionManager, category: str, files: Sequence[UploadedFile], metadata: Mapping[str, Any]
 ) -> tuple[list[str], list[tuple[int, str]]]:
-    """Put files, each under its name, or a single one under `source`; their keys, and the index and reason of those that
-    are refused. What is wrong with one of several doesn't keep the others out. Raises `RequestError` for none, and for a
-    single one that is refused."""
+    """Put files, each under its name, or a single one under `source`; returns their keys, and the index and reason of
+    refused ones. A refused file doesn't affect the others. Raises `RequestError` for a form without files, and if a
+    single file is refused."""
     if not files:
         raise RequestError(f"the form has no file; send one or several in the field {FILE_FIELD}")
     for name in OF_ONE_FILE:
@@ -208,7 +207,7 @@ def put_form(
 
 
 def _check(file: UploadedFile) -> None:
-    """Raise `RequestError` for a file that can't be read whatever else is done with it."""
+    """Raise `RequestError` for a file that no parser can read."""
     from opx.formats.registry import binary_problem, is_binary, is_known
     from opx.formats.source import HEAD_BYTES
 
@@ -219,11 +218,11 @@ def _check(file: UploadedFile) -> None:
         raise RequestError(f"{file.name}: the file is empty")
     problem = "" if is_binary(suffix) else binary_problem(file.data[:HEAD_BYTES])
     if problem:
-        raise RequestError(f"{file.name} is not what its name says: {problem}")
+        raise RequestError(f"{file.name} does not match its file extension: {problem}")
 
 
 def _source(file: UploadedFile, given: str) -> str:
-    """The name that stays when the file changes, with the extension by which it is read."""
+    """The stable name of the document, with the extension that determines its parser."""
     suffix = PurePosixPath(file.name).suffix
     if not given:
         return file.name

@@ -1,4 +1,4 @@
-"""Operations on the graph: things, how they are related, what is missing, and names that mean the same thing."""
+"""Operations on the graph: nodes, relations, paths, changes, coverage, aliases and merges."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
 
 MAX_REFERENCE = 4000
-"""Characters, as of any text that is taken for a reference."""
+"""Characters of a reference."""
 
 MAX_TYPES = 20
 LOOKED_AT, MAX_LOOKED_AT = 200, 1000
-"""Each costs a few requests, and a reply has half a minute."""
+"""Things considered: each costs a few requests, and a reply has half a minute."""
 
 MAX_ALIASES = 1000
 MOST_NAMED = 100
-"""Things whose names are looked up for one answer."""
+"""Things whose display names are looked up for one answer."""
 
 MOST_RELATED = 30
-"""Things in one answer to an agent: more than it reads at once, and few enough to fit."""
+"""Things in one answer to an agent: more than it reads at once, and few enough for the size limit."""
 
 _THING = "A thing: namespace:value, such as service:checkout, or a name that only one thing has."
 
@@ -59,9 +59,9 @@ TypeNames = Annotated[
 Along = Annotated[Direction, Meta(description="Along relations, against them, or both.")]
 When = Annotated[str, Meta(max_length=40)]
 Since = Annotated[
-    When, Meta(description="Only what was so then or later: how long ago (12h, 1d, 2w), a day or a time.")
+    When, Meta(description="Only relations that were true then or later: how long ago (12h, 1d, 2w), a day or a time.")
 ]
-Until = Annotated[When, Meta(description="Only what was so then or before.")]
+Until = Annotated[When, Meta(description="Only relations that were true then or before.")]
 
 
 class GetNode(Request, frozen=True):
@@ -71,9 +71,9 @@ class GetNode(Request, frozen=True):
 
 @operation(http="GET /graph/nodes")
 def get_node(context: Context, request: GetNode) -> NodeView:
-    """A thing, its relations, the newest first, and the passages that say so.
+    """Get a node with its relations, the newest first, and the passages that prove them.
 
-    Raises `NodeNotFoundError`, which names those that are written alike, and `InvalidInputError` for what is no reference.
+    Raises `NodeNotFoundError`, which names nodes with similar names, and `InvalidInputError` for a malformed reference.
     """
     graph = _graph(context)
     node = graph.show(request.reference)
@@ -101,9 +101,10 @@ class ListNeighbours(Request, frozen=True):
 
 @operation(http="GET /graph/neighbours")
 def list_neighbours(context: Context, request: ListNeighbours) -> Neighbourhood:
-    """What is around a thing, the nearest first, by which relations, and the passages that say so.
+    """List the neighbours of a node, the nearest first, with the relations that lead there and the passages that prove
+    them.
 
-    Raises as `get_node`, and `InvalidInputError` for times that aren't.
+    Raises as `get_node`, and `InvalidInputError` for malformed times.
     """
     return _neighbourhood(context, request.reference, _walk(context, request, request.hops, request.limit))
 
@@ -119,7 +120,7 @@ class FindPath(Request, frozen=True):
 
 @operation(http="GET /graph/path")
 def find_path(context: Context, request: FindPath) -> Connection:
-    """The shortest way from one thing to another, each step with the passages that prove it.
+    """Find the shortest path from one node to another, each step with the passages that prove it.
 
     Raises as `list_neighbours`, for either.
     """
@@ -127,7 +128,7 @@ def find_path(context: Context, request: FindPath) -> Connection:
 
 
 class FindNodes(Request, frozen=True):
-    text: Annotated[Reference, Meta(description="The beginning of a name, or of a reference.")] = field(name="q")
+    text: Annotated[Reference, Meta(description="A prefix of a name, or of a reference.")] = field(name="q")
     node_type: Annotated[TypeName, Meta(description="Only things of this type, such as service.")] | None = field(
         name="type", default=None
     )
@@ -136,14 +137,14 @@ class FindNodes(Request, frozen=True):
 
 @operation(http="GET /graph/find")
 def find_nodes(context: Context, request: FindNodes) -> NodesFound:
-    """Things whose name begins so, in any case of letters."""
+    """Find nodes by a prefix of their name, ignoring case."""
     graph = _graph(context)
     found = graph.find(request.text, request.node_type or "", request.limit)
     return NodesFound(tuple(graph.nodes([node.key for node in found])))
 
 
 class Side(StrEnum):
-    """What a thing depends on, or what depends on it."""
+    """Direction of dependencies: what a node depends on (upstream), or what depends on it (downstream)."""
 
     UPSTREAM = "upstream"
     DOWNSTREAM = "downstream"
@@ -151,14 +152,14 @@ class Side(StrEnum):
 
 class ListChanges(Request, frozen=True):
     reference: Thing = field(name="ref")
-    side: Annotated[Side, Meta(description="Where to look besides.")] = Side.UPSTREAM
+    side: Annotated[Side, Meta(description="The side of its dependencies to include.")] = Side.UPSTREAM
     since: Since = ""
     until: Until = ""
 
 
 @operation(http="GET /graph/changes")
 def list_changes(context: Context, request: ListChanges) -> GraphAnswer:
-    """What changed of a thing and of what it depends on (upstream), or of what depends on it (downstream).
+    """List changes of a node and of those that it depends on (upstream), or that depend on it (downstream).
 
     Raises as `list_neighbours`.
     """
@@ -177,12 +178,12 @@ def list_changes(context: Context, request: ListChanges) -> GraphAnswer:
 
 class ListAffected(Request, frozen=True):
     cve: Annotated[Reference, Meta(description="The vulnerability, such as CVE-2024-1234.")]
-    runbooks: Annotated[bool, Meta(description="Ask for the runbooks.")] = False
+    runbooks: Annotated[bool, Meta(description="Return the runbooks.")] = False
 
 
 @operation(http="GET /graph/affected")
 def list_affected(context: Context, request: ListAffected) -> GraphAnswer:
-    """Services that run a version which a vulnerability affects, or the runbooks that cover them.
+    """List services that run a version affected by a vulnerability, or the runbooks that cover them.
 
     Raises as `get_node`.
     """
@@ -194,20 +195,21 @@ def list_affected(context: Context, request: ListAffected) -> GraphAnswer:
 
 class GetGraphCoverage(Request, frozen=True):
     since: Since = ""
-    limit: Annotated[int, Meta(ge=1, le=MAX_LOOKED_AT, description="How many things of each type are looked at.")] = (
-        LOOKED_AT
-    )
+    limit: Annotated[
+        int, Meta(ge=1, le=MAX_LOOKED_AT, description="Maximum number of things considered of each type.")
+    ] = LOOKED_AT
 
 
 @operation(http="GET /graph/coverage")
 def get_graph_coverage(context: Context, request: GetGraphCoverage) -> GraphCoverage:
-    """Alerts without a runbook, runbooks whose alerts never fired, services without a runbook."""
+    """List gaps of coverage: alerts without a runbook, runbooks whose alerts never fired, services without a runbook."""
     since = since_when(request.since, context.system.clock())
     return _without_bound(context, coverage(_graph(context), since=since, limit=request.limit))
 
 
 def _without_bound(context: Context, found: GraphCoverage) -> GraphCoverage:
-    """Without the alerts that are bound to a page which is called like them, and without these pages: no relation says so."""
+    """The coverage without alerts that are bound to a page by its name, and without these pages: no relation states these
+    bindings."""
     from opx.graph.extraction.own_node import reference_of_source
 
     keys = [one.key for one in found.alerts_without_runbook]
@@ -222,7 +224,7 @@ def _without_bound(context: Context, found: GraphCoverage) -> GraphCoverage:
     )
 
 
-# -- names
+# -- aliases and merges
 
 
 class ListAliases(Request, frozen=True):
@@ -235,9 +237,9 @@ class Aliases(Record, frozen=True):
 
 @operation(http="GET /graph/aliases")
 def list_aliases(context: Context, request: ListAliases) -> Aliases:
-    """Other names of things, as far as the caller's questions know them.
+    """List the aliases that the caller's queries resolve.
 
-    Only callers of the alias's own scope learn who set it.
+    `setBy` is shown only to callers of the alias's own scope.
     """
     found = context.system.graph.aliases.aliases(context.reader.visible, limit=request.limit)
     own = context.scope.key
@@ -254,20 +256,20 @@ class Merges(Record, frozen=True):
 
 @operation(http="GET /graph/merges")
 def list_merges(context: Context, request: ListMerges) -> Merges:  # noqa: ARG001 - as all operations
-    """What was merged in the caller's scope, the newest first."""
+    """List the merges in the caller's scope, the newest first."""
     return Merges(tuple(context.system.graph.merging.merges(context.scope)))
 
 
 class AddAlias(Request, frozen=True):
     alias: Annotated[Reference, Meta(description="The other name.")]
-    canonical: Annotated[Reference, Meta(description="The thing's own.")]
+    canonical: Annotated[Reference, Meta(description="The reference that it stands for.")]
 
 
 @operation(http="POST /graph/aliases", function=Function.MANAGE, access=Access.WRITER)
 def add_alias(context: Context, request: AddAlias) -> Alias:
-    """Know a thing by another name, too, in the caller's scope.
+    """Add an alias of a node in the caller's scope.
 
-    Raises `InvalidInputError` for a name that has a thing of its own, and for a loop.
+    Raises `InvalidInputError` for a name that is a node itself, and for a loop.
     """
     by = context.identity.principal
     return context.system.graph.merging.add(context.scope, request.alias, request.canonical, by=by)
@@ -283,24 +285,24 @@ class RemovedAlias(Record, frozen=True):
 
 @operation(http="DELETE /graph/aliases", function=Function.MANAGE, access=Access.WRITER)
 def remove_alias(context: Context, request: RemoveAlias) -> RemovedAlias:
-    """Forget another name that the caller's scope has."""
+    """Remove an alias of the caller's scope."""
     return RemovedAlias(
         context.system.graph.merging.remove(context.scope, request.alias, by=context.identity.principal)
     )
 
 
 class MergeNodes(Request, frozen=True):
-    source: Annotated[Reference, Meta(description="What becomes another name.")] = field(name="from")
-    into: Annotated[Reference, Meta(description="What it is a name of.")]
+    source: Annotated[Reference, Meta(description="The reference that becomes an alias.")] = field(name="from")
+    into: Annotated[Reference, Meta(description="The reference that it stands for from then on.")]
 
 
 @operation(http="POST /graph/merges", function=Function.MANAGE, access=Access.WRITER)
 def merge_nodes(context: Context, request: MergeNodes) -> Merge:
-    """Make two references of the caller's scope one; the evidence of both is kept.
+    """Merge two references in the caller's scope; the evidence of both is kept.
 
-    Raises `NodeNotFoundError` where there is nothing to merge into, and `InvalidInputError` as `add_alias`.
+    Raises `NodeNotFoundError` if there is no node to merge into, and `InvalidInputError` as `add_alias`.
     """
-    _graph(context).key_of(request.into)  # who writes it wrongly would make a name of nothing
+    _graph(context).key_of(request.into)  # a typing error would make an alias of nothing
     by = context.identity.principal
     return context.system.graph.merging.merge(context.scope, request.source, request.into, by=by)
 
@@ -311,7 +313,7 @@ class UndoMerge(Request, frozen=True):
 
 @operation(http="DELETE /graph/merges/{mergeId}", function=Function.MANAGE, access=Access.WRITER)
 def undo_merge(context: Context, request: UndoMerge) -> Merge:
-    """Make two references of what was merged.
+    """Undo a merge: the two references are separate nodes again.
 
     Raises `MergeNotFoundError`.
     """
@@ -324,7 +326,7 @@ class Relink(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def relink(context: Context, request: Relink) -> Relinked:  # noqa: ARG001 - as all operations
-    """Have documents mention what was declared after them, of all names again."""
+    """Add mentions to documents of nodes that were declared after their ingestion, for all names."""
     return context.system.relinking.relink()
 
 
@@ -353,7 +355,7 @@ class FindRelated(Request, frozen=True):
     ] = Direction.BOTH
     since: Annotated[
         When,
-        Meta(description="Only what was so then or later: how long ago (12h, 1d, 2w), or a day such as 2026-03-31."),
+        Meta(description="Only relations true then or later: how long ago (12h, 1d, 2w), or a day such as 2026-03-31."),
     ] = ""
 
 
@@ -364,7 +366,7 @@ class FindRelated(Request, frozen=True):
     "concerned, to see what else may be, or what changed. Each relation comes with the passage that proves it.",
 )
 def find_related(context: Context, request: FindRelated) -> RelatedAnswer:
-    """List what is around a thing. Raises as `list_neighbours`."""
+    """List the neighbours of a node. Raises as `list_neighbours`."""
     walk = walk_of(
         now=context.system.clock(),
         hops=request.hops,
@@ -390,12 +392,12 @@ class ExplainRelation(Request, frozen=True):
     "proves it. Use it to check whether one can be the cause of the other, or before you claim that it is.",
 )
 def explain_relation(context: Context, request: ExplainRelation) -> RelationAnswer:
-    """Show how two things are connected. Raises as `find_path`."""
+    """Show the path between two nodes. Raises as `find_path`."""
     walk = walk_of(now=context.system.clock())
     return RelationAnswer(_connection(context, request.from_reference, request.to_reference, walk))
 
 
-# -- what they have in common
+# -- helpers
 
 
 def _graph(context: Context) -> KnowledgeGraph:
@@ -415,7 +417,7 @@ def _walk(context: Context, request: ListNeighbours | FindPath, hops: int = 1, l
 
 
 def _types(names: Iterable[str]) -> tuple[str, ...]:
-    """Types of edges as they are kept: `DEPENDS-ON` as `depends_on`."""
+    """Edge types in their stored form: `DEPENDS-ON` as `depends_on`."""
     return tuple(edge_type(name) for name in names if name.strip())
 
 

@@ -1,7 +1,7 @@
-"""Answers of the graph that agents read: related things and chains of relations, with the passages that prove them.
+"""Answers of graph tools as text for agents: related nodes and paths, with the passages that prove them.
 
-Names of things and what relates them are taken from documents, also from those of others: such relations are marked, and
-passages of such documents are in a frame, as everywhere.
+Names and relations come from documents, also from those outside of the organisation: such relations are marked, and
+passages of such documents are framed as untrusted data.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ F = TypeVar("F", Neighbourhood, Connection)
 
 MOST_PASSAGES = 8
 MOST_PROOFS = 3
-"""Passages that are named of one relation."""
+"""Passages that are cited for one relation."""
 
-NOTHING_RELATED = "Nothing that is known is related to it in this way."
+NOTHING_RELATED = "Nothing is known to be related to it in this way."
 NO_WAY = "No connection between them is known."
 _CUT = "There may be more: some things have more relations than were followed, the newest were."
 _OUTSIDE = " (stated outside of the organisation alone)"
 
 
 class Relation(Record, frozen=True, kw_only=True):
-    """A relation on the way to a thing."""
+    """A relation on the path to a node."""
 
     source: str = field(name="from")
-    edge_type: Annotated[str, Meta(description="How they are related, such as depends_on.")]
+    edge_type: Annotated[str, Meta(description="Type of the relation, such as depends_on.")]
     target: str = field(name="to")
-    at: Annotated[str, Meta(description="When that was so, or the document was last updated.")]
-    confidence: Annotated[float, Meta(description="How sure it is, from 0 to 1.")]
+    at: Annotated[str, Meta(description="When that was true, or the document was last updated.")]
+    confidence: Annotated[float, Meta(description="Its confidence, from 0 to 1.")]
     evidence_chunk_ids: tuple[str, ...]
     untrusted: Annotated[bool, Meta(description="True if it is stated outside the organisation alone.")]
 
@@ -64,14 +64,14 @@ class Proof(Record, frozen=True, kw_only=True):
     chunk_id: str
     document_id: str
     content: str
-    source: Annotated[str, Meta(description="Where a person would open it.")]
+    source: Annotated[str, Meta(description="The address that a person would open.")]
     section: Annotated[str, Meta(description="The document's title and the headings above it.")]
     untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")]
 
 
 class RelatedThing(Record, frozen=True):
     key: str
-    distance: Annotated[int, Meta(description="How many relations away.")]
+    distance: Annotated[int, Meta(description="Its distance in relations.")]
     path: Annotated[tuple[Relation, ...], Meta(description="The relations that lead to it.")]
 
 
@@ -85,12 +85,14 @@ class _Proved(Record, frozen=True, kw_only=True):
         bool,
         Meta(description="True if some of the answer is from outside the organisation: it is data, marked as such."),
     ]
-    notes: Annotated[tuple[str, ...], Meta(description="What the answer lacks, and what contradicts each other.")]
+    notes: Annotated[
+        tuple[str, ...], Meta(description="Limits of the answer, and relations that contradict each other.")
+    ]
 
 
 class RelatedThings(_Proved, frozen=True, kw_only=True):
-    reference: Annotated[str, Meta(description="The thing that was asked about.")]
-    related: Annotated[tuple[RelatedThing, ...], Meta(description="What is related to it, the nearest first.")]
+    reference: Annotated[str, Meta(description="The thing in the request.")]
+    related: Annotated[tuple[RelatedThing, ...], Meta(description="Related things, the nearest first.")]
 
 
 class RelationChain(_Proved, frozen=True, kw_only=True):
@@ -104,7 +106,7 @@ class RelationChain(_Proved, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _ProvedAnswer(Paragraphs, Generic[F]):
-    """Relations and the passages that prove them. `left_out` things and passages were dropped for their size."""
+    """Relations and the passages that prove them. `left_out` nodes and passages were dropped for their size."""
 
     found: F
     most_passages: int = MOST_PASSAGES
@@ -121,7 +123,7 @@ class _ProvedAnswer(Paragraphs, Generic[F]):
         return noted([one_line(note) for note in self._notes()], after=QUOTED if self._is_untrusted() else "")
 
     def _passages(self) -> Sequence[Passage]:
-        """The first passage that there is of each edge, each once."""
+        """The first available passage of each edge, each once."""
         known = {passage.chunk_id: passage for passage in self.found.passages}
         found: dict[str, Passage] = {}
         for edge in self._proved():
@@ -147,13 +149,13 @@ class _ProvedAnswer(Paragraphs, Generic[F]):
         }
 
     def shortened(self) -> Self | None:
-        """Passages go first: they can be asked for one by one."""
+        """Drops passages first: they can be requested one by one."""
         shown = len(self._passages())
         return replace(self, most_passages=shown - 1, left_out=self.left_out + 1) if shown > 1 else None
 
 
 class RelatedAnswer(_ProvedAnswer[Neighbourhood]):
-    """What is around a thing."""
+    """The neighbours of a node."""
 
     __slots__ = ()
 
@@ -198,7 +200,7 @@ class RelatedAnswer(_ProvedAnswer[Neighbourhood]):
 
 
 class RelationAnswer(_ProvedAnswer[Connection]):
-    """How two things are connected."""
+    """The path between two nodes."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Operations that learn from work: capture and verify entries, and process checkpoints."""
+"""Operations of learning: capture and verify entries, process checkpoints, and store evidence of agents."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ListEntries(Request, frozen=True):
     state: Annotated[EntryState | None, Meta(description="Only those in this state.")] = None
     project_id: Annotated[Text, Meta(description="Only those of this project.")] = ""
     limit: Annotated[int, Meta(ge=1, le=MAX_ENTRIES, description="How many at most.")] = 50
-    after: Annotated[Text, Meta(description="The id of the last entry of the page before.")] = ""
+    after: Annotated[Text, Meta(description="The id of the last entry of the previous page.")] = ""
 
 
 class EntryPage(Record, frozen=True, omit_defaults=True):
@@ -67,7 +67,7 @@ class EntryPage(Record, frozen=True, omit_defaults=True):
 
 @operation(http="GET /learning/entries")
 def list_entries(context: Context, request: ListEntries) -> EntryPage:
-    """What was captured in the caller's own scope, the newest first.
+    """List entries captured in the caller's own scope, the newest first.
 
     Raises `EntryNotFoundError` for an unknown `after`, and `UnknownProjectError`.
     """
@@ -80,39 +80,37 @@ def list_entries(context: Context, request: ListEntries) -> EntryPage:
 class CaptureEntry(Request, frozen=True, rename=None):
     """An entry with the field names of the staging table. A field that doesn't go with the type is refused."""
 
-    entry_type: Annotated[EntryType, Meta(description="What it tells of.")]
+    entry_type: Annotated[EntryType, Meta(description="Kind of the entry.")]
     project_id: Annotated[
         ProjectId | None,
         Meta(description="The project that it was learned in; the caller's own, if the caller has one."),
     ] = None
-    agent_type: Annotated[Name | None, Meta(description="What kind of agent it was, such as backend_developer.")] = None
-    task_type: Annotated[Name | None, Meta(description="What kind of task, such as api_implementation.")] = None
+    agent_type: Annotated[Name | None, Meta(description="Kind of agent, such as backend_developer.")] = None
+    task_type: Annotated[Name | None, Meta(description="Kind of task, such as api_implementation.")] = None
     technology: Annotated[Name | None, Meta(description="What it is about, such as postgresql.")] = None
-    failure_description: Annotated[LongText | None, Meta(description="What went wrong, in plain words.")] = None
-    error_message: Annotated[ErrorText | None, Meta(description="The error, copied as it was.")] = None
-    solution_steps: Annotated[Steps | None, Meta(description="What was done about it, a step each.")] = None
-    success_verified: Annotated[bool | None, Meta(description="True if somebody, or a check, saw that it works.")] = (
-        None
-    )
-    gate_type: Annotated[Name | None, Meta(description="Which review it was, such as security_review.")] = None
-    human_feedback: Annotated[LongText | None, Meta(description="What the person said who rejected it.")] = None
-    revision_approach: Annotated[LongText | None, Meta(description="What was done about it.")] = None
-    approved_approach: Annotated[LongText | None, Meta(description="What was approved at the first attempt.")] = None
-    tried: Annotated[StepText | None, Meta(description="What was tried, and didn't help.")] = None
-    effect: Annotated[TriedEffect | None, Meta(description="What came of it.")] = None
-    problem: Annotated[LongText | None, Meta(description="What it was tried against.")] = None
-    reference: Annotated[Line | None, Meta(description="The document that it was taken from: its key or source.")] = (
-        None
-    )
+    failure_description: Annotated[LongText | None, Meta(description="The failure, in plain words.")] = None
+    error_message: Annotated[ErrorText | None, Meta(description="The error message, copied verbatim.")] = None
+    solution_steps: Annotated[Steps | None, Meta(description="The solution, one entry per step.")] = None
+    success_verified: Annotated[bool | None, Meta(description="True if a person or a check saw that it works.")] = None
+    gate_type: Annotated[Name | None, Meta(description="The review, such as security_review.")] = None
+    human_feedback: Annotated[LongText | None, Meta(description="The feedback of the person who rejected it.")] = None
+    revision_approach: Annotated[LongText | None, Meta(description="The revision made for it.")] = None
+    approved_approach: Annotated[
+        LongText | None, Meta(description="The approach that was approved at the first attempt.")
+    ] = None
+    tried: Annotated[StepText | None, Meta(description="The step that was tried, and didn't help.")] = None
+    effect: Annotated[TriedEffect | None, Meta(description="Its outcome.")] = None
+    problem: Annotated[LongText | None, Meta(description="The problem that it was tried for.")] = None
+    reference: Annotated[Line | None, Meta(description="The document that the step is from: its key or source.")] = None
     incident: Annotated[Name | None, Meta(description="The incident's id.")] = None
     occurrence: Annotated[
         Line | None,
-        Meta(description="Names this occurrence for good, such as a run's id: told again, it is the same one."),
+        Meta(description="Stable id of this occurrence, such as a run's id: captured again, it is the same entry."),
     ] = None
 
     @property
     def given(self) -> dict[str, Any]:
-        """The fields that are there, but for the type."""
+        """The fields that are set, without the type."""
         return {name: value for name, value in asdict(self).items() if name != "entry_type" and value is not None}
 
 
@@ -122,26 +120,27 @@ class CapturedEntry(Record, frozen=True):
 
 @operation(http="POST /learning/entries", function=Function.MANAGE, status=201, access=Access.WRITER)
 def capture_entry(context: Context, request: CaptureEntry) -> CapturedEntry:
-    """Capture what work taught. It is kept until a checkpoint takes it in; the same again is the same entry.
+    """Capture an entry: a fix, a failure, a decision. It is stored until a checkpoint processes it; repeats are the same
+    entry.
 
-    Raises `InvalidInputError` that names the field which is missing or doesn't go with the type, and `UnknownProjectError`
-    for the project of somebody else.
+    Raises `InvalidInputError` that names the field which is missing or doesn't go with the type, and
+    `UnknownProjectError` for another client's project.
     """
     return CapturedEntry(context.system.learning.capture(context.identity).capture(request.entry_type, request.given))
 
 
 class VerifyEntry(Request, frozen=True):
-    entry_id: Annotated[FilledText, Meta(description="The id of an entry, as capturing it gave it.")]
-    worked: Annotated[bool, Meta(description="Whether it was seen to work.")]
-    effect: Annotated[TriedEffect | None, Meta(description="What came of it, if it didn't.")] = None
+    entry_id: Annotated[FilledText, Meta(description="The id of an entry, as returned when it was captured.")]
+    worked: Annotated[bool, Meta(description="True if it was seen to work.")]
+    effect: Annotated[TriedEffect | None, Meta(description="Its outcome, if it didn't.")] = None
     incident: Annotated[Text, Meta(description="The incident's id.")] = ""
 
 
 @operation(http="POST /learning/entries/{entryId}/verification", function=Function.MANAGE, access=Access.WRITER)
 def verify_entry(context: Context, request: VerifyEntry) -> StagingEntry:
-    """Say whether what an entry tells of worked.
+    """Record if the solution of an entry worked.
 
-    Raises `EntryNotFoundError`, and `InvalidInputError` where the opposite was said before.
+    Raises `EntryNotFoundError`, and `InvalidInputError` if the opposite was recorded before.
     """
     captured = context.system.learning.capture(context.identity)
     return captured.verify(request.entry_id, request.worked, request.effect or "", request.incident)
@@ -152,19 +151,19 @@ def verify_entry(context: Context, request: VerifyEntry) -> StagingEntry:
 
 class ProcessCheckpoint(Request, frozen=True):
     project_id: Annotated[Text, Meta(description="The project; the caller's own, if it is left out.")] = ""
-    checkpoint_type: Annotated[CheckpointType, Meta(description="Why now.")] = CheckpointType.MANUAL
+    checkpoint_type: Annotated[CheckpointType, Meta(description="Reason of the checkpoint.")] = CheckpointType.MANUAL
 
 
 class Checkpoint(Record, frozen=True, omit_defaults=True):
-    asked: Annotated[bool, Meta(description="True if it is done afterwards, by another function.")]
+    asked: Annotated[bool, Meta(description="True if another function processes it asynchronously.")]
     report: CheckpointReport | None = None
 
 
 @operation(http="POST /learning/checkpoints", function=Function.MANAGE, status=202, access=Access.WRITER)
 def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoint:
-    """Have taken in what was captured for a project. It is worked on afterwards.
+    """Process the entries captured for a project: turn verified ones into patterns. Runs asynchronously.
 
-    Raises `UnknownProjectError` where it is processed at once.
+    Raises `UnknownProjectError` where it is processed synchronously.
     """
     requests = context.system.functions.checkpoints
     if requests is None:
@@ -177,33 +176,33 @@ def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoi
     return Checkpoint(True)
 
 
-# -- tools of agents: scope, project and kind of agent follow from the call, so that no tool takes them
+# -- agents' tools: scope, project and kind of agent follow from the call and are not parameters
 
 FilledLongText = Annotated[Filled, Meta(max_length=MAX_TEXT)]
-GateType = Annotated[FilledText, Meta(description="Which review it was, such as security_review.")]
+GateType = Annotated[FilledText, Meta(description="The review, such as security_review.")]
 Incident = Annotated[Text, Meta(description="The incident's id.")]
 
 
 _NEXT = {
-    EntryState.WAITING: "It waits until somebody says with verify_solution whether it worked.",
-    EntryState.READY: "The next checkpoint of the project takes it in.",
-    EntryState.TAKEN_IN: "It was taken in already.",
+    EntryState.WAITING: "It waits until verify_solution records whether it worked.",
+    EntryState.READY: "The next checkpoint of the project processes it.",
+    EntryState.TAKEN_IN: "A checkpoint has processed it already.",
 }
-Notes = Annotated[tuple[str, ...], Meta(description="What was masked or left out.")]
+Notes = Annotated[tuple[str, ...], Meta(description="Parts that were masked or left out.")]
 
 
 class KeptEntry(Record, frozen=True):
-    entry_id: Annotated[str, Meta(description="What verify_solution takes.")]
+    entry_id: Annotated[str, Meta(description="The id for verify_solution.")]
     state: Annotated[
         EntryState,
-        Meta(description="Whether it waits to be verified, is ready for the next checkpoint, or was taken in."),
+        Meta(description="Waiting to be verified, ready for the next checkpoint, or already processed."),
     ]
     notes: Notes
 
 
 @dataclass(frozen=True, slots=True)
 class EntryAnswer(Paragraphs):
-    """An entry as it is kept. Its texts are known to the agent that sent them, and aren't repeated."""
+    """A captured entry. Its text is known to the agent that sent it, and isn't repeated."""
 
     entry: StagingEntry
 
@@ -215,7 +214,7 @@ class EntryAnswer(Paragraphs):
 
 
 class SolutionResult(StrEnum):
-    """How a captured solution turned out."""
+    """Result of a captured solution."""
 
     WORKED = "worked"
     FAILED = "failed"
@@ -224,12 +223,10 @@ class SolutionResult(StrEnum):
 
 
 class CaptureFailureSolution(Request, frozen=True):
-    failure_description: Annotated[FilledLongText, Meta(description="What went wrong, in plain words.")]
-    solution_steps: Annotated[
-        Filled, Meta(max_length=MAX_STEPS_TEXT, description="What was done about it, a step on each line.")
-    ]
-    error_message: Annotated[ErrorText, Meta(description="The error, copied as it was.")] = ""
-    task_type: Annotated[Text, Meta(description="What kind of task it was, such as deployment.")] = ""
+    failure_description: Annotated[FilledLongText, Meta(description="The failure, in plain words.")]
+    solution_steps: Annotated[Filled, Meta(max_length=MAX_STEPS_TEXT, description="The solution, one step per line.")]
+    error_message: Annotated[ErrorText, Meta(description="The error message, copied verbatim.")] = ""
+    task_type: Annotated[Text, Meta(description="Kind of task, such as deployment.")] = ""
     technology: Annotated[Text, Meta(description="What it is about, such as postgresql or kubernetes.")] = ""
 
 
@@ -247,8 +244,8 @@ def capture_failure_solution(context: Context, request: CaptureFailureSolution) 
 
 
 class VerifySolution(Request, frozen=True):
-    entry_id: Annotated[FilledText, Meta(description="The id that capture_failure_solution gave.")]
-    result: Annotated[SolutionResult, Meta(description="What came of it.")]
+    entry_id: Annotated[FilledText, Meta(description="The id returned by capture_failure_solution.")]
+    result: Annotated[SolutionResult, Meta(description="Its outcome.")]
     incident: Incident = ""
 
 
@@ -269,8 +266,8 @@ def verify_solution(context: Context, request: VerifySolution) -> EntryAnswer:
 
 class CaptureGateRejection(Request, frozen=True):
     gate_type: GateType
-    human_feedback: Annotated[FilledLongText, Meta(description="What the person said.")]
-    revision_approach: Annotated[LongText, Meta(description="What was changed for it.")] = ""
+    human_feedback: Annotated[FilledLongText, Meta(description="The feedback of the person.")]
+    revision_approach: Annotated[LongText, Meta(description="The change made for it.")] = ""
 
 
 @agent_tool(
@@ -283,7 +280,7 @@ def capture_gate_rejection(context: Context, request: CaptureGateRejection) -> E
 
 class CaptureGateApproval(Request, frozen=True):
     gate_type: GateType
-    approved_approach: Annotated[FilledLongText, Meta(description="What was approved.")]
+    approved_approach: Annotated[FilledLongText, Meta(description="The approach that was approved.")]
 
 
 @agent_tool(LEARNING, "Keep what a person approved at a review at the first attempt.", opt_in=True, writes=True)
@@ -293,11 +290,9 @@ def capture_gate_approval(context: Context, request: CaptureGateApproval) -> Ent
 
 
 class CaptureWarning(Request, frozen=True):
-    tried: Annotated[
-        FilledLongText, Meta(description="The step that was tried, worded as the document has it if it is from one.")
-    ]
-    effect: Annotated[TriedEffect, Meta(description="What came of it.")]
-    problem: Annotated[LongText, Meta(description="What it was tried against.")] = ""
+    tried: Annotated[FilledLongText, Meta(description="The step that was tried, quoted if it is from a document.")]
+    effect: Annotated[TriedEffect, Meta(description="Its outcome.")]
+    problem: Annotated[LongText, Meta(description="The problem that it was tried for.")] = ""
     reference: Annotated[Line, Meta(description="The source of the document that it is from.")] = ""
     incident: Incident = ""
 
@@ -325,7 +320,7 @@ def _kept(context: Context, entry_type: EntryType, given: dict[str, Any]) -> Ent
 
 
 class PutEvidence(Evidence, Request, frozen=True, kw_only=True, rename=None):
-    """Evidence as it is sent: the fields are those of the record, and lists are lists."""
+    """Evidence as it is sent: the fields of the record, with lists."""
 
     conclusion: Annotated[Texts, CONCLUSION] = ()
     observations: Annotated[Texts, OBSERVATIONS] = ()
@@ -335,7 +330,7 @@ class PutEvidence(Evidence, Request, frozen=True, kw_only=True, rename=None):
 
     @classmethod
     def of(cls, evidence: Evidence) -> PutEvidence:
-        """The request that sends it."""
+        """The request that sends this evidence."""
         return cls(**structs.asdict(evidence))
 
 
@@ -345,9 +340,9 @@ class StoredEvidence(Record, frozen=True):
 
 @operation(http="POST /evidence", function=Function.MANAGE, status=202, access=Access.WRITER)
 def put_evidence(context: Context, request: PutEvidence) -> StoredEvidence:
-    """Take in what an agent found out; rules say as what. It is worked on afterwards.
+    """Ingest the evidence of an agent's work; rules select its category. Processed asynchronously.
 
-    Raises `InvalidInputError` that names the field which the category of the evidence needs.
+    Raises `InvalidInputError` that names a field that the evidence's category requires.
     """
     from opx.ingestion import evidence
 

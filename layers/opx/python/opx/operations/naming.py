@@ -1,4 +1,4 @@
-"""Finds documents by what people and agents call them: an id, a path, an address or a title."""
+"""Finds documents by id, path, address, link or title."""
 
 from __future__ import annotations
 
@@ -22,26 +22,27 @@ if TYPE_CHECKING:
     from opx.domain.results import Answer
 
 _NEAREST = 3
-"""Documents that are named where none has the name that was asked for."""
+"""Documents suggested where none has the requested name."""
 _LOOKED_AT = 20
-"""Documents among which a title is looked for."""
+"""Search results that are compared with a title."""
 _NAMED_AT_MOST = 10
 _SCANNED = 5_000
-"""Documents whose names are looked at one by one where a search finds none of that name."""
+"""Documents whose names are scanned where a search finds none of that name."""
 _LIKENESS = 0.6
-"""Of two titles, as difflib measures it."""
+"""Minimum similarity of two titles, by difflib."""
 _OWN_FOLDER = "documents/"
 _DIGITS = re.compile(r"[0-9a-fA-F]{4,32}")
 _ID = re.compile(r"[0-9a-fA-F]{12,32}")
-"""Shorter words of these letters may be alerts."""
+"""Shorter hexadecimal words may be names of alerts."""
 _LINK = re.compile(r"(?:\.{1,2}/)*(?P<path>[^\s#]*[./][^\s#]*)(?:#(?P<section>\S*))?")
-"""A link as documents have it: `../runbooks/kafka-lag.md#verify`."""
+"""A link in a document: `../runbooks/kafka-lag.md#verify`."""
 _FILES = (".md", ".markdown", ".txt", ".html", ".htm", ".rst", ".adoc", ".pdf", ".docx")
 
 
 def named_document(context: Context, name: str) -> tuple[KnowledgeDocument, tuple[str, ...]]:
-    """The document that an id, a path, an address, a link of another document or a title means, in its current version; and
-    what is to be noted. Raises `DocumentNotFoundError`, and `InvalidInputError` for a name that several documents have."""
+    """The document that an id, a path, an address, a link of another document or a title refers to, in its current
+    version; and notes about it. Raises `DocumentNotFoundError`, and `InvalidInputError` for a name that several documents
+    have."""
     link = _LINK.fullmatch(name.strip())
     text = link["path"] if link else name.strip()
     if _DIGITS.fullmatch(text):
@@ -76,7 +77,7 @@ def _current(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDo
 
 
 def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
-    """The document in this place of the corpus, in the narrowest scope that the caller sees."""
+    """The document with this path in the corpus, in the narrowest scope that the caller sees."""
     catalog = context.system.corpus.catalog
     path = text.partition("://")[2].partition("/")[2] if "://" in text else text
     names = [path.removeprefix("/")] + ([] if path.startswith(_OWN_FOLDER) else [_OWN_FOLDER + path.removeprefix("/")])
@@ -92,7 +93,7 @@ def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
 
 
 class _Called(NamedTuple):
-    """A document and what it is called."""
+    """A document with its names."""
 
     document_id: str
     title: str
@@ -105,8 +106,8 @@ def _all_documents(context: Context) -> Iterator[_Called]:
 
 
 def _by_title(context: Context, text: str) -> KnowledgeDocument:
-    """The document with this title, or whose path or address ends so. Raises `DocumentNotFoundError`, which names the nearest
-    ones, and `InvalidInputError` for a name of several."""
+    """The document with this title, or whose path or address has this suffix. Raises `DocumentNotFoundError`, which names
+    the nearest ones, and `InvalidInputError` for a name of several."""
     near = _alike(context, text)
     found = _exactly(context, text, near)
     documents = [] if found else list(_all_documents(context))
@@ -142,8 +143,8 @@ def _called(answer: Answer) -> list[_Called]:
 def _exactly(
     context: Context, name: str, among: Iterable[_Called], *, partly: bool = False
 ) -> KnowledgeDocument | None:
-    """The one of these documents that has a name as its title, else as the end of its path or address; with `partly` else as
-    words of its title. Raises `InvalidInputError` for several."""
+    """The one of these documents with this title, else with this suffix of its path or address; with `partly` else with
+    these words in its title. Raises `InvalidInputError` for several."""
     wanted = name.casefold().removeprefix("./").strip("/")
     known = list(dict.fromkeys(among))
     found = (
@@ -159,7 +160,7 @@ def _exactly(
 
 
 class NamedDocument(NamedTuple):
-    """A document that was named instead of an alert; `notes` say that it is another version than the one that was named."""
+    """A document that was given instead of an alert; `notes` state if it is another version than the given one."""
 
     document: KnowledgeDocument
     outline: Outline
@@ -167,7 +168,7 @@ class NamedDocument(NamedTuple):
 
 
 def document_of_name(context: Context, text: str) -> NamedDocument | None:
-    """The document whose id, or path with the ending of a file, the text is instead of an alert."""
+    """The document if the text is its id, or its path with a file extension, and not an alert."""
     name = text.strip()
     is_name = len(name) <= MAX_TITLE and (_ID.fullmatch(name) or name.casefold().endswith(_FILES))
     if not is_name or "\n" in name:
@@ -180,7 +181,8 @@ def document_of_name(context: Context, text: str) -> NamedDocument | None:
 
 
 def document_titled(context: Context, text: str, answer: Answer) -> NamedDocument | None:
-    """The document whose title, or end of a path, the text is instead of an alert. `answer` is what a search for it found."""
+    """The document if the text is its title, or a suffix of its path, and not an alert. `answer` is a search for the
+    text."""
     name = text.strip()
     if len(name) > MAX_TITLE or "\n" in name or name.startswith(("{", "[")):
         return None

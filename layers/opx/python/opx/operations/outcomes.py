@@ -1,4 +1,4 @@
-"""Operations on outcomes: report what acting upon a document led to, and read what is known of it."""
+"""Operations on outcomes: record the result of acting upon a document, and read a document's counts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _STEPS_NAMED = 20
 Step = Annotated[str, Meta(max_length=MAX_STEP)]
 Occurrence = Annotated[str, Meta(max_length=MAX_OCCURRENCE)]
 Incident = Annotated[Text, Meta(description="The incident's id.")]
-Result = Annotated[OutcomeResult, Meta(description="What came of it.")]
+Result = Annotated[OutcomeResult, Meta(description="The result.")]
 
 
 class RecordOutcome(Request, frozen=True):
@@ -52,23 +52,21 @@ class RecordOutcome(Request, frozen=True):
         Text, Meta(description="The document: the beginning of its id, or its rank in the answer. Left out: the first.")
     ] = ""
     section: Annotated[
-        str, Meta(max_length=MAX_SECTION, description="The section that was acted upon, as results give it.")
+        str, Meta(max_length=MAX_SECTION, description="The section that was acted upon, as in results.")
     ] = ""
     step: Annotated[Step, Meta(description="The step that was acted upon: its number, its id, or its words.")] = ""
     incident: Incident = ""
-    note: Annotated[
-        str, Meta(max_length=MAX_NOTE, description="How it was reported, and what else is to be known.")
-    ] = ""
+    note: Annotated[str, Meta(max_length=MAX_NOTE, description="A note, such as how it was reported.")] = ""
     occurrence: Annotated[
-        Occurrence, Meta(description="Names this occurrence, where an answer was acted upon more than once.")
+        Occurrence, Meta(description="Id of this occurrence, if an answer was acted upon more than once.")
     ] = ""
 
 
 @operation(http="POST /outcomes", function=Function.MANAGE, status=201, access=Access.WRITER)
 def record_outcome(context: Context, request: RecordOutcome) -> OutcomeReport:
-    """Tell what came of acting upon a document that was found. Told again, it counts once.
+    """Record the outcome of acting upon a found document. Repeated reports count once.
 
-    Raises `ReceiptNotFoundError`, `DocumentNotFoundError` for a document that is gone, and `InvalidInputError` for one that
+    Raises `ReceiptNotFoundError`, `DocumentNotFoundError` for a removed document, and `InvalidInputError` for one that
     the receipt doesn't name, or a step that its document doesn't have.
     """
     return _recorded(context, context.identity, request)
@@ -83,15 +81,15 @@ def _recorded(context: Context, identity: Identity, request: RecordOutcome | Rep
 
 
 def _checked_step(context: Context, document: KnowledgeDocument, given: str) -> str:
-    """A step as the document has it: the title of the one that a number or an id means, also an id of another version's; else
-    what is given, if a line or command of the document says the same. Raises `InvalidInputError` for a step that a document
+    """A step in the document's words: the title of the step with this number or id, also an id in another version; else
+    the given text, if it matches a line or command of the document. Raises `InvalidInputError` for a step that a document
     with steps doesn't have."""
     from opx.learning.tried_steps import StepFinder, steps_of, terms_of
     from opx.text.procedures.layout import steps_meant
 
     try:
         outline = context.system.questions.documents.outline_of(document)
-    except DocumentNotFoundError:  # its text is gone, and what came of it still counts
+    except DocumentNotFoundError:  # its text is gone, and the outcome still counts
         return given
     if not outline.steps:
         return given
@@ -101,8 +99,8 @@ def _checked_step(context: Context, document: KnowledgeDocument, given: str) -> 
         raise InvalidInputError(f"{given[:200]!r} may mean {len(meant)} steps: {_named(outline, names, meant)}")
     if meant:
         return outline.steps[meant[0] - 1].title
-    said = StepFinder([terms_of(given)])
-    if any(said.found(terms_of(one.text)) for one in steps_of(outline.text)):
+    finder = StepFinder([terms_of(given)])
+    if any(finder.found(terms_of(one.text)) for one in steps_of(outline.text)):
         return given
     if old := old_step(context, document, given):
         return old[1]
@@ -120,9 +118,9 @@ class GetDocumentOutcomes(Request, frozen=True):
 
 @operation(http="GET /documents/{documentId}/outcomes")
 def get_document_outcomes(context: Context, request: GetDocumentOutcomes) -> DocumentOutcomes:
-    """What came of acting upon a document, as far as it was told in the caller's scope.
+    """Get the outcomes of a document that were recorded in the caller's scope.
 
-    Raises `DocumentNotFoundError`, also for a document that is past its day.
+    Raises `DocumentNotFoundError`, also for an expired document.
     """
     document = find_by_id(context, request.document_id)
     return context.system.learning.outcomes(context.identity).standing(document.document_id)
@@ -134,14 +132,16 @@ def get_document_outcomes(context: Context, request: GetDocumentOutcomes) -> Doc
 class CountedOutcome(Record, frozen=True):
     outcome_id: str
     document_id: str
-    counted: Annotated[Counted, Meta(description="new, known if it was told before, or corrected.")]
-    explanation: Annotated[str, Meta(description="What is known of the document, such as `4 of 5 resolved`.")]
-    warning_id: Annotated[str, Meta(description="The entry that warns of what made things worse; empty without one.")]
+    counted: Annotated[Counted, Meta(description="new, known if it was reported before, or corrected.")]
+    explanation: Annotated[str, Meta(description="Outcomes of the document, such as `4 of 5 resolved`.")]
+    warning_id: Annotated[
+        str, Meta(description="The entry that warns of steps that made things worse; empty without one.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeAnswer(Paragraphs):
-    """An outcome as it is counted."""
+    """A counted outcome as text for an agent."""
 
     report: OutcomeReport
 
@@ -162,9 +162,9 @@ class OutcomeAnswer(Paragraphs):
 
 class ReportOutcome(Request, frozen=True):
     receipt_id: Annotated[
-        FilledText, Meta(description="The receipt of the answer that had the document, as the search gave it.")
+        FilledText, Meta(description="The receipt of the answer with the document, as the search returned it.")
     ]
-    document_id: Annotated[FilledText, Meta(description="The document's id, as the search gave it.")]
+    document_id: Annotated[FilledText, Meta(description="The document's id, as the search returned it.")]
     result: Result
     step: Annotated[Step, Meta(description="The step that was decisive: its number, its id, or its words.")] = ""
     incident: Incident = ""
@@ -178,6 +178,6 @@ class ReportOutcome(Request, frozen=True):
     writes=True,
 )
 def report_outcome(context: Context, request: ReportOutcome) -> OutcomeAnswer:
-    """Count an outcome of a document that a search returned. It is the agent's, whatever its session is called."""
+    """Record an outcome of a document that a search returned. Its principal is the agent, not the session."""
     agent = replace(context.identity, principal=context.caller.agent or context.identity.principal)
     return OutcomeAnswer(_recorded(context, agent, request))

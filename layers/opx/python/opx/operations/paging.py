@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 MAX_PAGE = 500
 PAGE_BYTES = 4_000_000
-"""Of a page as Lambda counts it, which leaves a third of what fits for the rest of the reply."""
+"""Bytes of a page as Lambda counts them, which leaves a third of its limit for the rest of the reply."""
 
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many at most.")]
-After = Annotated[str, Meta(max_length=4096, description="`next` of the page before; left out for the first page.")]
-Next = Annotated[str, Meta(description="What to give as `after` for the next page; absent on the last.")]
+After = Annotated[str, Meta(max_length=4096, description="`next` of the previous page; left out for the first page.")]
+Next = Annotated[str, Meta(description="Value of `after` for the next page; absent on the last.")]
 
 
 def page_of(
@@ -34,20 +34,19 @@ def page_of(
     limit: int,
     after: tuple[str, ...],
 ) -> tuple[tuple[T, ...], str]:
-    """The first items behind the one that `after` (of `read_token`) names, `limit` of them or as many as fit, and the token
-    of the last one, "" if there are no more.
+    """The first items after the position `after` (of `read_token`), at most `limit` and as many as fit, and the token of
+    the last one, "" if there are no more.
 
-    `items` must be sorted by `order`, in whatever direction, and begin no later than with the items whose `order` is
-    that of `after`. Stores give equal ones in no particular order: they are sorted by `name`, which is unique among
-    them.
+    `items` must be sorted by `order`, in either direction, and begin no later than with the items whose `order` is that
+    of `after`. Stores return items of equal order in any sequence: they are sorted by `name`, which is unique among them.
     """
     found, more = fitting(_behind(items, order, name, after), limit)
     return found, token(*order(found[-1]), name(found[-1])) if more else ""
 
 
 def fitting(items: Iterable[T], most: int = 0) -> tuple[tuple[T, ...], bool]:
-    """The first items, `most` of them (0: any number) or as many as fit, and whether there are more. There is always one,
-    if there is any."""
+    """The first items, at most `most` (0: any number) and as many as fit, and true if there are more. Includes at least
+    one item, if there is any."""
     found: list[T] = []
     room = PAGE_BYTES
     for item in items:
@@ -59,7 +58,7 @@ def fitting(items: Iterable[T], most: int = 0) -> tuple[tuple[T, ...], bool]:
 
 
 def sent_bytes(body: str) -> int:
-    """How much of Lambda's limit a body takes at most: it is written as a JSON text once more."""
+    """Upper bound of a body's size as Lambda counts it: it is encoded as a JSON string once more."""
     return len(json.dumps(body))
 
 
@@ -74,12 +73,12 @@ def _behind(
 
 
 def token(*parts: str) -> str:
-    """An opaque text for a place among items."""
+    """An opaque token for a position among items."""
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode("ascii").rstrip("=")
 
 
 def read_token(text: str, parts: int) -> tuple[str, ...]:
-    """The parts of a token, `()` for "". Raises `InvalidInputError` for what is none."""
+    """The parts of a token, `()` for "". Raises `InvalidInputError` for a malformed token."""
     if not text:
         return ()
     try:
@@ -92,16 +91,16 @@ def read_token(text: str, parts: int) -> tuple[str, ...]:
 
 
 def _not_a_token(text: str) -> InvalidInputError:
-    return InvalidInputError(f"{text[:100]!r} is not the end of a page: give what `next` of the page before was")
+    return InvalidInputError(f"{text[:100]!r} is not a page token: give the `next` of the previous page")
 
 
 # -- text of replies
 
-Notes = Annotated[tuple[str, ...], Meta(description="What the answer lacks, and why.")]
+Notes = Annotated[tuple[str, ...], Meta(description="Limits of the answer, and their reasons.")]
 
 
 class Paragraphs(ABC):
-    """The text and the size of an `AgentReply`: paragraphs, all of which are always shown unless it can be shortened."""
+    """Base of an `AgentReply`: its text in paragraphs, all of which are shown unless `shortened` is implemented."""
 
     __slots__ = ()
 
@@ -116,10 +115,10 @@ class Paragraphs(ABC):
 
 
 def noted(notes: Sequence[str], before: str = "", after: str = "") -> Iterator[str]:
-    """Notes in one paragraph, between others; of what is empty there is none."""
+    """Notes in one paragraph, between two others; empty ones are left out."""
     yield from filter(None, (before, "\n".join(f"Note: {note}" for note in notes), after))
 
 
 def left_out(count: int, what: str) -> tuple[str, ...]:
-    """A note of what was dropped for the answer's size, if anything was."""
+    """A note of the number of things dropped for the answer's size; none for 0."""
     return (f"{count} more {what} were left out, as the answer would be too large",) if count else ()

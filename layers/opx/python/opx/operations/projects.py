@@ -1,4 +1,5 @@
-"""Operations of projects and the groups in which they share knowledge. A caller with a client has its projects alone."""
+"""Operations on projects and the groups in which they share knowledge. A caller with a client sees its own projects
+only."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class GetProject(Request, frozen=True):
     project_id: Annotated[Text, Meta(description="A project of the client's.")]
 
     def __post_init__(self) -> None:
-        """Raise `InvalidScopeError` for what names no project, which would be another address of the API, too."""
+        """Raise `InvalidScopeError` without a project id, which would also be another route of the API."""
         if not Scope(self.client_id, project_id=self.project_id).project_id:
             raise InvalidScopeError("no project id")
 
@@ -34,9 +35,9 @@ class Project(Record, frozen=True):
 
 @operation(http="GET /projects/{clientId}/{projectId}", function=Function.MANAGE, access=Access.OPERATOR)
 def get_project(context: Context, request: GetProject) -> Project:
-    """Which group a project is in, and whose documents it sees.
+    """Get a project's group, and the scopes whose documents it sees.
 
-    All operations of projects raise `ForbiddenError` for the client of others; their requests raise `InvalidScopeError` for
+    All operations of projects raise `ForbiddenError` for another client; their requests raise `InvalidScopeError` for
     malformed ids.
     """
     _check_client(context, request.client_id)
@@ -57,7 +58,7 @@ class AssignProject(GetProject, frozen=True):
 def assign_project(context: Context, request: AssignProject) -> Project:
     """Put a project into a group.
 
-    It counts from the next question on.
+    It applies from the next query on.
     """
     _check_client(context, request.client_id)
     context.system.corpus.projects.assign(request.client_id, request.project_id, request.group_id)
@@ -65,14 +66,14 @@ def assign_project(context: Context, request: AssignProject) -> Project:
 
 
 class ProjectMove(Record, frozen=True):
-    """Projects that see more or less than before, by id."""
+    """Projects that see more or fewer documents than before, by id."""
 
     changes: tuple[SightChange, ...]
 
 
 @operation(access=Access.OPERATOR)
 def preview_project_move(context: Context, request: AssignProject) -> ProjectMove:
-    """Who would see what if a project were put into a group, and who no longer.
+    """Preview the changes of visibility if a project were put into a group.
 
     Nothing is changed.
     """
@@ -83,7 +84,7 @@ def preview_project_move(context: Context, request: AssignProject) -> ProjectMov
 
 class ListProjects(Request, frozen=True):
     client_id: ClientId
-    group_id: Annotated[Text, Meta(description="Those of this group alone.")] = ""
+    group_id: Annotated[Text, Meta(description="Only projects of this group.")] = ""
 
 
 class ProjectList(Record, frozen=True):
@@ -92,7 +93,7 @@ class ProjectList(Record, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def list_projects(context: Context, request: ListProjects) -> ProjectList:
-    """The projects of a client that had documents or were put into a group, by id."""
+    """List the projects of a client that had documents or were put into a group, by id."""
     _check_client(context, request.client_id)
     registry = context.system.corpus.projects
     members = registry.members(request.client_id, request.group_id) if request.group_id else None
@@ -106,9 +107,9 @@ class RemoveProject(GetProject, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def remove_project(context: Context, request: RemoveProject) -> ProjectMove:
-    """Forget a project, and that it is in a group; who sees what since.
+    """Remove a project with its group membership; returns the changes of visibility.
 
-    Its documents stay and are its own; the next one of them makes it known again.
+    Its documents stay in its scope; the next ingested one registers it again.
     """
     _check_client(context, request.client_id)
     registry = context.system.corpus.projects
@@ -121,4 +122,4 @@ def _check_client(context: Context, client_id: str) -> None:
     """Raise `ForbiddenError` for another client than the caller's. A caller of none may name any."""
     own = context.identity.client_id
     if own and client_id != own:
-        raise ForbiddenError("the projects of another client are not the caller's")
+        raise ForbiddenError("the caller may not access projects of another client")

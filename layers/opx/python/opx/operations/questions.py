@@ -1,4 +1,4 @@
-"""Operations on what is kept of questions: the audit log, and the questions that had no good answer (gaps)."""
+"""Operations on recorded questions: the audit log, and gaps (questions without a good answer)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ MAX_QUESTION = 10_000
 
 
 class ListAuditRecords(Request, frozen=True):
-    who: Annotated[str, Meta(max_length=256, description="A part of the name of a scope or of who asked.")] = ""
-    since: Annotated[Text, Meta(description="A day or time, or the beginning of one, such as 2026-03-31.")] = ""
-    document_id: Annotated[
-        Text, Meta(description="Where this document was returned; the beginning of its id is enough.")
-    ] = ""
+    who: Annotated[str, Meta(max_length=256, description="A part of the name of a scope or of a principal.")] = ""
+    since: Annotated[Text, Meta(description="A day or time, or a prefix of one, such as 2026-03-31.")] = ""
+    document_id: Annotated[Text, Meta(description="Only answers with this document; a prefix of its id is enough.")] = (
+        ""
+    )
     limit: Annotated[int, Meta(ge=1, le=MAX_RECORDS, description="How many at most.")] = 100
 
 
@@ -41,8 +41,8 @@ class AuditRecords(Record, frozen=True):
 
 @operation(http="GET /audit", access=Access.OPERATOR)
 def list_audit_records(context: Context, request: ListAuditRecords) -> AuditRecords:
-    """Who asked when and which documents were returned, the newest first: in the caller's own scope, and for a caller of
-    no client in all."""
+    """List audit records (principal, time, returned documents), the newest first: of the caller's own scope, or of all
+    scopes for a caller without a client."""
     scope = scope_of(context.identity) if context.identity.client_id else ""
     records = context.system.records.audit.records(scope, since=request.since)
     found = matching(records, principal=request.who, document=request.document_id, limit=request.limit)
@@ -50,14 +50,14 @@ def list_audit_records(context: Context, request: ListAuditRecords) -> AuditReco
 
 
 class GetAuditRecord(Request, frozen=True):
-    receipt_id: Annotated[FilledText, Meta(description="The id of a receipt, as its answer gives it.")]
+    receipt_id: Annotated[FilledText, Meta(description="The id of a receipt, as in its answer.")]
 
 
 @operation()
 def get_audit_record(context: Context, request: GetAuditRecord) -> AuditRecord:
-    """The record of an answer that the caller's own scope was given.
+    """Get the record of an answer to a query of the caller's own scope.
 
-    Raises `ReceiptNotFoundError`, also for an answer that another scope was given.
+    Raises `ReceiptNotFoundError`, also for an answer to another scope.
     """
     found = context.system.records.audit.get(request.receipt_id, scope_of(context.identity))
     if found is None:
@@ -67,23 +67,23 @@ def get_audit_record(context: Context, request: GetAuditRecord) -> AuditRecord:
 
 class ListGaps(Request, frozen=True):
     service: Annotated[Text, Meta(description="Questions about this service.")] = ""
-    owner: Annotated[Text, Meta(description="What this owner is to see to, or `nobody`.")] = ""
+    owner: Annotated[Text, Meta(description="Gaps of this owner, or `nobody`.")] = ""
     settled: Annotated[bool, Meta(description="Also closed and ignored ones.")] = False
 
 
 class Gaps(Record, frozen=True):
     gaps: tuple[GapView, ...]
     more: Annotated[bool, Meta(description="True if there are more than one reply holds.")]
-    dropped: Annotated[int, Meta(description="How many had to make room for others.")]
+    dropped: Annotated[int, Meta(description="Gaps that were dropped for others.")]
 
 
 @operation(http="GET /gaps")
 def list_gaps(context: Context, request: ListGaps) -> Gaps:
-    """Questions of the caller's own scope that have no good answer, or name something that no page is about; those that
-    matter most first.
+    """List questions of the caller's own scope that have no good answer, or name something that no page is about; the
+    most important first.
 
     For the owner of the machine, those of every scope, however many. Raises `KnowledgeConfigError` if the section
-    `owners` of `knowledge.yaml` is wrong.
+    `owners` of `knowledge.yaml` is invalid.
     """
     records, scopes = context.system.records, _scopes(context)
     found = listed(
@@ -94,9 +94,9 @@ def list_gaps(context: Context, request: ListGaps) -> Gaps:
 
 
 class CheckGaps(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, description="How many gaps to ask again at most.")] = MAX_CHECKED
+    limit: Annotated[int, Meta(ge=1, description="Maximum number of gaps to check.")] = MAX_CHECKED
     every_scope: Annotated[
-        bool, Meta(description="Gaps of every scope, also where a client is named: for the owner of the machine alone.")
+        bool, Meta(description="Gaps of every scope, also if a client is named: for the owner of the machine only.")
     ] = False
 
 
@@ -112,13 +112,13 @@ class ClosedGap(Record, frozen=True):
 class GapCheck(Record, frozen=True):
     closed: tuple[ClosedGap, ...]
     asked: int
-    left: Annotated[int, Meta(description="Open gaps that were not asked again.")]
-    failed: Annotated[int, Meta(description="Gaps that could not be asked again.")]
+    left: Annotated[int, Meta(description="Open gaps that were not checked.")]
+    failed: Annotated[int, Meta(description="Gaps that could not be checked.")]
 
 
 @operation()
 def check_gaps(context: Context, request: CheckGaps) -> GapCheck:
-    """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""
+    """Search again for open gaps, the most important first, and close those of which every wording has an answer now."""
     every_scope = request.every_scope and context.caller.owns_system
     scopes = context.system.records.gaps.scopes() if every_scope else _scopes(context)
     from opx.records.capability import check_gaps as query_again
@@ -129,12 +129,12 @@ def check_gaps(context: Context, request: CheckGaps) -> GapCheck:
 
 
 class SettleGap(Request, frozen=True):
-    gap_id: Annotated[FilledText, Meta(description="The id of a gap; the beginning of it is enough.")]
+    gap_id: Annotated[FilledText, Meta(description="The id of a gap; a prefix of it is enough.")]
     because: Annotated[
-        str, Meta(max_length=MAX_REASON, description="Why it is none any more; needed unless it is ignored.")
+        str, Meta(max_length=MAX_REASON, description="Reason why it is closed; required unless it is ignored.")
     ] = ""
     ignore: Annotated[
-        bool, Meta(description="Leave it out from now on. A gap that is closed is open again once it is asked again.")
+        bool, Meta(description="Leave it out from now on. A closed gap reopens once the question recurs.")
     ] = False
 
 
@@ -142,16 +142,16 @@ class SettleGap(Request, frozen=True):
 def settle_gap(context: Context, request: SettleGap) -> GapView:
     """Close a gap by hand, or ignore it from now on.
 
-    Raises `InvalidInputError` for an id that no gap has or several begin with, and `ConditionFailedError` if the question
-    was asked again meanwhile.
+    Raises `InvalidInputError` for an unknown id or an ambiguous prefix, and `ConditionFailedError` if the question
+    recurred meanwhile.
     """
     from opx.records.gaps.log import find_gap
     from opx.records.gaps.model import GapStatus
 
     if not (request.ignore or request.because.strip()):
-        raise InvalidInputError("because is missing: say why the gap is none any more")
+        raise InvalidInputError("because is missing: state why the gap is closed")
     records = context.system.records
-    owners = records.owners  # a mistake there is found before anything is written
+    owners = records.owners  # an error there is raised before anything is written
     gap = find_gap(iter(_gaps_of(context, _scopes(context))), request.gap_id)
     status = GapStatus.IGNORED if request.ignore else GapStatus.CLOSED
     settled = records.gaps.settle(gap, status, because=request.because)
@@ -159,23 +159,21 @@ def settle_gap(context: Context, request: SettleGap) -> GapView:
 
 
 class ReportGap(Request, frozen=True):
-    question: Annotated[
-        Filled, Meta(max_length=MAX_QUESTION, description="What was to be found out, as it was searched for.")
-    ]
+    question: Annotated[Filled, Meta(max_length=MAX_QUESTION, description="The question, as it was searched for.")]
     missing: Annotated[
-        Filled, Meta(max_length=MAX_REASON, description="What the documents that were found didn't say, in a sentence.")
+        Filled, Meta(max_length=MAX_REASON, description="The information that the found documents lack, in a sentence.")
     ]
 
 
 class ReportedGap(Record, frozen=True):
     gap_id: str
     question: Annotated[str, Meta(description="The first wording of the gap that it was counted for.")]
-    count: Annotated[int, Meta(description="How often it was asked or reported.")]
+    count: Annotated[int, Meta(description="Number of times that it was asked or reported.")]
 
 
 @dataclass(frozen=True, slots=True)
 class GapAnswer(Paragraphs):
-    """A gap as it is counted."""
+    """A counted gap as text for an agent."""
 
     gap: Gap
 
@@ -195,10 +193,9 @@ class GapAnswer(Paragraphs):
     writes=True,
 )
 def report_gap(context: Context, request: ReportGap) -> GapAnswer:
-    """Keep a question among the gaps of the caller's own scope, as if it had had no answer. Told again within a minute, it
-    counts once.
+    """Record a question as a gap of the caller's own scope, as if it had no answer. Repeats within a minute count once.
 
-    Raises `InvalidInputError` for a question without words, and where no gaps are kept.
+    Raises `InvalidInputError` for a question without words, and where gaps are not recorded.
     """
     from opx.records.gaps.model import is_empty
 

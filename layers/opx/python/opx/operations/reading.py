@@ -1,4 +1,4 @@
-"""Operations that hand documents over to be acted on: a document part by part, and the procedure for an alert."""
+"""Operations that read documents to act on them: a document part by part, and the procedure for an alert."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DEFAULT_READING = 2000
 MAX_NAME = 1000
 _OTHERS = 4
-"""Documents that are named beside the procedure for an alert, and steps beside the one that is shown."""
+"""Other documents listed with the procedure for an alert, and other steps listed with the shown one."""
 
 DocumentName = Annotated[
     Filled,
@@ -50,45 +50,50 @@ PartName = Annotated[
     str,
     Meta(
         max_length=300,
-        description="What of it: `outline`, `steps`, `step 4` (a number or a step id), the heading of a section, a role such "
+        description="The part: `outline`, `steps`, `step 4` (a number or a step id), the heading of a section, a role such "
         "as diagnosis, rollback or escalation, or `all`. Left out: all of it if that fits, else its beginning.",
     ),
 ]
 Reading = Annotated[
-    int, Meta(ge=MIN_BUDGET, le=MAX_BUDGET, description="About how many tokens to give; `next` goes on where it ends.")
+    int,
+    Meta(
+        ge=MIN_BUDGET,
+        le=MAX_BUDGET,
+        description="Approximate number of tokens to return; `next` continues where it ends.",
+    ),
 ]
 
 
 class DocumentPart(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of a document, or as much of it as the budget takes. `content` are whole blocks as written; `steps` are those
-    that it touches, of the outline all."""
+    """A part of a document, within the token budget. `content` has whole blocks as written; `steps` are those of the
+    part, for the outline all."""
 
     document_id: str
     title: str
-    source: Annotated[str, Meta(description="Where a person would open it.")]
+    source: Annotated[str, Meta(description="The address that a person would open.")]
     category: str
     tier: str
     untrusted: bool
     version: int
     updated: str
     owner: str = ""
-    review: Annotated[str, Meta(description="When it is, or was, to be looked at again, if that is set.")] = ""
+    review: Annotated[str, Meta(description="When its review is, or was, due, if that is set.")] = ""
     part: str
     content: Annotated[str, Meta(description="The text of the part.")] = ""
     sections: Annotated[tuple[SectionView, ...], Meta(description="Of the outline: its sections in order.")] = ()
     steps: Annotated[tuple[StepView, ...], Meta(description="The steps of the part.")] = ()
-    step_count: Annotated[int, Meta(description="How many steps the procedure has.")] = 0
+    step_count: Annotated[int, Meta(description="Number of steps of the procedure.")] = 0
     warnings: Annotated[
-        tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or worse.")
+        tuple[str, ...], Meta(description="Steps that were tried before without effect, or made things worse.")
     ] = ()
     notes: Notes = ()
-    next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read on.")] = ()
+    next: Annotated[tuple[NextCall, ...], Meta(description="Calls that continue.")] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PartAnswer(Paragraphs):
-    """A part of a document as text for an agent. `names_harm`: a line names the shown steps and commands that lose something,
-    cost or notify, unless the text says so itself."""
+    """A part of a document as text for an agent. `names_harm`: a line lists the shown steps and commands that are
+    destructive, cost money or notify people, unless the text states that itself."""
 
     part: DocumentPart
     names_harm: bool = True
@@ -132,7 +137,7 @@ def _outline_lines(part: DocumentPart) -> Iterator[str]:
             yield f"{indent}  step {step.name}: {one_line(step.title)}{effect}"
 
 
-After = Annotated[int, Meta(ge=0, le=10**7, description="Where to go on, as `next` says.")]
+After = Annotated[int, Meta(ge=0, le=10**7, description="Position to continue from, as in `next`.")]
 
 
 class ReadDocument(Request, frozen=True):
@@ -153,8 +158,8 @@ class ReadDocument(Request, frozen=True):
 def read_document(context: Context, request: ReadDocument) -> PartAnswer:
     """Read a part of a document, in whole blocks.
 
-    Of a version that was replaced, the newer one is read, and a note says so. Raises `DocumentNotFoundError`, and
-    `InvalidInputError` for a part that the document doesn't have, which names those that it has.
+    For a superseded version, the newer one is read, and a note states that. Raises `DocumentNotFoundError`, and
+    `InvalidInputError` for an unknown part, which lists the existing ones.
     """
     document, notes = named_document(context, request.document)
     outline = context.system.questions.documents.outline_of(document)
@@ -170,7 +175,7 @@ def read_document(context: Context, request: ReadDocument) -> PartAnswer:
 
 
 def _linked_section(request: ReadDocument, outline: Outline, notes: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The part that is asked for: where none is, the section that a link ends with (`kafka-lag.md#verify`)."""
+    """The requested part; without one, the section that the link ends with (`kafka-lag.md#verify`)."""
     anchor = "" if request.part else section_of_link(request.document)
     if not anchor:
         return request.part, notes
@@ -188,7 +193,7 @@ def _check_after(part: LayoutPart, after: int) -> None:
 def _page(
     document: KnowledgeDocument, outline: Outline, part: LayoutPart, room: int, after: int = 0
 ) -> tuple[list[int], tuple[NextCall, ...]]:
-    """As many units of a part as fit, and the call that reads on, if there are more."""
+    """As many units of a part as fit, and the call that continues, if there are more."""
     from opx.text.procedures.layout import fitting
 
     units, reached = fitting(outline, part, room, after)
@@ -201,8 +206,8 @@ def _page(
 def _part(
     context: Context, document: KnowledgeDocument, outline: Outline, name: str, old_id: str
 ) -> tuple[LayoutPart, tuple[str, ...]]:
-    """The part that a name means, with a note where other steps may be meant. A step of an older version, by its id there or
-    in the version with the id `old_id`, leads to the step that took its place."""
+    """The part with this name, with a note where it is ambiguous. A step of an older version, by its id there or in the
+    version with the id `old_id`, leads to the step that replaced it."""
     from opx.text.procedures.layout import part_named, steps_meant
 
     old = _step_there(context, old_id, name) if old_id else None
@@ -223,7 +228,7 @@ def _part(
 
 
 def _step_there(context: Context, document_id: str, name: str) -> tuple[int, str] | None:
-    """The version and the title of the step that a name means in the version with this id; None if it means none."""
+    """The version and the title of the step with this name in the version with this id; None if there is none."""
     from opx.text.procedures.layout import steps_meant
 
     version = find_document(context, document_id.strip())
@@ -233,7 +238,7 @@ def _step_there(context: Context, document_id: str, name: str) -> tuple[int, str
 
 
 def _ambiguous(outline: Outline, name: str, numbers: Sequence[int]) -> Iterator[str]:
-    """A note where a name may mean several steps, of which the first is shown."""
+    """A note for a name that matches several steps, of which the first is shown."""
     names = outline.step_names()
     shown, *others = [f"step {names[number]} ({_where(outline, number)})" for number in numbers] or [""]
     if others:
@@ -247,11 +252,11 @@ def _where(outline: Outline, number: int) -> str:
 
 
 _SAME_STEP = 0.6
-"""Likeness of two titles, as difflib measures it, from which on they may be of one step."""
+"""Minimum similarity of two titles, by difflib, for them to be of the same step."""
 
 
 def _successor(outline: Outline, title: str) -> int:
-    """The number of the step whose title is most like this one; 0 if none is."""
+    """The number of the step with the most similar title; 0 if none is similar."""
     import difflib
 
     titles = [step.title for step in outline.steps]
@@ -300,21 +305,21 @@ def _sections(outline: Outline) -> Iterator[SectionView]:
         yield SectionView(section.heading, section.level, section.kind, count)
 
 
-# -- all of a document, as agents have always got it
+# -- a whole document
 
 DETAILS_TOKENS = 4000
-"""Of the text: with the metadata less than Bedrock takes from a function."""
+"""Tokens of the text: with the metadata below Bedrock's limit for a function's reply."""
 
 
 class GetDocumentDetails(Request, frozen=True):
-    document_id: Annotated[FilledText, Meta(description="The document id, as search results give it.")]
+    document_id: Annotated[FilledText, Meta(description="The document id, as in search results.")]
 
 
 class DocumentDetails(KnowledgeDocument, frozen=True, kw_only=True):
     """A document with its text."""
 
-    content: Annotated[str, Meta(description="Its text, or as much of it as one reply may have.")] = ""
-    next: Annotated[tuple[NextCall, ...], Meta(description="The call that reads on, if there is more.")] = ()
+    content: Annotated[str, Meta(description="Its text, or as much of it as fits into one reply.")] = ""
+    next: Annotated[tuple[NextCall, ...], Meta(description="The call that continues, if there is more.")] = ()
 
 
 @agent_tool(
@@ -323,9 +328,9 @@ class DocumentDetails(KnowledgeDocument, frozen=True, kw_only=True):
     "For a part of a long one, or one step, use read_document.",
 )
 def get_document_details(context: Context, request: GetDocumentDetails) -> DocumentDetails:
-    """The newest version with this id that the caller may see, current ones first.
+    """Get the newest version with this id that the caller may see, current ones first.
 
-    Raises `DocumentNotFoundError`, the same for an id that doesn't exist and one that belongs to someone else.
+    Raises `DocumentNotFoundError`, the same for an unknown id and for a document of another scope.
     """
     from opx.text.procedures.layout import ALL, laid_out, part_named
 
@@ -359,12 +364,14 @@ class FindProcedure(Request, frozen=True):
 
 
 class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What to do about an alert."""
+    """The procedure for an alert."""
 
-    alert: Annotated[str, Meta(description="The name of the alert, as it was understood.")]
+    alert: Annotated[str, Meta(description="The parsed name of the alert.")]
     labels: dict[str, str] = field(default_factory=dict)
-    found_by: Annotated[str, Meta(description="Why this procedure: the alert's runbook, its name, or a search.")] = ""
-    confidence: Annotated[float, Meta(description="How likely it is the right one.")] = 0.0
+    found_by: Annotated[
+        str, Meta(description="Reason for this procedure: the alert's runbook, its name, or a search.")
+    ] = ""
+    confidence: Annotated[float, Meta(description="Probability that it is the right one.")] = 0.0
     document: Annotated[
         DocumentPart | None,
         Meta(
@@ -423,7 +430,7 @@ def _command_line(command: FilledCommand) -> str:
     ),
 )
 def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
-    """Find what to do about an alert: by the runbook that it names, by its name, or by a search for what it says."""
+    """Find the procedure for an alert: by the runbook that it names, by its name, or by a search for its text."""
     from opx.text.procedures.alerts import is_broken_json, read_alert
 
     text, labels = _as_text("alert", request.alert), _as_text("labels", request.labels)
@@ -434,7 +441,7 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     is_bound = any(one.sure for one in pages)
     named = None if is_bound else document_of_name(context, text)
     if named and named.notes and request.after:
-        raise InvalidInputError(f"{named.notes[0]}: begin anew, without `after`")
+        raise InvalidInputError(f"{named.notes[0]}: start again, without `after`")
     answer = Answer("", ()) if named else _searched(context, _question(alert, text))
     bound = {one.document_id: one for one in reversed(pages)}
     named = named or (None if is_bound else document_titled(context, text, answer))
@@ -469,7 +476,7 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
         replace(
             procedure,
             found_by=_NAMED if named else found_by,
-            notes=(*procedure.notes, *(_place_notes(page, pages, outline) if page else ())),
+            notes=(*procedure.notes, *(_location_notes(page, pages, outline) if page else ())),
             confidence=_confidence(named, page, confidences.get(document.document_id, 0.0)),
             document=view,
             commands=commands,
@@ -486,7 +493,7 @@ def _confidence(named: object, page: BoundPage | None, searched: float) -> float
 
 
 def _as_text(name: str, given: str | dict[str, Any]) -> str:
-    """A field that may also be given as a JSON object. Raises `InvalidInputError` for one that is too long as a text."""
+    """A field that may also be given as a JSON object, as a string. Raises `InvalidInputError` if that is too long."""
     if isinstance(given, str):
         return given
     text = json.dumps(given, ensure_ascii=False)
@@ -502,8 +509,8 @@ def _procedure_view(
     request: FindProcedure,
     labels: Mapping[str, str],
 ) -> tuple[DocumentPart, tuple[FilledCommand, ...]]:
-    """The steps of a document with labels filled in where commands stand, and the commands. What is from outside is quoted as
-    it is."""
+    """The steps of a document with labels filled into their commands, and the commands. Documents from outside are quoted
+    unchanged."""
     from opx.text.procedures.alerts import assigned_in
     from opx.text.procedures.filling import filled_commands, with_commands
     from opx.text.procedures.layout import STEPS, part_named
@@ -529,7 +536,7 @@ def _procedure_view(
 
 
 def _nearest(result: RetrievalResult | None) -> tuple[NextCall, ...]:
-    """What came closest where nothing was found."""
+    """A call that reads the nearest document where none was good enough."""
     if result is None or not result.document_id:
         return ()
     why = f"{result.title}, unlikely ({result.confidence:.2f})"
@@ -544,7 +551,7 @@ _SEARCH = QueryConfig(min_confidence=Band.LIKELY.least, max_results=10, max_chun
 
 
 def _searched(context: Context, question: str) -> Answer:
-    """An answer of runbooks; of everything where none of them fits, or where there is no such category."""
+    """An answer from runbooks; from all categories if none of them fits, or there is no such category."""
     if RUNBOOKS in {path.partition("/")[0] for path in context.system.installation.knowledge.categories}:
         answer = answered(context, question, replace(_SEARCH, categories=(RUNBOOKS,)))
         if answer.results:
@@ -553,28 +560,28 @@ def _searched(context: Context, question: str) -> Answer:
 
 
 def _question(alert: Alert, given: str) -> str:
-    """The alert's name and what it says; its labels are no words of a question."""
+    """The query for an alert: its name and text, without its labels."""
     return f"{alert.name}\n{alert.text}".strip()[:MAX_QUESTION] or given
 
 
 @dataclass(frozen=True, slots=True)
 class BoundPage:
-    """A document that is for an alert for sure. `place` is the address or the path that names it, if one does; `labels` are
-    those that an alert needs for it. A `sure` one is meant even if it has no steps; a `doubted` one is one of several
-    that say that they are for the alert, and its labels don't tell which is meant."""
+    """A document that is bound to an alert. `location` is the address or the path that names it, if one does; `labels`
+    are those that an alert must have for it. A `sure` one is used even if it has no steps; a `doubted` one is one of
+    several that declare that they handle the alert, and its labels don't select one of them."""
 
     document_id: str
     title: str
     found_by: str
-    place: str = ""
+    location: str = ""
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     sure: bool = True
     doubted: bool = False
 
 
 def _bound(context: Context, alert: Alert) -> list[BoundPage]:
-    """Documents that are for the alert for sure: the runbook that it names itself, else those that its rules name, that are
-    called like it, and that say they handle it."""
+    """Documents that are bound to the alert: the runbook that it names itself, else those that its rules name, that have
+    its name, and that declare that they handle it."""
     from opx.graph.bindings import BoundBy
 
     if alert.runbook:
@@ -593,16 +600,16 @@ def _bound(context: Context, alert: Alert) -> list[BoundPage]:
     claiming = {one.document.document_id: one.document for one in pages if one.by is BoundBy.PAGE}
     fits = _label_fits(claiming.values(), alert) if len(claiming) > 1 else {}
     certain = [one for one in pages if one.by is not BoundBy.PAGE and one.fits]
-    said = sorted(
+    declared = sorted(
         (one for one in pages if one.by is BoundBy.PAGE), key=lambda one: -fits.get(one.document.document_id, 0)
     )
-    ranked = [*certain, *said, *(one for one in pages if not one.fits)]
+    ranked = [*certain, *declared, *(one for one in pages if not one.fits)]
     return [
         BoundPage(
             document_id=one.document.document_id,
             title=one.document.title,
             found_by=_FOUND_BY[one.by] if one.fits else "a runbook that the alert's rule names for other labels",
-            place=one.rule.location if one.rule else "",
+            location=one.rule.location if one.rule else "",
             labels=one.rule.missing(alert.labels) if one.rule else {},
             sure=one.fits and one.by is not BoundBy.PAGE,
             doubted=len(claiming) > 1 and one.by is BoundBy.PAGE and fits.get(one.document.document_id, 0) < 1,
@@ -614,8 +621,10 @@ def _bound(context: Context, alert: Alert) -> list[BoundPage]:
 def _label_fits(documents: Iterable[KnowledgeDocument], alert: Alert) -> dict[str, int]:
     from opx.retrieval.identifiers import Applicability, label_fits
 
-    places = {one.document_id: Applicability(one.title, one.source, one.tags, one.services) for one in documents}
-    return label_fits(places, alert.labels)
+    applicabilities = {
+        one.document_id: Applicability(one.title, one.source, one.tags, one.services) for one in documents
+    }
+    return label_fits(applicabilities, alert.labels)
 
 
 _NAMED = "the document of this name"
@@ -629,26 +638,26 @@ _FOUND_BY = {
 def _doubts(pages: Sequence[BoundPage]) -> Iterator[str]:
     doubted = [one.title for one in pages if one.doubted]
     if len(doubted) > 1 and pages[0].doubted:
-        yield f"several pages say that they are for this alert, and its labels don't tell which: {'; '.join(doubted)}"
+        yield f"several pages state that they are for this alert, and its labels don't select one: {'; '.join(doubted)}"
 
 
 def _elsewhere(context: Context, alert: Alert) -> Iterator[str]:
-    """The address that an alert or its rule names and that isn't here."""
-    place = alert.runbook
-    if not place:
+    """A note on the runbook's address that an alert or its rule names, if it isn't in the corpus."""
+    location = alert.runbook
+    if not location:
         try:
             key = context.system.graph.seen_by(context.identity).resolve(f"alert:{alert.name}")
         except InvalidReferenceError:
             return
-        place = context.system.graph.bindings(context.reader, [key]).location_of(key)
-    if place:
-        yield f"its runbook isn't here: {one_line(place)}"
+        location = context.system.graph.bindings(context.reader, [key]).location_of(key)
+    if location:
+        yield f"its runbook isn't here: {one_line(location)}"
 
 
-def _place_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outline) -> Iterator[str]:
-    """The section that the page's address names, and other runbooks that rules of the alert name for labels that it may
-    have."""
-    anchor = page.place.partition("#")[2]
+def _location_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outline) -> Iterator[str]:
+    """Notes on the section in the page's address, and on other runbooks that rules of the alert name for labels that it
+    may have."""
+    anchor = page.location.partition("#")[2]
     section = _section_at(outline, anchor) if anchor else None
     if section:
         yield f"its address names the section {section.heading!r}: begin there"
@@ -663,20 +672,20 @@ def _place_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outline) 
 
 
 def _section_at(outline: Outline, anchor: str) -> Section | None:
-    """The section that an address names behind its `#`."""
+    """The section with this anchor of an address."""
     wanted = _anchor(unquote(anchor))
     return next((one for one in outline.sections if _anchor(one.heading) == wanted), None)
 
 
 def _anchor(heading: str) -> str:
-    """A heading as addresses of sections have it in common: without marks and spaces."""
+    """A heading normalised to compare anchors of different renderers: without punctuation and spaces."""
     return "".join(filter(str.isalnum, heading)).casefold()
 
 
 def _chosen(
     context: Context, bound: Sequence[BoundPage], documents: Sequence[str]
 ) -> tuple[KnowledgeDocument, Outline] | None:
-    """The document to go by: the one that is meant for sure, else the first that has steps."""
+    """The document to use: the sure one, else the first that has steps."""
     sure = [one.document_id for one in bound[:1] if one.sure]
     return _first_with_steps(context, sure) or _first_with_steps(context, documents)
 

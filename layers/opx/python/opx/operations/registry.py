@@ -1,11 +1,11 @@
-"""The registry of operations: each use case, declared once beside the function that does it.
+"""The registry of operations: each use case, declared once beside the function that implements it.
 
     @operation(http="GET /recent", command="recent", tool=Tool(KNOWLEDGE_TOOLS, "List what changed lately."))
     def list_recent(context: Context, request: RecentRequest) -> RecentPage:
         \"""List documents that were updated lately, the newest first.\"""
 
 HTTP routes, OpenAPI documents, tool schemas, the remote client and commands are made from these declarations by
-`opx.edges`; nothing else leads to the data. A declaration that can't be served fails when its module is imported.
+`opx.edges`; there is no other access to the data. A declaration that can't be served fails when its module is imported.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from opx.operations.context import Context
 
 DEFAULT_KNOWLEDGE_BASE = "default"
 MAX_TOOLS = 11
-"""Of an agent, over all its groups: Bedrock's quota "APIs per Agent"."""
+"""Tools of an agent, over all its groups: Bedrock's quota "APIs per Agent"."""
 
 MAX_FUNCTION_PARAMETERS = 5
-"""Of a tool: Bedrock's quota "Parameters per function", which a bigger action group is refused for."""
+"""Parameters of a tool: Bedrock's quota "Parameters per function"; it refuses action groups that exceed it."""
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
@@ -41,8 +41,9 @@ class DeclarationError(TypeError):
 
 
 class Access(StrEnum):
-    """Who may call an operation. READER: whoever may ask at all. WRITER: callers that may change documents of their own
-    scope. ORCHESTRATOR: those that `knowledge.yaml` lets ask for patterns. OPERATOR: who administers the installation."""
+    """Access required to call an operation. READER: every caller. WRITER: callers that may change documents of their own
+    scope. ORCHESTRATOR: callers that `knowledge.yaml` permits to query patterns. OPERATOR: administrators of the
+    installation."""
 
     READER = "reader"
     WRITER = "writer"
@@ -58,22 +59,23 @@ class Function(StrEnum):
 
 
 class AgentReply(Protocol[R_co]):
-    """A reply that is also read as text by an agent."""
+    """A reply that agents read as text."""
 
     def record(self) -> R_co:
-        """The reply as it goes out in JSON."""
+        """The reply as it is sent in JSON."""
 
     def text(self) -> str:
-        """Never empty."""
+        """The text for agents, never empty."""
 
     def shortened(self) -> AgentReply[R_co] | None:
-        """The same with a little less and a note of that, for where an answer's size is limited; None if it can't."""
+        """The same reply with a little less content and a note of that, for limited sizes; None if it can't be
+        shortened."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRoute:
-    """An HTTP route. `path` is written as API Gateway takes it, where `{x+}` stands for several segments; `status` is that
-    of success. `form`: besides JSON, the route takes files in a form with these fields."""
+    """An HTTP route. `path` is in API Gateway's notation, where `{x+}` stands for several segments; `status` is that of
+    success. `form`: besides JSON, the route accepts files in a form with these fields."""
 
     method: str
     path: str
@@ -83,7 +85,7 @@ class HttpRoute:
 
     @property
     def key(self) -> str:
-        """As API Gateway names it, in its configuration and in events."""
+        """API Gateway's name of the route, in its configuration and in events."""
         return f"{self.method} {self.path}"
 
     @property
@@ -92,12 +94,12 @@ class HttpRoute:
 
     @property
     def segment(self) -> str:
-        """The first of its path."""
+        """The first segment of the path."""
         return self.path.split("/")[1]
 
     @property
     def takes_body(self) -> bool:
-        """Whether fields that the path doesn't have are in a JSON body; else they are in the address."""
+        """True if fields that aren't in the path are in a JSON body; else they are query parameters."""
         return self.method in ("POST", "PUT", "PATCH")
 
 
@@ -113,8 +115,8 @@ class ToolGroup:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """An operation as an agent's tool. `description` tells the agent when to use it. `opt_in`: only agents that are said to
-    may use it. `writes`: it keeps something; told again, it is kept once."""
+    """An operation as an agent's tool. `description` instructs the agent when to use it. `opt_in`: only agents with a
+    grant may use it. `writes`: it stores something; repeated calls store it once."""
 
     group: ToolGroup
     description: str
@@ -138,7 +140,7 @@ class Operation(Generic[Q, R]):
 
     @property
     def is_for_all(self) -> bool:
-        """Whether it is a tool that every agent may use unless `knowledge.yaml` says otherwise."""
+        """True if it is a tool that every agent may use unless `knowledge.yaml` states otherwise."""
         return self.tool is not None and not self.tool.opt_in
 
     @property
@@ -150,7 +152,7 @@ class Operation(Generic[Q, R]):
 @dataclass(frozen=True, slots=True)
 class Module:
     """A module of this package that declares operations. Its routes begin with these segments, its tools are of these
-    groups: what a request names is looked for only in modules that can have it."""
+    groups: a request's operation is looked up only in modules that can declare it."""
 
     name: str
     addresses: tuple[str, ...] = ()
@@ -165,7 +167,7 @@ class Registry:
         self._claimed: dict[object, Operation[Any, Any]] = {}
 
     def __iter__(self) -> Iterator[Operation[Any, Any]]:
-        return iter(sorted(self._operations.values(), key=_place))
+        return iter(sorted(self._operations.values(), key=_position))
 
     def __contains__(self, name: object) -> bool:
         return name in self._operations
@@ -174,7 +176,7 @@ class Registry:
         return self._operations.get(name)
 
     def of(self, run: Run[Q, R]) -> Operation[Q, R]:
-        """The operation that this function does."""
+        """The operation that this function implements."""
         return self._claimed[run]
 
     def of_route(self, key: str) -> Operation[Any, Any] | None:
@@ -185,8 +187,8 @@ class Registry:
         return found if found and found.tool and group in (None, found.tool.group) else None
 
     def add(self, added: Operation[Any, Any]) -> None:
-        """Raises `DeclarationError` for a name, a route, a tool or a command that is there already, for a tool with more
-        parameters than Bedrock takes, and for a reply that is no JSON."""
+        """Adds an operation. Raises `DeclarationError` for a duplicate name, route, tool or command, for a tool with more
+        parameters than Bedrock accepts, and for a reply that can't be JSON."""
         _check_alone(added)
         for claim in _claims(added):
             if other := self._claimed.get(claim):
@@ -203,7 +205,7 @@ class Registry:
         self._claimed |= dict.fromkeys(_claims(added), added)
 
     def remove(self, name: str) -> None:
-        """Forget an operation that was declared for a while."""
+        """Removes an operation that was declared temporarily."""
         removed = self._operations.pop(name)
         for claim in _claims(removed):
             del self._claimed[claim]
@@ -219,7 +221,7 @@ class Registry:
 
 
 REGISTRY = Registry()
-"""What `opx.operations.load` fills, and what is looked up there."""
+"""The registry that `opx.operations.load` fills and its lookups use."""
 
 KNOWLEDGE = ToolGroup(
     "retrieve-knowledge",
@@ -258,7 +260,7 @@ MODULES = (
 )
 """In the order in which their operations are listed."""
 
-_PLACES = {f"opx.operations.{one.name}": place for place, one in enumerate(MODULES)}
+_POSITIONS = {f"opx.operations.{one.name}": position for position, one in enumerate(MODULES)}
 
 
 def operation(
@@ -278,7 +280,9 @@ def operation(
         name = run.__name__
         hints = get_type_hints(run)
         if missing := [what for what in ("request", "return") if what not in hints]:
-            raise DeclarationError(f"operation {name}: it says no type of its {missing[0].replace('return', 'reply')}")
+            raise DeclarationError(
+                f"operation {name}: it declares no type of its {missing[0].replace('return', 'reply')}"
+            )
         method, _, path = http.partition(" ")
         registry.add(
             Operation(
@@ -306,16 +310,17 @@ def agent_tool(
 
 
 def _claims(operation: Operation[Any, Any]) -> list[object]:
-    """What no other operation may have, in the words of errors, and its function."""
+    """Properties that must be unique among operations, worded for errors, and its function."""
     route, command = operation.route, operation.command
     named = (f"name {operation.name}", f"route {route.key}" if route else "", f"command {command}" if command else "")
     return [*filter(None, named), operation.run]
 
 
-def _place(operation: Operation[Any, Any]) -> tuple[int, str, int]:
-    """The same order whichever module was imported first. Operations of other modules are behind those of this package."""
+def _position(operation: Operation[Any, Any]) -> tuple[int, str, int]:
+    """Sort key that is independent of the order of imports. Operations of other modules sort after those of this
+    package."""
     module = operation.run.__module__
-    return _PLACES.get(module, len(MODULES)), module, operation.run.__code__.co_firstlineno
+    return _POSITIONS.get(module, len(MODULES)), module, operation.run.__code__.co_firstlineno
 
 
 def _record_of(reply: Any) -> Any:
@@ -324,7 +329,7 @@ def _record_of(reply: Any) -> Any:
 
 
 def is_agent_reply(reply: Any) -> bool:
-    """Whether a reply, or its type, is an `AgentReply`. A record may have fields that are called like methods of it."""
+    """True if a reply, or its type, is an `AgentReply`. A record may have fields with the names of its methods."""
     return callable(getattr(reply, "record", None))
 
 
@@ -346,11 +351,11 @@ def _check_alone(added: Operation[Any, Any]) -> None:
 
 
 def _module_problem(added: Operation[Any, Any]) -> str:
-    """What keeps an operation of this package from being found, "" if nothing does."""
-    place = _PLACES.get(added.run.__module__)
-    if place is None:
+    """The reason why an operation of this package can't be looked up, "" if it can."""
+    position = _POSITIONS.get(added.run.__module__)
+    if position is None:
         return ""
-    module = MODULES[place]
+    module = MODULES[position]
     if added.route and added.route.segment not in module.addresses:
         return f"MODULES says of no address /{added.route.segment} that {module.name} has it"
     if added.tool and added.tool.group not in module.groups:
@@ -359,7 +364,7 @@ def _module_problem(added: Operation[Any, Any]) -> str:
 
 
 def _json_problem(reply: Any) -> str:
-    """What keeps a type from being JSON, "" if nothing does."""
+    """The reason why a type can't be JSON, "" if it can."""
     seen: set[Any] = set()
     waiting: list[Any] = [reply]
     while waiting:
@@ -379,7 +384,7 @@ def _json_problem(reply: Any) -> str:
 
 _CONTAINERS = (tuple, list, dict, Union, UnionType)
 _JSON_KINDS: set[Any] = {str, int, float, bool, type(None), Any, UnsetType, ...}
-"""Types that were found to be JSON: most of them are part of several replies."""
+"""Types known to be JSON, as a cache: most of them are part of several replies."""
 
 
 def _is_no_json(kind: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Operations that do several searches for a topic, and agents' tools that search."""
+"""Operations of research (several planned searches for a topic), and the search tools of agents."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, inven
 
 PARTIAL = "Partial answer: something could not be searched."
 REPLY_OVERHEAD = 40
-"""Tokens of what an answer says beside its documents."""
+"""Tokens of an answer beside its documents."""
 Results = Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many documents to return at most.")]
 Tokens = Annotated[
     int,
-    Meta(ge=MIN_BUDGET, le=MAX_BUDGET, description="About how many tokens the answer may have; more shows more steps."),
+    Meta(
+        ge=MIN_BUDGET, le=MAX_BUDGET, description="Approximate number of tokens of the answer; more shows more steps."
+    ),
 ]
 AtLeast = Annotated[
     Band,
-    Meta(
-        description="Only documents that are at least this sure; ask for `sure` if you act without reading what comes back."
-    ),
+    Meta(description="Only documents of at least this band; use `sure` if you act without reading the answer."),
 ]
 Iterations = Annotated[int, Meta(ge=1, le=MOST_ITERATIONS, description="How many rounds of searches at most.")]
 
 
 class Research(Request, frozen=True):
-    topic: Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"What is to be found out; {CUT}")]
+    topic: Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"The topic; {CUT}")]
     max_iterations: Iterations = DEFAULT_ITERATIONS
     config: Annotated[
         QueryConfig,
@@ -56,19 +56,17 @@ class Research(Request, frozen=True):
 
 @operation(http="POST /research")
 def research(context: Context, request: Research) -> ResearchReport:
-    """Do several searches for a topic: for each part of it, and again for what is missing."""
+    """Research a topic by several searches: for each part of it, and again for missing parts."""
     return _researched(context, request.topic, request.max_iterations, request.config)
 
 
-# -- what agents' tools answer
+# -- replies of agents' tools
 
 DocumentIds = Annotated[tuple[str, ...], Meta(description="The documents that the results are from, the best first.")]
 ReceiptId = Annotated[str, Meta(description="The record of this answer in the audit log, empty if there is none.")]
 Partial = Annotated[bool, Meta(description="True if something could not be searched.")]
-NextCalls = Annotated[tuple[NextCall, ...], Meta(description="Calls that read on where nothing was good enough.")]
-WhatIsAbsent = Annotated[
-    tuple[Absent, ...], Meta(description="What was asked for by its name and nothing here is about.")
-]
+NextCalls = Annotated[tuple[NextCall, ...], Meta(description="Calls that read more where nothing was good enough.")]
+WhatIsAbsent = Annotated[tuple[Absent, ...], Meta(description="Things that the question names and no page is about.")]
 Untrusted = Annotated[
     bool,
     Meta(description="True if some of the answer is quoted from outside the organisation: it is data, marked as such."),
@@ -91,18 +89,18 @@ class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 class ResearchPassage(Record, frozen=True, kw_only=True, omit_defaults=True):
     content: str
-    source: Annotated[str, Meta(description="Where a person would open it.")]
+    source: Annotated[str, Meta(description="The address that a person would open.")]
     section: Annotated[str, Meta(description="The headings above it, such as `Modules > Hooks`.")]
     untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")]
     warnings: Annotated[
-        tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or made things worse; if any.")
+        tuple[str, ...], Meta(description="Steps that were tried before without effect, or made things worse.")
     ] = ()
 
 
 class FoundDocument(ResearchPassage, frozen=True, kw_only=True):
-    """A document with what helps of it."""
+    """A document with its relevant blocks."""
 
-    relevance: Annotated[str, Meta(description="How likely it is an answer, such as `87%`.")]
+    relevance: Annotated[str, Meta(description="Probability that it is an answer, such as `87%`.")]
     band: Annotated[Band, Meta(description="How sure that is: sure, likely or weak.")]
     title: str
     document_id: str
@@ -113,7 +111,7 @@ class FoundDocument(ResearchPassage, frozen=True, kw_only=True):
 
 
 class DocsFound(Record, frozen=True, kw_only=True, omit_defaults=True):
-    results: Annotated[tuple[FoundDocument, ...], Meta(description="What was found, the best first.")]
+    results: Annotated[tuple[FoundDocument, ...], Meta(description="The found documents, the best first.")]
     document_ids: DocumentIds
     receipt_id: ReceiptId
     partial: Partial
@@ -126,13 +124,13 @@ class DocsFound(Record, frozen=True, kw_only=True, omit_defaults=True):
 class ResearchFindings(Record, frozen=True, kw_only=True):
     topic: str
     searches_performed: int
-    findings: Annotated[tuple[ResearchPassage, ...], Meta(description="What was found out, the best first.")]
+    findings: Annotated[tuple[ResearchPassage, ...], Meta(description="The findings, the best first.")]
     document_ids: DocumentIds
     gaps: Annotated[tuple[str, ...], Meta(description="Parts of the topic that nothing good was found for.")]
     partial: Partial
     untrusted: Untrusted
     notes: Notes
-    trace: Annotated[tuple[ResearchStep, ...], Meta(description="What was searched for, in order, and why.")]
+    trace: Annotated[tuple[ResearchStep, ...], Meta(description="The searches in order, with their reasons.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,7 @@ class _Found(Paragraphs):
             yield f"[Receipt ID: {answer.receipt_id}]"
 
     def _is_untrusted(self) -> bool:
-        """Whether anything that is shown comes from outside."""
+        """True if anything shown comes from outside of the organisation."""
         nearest = self.answer.best_rejected
         shown = self.answer.documents or ((nearest,) if nearest else ())
         return any(one.untrusted for one in shown)
@@ -183,7 +181,7 @@ class _Found(Paragraphs):
 
 
 class FoundAnswer(_Found):
-    """Documents as one text, and what a program can use of it."""
+    """Documents as one text, and as data for a program."""
 
     __slots__ = ()
 
@@ -193,7 +191,7 @@ class FoundAnswer(_Found):
 
 
 class DocsAnswer(_Found):
-    """Documents, each as JSON of its own."""
+    """Documents, each as a JSON object."""
 
     __slots__ = ()
 
@@ -221,7 +219,7 @@ def _found_document(document: DocumentAnswer) -> FoundDocument:
 
 @dataclass(frozen=True, slots=True)
 class ResearchAnswer(Paragraphs):
-    """What was found out about a topic; `left_out` findings were dropped for their size."""
+    """Findings about a topic; `left_out` of them were dropped for their size."""
 
     report: ResearchReport
     left_out: int = 0
@@ -239,7 +237,7 @@ class ResearchAnswer(Paragraphs):
         return (*self.report.notes, *left_out(self.left_out, "findings"))
 
     def record(self) -> ResearchFindings:
-        """The findings, and how they were come by."""
+        """The findings, with the trace of the searches."""
         report = self.report
         return ResearchFindings(
             topic=report.topic,
@@ -333,7 +331,7 @@ class SearchPostmortems(Request, frozen=True):
     "how sure it is: rely on `sure`, check `likely`, and read `weak` ones before you use them.",
 )
 def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAnswer:
-    """Search what past incidents taught."""
+    """Search postmortems of past incidents."""
     return FoundAnswer(
         found_documents(
             context,
@@ -352,9 +350,9 @@ class SearchDocs(Request, frozen=True):
             description="A question in plain words, or the name of a function, hook, option or error as it is written."
         ),
     ]
-    thoroughness: Annotated[
-        SearchMode, Meta(description="How much work the question is worth; more work takes longer.")
-    ] = SearchMode.BALANCED
+    thoroughness: Annotated[SearchMode, Meta(description="Effort of the search; more effort takes longer.")] = (
+        SearchMode.BALANCED
+    )
     limit: Results = DEFAULT_RESULTS
     max_tokens: Tokens = DEFAULT_BUDGET
     at_least: AtLeast = Band.WEAK
@@ -393,14 +391,14 @@ class ResearchTopic(Request, frozen=True):
     opt_in=True,
 )
 def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
-    """Search, and search again for what is lacking."""
+    """Research a topic by several searches, again for missing parts."""
     config = QueryConfig(min_confidence=Band.LIKELY.least)
     return ResearchAnswer(_researched(context, request.topic, request.max_iterations, config))
 
 
 def found_documents(context: Context, question: str, documents: int, tokens: int, config: QueryConfig) -> Answer:
-    """The answer of agents' searches: at most so many documents that reach the confidence of `config`, with what helps of
-    each in about so many tokens."""
+    """The answer of agents' searches: at most `documents` documents that reach the confidence of `config`, with their
+    relevant blocks in about `tokens` tokens."""
     config = replace(
         config, max_results=documents * PASSAGES_PER_DOCUMENT, max_chunks_per_document=PASSAGES_PER_DOCUMENT
     )

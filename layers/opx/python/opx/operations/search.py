@@ -1,4 +1,4 @@
-"""Operations that ask a question."""
+"""Operations that search: a simple one, and one with the full query configuration."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ from opx.operations.registry import operation
 DEFAULT_RESULTS = 5
 MAX_SEARCH_RESULTS = 20
 PASSAGES_PER_DOCUMENT = 4
-"""Passages of each document that tell which of its blocks help."""
+"""Passages of each document that select its relevant blocks."""
 MAX_QUESTION = 100_000
-CUT = f"of a longer one than {MAX_QUERY_CHARACTERS:,} characters the beginning is read."
+CUT = f"only the first {MAX_QUERY_CHARACTERS:,} characters are read."
 Question = Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"The question; {CUT}")]
 Budget = Annotated[
     int,
     Meta(
         ge=0,
         le=MAX_BUDGET,
-        description="Hand over what helps of each document, in about so many tokens in all; 0 for passages alone.",
+        description="Also return the relevant blocks of each document, in about so many tokens in all; 0 for passages only.",
     ),
 ]
 WantsReceipt = Annotated[
-    bool, Meta(description="Also give a receipt: with it the question can be asked again, and the answers compared.")
+    bool, Meta(description="Also return a receipt, with which the query can be replayed and the answers compared.")
 ]
 
 
 class Search(Request, frozen=True):
     q: Question
-    thoroughness: Annotated[SearchMode, Meta(description="How much work it is worth.")] = SearchMode.BALANCED
+    thoroughness: Annotated[SearchMode, Meta(description="Effort of the search.")] = SearchMode.BALANCED
     limit: Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many results at most.")] = DEFAULT_RESULTS
     category: Annotated[Several[Name], Meta(description=CATEGORY)] = ()
     tag: Annotated[Several[Name], Meta(description=TAG)] = ()
@@ -81,7 +81,7 @@ def search(context: Context, request: Search) -> Answer:
         tags=request.tag,
         max_results=request.limit,
         mode=request.thoroughness,
-        include_internet=Tier.INTERNET in tiers,  # who names the tier wants it searched
+        include_internet=Tier.INTERNET in tiers,  # naming the tier enables it
         services=request.service,
         updated_from=request.updated_from,
         updated_before=request.updated_before,
@@ -95,14 +95,16 @@ def search(context: Context, request: Search) -> Answer:
 
 class Query(Request, frozen=True):
     query: Question
-    config: Annotated[QueryConfig, Meta(description="How to answer; what is left out has its default.")] = QueryConfig()
+    config: Annotated[QueryConfig, Meta(description="Query configuration; omitted fields have their defaults.")] = (
+        QueryConfig()
+    )
     receipt: WantsReceipt = False
     budget: Budget = DEFAULT_BUDGET
 
 
 @operation(http="POST /knowledge/{kbId}/query")
 def query(context: Context, request: Query) -> Answer:
-    """Ask a question, with everything that can be said about how to answer it."""
+    """Ask a question with the full query configuration."""
     return answered(context, request.query, request.config, receipt=request.receipt, budget=request.budget)
 
 
@@ -115,8 +117,8 @@ def answered(
     budget: int = 0,
     unconfirmed: bool = True,
 ) -> Answer:
-    """The answer to a question; with a budget, what helps of the documents of its results, or, if they are wanted, of the
-    unconfirmed ones where there is no result."""
+    """Answers a question; with a budget, includes the relevant blocks of the results' documents, or, with `unconfirmed`,
+    of the unconfirmed ones where there is no result."""
     questions = context.system.questions
     answer = questions.search(context.identity, context.report).answer(question, config)
     found = answer.results or (answer.unconfirmed if unconfirmed else ())

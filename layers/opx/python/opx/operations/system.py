@@ -1,6 +1,6 @@
 """Composes the capabilities of a system over its ports.
 
-A capability is imported when it is first used: a function that only searches never loads what ingestion needs.
+A capability is imported on first use: a function that only searches never loads the code of ingestion.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class Overrides(TypedDict, total=False):
-    """Ports that were given in place of those of the settings, and that a capability keeps for good."""
+    """Ports that were given instead of those of the settings, and that a capability keeps."""
 
     chat: ChatModel
     embedder: Embedder
@@ -70,16 +70,16 @@ class Overrides(TypedDict, total=False):
 
 
 class Backend(Protocol):
-    """The ports of an installation, by the adapters that its settings choose. A port is opened when it is first used."""
+    """The ports of an installation, by the adapters that its settings select. A port is opened on first use."""
 
     @property
     def given(self) -> Overrides: ...
 
     def load(self) -> None:
-        """Read the code of what questions need. Opens no connection and asks for no credentials."""
+        """Import the code of queries. Opens no connection and requests no credentials."""
 
     def connect(self) -> None:
-        """Open the clients of the index, which ask for credentials."""
+        """Open the clients of the index, which request credentials."""
 
     def close(self) -> None:
         """Release files and connections that were opened."""
@@ -152,13 +152,13 @@ class System:
         self.ports.close()
 
     def load(self) -> None:
-        """Read the code and files that questions need. Opens no connection and asks for no credentials, so that a
-        snapshot may be made afterwards."""
+        """Load the code and files of queries. Opens no connection and requests no credentials, so that a snapshot may be
+        taken afterwards."""
         self.ports.load()
         assert self.installation.knowledge
 
     def open(self) -> None:
-        """Make what questions need, so that the first one doesn't wait for it."""
+        """Build the capabilities of queries, so that the first one doesn't wait for it."""
         indexing = self.indexing
         _ = (indexing.search_engine, indexing.query_embedder, self.corpus.projects, self.corpus.catalog)
         if indexing.has_editions and self.settings.search_engine != MANAGED_ENGINE:
@@ -279,7 +279,7 @@ class System:
 
     @cached_property
     def relinking(self) -> Relinking:
-        """Has documents mention what was declared after them."""
+        """Adds mentions to documents of nodes that were declared after their ingestion."""
         from opx.graph.relinking import Relinking
 
         chunks = self.ingestion.pipeline.read_chunks
@@ -288,7 +288,7 @@ class System:
 
     @cached_property
     def copies(self) -> ChunkCopies | None:
-        """Also gets what the index gets, where a managed service makes an index of its own."""
+        """Copies of the index's chunks, for a managed service that builds its own index; None without one."""
         return self.ports.copies_of(self.store)
 
     @cached_property
@@ -364,8 +364,8 @@ class System:
 
         return internet_search(self.installation, self.tables, self.secrets, self.ports.open_web)
 
-    def _past(self, asked: ParsedQuery, where: SearchFilter, index: SearchEngine) -> SearchEngine:
-        return self.lifecycle.as_of.engine(asked, where, index)
+    def _past(self, query: ParsedQuery, where: SearchFilter, index: SearchEngine) -> SearchEngine:
+        return self.lifecycle.as_of.engine(query, where, index)
 
     @cached_property
     def pattern_queries(self) -> PatternQueries:
@@ -405,13 +405,13 @@ class System:
             connectors=self.connectors,
         )
 
-    def runner(self, tell: Callable[[str], None], feeds: Sequence[Feed] = ()) -> Runner:
-        """Does in this process what schedules and functions do on AWS."""
+    def runner(self, emit: Callable[[str], None], feeds: Sequence[Feed] = ()) -> Runner:
+        """Runs the work of schedules and functions in this process. `emit` receives lines for people."""
         from opx.connectors.runner import Runner
 
         sources, clock = self.connectors.sources, self.clock
         return Runner(
-            sources, self.connectors.puller, lambda: self.ingestion.drain, clock=clock, emit=tell, feeds=feeds
+            sources, self.connectors.puller, lambda: self.ingestion.drain, clock=clock, emit=emit, feeds=feeds
         )
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Operations that look at running systems: log lines, metrics that moved together, slow and failing requests.
+"""Operations on telemetry: search logs, correlate metrics, analyse traces, and compare values with baselines.
 
-Logs, metrics and traces are the installation's own, whoever asks. Only what the section `telemetry` of `knowledge.yaml`
-lists may be looked at.
+Logs, metrics and traces are the installation's own, for every caller. Only those listed in the section `telemetry` of
+`knowledge.yaml` may be read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from opx.ports.telemetry import TelemetryStores
 
 
-NOT_HERE = "there is nothing to ask: this system isn't on AWS (OPX_BACKEND=aws)"
+NOT_HERE = "no telemetry is available: this system isn't on AWS (OPX_BACKEND=aws)"
 DAY_MINUTES = 1440
 MAX_NAME = 255
 
@@ -47,7 +47,7 @@ class QueryLogs(Request, frozen=True):
     log_group: Annotated[Filled, Meta(max_length=512, description="The name of the log group.")]
     minutes: Annotated[int, Meta(ge=1, le=7 * DAY_MINUTES, description=_BACK)] = 60
     limit: Annotated[int, Meta(ge=1, le=200, description="How many lines or rows to return at most.")] = 50
-    show: Annotated[LogShow, Meta(description="What to return of the lines that fit.")] = LogShow.LINES
+    show: Annotated[LogShow, Meta(description="Form of the result.")] = LogShow.LINES
 
 
 @agent_tool(
@@ -60,7 +60,7 @@ class QueryLogs(Request, frozen=True):
 def query_logs(context: Context, request: QueryLogs) -> LogsAnswer:
     """Search the lines of a log group.
 
-    Raises `InvalidInputError` for what may not be searched, and `TelemetryUnavailableError`.
+    Raises `InvalidInputError` for a log group that may not be searched, and `TelemetryUnavailableError`.
     """
     from opx.telemetry.logs import LogQuestion, LogSearch
 
@@ -96,9 +96,9 @@ class CorrelateMetrics(Request, frozen=True):
     opt_in=True,
 )
 def correlate_metrics(context: Context, request: CorrelateMetrics) -> MetricsAnswer:
-    """Find the metrics that moved with one of them.
+    """Find the metrics that correlate with one of them.
 
-    Raises `InvalidInputError` for what may not be compared, and `TelemetryUnavailableError`.
+    Raises `InvalidInputError` for metrics that may not be compared, and `TelemetryUnavailableError`.
     """
     from opx.telemetry.metrics import MetricComparison, MetricQuestion
 
@@ -125,7 +125,7 @@ class AnalyzeTraces(Request, frozen=True):
 def analyze_traces(context: Context, request: AnalyzeTraces) -> TracesAnswer:
     """Find the slow and the failing parts of requests.
 
-    Raises `InvalidInputError` for a service that may not be looked at, and `TelemetryUnavailableError`.
+    Raises `InvalidInputError` for a service that may not be read, and `TelemetryUnavailableError`.
     """
     from opx.telemetry.traces import TraceAnalysis
 
@@ -137,7 +137,8 @@ def analyze_traces(context: Context, request: AnalyzeTraces) -> TracesAnswer:
 
 @contextmanager
 def naming_the_store() -> Iterator[None]:
-    """Raise `TelemetryUnavailableError` for a store that is unavailable: agents read its message, and can do without."""
+    """Raise `TelemetryUnavailableError` for a store that is unavailable: agents read its message, and can work without
+    it."""
     try:
         yield
     except StoreUnavailableError as exc:
@@ -156,7 +157,7 @@ def _stores(context: Context) -> TelemetryStores:
 
 SERIES_A_PAGE = 5000
 MAX_VALUES = 1000
-"""Of one request. If each is of a series of its own, all are written within a few seconds."""
+"""Values of one request. If each is of a different series, all are written within a few seconds."""
 
 _MAX_NAME = 200
 _VALUE = (
@@ -182,9 +183,9 @@ class BaselineFound(Record, frozen=True, omit_defaults=True):
 
 @operation(http="GET /baselines")
 def get_baseline_stats(context: Context, request: GetBaselineStats) -> BaselineFound:
-    """What is normal for a metric of a node, and whether a value is out of the ordinary. A count of 0: no data.
+    """Get the usual values of a metric of a node, with a verdict on a value. A count of 0: no data.
 
-    Raises `InvalidInputError` for names or a window that can't be, and for an hour without a value.
+    Raises `InvalidInputError` for malformed names or an invalid window, and for an hour without a value.
     """
     if request.hour is not None and request.value is None:
         raise RequestError("hour goes with value only")
@@ -203,9 +204,9 @@ class SeriesPage(Record, frozen=True, omit_defaults=True):
 
 @operation(http="GET /baselines/series")
 def list_baseline_series(context: Context, request: ListBaselineSeries) -> SeriesPage:
-    """Which metrics of which nodes have values.
+    """List the series (metrics of nodes) that have values.
 
-    By node and metric. Raises `InvalidInputError` for an `after` that is the end of no page.
+    Sorted by node and metric. Raises `InvalidInputError` for an invalid `after`.
     """
     after = read_token(request.after, 2)
     series = context.system.telemetry.baselines.series(context.reader)
@@ -215,16 +216,16 @@ def list_baseline_series(context: Context, request: ListBaselineSeries) -> Serie
 
 class AddValues(Request, frozen=True):
     values: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1, max_length=MAX_VALUES, description=_VALUE)]
-    batch_id: Annotated[FilledText | None, Meta(description="Names the batch: the same one again is counted once.")] = (
-        None
-    )
+    batch_id: Annotated[
+        FilledText | None, Meta(description="Id of the batch: sent again under it, values count once.")
+    ] = None
 
 
 @operation(http="POST /baselines", function=Function.MANAGE, access=Access.WRITER)
 def add_values(context: Context, request: AddValues) -> AddedValues:
     """Add values to the baselines of the caller's scope.
 
-    Raises `StoreUnavailableError`: some may have been added by then, so that a caller that repeats it needs a `batch_id`.
+    Raises `StoreUnavailableError`: some may have been added by then, so a caller that retries needs a `batch_id`.
     """
     return context.system.telemetry.baselines.add(request.values, scope=context.scope, batch_id=request.batch_id or "")
 
@@ -238,7 +239,7 @@ class GetBaseline(Request, frozen=True):
     time_window: Annotated[str, Meta(max_length=10, description="How many days count, such as 7d.")] = "7d"
     value: Annotated[
         float | None,
-        Meta(description="A value measured just now, to be judged by what is normal at this hour; may be left out."),
+        Meta(description="A value measured just now, to compare with the usual values of this hour; may be left out."),
     ] = None
 
 
@@ -249,9 +250,9 @@ class GetBaseline(Request, frozen=True):
     opt_in=True,
 )
 def get_baseline(context: Context, request: GetBaseline) -> BaselineAnswer:
-    """The usual values of a metric, and a verdict on a value of now: at this hour (UTC) if enough is known of it.
+    """Get the usual values of a metric, and a verdict on a current value: by this hour (UTC) if it has enough values.
 
-    Raises `InvalidInputError` for names or a window that can't be, and `TelemetryUnavailableError`.
+    Raises `InvalidInputError` for malformed names or an invalid window, and `TelemetryUnavailableError`.
     """
     system, value = context.system, request.value
     with naming_the_store():

@@ -1,4 +1,4 @@
-"""Operations of whoever looks after webhooks and secrets, on the machine of the system."""
+"""Operations on webhooks and secrets, for the operator on the system's own machine."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class MakeWebhookSecret(Request, frozen=True):
         str, Meta(max_length=512, description="The name of one of its secrets; left out, the first that isn't set.")
     ] = ""
     replace: Annotated[
-        bool, Meta(description="Replace one that is set: deliveries that are signed with it are refused from then on.")
+        bool, Meta(description="Replace an existing one: deliveries that are signed with it are refused from then on.")
     ] = False
 
 
 @operation(access=Access.OPERATOR)
 def make_webhook_secret(context: Context, request: MakeWebhookSecret) -> MadeSecret:
-    """Make up a secret of a webhook, and keep it.
+    """Generate a secret of a webhook, and store it.
 
     Raises `InvalidInputError` for one that is set, unless it is to be replaced, and for a webhook that has none.
     """
@@ -64,7 +64,7 @@ class SignDelivery(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def sign_delivery(context: Context, request: SignDelivery) -> DeliveryProof:
-    """Headers and parameters with which a body is a genuine delivery to a webhook.
+    """Sign a body as a delivery to a webhook: returns the headers and query parameters.
 
     Raises `InvalidInputError` if none of its secrets is set.
     """
@@ -78,9 +78,9 @@ class SendTestDelivery(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def send_test_delivery(context: Context, request: SendTestDelivery) -> DeliveryAnswer:
-    """Send a signed delivery to a webhook, and give its answer. A sample becomes a document called "Test delivery".
+    """Send a signed delivery to a webhook, and return its answer. A sample becomes a document called "Test delivery".
 
-    Raises `InvalidInputError` if none of its secrets is set, or nothing answers.
+    Raises `InvalidInputError` if none of its secrets is set, or the webhook doesn't answer.
     """
     return _setup(context).send(request.name, request.body, context.system.clock())
 
@@ -105,7 +105,7 @@ class SecretNames(Record, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def list_secrets(context: Context, request: ListSecrets) -> SecretNames:  # noqa: ARG001 - as all operations
-    """List the names of the secrets that are kept on this machine."""
+    """List the names of the secrets that are stored on this machine."""
     return SecretNames(tuple(_secrets(context).names()))
 
 
@@ -123,7 +123,7 @@ def set_secret(context: Context, request: SetSecret) -> SecretChanged:
     """Set a secret, replacing it."""
     value = request.value.strip()
     if not value:
-        raise InvalidInputError("an empty value is no secret; nothing was set")
+        raise InvalidInputError("the value is empty; nothing was set")
     _secrets(context).put(request.name, value)
     return SecretChanged(request.name)
 
@@ -134,7 +134,7 @@ class RemoveSecret(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def remove_secret(context: Context, request: RemoveSecret) -> SecretChanged:
-    """Remove a secret. Raises `InvalidInputError` if it isn't there."""
+    """Remove a secret. Raises `InvalidInputError` if it doesn't exist."""
     secrets = _secrets(context)
     if request.name not in secrets.names():
         raise InvalidInputError(f"there is no secret {request.name!r}; `opx secret list` shows those there are")

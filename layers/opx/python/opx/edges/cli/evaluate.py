@@ -110,7 +110,7 @@ def _comparable(path: Path | None, dataset: Dataset) -> EvaluationRun | None:
     if path is None:
         return None
     before = load_run(path)
-    check_comparable(before, EvaluationRun("", "", dataset.asked, {}, ()))
+    check_comparable(before, EvaluationRun("", "", dataset.all_questions, {}, ()))
     return before
 
 

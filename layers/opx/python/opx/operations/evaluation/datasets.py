@@ -140,7 +140,7 @@ class Dataset:
     documents: Path | None = field(default=None, kw_only=True)
 
     @property
-    def asked(self) -> tuple[LabelledQuestion, ...]:
+    def all_questions(self) -> tuple[LabelledQuestion, ...]:
         """All questions, those without an answer last."""
         return (*self.questions, *self.unanswerable)
 
@@ -161,7 +161,7 @@ class Dataset:
         chosen = tuple(question for question in self.questions if question.split == split)
         others = tuple(question for question in self.unanswerable if question.split == split)
         if not chosen and not others:
-            known = ", ".join(sorted({question.split for question in self.asked} - {""})) or "none"
+            known = ", ".join(sorted({question.split for question in self.all_questions} - {""})) or "none"
             raise InvalidInputError(f"{self.folder} has no questions of split {split!r}; it has {known}")
         return Dataset(self.folder, chosen, others, documents=self.documents)
 

@@ -58,7 +58,7 @@ def run_queries(
         querier = _Querier(evaluation, shared, knowledge)
         for mode in modes:
             querier.query(WARM_UP, mode)
-        for number, question in enumerate(dataset.asked, start=1):
+        for number, question in enumerate(dataset.all_questions, start=1):
             shared.forget()
             for mode in modes:
                 replies.setdefault(mode.value, []).append(querier.query(question.text, mode))
@@ -66,11 +66,11 @@ def run_queries(
                 replies.setdefault(system, []).append(JudgedReply(tuple(pages[:PAGES_KEPT])))
             for name, form in wanted.items():
                 answers.setdefault(name, []).append(querier.judge(question, form) if question.spans else None)
-            evaluation.progress("ask", number, len(dataset.asked))
+            evaluation.progress("ask", number, len(dataset.all_questions))
     return EvaluationRun(
         dataset=dataset.folder.resolve().name,
         corpus=dataset.corpus_fingerprint(),
-        questions=dataset.asked,
+        questions=dataset.all_questions,
         replies={system: tuple(found) for system, found in replies.items()},
         modes=tuple(mode.value for mode in modes),
         about=_about(),
