@@ -104,7 +104,7 @@ class TestQuestions:
         assert get_baseline(context, GetBaseline(node="web-1", metric="cpu")).stats.count == 1000
 
     def test_unlisted_log_group_is_refused(self, context: Context) -> None:
-        with pytest.raises(InvalidInputError, match="log group '/other' may not be asked; there are: /ecs/shop"):
+        with pytest.raises(InvalidInputError, match="log group '/other' may not be queried; there are: /ecs/shop"):
             query_logs(context, QueryLogs(query="error", log_group="/other"))
 
     def test_store_that_is_away_says_what_is_away(

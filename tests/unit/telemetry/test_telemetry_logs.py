@@ -104,7 +104,7 @@ def test_query_that_takes_too_long_is_stopped_and_what_it_found_is_shown() -> No
     assert store.stopped == ["query-1"]
     assert messages(answer) == ["error one"]
     assert answer.partial
-    assert answer.notes == ("stopped after 5 seconds; ask for less time",)
+    assert answer.notes == ("stopped after 5 seconds; query a shorter time range",)
 
 
 def test_query_that_reads_too_much_is_stopped() -> None:
@@ -112,7 +112,7 @@ def test_query_that_reads_too_much_is_stopped() -> None:
     answer = ask(store)
     assert store.stopped == ["query-1"]
     assert answer.partial
-    assert answer.notes == ("stopped after 25 MB, as 10 MB may be read; ask for less time",)
+    assert answer.notes == ("stopped after 25 MB, as 10 MB may be read; query a shorter time range",)
 
 
 def test_query_is_stopped_when_its_results_cannot_be_read() -> None:
@@ -175,7 +175,7 @@ def test_long_line_is_cut() -> None:
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ({"log_group": "/other"}, "log group '/other' may not be asked; there are: /ecs/shop"),
+        ({"log_group": "/other"}, "log group '/other' may not be queried; there are: /ecs/shop"),
         ({"minutes": 1441}, "minutes must be at most 1440"),
         ({"query": '"'}, 'query has a "'),
     ],

@@ -207,8 +207,8 @@ def test_metric_of_another_namespace_with_the_same_dimension_is_compared() -> No
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ({"metric": "load"}, "metric 'load' may not be asked; there are: cpu, credits, depth, disk, memory, network"),
-        ({"candidates": ("load",)}, "metric 'load' may not be asked"),
+        ({"metric": "load"}, "metric 'load' may not be queried; there are: cpu, credits, depth, disk, memory, network"),
+        ({"candidates": ("load",)}, "metric 'load' may not be queried"),
         ({"metric": "depth"}, "there is no other metric by Queue"),
         ({"minutes": 2000}, "minutes must be at most 1440"),
     ],

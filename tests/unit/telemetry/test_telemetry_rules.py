@@ -61,7 +61,7 @@ def test_listed_log_group_may_be_asked(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["/ecs/shop2", "/ecs", "/aws/lambda/dev-pay", "", "*", "/ECS/shop", "x/ecs/shop"])
 def test_any_other_log_group_may_not(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidInputError, match=r"may not be asked; there are: /ecs/shop, /aws/lambda/prod-\*$"):
+    with pytest.raises(InvalidInputError, match=r"may not be queried; there are: /ecs/shop, /aws/lambda/prod-\*$"):
         read(tmp_path, FILE).check_log_group(name)
 
 

@@ -183,7 +183,7 @@ def test_reading_ends_at_the_deadline_and_says_so() -> None:
 def test_listing_that_was_cut_short_is_partial() -> None:
     answer = ask(FakeTraces(summaries(7), complete=False))
     assert answer.partial
-    assert answer.notes == ("only the newest 7 traces were looked at; ask for less time",)
+    assert answer.notes == ("only the newest 7 traces were looked at; query a shorter time range",)
 
 
 def test_traces_that_are_gone_are_noted() -> None:
