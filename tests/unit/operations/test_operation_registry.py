@@ -407,8 +407,8 @@ class TestWrongDeclarations:
         [
             (silent, "it has no docstring"),
             (of_a_record, "its request is no Request"),
-            (untyped, "it says no type of its request"),
-            (unanswered, "it says no type of its reply"),
+            (untyped, "it declares no type of its request"),
+            (unanswered, "it declares no type of its reply"),
             (gives_an_object, "its reply has .*NoJson.*, which is no JSON"),
             (gives_objects, "its reply has .*NoJson.*, which is no JSON"),
             (gives_a_holder, "its reply has .*NoJson.*, which is no JSON"),
@@ -467,8 +467,8 @@ class TestWrongDeclarations:
     @pytest.mark.parametrize(
         ("declared", "problem"),
         [
-            ({"http": "GET /moons/big"}, "MODULES says of no address /moons that search has it"),
-            ({"tool": Tool(OPERATIONS, "Use it.")}, "MODULES says of no tool in query-operations that search has it"),
+            ({"http": "GET /moons/big"}, "MODULES doesn't list the address /moons for search"),
+            ({"tool": Tool(OPERATIONS, "Use it.")}, "MODULES doesn't list the tool group query-operations for search"),
         ],
     )
     def test_module_that_would_not_be_looked_in_is_refused(

@@ -71,8 +71,8 @@ class Calibrate(Request, frozen=True):
 
 
 class CalibrationReport(Record, frozen=True, omit_defaults=True):
-    """The result of a calibration. `asked`: it was requested from a function, and `get_calibration` shows the outcome.
-    Otherwise `reason` states why the models are unchanged; it is empty if new ones are in use."""
+    """The result of a calibration. If a function was requested to do it, only that flag is set, and `get_calibration` shows
+    the outcome later. Otherwise `reason` states why the models are unchanged; it is empty if new ones are in use."""
 
     embedding_model: str
     asked: bool = False

@@ -1,4 +1,4 @@
-"""Files that are pushed in bodies of multipart/form-data (RFC 7578): fields, and files with their names, within limits.
+"""Parses bodies of multipart/form-data (RFC 7578) within limits, and puts their files into the corpus.
 
 Bodies are in memory already: API Gateway and Lambda leave no other way, and limit it to a few megabytes.
 """
@@ -17,7 +17,6 @@ from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
-
 
 MEDIA_TYPE = "multipart/form-data"
 FILE_FIELD = "file"
@@ -56,13 +55,12 @@ class _Part:
 
 
 def is_form(content_type: str) -> bool:
-    """Whether a body with this content-type is a form."""
+    """True if a body with this content-type is a form."""
     return content_type.partition(";")[0].strip().lower() == MEDIA_TYPE
 
 
 def read_form(content_type: str, body: bytes) -> Form:
-    """The form in a body. Raises `RequestError` for a body that is none, too many parts, and names that no file may
-    have."""
+    """Parses a form. Raises `RequestError` for a malformed body, too many parts, and invalid names of files."""
     fields: list[tuple[str, str]] = []
     files: list[UploadedFile] = []
     for part in _parts(_boundary(content_type), body):
@@ -73,15 +71,15 @@ def read_form(content_type: str, body: bytes) -> Form:
                 raise RequestError(f"files are sent in the field {FILE_FIELD}, not {name[:60]!r}")
             files.append(UploadedFile(checked_name(_text(options[b"filename"], "a file's name")), bytes(part.data)))
         elif name == FILE_FIELD:
-            raise RequestError(f"a part {FILE_FIELD} needs a filename: its extension tells the format")
+            raise RequestError(f"a part {FILE_FIELD} needs a filename: its extension determines the format")
         else:
             fields.append((name, _field_text(name, part.data)))
     return Form(tuple(fields), tuple(files))
 
 
 def checked_name(name: str) -> str:
-    """The name in Unicode's composed form. Raises `RequestError` for one that is a path, hides something, or can't be
-    the name of an object."""
+    """Returns the name in Unicode's composed form. Raises `RequestError` for a path, for invisible characters, and for a
+    name that no object can have."""
     composed = unicodedata.normalize("NFC", name)
     shown = ascii(composed[:60])
     # What only looks like a dot or a slash becomes one here.
@@ -176,15 +174,15 @@ def _text(data: bytes, what: str) -> str:
 # -- into the corpus
 
 OF_ONE_FILE = ("source", "title", "source_uri")
-"""Metadata that can't be those of several."""
+"""Metadata that go with a single file only."""
 
 
 def put_form(
     manager: IngestionManager, category: str, files: Sequence[UploadedFile], metadata: Mapping[str, Any]
 ) -> tuple[list[str], list[tuple[int, str]]]:
-    """Put files, each under its name, or a single one under `source`; their keys, and the index and reason of those that
-    are refused. What is wrong with one of several doesn't keep the others out. Raises `RequestError` for none, and for a
-    single one that is refused."""
+    """Puts files, each under its name, or a single one under `source`; returns their keys, and the index and reason of
+    refused ones. A refused file doesn't keep the others out. Raises `RequestError` for a form without files, and for a
+    single file that is refused."""
     if not files:
         raise RequestError(f"the form has no file; send one or several in the field {FILE_FIELD}")
     for name in OF_ONE_FILE:
@@ -208,7 +206,7 @@ def put_form(
 
 
 def _check(file: UploadedFile) -> None:
-    """Raise `RequestError` for a file that can't be read whatever else is done with it."""
+    """Raises `RequestError` for a file that no parser can read: an unknown format, empty, or of other content."""
     from opx.formats.registry import binary_problem, is_binary, is_known
     from opx.formats.source import HEAD_BYTES
 
@@ -223,7 +221,7 @@ def _check(file: UploadedFile) -> None:
 
 
 def _source(file: UploadedFile, given: str) -> str:
-    """The name that stays when the file changes, with the extension by which it is read."""
+    """Returns the stable source name of a file, with the extension that selects its parser."""
     suffix = PurePosixPath(file.name).suffix
     if not given:
         return file.name

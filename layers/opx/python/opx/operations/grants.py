@@ -1,4 +1,4 @@
-"""Which agent may use which tools: section `agents` of `knowledge.yaml`."""
+"""Reads the tools that each agent may use from section `agents` of `knowledge.yaml`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from opx.runtime.knowledge_file import Marked, read_section
 
 SECTION = "agents"
 DEFAULT = "default"
-"""The key of what agents may use that aren't listed."""
+"""The key of the tools of agents that aren't listed."""
 
 
 class ForAll(Set[str]):
-    """The tools that an agent may use unless the section says otherwise: all but those that need opting in. Looking for one
-    imports only the modules that it may be in."""
+    """The tools of agents without an entry: all but those that need opting in. Looking one up imports only the modules that
+    may declare it."""
 
     def __contains__(self, name: object) -> bool:
         found = of_tool(name) if isinstance(name, str) else None
@@ -43,20 +43,20 @@ class ToolGrants:
     agents: Mapping[str, Set[str]] = field(default_factory=dict)
 
     def allowed(self, agent: str) -> Set[str]:
-        """What the agent may use; an empty name is an agent that isn't listed."""
+        """Returns the tools of an agent; an empty name is an agent that isn't listed."""
         return self.agents.get(agent, self.default)
 
     def anyone_may(self, *tools: str) -> bool:
-        """Whether some agent may use one of the tools."""
+        """True if some agent may use one of the tools."""
         return any(not allowed.isdisjoint(tools) for allowed in (self.default, *self.agents.values()))
 
     def anyone_may_use(self, group: ToolGroup) -> bool:
-        """Whether some agent may use some tool of the group."""
+        """True if some agent may use some tool of the group."""
         return self.anyone_may(*load().tools(group))
 
 
 def read_grants(path: Path | None = None) -> ToolGrants:
-    """What the file says. Without a default, others may use all tools but those that need opting in.
+    """Reads the section. Without a default, other agents may use all tools but those that need opting in.
 
     Raises `KnowledgeConfigError` with file and line.
     """

@@ -1,4 +1,4 @@
-"""Operations on the graph: things, how they are related, what is missing, and names that mean the same thing."""
+"""Operations on the graph: nodes, relations, coverage, aliases and merges, and agents' tools for relations."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
 
 MAX_REFERENCE = 4000
-"""Characters, as of any text that is taken for a reference."""
+"""Characters of a reference, as of any string that is read as one."""
 
 MAX_TYPES = 20
 LOOKED_AT, MAX_LOOKED_AT = 200, 1000
-"""Each costs a few requests, and a reply has half a minute."""
+"""Things of each type: each costs a few requests, and a reply has half a minute."""
 
 MAX_ALIASES = 1000
 MOST_NAMED = 100
@@ -71,9 +71,9 @@ class GetNode(Request, frozen=True):
 
 @operation(http="GET /graph/nodes")
 def get_node(context: Context, request: GetNode) -> NodeView:
-    """A thing, its relations, the newest first, and the passages that say so.
+    """Show a thing, its relations, the newest first, and the passages that prove them.
 
-    Raises `NodeNotFoundError`, which names those that are written alike, and `InvalidInputError` for what is no reference.
+    Raises `NodeNotFoundError`, which suggests similar references, and `InvalidInputError` for a malformed reference.
     """
     graph = _graph(context)
     node = graph.show(request.reference)
@@ -101,9 +101,9 @@ class ListNeighbours(Request, frozen=True):
 
 @operation(http="GET /graph/neighbours")
 def list_neighbours(context: Context, request: ListNeighbours) -> Neighbourhood:
-    """What is around a thing, the nearest first, by which relations, and the passages that say so.
+    """List things related to a thing, the nearest first, with the relations and the passages that prove them.
 
-    Raises as `get_node`, and `InvalidInputError` for times that aren't.
+    Raises as `get_node`, and `InvalidInputError` for invalid times.
     """
     return _neighbourhood(context, request.reference, _walk(context, request, request.hops, request.limit))
 
@@ -119,7 +119,7 @@ class FindPath(Request, frozen=True):
 
 @operation(http="GET /graph/path")
 def find_path(context: Context, request: FindPath) -> Connection:
-    """The shortest way from one thing to another, each step with the passages that prove it.
+    """Find the shortest path from one thing to another, each step with the passages that prove it.
 
     Raises as `list_neighbours`, for either.
     """
@@ -136,14 +136,14 @@ class FindNodes(Request, frozen=True):
 
 @operation(http="GET /graph/find")
 def find_nodes(context: Context, request: FindNodes) -> NodesFound:
-    """Things whose name begins so, in any case of letters."""
+    """Find things by a prefix of their name, ignoring case."""
     graph = _graph(context)
     found = graph.find(request.text, request.node_type or "", request.limit)
     return NodesFound(tuple(graph.nodes([node.key for node in found])))
 
 
 class Side(StrEnum):
-    """What a thing depends on, or what depends on it."""
+    """Direction of dependencies: UPSTREAM are those of a thing, DOWNSTREAM the things that depend on it."""
 
     UPSTREAM = "upstream"
     DOWNSTREAM = "downstream"
@@ -158,7 +158,7 @@ class ListChanges(Request, frozen=True):
 
 @operation(http="GET /graph/changes")
 def list_changes(context: Context, request: ListChanges) -> GraphAnswer:
-    """What changed of a thing and of what it depends on (upstream), or of what depends on it (downstream).
+    """List changes of a thing and of its dependencies (upstream) or dependents (downstream).
 
     Raises as `list_neighbours`.
     """
@@ -182,7 +182,7 @@ class ListAffected(Request, frozen=True):
 
 @operation(http="GET /graph/affected")
 def list_affected(context: Context, request: ListAffected) -> GraphAnswer:
-    """Services that run a version which a vulnerability affects, or the runbooks that cover them.
+    """List services that run a version which a vulnerability affects, or the runbooks that cover them.
 
     Raises as `get_node`.
     """
@@ -201,13 +201,13 @@ class GetGraphCoverage(Request, frozen=True):
 
 @operation(http="GET /graph/coverage")
 def get_graph_coverage(context: Context, request: GetGraphCoverage) -> GraphCoverage:
-    """Alerts without a runbook, runbooks whose alerts never fired, services without a runbook."""
+    """List alerts without a runbook, runbooks whose alerts never fired, and services without a runbook."""
     since = since_when(request.since, context.system.clock())
     return _without_bound(context, coverage(_graph(context), since=since, limit=request.limit))
 
 
 def _without_bound(context: Context, found: GraphCoverage) -> GraphCoverage:
-    """Without the alerts that are bound to a page which is called like them, and without these pages: no relation says so."""
+    """Removes alerts that are bound to a page by its name, and these pages: the graph has no relation for such bindings."""
     from opx.graph.extraction.own_node import reference_of_source
 
     keys = [one.key for one in found.alerts_without_runbook]
@@ -222,7 +222,7 @@ def _without_bound(context: Context, found: GraphCoverage) -> GraphCoverage:
     )
 
 
-# -- names
+# -- aliases and merges
 
 
 class ListAliases(Request, frozen=True):
@@ -235,9 +235,9 @@ class Aliases(Record, frozen=True):
 
 @operation(http="GET /graph/aliases")
 def list_aliases(context: Context, request: ListAliases) -> Aliases:
-    """Other names of things, as far as the caller's questions know them.
+    """List the aliases that apply to the caller's queries.
 
-    Only callers of the alias's own scope learn who set it.
+    Only callers of an alias's own scope learn who set it.
     """
     found = context.system.graph.aliases.aliases(context.reader.visible, limit=request.limit)
     own = context.scope.key
@@ -254,7 +254,7 @@ class Merges(Record, frozen=True):
 
 @operation(http="GET /graph/merges")
 def list_merges(context: Context, request: ListMerges) -> Merges:  # noqa: ARG001 - as all operations
-    """What was merged in the caller's scope, the newest first."""
+    """List the merges of the caller's scope, the newest first."""
     return Merges(tuple(context.system.graph.merging.merges(context.scope)))
 
 
@@ -265,7 +265,7 @@ class AddAlias(Request, frozen=True):
 
 @operation(http="POST /graph/aliases", function=Function.MANAGE, access=Access.WRITER)
 def add_alias(context: Context, request: AddAlias) -> Alias:
-    """Know a thing by another name, too, in the caller's scope.
+    """Add an alias of a thing in the caller's scope.
 
     Raises `InvalidInputError` for a name that has a thing of its own, and for a loop.
     """
@@ -283,7 +283,7 @@ class RemovedAlias(Record, frozen=True):
 
 @operation(http="DELETE /graph/aliases", function=Function.MANAGE, access=Access.WRITER)
 def remove_alias(context: Context, request: RemoveAlias) -> RemovedAlias:
-    """Forget another name that the caller's scope has."""
+    """Remove an alias of the caller's scope."""
     return RemovedAlias(
         context.system.graph.merging.remove(context.scope, request.alias, by=context.identity.principal)
     )
@@ -296,11 +296,11 @@ class MergeNodes(Request, frozen=True):
 
 @operation(http="POST /graph/merges", function=Function.MANAGE, access=Access.WRITER)
 def merge_nodes(context: Context, request: MergeNodes) -> Merge:
-    """Make two references of the caller's scope one; the evidence of both is kept.
+    """Merge two references of the caller's scope; the evidence of both is kept.
 
-    Raises `NodeNotFoundError` where there is nothing to merge into, and `InvalidInputError` as `add_alias`.
+    Raises `NodeNotFoundError` if the target doesn't exist, and `InvalidInputError` as `add_alias`.
     """
-    _graph(context).key_of(request.into)  # who writes it wrongly would make a name of nothing
+    _graph(context).key_of(request.into)  # a mistyped target would become an alias of nothing
     by = context.identity.principal
     return context.system.graph.merging.merge(context.scope, request.source, request.into, by=by)
 
@@ -311,7 +311,7 @@ class UndoMerge(Request, frozen=True):
 
 @operation(http="DELETE /graph/merges/{mergeId}", function=Function.MANAGE, access=Access.WRITER)
 def undo_merge(context: Context, request: UndoMerge) -> Merge:
-    """Make two references of what was merged.
+    """Undo a merge: its two references are separate again.
 
     Raises `MergeNotFoundError`.
     """
@@ -324,7 +324,7 @@ class Relink(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def relink(context: Context, request: Relink) -> Relinked:  # noqa: ARG001 - as all operations
-    """Have documents mention what was declared after them, of all names again."""
+    """Compute the mentions of all names again, so that documents mention things that were declared after them."""
     return context.system.relinking.relink()
 
 
@@ -364,7 +364,7 @@ class FindRelated(Request, frozen=True):
     "concerned, to see what else may be, or what changed. Each relation comes with the passage that proves it.",
 )
 def find_related(context: Context, request: FindRelated) -> RelatedAnswer:
-    """List what is around a thing. Raises as `list_neighbours`."""
+    """List things related to a thing. Raises as `list_neighbours`."""
     walk = walk_of(
         now=context.system.clock(),
         hops=request.hops,
@@ -390,12 +390,12 @@ class ExplainRelation(Request, frozen=True):
     "proves it. Use it to check whether one can be the cause of the other, or before you claim that it is.",
 )
 def explain_relation(context: Context, request: ExplainRelation) -> RelationAnswer:
-    """Show how two things are connected. Raises as `find_path`."""
+    """Find the relations that connect two things. Raises as `find_path`."""
     walk = walk_of(now=context.system.clock())
     return RelationAnswer(_connection(context, request.from_reference, request.to_reference, walk))
 
 
-# -- what they have in common
+# -- helpers
 
 
 def _graph(context: Context) -> KnowledgeGraph:
@@ -415,7 +415,7 @@ def _walk(context: Context, request: ListNeighbours | FindPath, hops: int = 1, l
 
 
 def _types(names: Iterable[str]) -> tuple[str, ...]:
-    """Types of edges as they are kept: `DEPENDS-ON` as `depends_on`."""
+    """Normalises types of edges: `DEPENDS-ON` becomes `depends_on`."""
     return tuple(edge_type(name) for name in names if name.strip())
 
 

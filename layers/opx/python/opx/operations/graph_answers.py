@@ -1,7 +1,7 @@
-"""Answers of the graph that agents read: related things and chains of relations, with the passages that prove them.
+"""Renders answers of the graph for agents: related things and chains of relations, with the passages that prove them.
 
-Names of things and what relates them are taken from documents, also from those of others: such relations are marked, and
-passages of such documents are in a frame, as everywhere.
+Names and relations come from documents, also from those outside the organisation: such relations are marked, and passages
+of such documents are framed as data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ F = TypeVar("F", Neighbourhood, Connection)
 
 MOST_PASSAGES = 8
 MOST_PROOFS = 3
-"""Passages that are named of one relation."""
+"""Passages that are listed for one relation."""
 
 NOTHING_RELATED = "Nothing that is known is related to it in this way."
 NO_WAY = "No connection between them is known."
@@ -121,7 +121,7 @@ class _ProvedAnswer(Paragraphs, Generic[F]):
         return noted([one_line(note) for note in self._notes()], after=QUOTED if self._is_untrusted() else "")
 
     def _passages(self) -> Sequence[Passage]:
-        """The first passage that there is of each edge, each once."""
+        """Returns the first available passage of each edge, without duplicates."""
         known = {passage.chunk_id: passage for passage in self.found.passages}
         found: dict[str, Passage] = {}
         for edge in self._proved():
@@ -147,13 +147,13 @@ class _ProvedAnswer(Paragraphs, Generic[F]):
         }
 
     def shortened(self) -> Self | None:
-        """Passages go first: they can be asked for one by one."""
+        """Drops passages first: agents can request them one by one."""
         shown = len(self._passages())
         return replace(self, most_passages=shown - 1, left_out=self.left_out + 1) if shown > 1 else None
 
 
 class RelatedAnswer(_ProvedAnswer[Neighbourhood]):
-    """What is around a thing."""
+    """Things related to a thing, as text and JSON for an agent."""
 
     __slots__ = ()
 
@@ -198,7 +198,7 @@ class RelatedAnswer(_ProvedAnswer[Neighbourhood]):
 
 
 class RelationAnswer(_ProvedAnswer[Connection]):
-    """How two things are connected."""
+    """The chain of relations between two things, as text and JSON for an agent."""
 
     __slots__ = ()
 
@@ -225,7 +225,7 @@ class RelationAnswer(_ProvedAnswer[Connection]):
 
 
 def _relation_text(edge: Edge, numbers: dict[str, int]) -> str:
-    """`service:checkout depends on service:payments (2026-03-31) [1]`."""
+    """Renders a relation: `service:checkout depends on service:payments (2026-03-31) [1]`."""
     proof = next((f" [{numbers[chunk]}]" for chunk in edge.evidence_chunk_ids if chunk in numbers), "")
     return one_line(f"{edge_text(edge)} ({edge.at[:10]}){_OUTSIDE if _is_outside(edge) else ''}") + proof
 

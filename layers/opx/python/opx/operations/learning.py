@@ -67,7 +67,7 @@ class EntryPage(Record, frozen=True, omit_defaults=True):
 
 @operation(http="GET /learning/entries")
 def list_entries(context: Context, request: ListEntries) -> EntryPage:
-    """What was captured in the caller's own scope, the newest first.
+    """List captured entries of the caller's own scope, the newest first.
 
     Raises `EntryNotFoundError` for an unknown `after`, and `UnknownProjectError`.
     """
@@ -80,7 +80,7 @@ def list_entries(context: Context, request: ListEntries) -> EntryPage:
 class CaptureEntry(Request, frozen=True, rename=None):
     """An entry with the field names of the staging table. A field that doesn't go with the type is refused."""
 
-    entry_type: Annotated[EntryType, Meta(description="What it tells of.")]
+    entry_type: Annotated[EntryType, Meta(description="The kind of entry.")]
     project_id: Annotated[
         ProjectId | None,
         Meta(description="The project that it was learned in; the caller's own, if the caller has one."),
@@ -91,15 +91,15 @@ class CaptureEntry(Request, frozen=True, rename=None):
     failure_description: Annotated[LongText | None, Meta(description="What went wrong, in plain words.")] = None
     error_message: Annotated[ErrorText | None, Meta(description="The error, copied as it was.")] = None
     solution_steps: Annotated[Steps | None, Meta(description="What was done about it, a step each.")] = None
-    success_verified: Annotated[bool | None, Meta(description="True if somebody, or a check, saw that it works.")] = (
+    success_verified: Annotated[bool | None, Meta(description="True if a person or a check saw that it works.")] = None
+    gate_type: Annotated[Name | None, Meta(description="Which review it was, such as security_review.")] = None
+    human_feedback: Annotated[LongText | None, Meta(description="The reason given by the person who rejected it.")] = (
         None
     )
-    gate_type: Annotated[Name | None, Meta(description="Which review it was, such as security_review.")] = None
-    human_feedback: Annotated[LongText | None, Meta(description="What the person said who rejected it.")] = None
     revision_approach: Annotated[LongText | None, Meta(description="What was done about it.")] = None
     approved_approach: Annotated[LongText | None, Meta(description="What was approved at the first attempt.")] = None
     tried: Annotated[StepText | None, Meta(description="What was tried, and didn't help.")] = None
-    effect: Annotated[TriedEffect | None, Meta(description="What came of it.")] = None
+    effect: Annotated[TriedEffect | None, Meta(description="Its outcome.")] = None
     problem: Annotated[LongText | None, Meta(description="What it was tried against.")] = None
     reference: Annotated[Line | None, Meta(description="The document that it was taken from: its key or source.")] = (
         None
@@ -107,12 +107,12 @@ class CaptureEntry(Request, frozen=True, rename=None):
     incident: Annotated[Name | None, Meta(description="The incident's id.")] = None
     occurrence: Annotated[
         Line | None,
-        Meta(description="Names this occurrence for good, such as a run's id: told again, it is the same one."),
+        Meta(description="A stable id of this occurrence, such as a run's id: reported again, it is the same one."),
     ] = None
 
     @property
     def given(self) -> dict[str, Any]:
-        """The fields that are there, but for the type."""
+        """The fields that were sent, without the type."""
         return {name: value for name, value in asdict(self).items() if name != "entry_type" and value is not None}
 
 
@@ -122,26 +122,26 @@ class CapturedEntry(Record, frozen=True):
 
 @operation(http="POST /learning/entries", function=Function.MANAGE, status=201, access=Access.WRITER)
 def capture_entry(context: Context, request: CaptureEntry) -> CapturedEntry:
-    """Capture what work taught. It is kept until a checkpoint takes it in; the same again is the same entry.
+    """Capture an entry of what work taught. It is kept until a checkpoint processes it; a repeated one is the same entry.
 
     Raises `InvalidInputError` that names the field which is missing or doesn't go with the type, and `UnknownProjectError`
-    for the project of somebody else.
+    for another scope's project.
     """
     return CapturedEntry(context.system.learning.capture(context.identity).capture(request.entry_type, request.given))
 
 
 class VerifyEntry(Request, frozen=True):
-    entry_id: Annotated[FilledText, Meta(description="The id of an entry, as capturing it gave it.")]
-    worked: Annotated[bool, Meta(description="Whether it was seen to work.")]
-    effect: Annotated[TriedEffect | None, Meta(description="What came of it, if it didn't.")] = None
+    entry_id: Annotated[FilledText, Meta(description="The id of an entry, as capturing it returned it.")]
+    worked: Annotated[bool, Meta(description="True if it was seen to work.")]
+    effect: Annotated[TriedEffect | None, Meta(description="The outcome, if it didn't.")] = None
     incident: Annotated[Text, Meta(description="The incident's id.")] = ""
 
 
 @operation(http="POST /learning/entries/{entryId}/verification", function=Function.MANAGE, access=Access.WRITER)
 def verify_entry(context: Context, request: VerifyEntry) -> StagingEntry:
-    """Say whether what an entry tells of worked.
+    """Record whether the solution of an entry worked.
 
-    Raises `EntryNotFoundError`, and `InvalidInputError` where the opposite was said before.
+    Raises `EntryNotFoundError`, and `InvalidInputError` if the opposite was recorded before.
     """
     captured = context.system.learning.capture(context.identity)
     return captured.verify(request.entry_id, request.worked, request.effect or "", request.incident)
@@ -162,9 +162,9 @@ class Checkpoint(Record, frozen=True, omit_defaults=True):
 
 @operation(http="POST /learning/checkpoints", function=Function.MANAGE, status=202, access=Access.WRITER)
 def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoint:
-    """Have taken in what was captured for a project. It is worked on afterwards.
+    """Process the captured entries of a project into patterns, asynchronously where functions do it.
 
-    Raises `UnknownProjectError` where it is processed at once.
+    Raises `UnknownProjectError` if it is processed at once.
     """
     requests = context.system.functions.checkpoints
     if requests is None:
@@ -177,33 +177,34 @@ def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoi
     return Checkpoint(True)
 
 
-# -- tools of agents: scope, project and kind of agent follow from the call, so that no tool takes them
+# -- tools of agents: scope, project and kind of agent follow from the call, and are no parameters
 
 FilledLongText = Annotated[Filled, Meta(max_length=MAX_TEXT)]
 GateType = Annotated[FilledText, Meta(description="Which review it was, such as security_review.")]
 Incident = Annotated[Text, Meta(description="The incident's id.")]
 
-
 _NEXT = {
-    EntryState.WAITING: "It waits until somebody says with verify_solution whether it worked.",
-    EntryState.READY: "The next checkpoint of the project takes it in.",
-    EntryState.TAKEN_IN: "It was taken in already.",
+    EntryState.WAITING: "It waits until verify_solution records whether it worked.",
+    EntryState.READY: "The project's next checkpoint processes it.",
+    EntryState.TAKEN_IN: "A checkpoint has processed it already.",
 }
 Notes = Annotated[tuple[str, ...], Meta(description="What was masked or left out.")]
 
 
 class KeptEntry(Record, frozen=True):
-    entry_id: Annotated[str, Meta(description="What verify_solution takes.")]
+    entry_id: Annotated[str, Meta(description="The id for verify_solution.")]
     state: Annotated[
         EntryState,
-        Meta(description="Whether it waits to be verified, is ready for the next checkpoint, or was taken in."),
+        Meta(
+            description="Its state: waiting for verification, ready for the next checkpoint, or taken_in (processed)."
+        ),
     ]
     notes: Notes
 
 
 @dataclass(frozen=True, slots=True)
 class EntryAnswer(Paragraphs):
-    """An entry as it is kept. Its texts are known to the agent that sent them, and aren't repeated."""
+    """A captured entry. Its texts are known to the agent that sent them, and aren't repeated."""
 
     entry: StagingEntry
 
@@ -215,7 +216,7 @@ class EntryAnswer(Paragraphs):
 
 
 class SolutionResult(StrEnum):
-    """How a captured solution turned out."""
+    """Result of a captured solution."""
 
     WORKED = "worked"
     FAILED = "failed"
@@ -236,7 +237,7 @@ class CaptureFailureSolution(Request, frozen=True):
 @agent_tool(
     LEARNING,
     "Keep what failed and what was done about it, so that the next project finds it. Use it once the failure is "
-    "understood and something was done. It is told to others only after verify_solution said that it worked.",
+    "understood and something was done. Others get it only after verify_solution has recorded that it worked.",
     opt_in=True,
     writes=True,
 )
@@ -247,15 +248,15 @@ def capture_failure_solution(context: Context, request: CaptureFailureSolution) 
 
 
 class VerifySolution(Request, frozen=True):
-    entry_id: Annotated[FilledText, Meta(description="The id that capture_failure_solution gave.")]
-    result: Annotated[SolutionResult, Meta(description="What came of it.")]
+    entry_id: Annotated[FilledText, Meta(description="The id that capture_failure_solution returned.")]
+    result: Annotated[SolutionResult, Meta(description="Its outcome.")]
     incident: Incident = ""
 
 
 @agent_tool(
     LEARNING,
-    "Say what came of a solution that was captured: whether it worked, failed, had no effect or made things worse. "
-    "Say that it worked only if you saw it, or a check did.",
+    "Record the outcome of a captured solution: it worked, failed, had no effect or made things worse. Record that it "
+    "worked only if you or a check saw it.",
     opt_in=True,
     writes=True,
 )
@@ -269,7 +270,7 @@ def verify_solution(context: Context, request: VerifySolution) -> EntryAnswer:
 
 class CaptureGateRejection(Request, frozen=True):
     gate_type: GateType
-    human_feedback: Annotated[FilledLongText, Meta(description="What the person said.")]
+    human_feedback: Annotated[FilledLongText, Meta(description="The feedback of the person.")]
     revision_approach: Annotated[LongText, Meta(description="What was changed for it.")] = ""
 
 
@@ -296,7 +297,7 @@ class CaptureWarning(Request, frozen=True):
     tried: Annotated[
         FilledLongText, Meta(description="The step that was tried, worded as the document has it if it is from one.")
     ]
-    effect: Annotated[TriedEffect, Meta(description="What came of it.")]
+    effect: Annotated[TriedEffect, Meta(description="Its outcome.")]
     problem: Annotated[LongText, Meta(description="What it was tried against.")] = ""
     reference: Annotated[Line, Meta(description="The source of the document that it is from.")] = ""
     incident: Incident = ""
@@ -315,7 +316,7 @@ def capture_warning(context: Context, request: CaptureWarning) -> EntryAnswer:
 
 
 def _kept(context: Context, entry_type: EntryType, given: dict[str, Any]) -> EntryAnswer:
-    """The entry that the calling agent captured in its own project."""
+    """Captures an entry for the calling agent in its own project, and returns it."""
     captured = context.system.learning.capture(context.identity)
     entry_id = captured.capture(entry_type, {**given, "agent_type": context.caller.agent})
     return EntryAnswer(captured.entry(entry_id))
@@ -325,7 +326,7 @@ def _kept(context: Context, entry_type: EntryType, given: dict[str, Any]) -> Ent
 
 
 class PutEvidence(Evidence, Request, frozen=True, kw_only=True, rename=None):
-    """Evidence as it is sent: the fields are those of the record, and lists are lists."""
+    """A request to store evidence: the fields of the record, with lists as JSON lists."""
 
     conclusion: Annotated[Texts, CONCLUSION] = ()
     observations: Annotated[Texts, OBSERVATIONS] = ()
@@ -335,7 +336,7 @@ class PutEvidence(Evidence, Request, frozen=True, kw_only=True, rename=None):
 
     @classmethod
     def of(cls, evidence: Evidence) -> PutEvidence:
-        """The request that sends it."""
+        """Returns the request that stores this evidence."""
         return cls(**structs.asdict(evidence))
 
 
@@ -345,7 +346,7 @@ class StoredEvidence(Record, frozen=True):
 
 @operation(http="POST /evidence", function=Function.MANAGE, status=202, access=Access.WRITER)
 def put_evidence(context: Context, request: PutEvidence) -> StoredEvidence:
-    """Take in what an agent found out; rules say as what. It is worked on afterwards.
+    """Ingest evidence that an agent found; rules choose its category. It is processed asynchronously.
 
     Raises `InvalidInputError` that names the field which the category of the evidence needs.
     """

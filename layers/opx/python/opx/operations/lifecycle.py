@@ -23,18 +23,18 @@ from opx.operations.registry import Access, Function, operation
 ScopeKey = Annotated[Filled, Meta(max_length=300)]
 
 OPERATOR = "operator"
-"""Who acts where the caller has no name."""
+"""The principal that is recorded for a caller without a name."""
 
 
 class ListReviews(Request, frozen=True):
     days: Annotated[int, Meta(ge=0, le=3650, description="How many days ahead.")] = SOON_DAYS
-    owner: Annotated[Text, Meta(description="What this owner is to see to.")] = ""
+    owner: Annotated[Text, Meta(description="Only documents of this owner.")] = ""
     limit: Annotated[int, Meta(ge=1, le=1000, description="How many at most.")] = 500
 
 
 @operation(http="GET /reviews")
 def list_reviews(context: Context, request: ListReviews) -> ReviewReport:
-    """Documents that should be looked at again by now, or soon, with who owns them."""
+    """List documents that are due for review, or will be soon, with their owners."""
     reviews = context.system.lifecycle.reviews
     return reviews.report(context.reader.visible, days=request.days, owner=request.owner, limit=request.limit)
 
@@ -52,12 +52,12 @@ class Prunings(Record, frozen=True):
 
 @operation(http="GET /prunings")
 def list_prunings(context: Context, request: ListPrunings) -> Prunings:
-    """What the last runs of pruning removed, over all clients: for callers without a client.
+    """List the last runs of pruning, with what they removed of all clients: for callers without a client.
 
     The newest first. Raises `ForbiddenError` for a caller with a client.
     """
     if context.identity.client_id:
-        raise ForbiddenError("what was pruned is counted over all clients: only the operator may see it")
+        raise ForbiddenError("prunings are counted over all clients: only the operator may see them")
     return Prunings(context.system.lifecycle.prune_reports.last(request.limit))
 
 
@@ -66,7 +66,7 @@ class PruneExpired(Request, frozen=True):
     allow_share: Annotated[
         Share | None,
         Meta(
-            description="How much of a category may go at once, above 0 (1: all); left out, what knowledge.yaml says."
+            description="The share of a category that may go at once, above 0 (1: all); left out, that of knowledge.yaml."
         ),
     ] = None
 
@@ -75,7 +75,7 @@ class PruneExpired(Request, frozen=True):
 def prune_expired(context: Context, request: PruneExpired) -> PruneReport:
     """Remove documents, versions and patterns whose retention is over, of all clients.
 
-    A run that would remove much more than usual removes nothing and says so in its report. Raises
+    A run that would remove much more than usual removes nothing and reports that. Raises
     `StoreUnavailableError`: then call it again.
     """
     return context.system.lifecycle.pruning().run(dry_run=request.dry_run, allow_share=request.allow_share)
@@ -85,7 +85,7 @@ def prune_expired(context: Context, request: PruneExpired) -> PruneReport:
 
 
 class ListHolds(Request, frozen=True):
-    lifted: Annotated[bool, Meta(description="Those that were ended, in place of those in force.")] = False
+    lifted: Annotated[bool, Meta(description="Those that were lifted, instead of those in force.")] = False
 
 
 class HoldList(Record, frozen=True):
@@ -94,7 +94,7 @@ class HoldList(Record, frozen=True):
 
 @operation(http="GET /holds", function=Function.MANAGE, access=Access.OPERATOR)
 def list_holds(context: Context, request: ListHolds) -> HoldList:
-    """The legal holds on what is the caller's: what is not to be removed, why, since when and by whom."""
+    """List the legal holds on the caller's own knowledge, each with its reason, date and principal."""
     holds = context.system.lifecycle.holds
     found = holds.lifted() if request.lifted else holds.in_force()
     return HoldList(tuple(hold for hold in found if _is_own(context, hold)))
@@ -112,12 +112,12 @@ class AddHold(Request, frozen=True):
 
 @operation(http="POST /holds", function=Function.MANAGE, access=Access.OPERATOR)
 def add_hold(context: Context, request: AddHold) -> Hold:
-    """Keep what is the caller's from being removed, whatever its retention is. Give one of document, of category and
-    within, or everything.
+    """Put a legal hold on the caller's own knowledge: nothing of it is removed, whatever its retention is. Give a document,
+    or category and within, or everything.
 
-    One that is in force already stays as it is. A document is held under each name that it came in under: the reply is the
-    hold on the first of them. Raises `ForbiddenError` for what isn't the caller's, `DocumentNotFoundError`,
-    `UnknownCategoryError`, and `InvalidInputError`.
+    A hold in force stays as it is. A document is held under each name that it was ingested under: the reply is the hold on
+    the first of them. Raises `ForbiddenError` for knowledge of others, `DocumentNotFoundError`, `UnknownCategoryError`, and
+    `InvalidInputError`.
     """
     wanted = _wanted_holds(context, request)
     own = [hold for hold in wanted if _is_own(context, hold)]
@@ -125,8 +125,8 @@ def add_hold(context: Context, request: AddHold) -> Hold:
         raise ForbiddenError(
             f"{wanted[0].within} is not within {_own_scope_key(context)}: a hold is on what is your own"
         )
-    placed = [context.system.lifecycle.holds.add(hold, context.system.installation.knowledge) for hold in own]
-    return placed[0]
+    added = [context.system.lifecycle.holds.add(hold, context.system.installation.knowledge) for hold in own]
+    return added[0]
 
 
 class LiftHold(Request, frozen=True):
@@ -135,9 +135,9 @@ class LiftHold(Request, frozen=True):
 
 @operation(http="DELETE /holds/{holdId}", function=Function.MANAGE, access=Access.OPERATOR)
 def lift_hold(context: Context, request: LiftHold) -> Hold:
-    """End a hold. It is kept as a record.
+    """Lift a hold. It is kept as a record.
 
-    Raises `HoldNotFoundError`, the same for one that is not the caller's.
+    Raises `HoldNotFoundError`, also for a hold of another scope.
     """
     found = context.system.lifecycle.holds.get(request.hold_id)
     if not _is_own(context, found):
@@ -158,8 +158,8 @@ def _wanted_holds(context: Context, request: AddHold) -> list[Hold]:
 
 
 def _keys_of(context: Context, wanted: str) -> list[DocumentKey]:
-    """The keys of all documents with this id: the same text may have come in under several names. Also of one that has
-    expired and that pruning has not deleted yet."""
+    """Returns the keys of all documents with this id: the same text may have been ingested under several names. Includes
+    expired ones that pruning has not deleted yet."""
     text = checked_id(wanted)
     if len(text) < ID_LENGTH:
         text = find_document(context, wanted).document_id
@@ -176,12 +176,12 @@ def _principal(context: Context) -> str:
 
 
 def _own_scope_key(context: Context) -> str:
-    """The scope key of the caller, "" for one without a client, whose holds may concern everybody."""
+    """Returns the caller's scope key, "" for one without a client, whose holds may cover all clients."""
     return context.scope.key if context.identity.client_id else ""
 
 
 def _is_own(context: Context, hold: Hold) -> bool:
-    """Whether the caller may see and change a hold: one with a client may if it is on that client's (or project's)."""
+    """True if the caller may see and change a hold: one with a client only holds on that client (or project)."""
     who = context.identity
     if not who.client_id:
         return True

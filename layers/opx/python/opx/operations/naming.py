@@ -1,4 +1,4 @@
-"""Finds documents by what people and agents call them: an id, a path, an address or a title."""
+"""Resolves names of documents, as people and agents give them: an id, a path, an address, a link or a title."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from opx.domain.results import Answer
 
 _NEAREST = 3
-"""Documents that are named where none has the name that was asked for."""
+"""Similar documents that an error lists if none has the name."""
 _LOOKED_AT = 20
-"""Documents among which a title is looked for."""
+"""Documents of a search that are checked for a title."""
 _NAMED_AT_MOST = 10
 _SCANNED = 5_000
-"""Documents whose names are looked at one by one where a search finds none of that name."""
+"""Documents whose names are compared one by one if a search finds none of that name."""
 _LIKENESS = 0.6
-"""Of two titles, as difflib measures it."""
+"""Least similarity of two titles, as difflib measures it."""
 _OWN_FOLDER = "documents/"
 _DIGITS = re.compile(r"[0-9a-fA-F]{4,32}")
 _ID = re.compile(r"[0-9a-fA-F]{12,32}")
-"""Shorter words of these letters may be alerts."""
+"""An id, or a prefix of one: shorter hexadecimal words may be alerts."""
 _LINK = re.compile(r"(?:\.{1,2}/)*(?P<path>[^\s#]*[./][^\s#]*)(?:#(?P<section>\S*))?")
 """A link as documents have it: `../runbooks/kafka-lag.md#verify`."""
 _FILES = (".md", ".markdown", ".txt", ".html", ".htm", ".rst", ".adoc", ".pdf", ".docx")
 
 
 def named_document(context: Context, name: str) -> tuple[KnowledgeDocument, tuple[str, ...]]:
-    """The document that an id, a path, an address, a link of another document or a title means, in its current version; and
-    what is to be noted. Raises `DocumentNotFoundError`, and `InvalidInputError` for a name that several documents have."""
+    """Returns the current version of the document with this id, path, address, link (of another document) or title, with
+    notes. Raises `DocumentNotFoundError`, and `InvalidInputError` for an ambiguous name."""
     link = _LINK.fullmatch(name.strip())
     text = link["path"] if link else name.strip()
     if _DIGITS.fullmatch(text):
@@ -54,13 +54,13 @@ def named_document(context: Context, name: str) -> tuple[KnowledgeDocument, tupl
 
 
 def section_of_link(name: str) -> str:
-    """The section that a link of a document names behind its `#`; "" for none."""
+    """Returns the section after the `#` of a link of a document; "" without one."""
     link = _LINK.fullmatch(name.strip())
     return link["section"] or "" if link else ""
 
 
 def _current(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDocument, tuple[str, ...]]:
-    """The current version of a document that was found by its id."""
+    """Returns the current version of a document that was found by its id, with a note if it is another one."""
     if document.state is DocumentState.CURRENT:
         return document, ()
     current = next((one for one in versions_of(context, document) if one.state is DocumentState.CURRENT), None)
@@ -76,7 +76,7 @@ def _current(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDo
 
 
 def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
-    """The document in this place of the corpus, in the narrowest scope that the caller sees."""
+    """Returns the document with this path in the corpus, in the narrowest scope that the caller sees."""
     catalog = context.system.corpus.catalog
     path = text.partition("://")[2].partition("/")[2] if "://" in text else text
     names = [path.removeprefix("/")] + ([] if path.startswith(_OWN_FOLDER) else [_OWN_FOLDER + path.removeprefix("/")])
@@ -91,22 +91,22 @@ def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
     return context.system.questions.documents.find(context.reader, visible[-1].document_id) if visible else None
 
 
-class _Called(NamedTuple):
-    """A document and what it is called."""
+class _Named(NamedTuple):
+    """A document with its title and path or address."""
 
     document_id: str
     title: str
     source: str
 
 
-def _all_documents(context: Context) -> Iterator[_Called]:
+def _all_documents(context: Context) -> Iterator[_Named]:
     documents = islice(current_documents(context), _SCANNED)
-    return (_Called(one.document_id, one.title, one.source_uri) for one in documents)
+    return (_Named(one.document_id, one.title, one.source_uri) for one in documents)
 
 
 def _by_title(context: Context, text: str) -> KnowledgeDocument:
-    """The document with this title, or whose path or address ends so. Raises `DocumentNotFoundError`, which names the nearest
-    ones, and `InvalidInputError` for a name of several."""
+    """Returns the document with this title, or whose path or address ends with it. Raises `DocumentNotFoundError`, which
+    lists the nearest ones, and `InvalidInputError` for an ambiguous name."""
     near = _alike(context, text)
     found = _exactly(context, text, near)
     documents = [] if found else list(_all_documents(context))
@@ -121,8 +121,8 @@ def _by_title(context: Context, text: str) -> KnowledgeDocument:
     raise DocumentNotFoundError(f"no document has this id, path, address or title: {text[:200]}{also}")
 
 
-def _alike(context: Context, text: str) -> list[_Called]:
-    """The documents that a search for a name finds."""
+def _alike(context: Context, text: str) -> list[_Named]:
+    """Returns the documents that a search for a name finds."""
     config = QueryConfig(
         min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True
     )
@@ -135,15 +135,13 @@ def _alike(context: Context, text: str) -> list[_Called]:
     return _called(answer)
 
 
-def _called(answer: Answer) -> list[_Called]:
-    return [_Called(one.document_id, one.title, one.source) for one in answer.results if one.document_id]
+def _called(answer: Answer) -> list[_Named]:
+    return [_Named(one.document_id, one.title, one.source) for one in answer.results if one.document_id]
 
 
-def _exactly(
-    context: Context, name: str, among: Iterable[_Called], *, partly: bool = False
-) -> KnowledgeDocument | None:
-    """The one of these documents that has a name as its title, else as the end of its path or address; with `partly` else as
-    words of its title. Raises `InvalidInputError` for several."""
+def _exactly(context: Context, name: str, among: Iterable[_Named], *, partly: bool = False) -> KnowledgeDocument | None:
+    """Returns the one of these documents with this name as its title, else as the end of its path or address, else (with
+    `partly`) as a part of its title. Raises `InvalidInputError` for several."""
     wanted = name.casefold().removeprefix("./").strip("/")
     known = list(dict.fromkeys(among))
     found = (
@@ -159,7 +157,7 @@ def _exactly(
 
 
 class NamedDocument(NamedTuple):
-    """A document that was named instead of an alert; `notes` say that it is another version than the one that was named."""
+    """A document that was named instead of an alert; `notes` state that it is another version than the named one."""
 
     document: KnowledgeDocument
     outline: Outline
@@ -167,7 +165,7 @@ class NamedDocument(NamedTuple):
 
 
 def document_of_name(context: Context, text: str) -> NamedDocument | None:
-    """The document whose id, or path with the ending of a file, the text is instead of an alert."""
+    """Returns the document if the text is an id or a path with a file's extension instead of an alert; None otherwise."""
     name = text.strip()
     is_name = len(name) <= MAX_TITLE and (_ID.fullmatch(name) or name.casefold().endswith(_FILES))
     if not is_name or "\n" in name:
@@ -180,7 +178,7 @@ def document_of_name(context: Context, text: str) -> NamedDocument | None:
 
 
 def document_titled(context: Context, text: str, answer: Answer) -> NamedDocument | None:
-    """The document whose title, or end of a path, the text is instead of an alert. `answer` is what a search for it found."""
+    """Returns the document if the text is a title or the end of a path instead of an alert. `answer` is its search's."""
     name = text.strip()
     if len(name) > MAX_TITLE or "\n" in name or name.startswith(("{", "[")):
         return None

@@ -1,4 +1,4 @@
-"""Operations on outcomes: report what acting upon a document led to, and read what is known of it."""
+"""Operations on outcomes of acting upon documents: report one, and read the counts of a document."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _STEPS_NAMED = 20
 Step = Annotated[str, Meta(max_length=MAX_STEP)]
 Occurrence = Annotated[str, Meta(max_length=MAX_OCCURRENCE)]
 Incident = Annotated[Text, Meta(description="The incident's id.")]
-Result = Annotated[OutcomeResult, Meta(description="What came of it.")]
+Result = Annotated[OutcomeResult, Meta(description="The outcome.")]
 
 
 class RecordOutcome(Request, frozen=True):
@@ -52,7 +52,7 @@ class RecordOutcome(Request, frozen=True):
         Text, Meta(description="The document: the beginning of its id, or its rank in the answer. Left out: the first.")
     ] = ""
     section: Annotated[
-        str, Meta(max_length=MAX_SECTION, description="The section that was acted upon, as results give it.")
+        str, Meta(max_length=MAX_SECTION, description="The section that was acted upon, as results have it.")
     ] = ""
     step: Annotated[Step, Meta(description="The step that was acted upon: its number, its id, or its words.")] = ""
     incident: Incident = ""
@@ -66,9 +66,9 @@ class RecordOutcome(Request, frozen=True):
 
 @operation(http="POST /outcomes", function=Function.MANAGE, status=201, access=Access.WRITER)
 def record_outcome(context: Context, request: RecordOutcome) -> OutcomeReport:
-    """Tell what came of acting upon a document that was found. Told again, it counts once.
+    """Record the outcome of acting upon a document that was found. A repeated report counts once.
 
-    Raises `ReceiptNotFoundError`, `DocumentNotFoundError` for a document that is gone, and `InvalidInputError` for one that
+    Raises `ReceiptNotFoundError`, `DocumentNotFoundError` for a deleted document, and `InvalidInputError` for one that
     the receipt doesn't name, or a step that its document doesn't have.
     """
     return _recorded(context, context.identity, request)
@@ -83,15 +83,15 @@ def _recorded(context: Context, identity: Identity, request: RecordOutcome | Rep
 
 
 def _checked_step(context: Context, document: KnowledgeDocument, given: str) -> str:
-    """A step as the document has it: the title of the one that a number or an id means, also an id of another version's; else
-    what is given, if a line or command of the document says the same. Raises `InvalidInputError` for a step that a document
-    with steps doesn't have."""
+    """Returns a step as the document has it: the title of the step with this number or id, also an id of another version;
+    else the given text, if a line or command of the document matches it. Raises `InvalidInputError` for a step that a
+    document with steps doesn't have."""
     from opx.learning.tried_steps import StepFinder, steps_of, terms_of
     from opx.text.procedures.layout import steps_meant
 
     try:
         outline = context.system.questions.documents.outline_of(document)
-    except DocumentNotFoundError:  # its text is gone, and what came of it still counts
+    except DocumentNotFoundError:  # its text is gone, and its outcomes still count
         return given
     if not outline.steps:
         return given
@@ -101,8 +101,8 @@ def _checked_step(context: Context, document: KnowledgeDocument, given: str) -> 
         raise InvalidInputError(f"{given[:200]!r} may mean {len(meant)} steps: {_named(outline, names, meant)}")
     if meant:
         return outline.steps[meant[0] - 1].title
-    said = StepFinder([terms_of(given)])
-    if any(said.found(terms_of(one.text)) for one in steps_of(outline.text)):
+    finder = StepFinder([terms_of(given)])
+    if any(finder.found(terms_of(one.text)) for one in steps_of(outline.text)):
         return given
     if old := old_step(context, document, given):
         return old[1]
@@ -120,9 +120,9 @@ class GetDocumentOutcomes(Request, frozen=True):
 
 @operation(http="GET /documents/{documentId}/outcomes")
 def get_document_outcomes(context: Context, request: GetDocumentOutcomes) -> DocumentOutcomes:
-    """What came of acting upon a document, as far as it was told in the caller's scope.
+    """Show the outcomes of acting upon a document that were reported in the caller's scope.
 
-    Raises `DocumentNotFoundError`, also for a document that is past its day.
+    Raises `DocumentNotFoundError`, also for an expired document.
     """
     document = find_by_id(context, request.document_id)
     return context.system.learning.outcomes(context.identity).standing(document.document_id)
@@ -134,14 +134,14 @@ def get_document_outcomes(context: Context, request: GetDocumentOutcomes) -> Doc
 class CountedOutcome(Record, frozen=True):
     outcome_id: str
     document_id: str
-    counted: Annotated[Counted, Meta(description="new, known if it was told before, or corrected.")]
+    counted: Annotated[Counted, Meta(description="new, known if it was reported before, or corrected.")]
     explanation: Annotated[str, Meta(description="What is known of the document, such as `4 of 5 resolved`.")]
     warning_id: Annotated[str, Meta(description="The entry that warns of what made things worse; empty without one.")]
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomeAnswer(Paragraphs):
-    """An outcome as it is counted."""
+    """A counted outcome, as text and JSON for an agent."""
 
     report: OutcomeReport
 
@@ -162,9 +162,9 @@ class OutcomeAnswer(Paragraphs):
 
 class ReportOutcome(Request, frozen=True):
     receipt_id: Annotated[
-        FilledText, Meta(description="The receipt of the answer that had the document, as the search gave it.")
+        FilledText, Meta(description="The receipt of the answer that had the document, as the search returned it.")
     ]
-    document_id: Annotated[FilledText, Meta(description="The document's id, as the search gave it.")]
+    document_id: Annotated[FilledText, Meta(description="The document's id, as the search returned it.")]
     result: Result
     step: Annotated[Step, Meta(description="The step that was decisive: its number, its id, or its words.")] = ""
     incident: Incident = ""
@@ -172,12 +172,12 @@ class ReportOutcome(Request, frozen=True):
 
 @agent_tool(
     LEARNING,
-    "Say what came of following a document that a search found: it resolved the problem, had no effect, or made "
-    "things worse. What helped is found more easily afterwards.",
+    "Report the outcome of following a document that a search found: it resolved the problem, had no effect, or made "
+    "things worse. Documents that helped rank higher afterwards.",
     opt_in=True,
     writes=True,
 )
 def report_outcome(context: Context, request: ReportOutcome) -> OutcomeAnswer:
-    """Count an outcome of a document that a search returned. It is the agent's, whatever its session is called."""
+    """Count an outcome of a document that a search returned. Its principal is the agent, not the agent's session."""
     agent = replace(context.identity, principal=context.caller.agent or context.identity.principal)
     return OutcomeAnswer(_recorded(context, agent, request))

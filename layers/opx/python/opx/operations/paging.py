@@ -1,4 +1,4 @@
-"""Replies: pages of ordered items with tokens for the next page, each within the size of a Lambda reply, and their text."""
+"""Builds replies: pages of ordered items with tokens for the next page, within the size of a Lambda reply, and their text."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 MAX_PAGE = 500
 PAGE_BYTES = 4_000_000
-"""Of a page as Lambda counts it, which leaves a third of what fits for the rest of the reply."""
+"""Bytes of a page as Lambda counts them, which leaves a third of the limit for the rest of the reply."""
 
 Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many at most.")]
-After = Annotated[str, Meta(max_length=4096, description="`next` of the page before; left out for the first page.")]
-Next = Annotated[str, Meta(description="What to give as `after` for the next page; absent on the last.")]
+After = Annotated[str, Meta(max_length=4096, description="`next` of the previous page; left out for the first page.")]
+Next = Annotated[str, Meta(description="Value of `after` for the next page; absent on the last.")]
 
 
 def page_of(
@@ -34,11 +34,11 @@ def page_of(
     limit: int,
     after: tuple[str, ...],
 ) -> tuple[tuple[T, ...], str]:
-    """The first items behind the one that `after` (of `read_token`) names, `limit` of them or as many as fit, and the token
+    """Returns the first items after the position `after` (of `read_token`), `limit` of them or as many as fit, and the token
     of the last one, "" if there are no more.
 
-    `items` must be sorted by `order`, in whatever direction, and begin no later than with the items whose `order` is
-    that of `after`. Stores give equal ones in no particular order: they are sorted by `name`, which is unique among
+    `items` must be sorted by `order`, in either direction, and begin no later than with the items whose `order` is that of
+    `after`. Stores return items with equal `order` in no particular order: they are sorted by `name`, which is unique among
     them.
     """
     found, more = fitting(_behind(items, order, name, after), limit)
@@ -46,8 +46,8 @@ def page_of(
 
 
 def fitting(items: Iterable[T], most: int = 0) -> tuple[tuple[T, ...], bool]:
-    """The first items, `most` of them (0: any number) or as many as fit, and whether there are more. There is always one,
-    if there is any."""
+    """Returns the first items, `most` of them (0: any number) or as many as fit in a page, and true if there are more. The
+    first item is always returned."""
     found: list[T] = []
     room = PAGE_BYTES
     for item in items:
@@ -59,27 +59,27 @@ def fitting(items: Iterable[T], most: int = 0) -> tuple[tuple[T, ...], bool]:
 
 
 def sent_bytes(body: str) -> int:
-    """How much of Lambda's limit a body takes at most: it is written as a JSON text once more."""
+    """Returns the bytes of Lambda's limit that a body takes at most: it is encoded as a JSON string once more."""
     return len(json.dumps(body))
 
 
 def _behind(
     items: Iterable[T], order: Callable[[T], tuple[str, ...]], name: Callable[[T], str], after: tuple[str, ...]
 ) -> Iterator[T]:
-    for place, group in groupby(items, order):
+    for position, group in groupby(items, order):
         ordered = sorted(group, key=name)
-        if place == after[:-1]:
+        if position == after[:-1]:
             ordered = [item for item in ordered if name(item) > after[-1]]
         yield from ordered
 
 
 def token(*parts: str) -> str:
-    """An opaque text for a place among items."""
+    """Encodes a position among items as an opaque string."""
     return base64.urlsafe_b64encode(json.dumps(parts).encode()).decode("ascii").rstrip("=")
 
 
 def read_token(text: str, parts: int) -> tuple[str, ...]:
-    """The parts of a token, `()` for "". Raises `InvalidInputError` for what is none."""
+    """Decodes a token to its parts, `()` for "". Raises `InvalidInputError` for a malformed one."""
     if not text:
         return ()
     try:
@@ -92,7 +92,7 @@ def read_token(text: str, parts: int) -> tuple[str, ...]:
 
 
 def _not_a_token(text: str) -> InvalidInputError:
-    return InvalidInputError(f"{text[:100]!r} is not the end of a page: give what `next` of the page before was")
+    return InvalidInputError(f"{text[:100]!r} is not the end of a page: give the value of `next` of the previous page")
 
 
 # -- text of replies
@@ -101,7 +101,7 @@ Notes = Annotated[tuple[str, ...], Meta(description="What the answer lacks, and 
 
 
 class Paragraphs(ABC):
-    """The text and the size of an `AgentReply`: paragraphs, all of which are always shown unless it can be shortened."""
+    """Base of an `AgentReply`: its text consists of paragraphs. By default it can't be shortened."""
 
     __slots__ = ()
 
@@ -116,10 +116,10 @@ class Paragraphs(ABC):
 
 
 def noted(notes: Sequence[str], before: str = "", after: str = "") -> Iterator[str]:
-    """Notes in one paragraph, between others; of what is empty there is none."""
+    """Yields notes as one paragraph between two others, without empty ones."""
     yield from filter(None, (before, "\n".join(f"Note: {note}" for note in notes), after))
 
 
-def left_out(count: int, what: str) -> tuple[str, ...]:
-    """A note of what was dropped for the answer's size, if anything was."""
-    return (f"{count} more {what} were left out, as the answer would be too large",) if count else ()
+def left_out(count: int, noun: str) -> tuple[str, ...]:
+    """Returns a note of the number of items that were dropped for the answer's size, if any were."""
+    return (f"{count} more {noun} were left out, as the answer would be too large",) if count else ()

@@ -1,4 +1,4 @@
-"""Operations of projects and the groups in which they share knowledge. A caller with a client has its projects alone."""
+"""Operations on projects and the groups in which they share knowledge. Callers with a client see only its projects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GetProject(Request, frozen=True):
     project_id: Annotated[Text, Meta(description="A project of the client's.")]
 
     def __post_init__(self) -> None:
-        """Raise `InvalidScopeError` for what names no project, which would be another address of the API, too."""
+        """Raises `InvalidScopeError` without a project id: the path would be another route of the API."""
         if not Scope(self.client_id, project_id=self.project_id).project_id:
             raise InvalidScopeError("no project id")
 
@@ -34,10 +34,10 @@ class Project(Record, frozen=True):
 
 @operation(http="GET /projects/{clientId}/{projectId}", function=Function.MANAGE, access=Access.OPERATOR)
 def get_project(context: Context, request: GetProject) -> Project:
-    """Which group a project is in, and whose documents it sees.
+    """Show a project's group and the scopes whose documents it sees.
 
-    All operations of projects raise `ForbiddenError` for the client of others; their requests raise `InvalidScopeError` for
-    malformed ids.
+    All operations on projects raise `ForbiddenError` for another client's project; their requests raise
+    `InvalidScopeError` for malformed ids.
     """
     _check_client(context, request.client_id)
     projects = context.system.corpus.projects
@@ -57,7 +57,7 @@ class AssignProject(GetProject, frozen=True):
 def assign_project(context: Context, request: AssignProject) -> Project:
     """Put a project into a group.
 
-    It counts from the next question on.
+    It takes effect with the next query.
     """
     _check_client(context, request.client_id)
     context.system.corpus.projects.assign(request.client_id, request.project_id, request.group_id)
@@ -72,7 +72,7 @@ class ProjectMove(Record, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def preview_project_move(context: Context, request: AssignProject) -> ProjectMove:
-    """Who would see what if a project were put into a group, and who no longer.
+    """Preview a project's move to a group: the scopes that each project would see in addition, and no longer.
 
     Nothing is changed.
     """
@@ -83,7 +83,7 @@ def preview_project_move(context: Context, request: AssignProject) -> ProjectMov
 
 class ListProjects(Request, frozen=True):
     client_id: ClientId
-    group_id: Annotated[Text, Meta(description="Those of this group alone.")] = ""
+    group_id: Annotated[Text, Meta(description="Only those of this group.")] = ""
 
 
 class ProjectList(Record, frozen=True):
@@ -92,7 +92,7 @@ class ProjectList(Record, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def list_projects(context: Context, request: ListProjects) -> ProjectList:
-    """The projects of a client that had documents or were put into a group, by id."""
+    """List the projects of a client that had documents or were put into a group, by id."""
     _check_client(context, request.client_id)
     registry = context.system.corpus.projects
     members = registry.members(request.client_id, request.group_id) if request.group_id else None
@@ -106,9 +106,9 @@ class RemoveProject(GetProject, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def remove_project(context: Context, request: RemoveProject) -> ProjectMove:
-    """Forget a project, and that it is in a group; who sees what since.
+    """Remove a project from the registry and its group, and show the changes of visibility.
 
-    Its documents stay and are its own; the next one of them makes it known again.
+    Its documents stay its own; the next one that is ingested registers it again.
     """
     _check_client(context, request.client_id)
     registry = context.system.corpus.projects
@@ -118,7 +118,7 @@ def remove_project(context: Context, request: RemoveProject) -> ProjectMove:
 
 
 def _check_client(context: Context, client_id: str) -> None:
-    """Raise `ForbiddenError` for another client than the caller's. A caller of none may name any."""
+    """Raises `ForbiddenError` for another client than the caller's. A caller without one may name any."""
     own = context.identity.client_id
     if own and client_id != own:
         raise ForbiddenError("the projects of another client are not the caller's")

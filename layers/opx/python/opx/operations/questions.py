@@ -1,4 +1,4 @@
-"""Operations on what is kept of questions: the audit log, and the questions that had no good answer (gaps)."""
+"""Operations on recorded queries: the audit log, and questions without a good answer (gaps)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ MAX_QUESTION = 10_000
 
 
 class ListAuditRecords(Request, frozen=True):
-    who: Annotated[str, Meta(max_length=256, description="A part of the name of a scope or of who asked.")] = ""
+    who: Annotated[str, Meta(max_length=256, description="A part of the name of a scope or a principal.")] = ""
     since: Annotated[Text, Meta(description="A day or time, or the beginning of one, such as 2026-03-31.")] = ""
-    document_id: Annotated[
-        Text, Meta(description="Where this document was returned; the beginning of its id is enough.")
-    ] = ""
+    document_id: Annotated[Text, Meta(description="Only answers with this document; a prefix of its id is enough.")] = (
+        ""
+    )
     limit: Annotated[int, Meta(ge=1, le=MAX_RECORDS, description="How many at most.")] = 100
 
 
@@ -41,8 +41,8 @@ class AuditRecords(Record, frozen=True):
 
 @operation(http="GET /audit", access=Access.OPERATOR)
 def list_audit_records(context: Context, request: ListAuditRecords) -> AuditRecords:
-    """Who asked when and which documents were returned, the newest first: in the caller's own scope, and for a caller of
-    no client in all."""
+    """List queries with their principal, time and returned documents, the newest first: of the caller's own scope, and of all
+    scopes for a caller without a client."""
     scope = scope_of(context.identity) if context.identity.client_id else ""
     records = context.system.records.audit.records(scope, since=request.since)
     found = matching(records, principal=request.who, document=request.document_id, limit=request.limit)
@@ -50,14 +50,14 @@ def list_audit_records(context: Context, request: ListAuditRecords) -> AuditReco
 
 
 class GetAuditRecord(Request, frozen=True):
-    receipt_id: Annotated[FilledText, Meta(description="The id of a receipt, as its answer gives it.")]
+    receipt_id: Annotated[FilledText, Meta(description="The id of a receipt, as in its answer.")]
 
 
 @operation()
 def get_audit_record(context: Context, request: GetAuditRecord) -> AuditRecord:
-    """The record of an answer that the caller's own scope was given.
+    """Get the record of an answer to the caller's own scope.
 
-    Raises `ReceiptNotFoundError`, also for an answer that another scope was given.
+    Raises `ReceiptNotFoundError`, also for an answer to another scope.
     """
     found = context.system.records.audit.get(request.receipt_id, scope_of(context.identity))
     if found is None:
@@ -67,22 +67,22 @@ def get_audit_record(context: Context, request: GetAuditRecord) -> AuditRecord:
 
 class ListGaps(Request, frozen=True):
     service: Annotated[Text, Meta(description="Questions about this service.")] = ""
-    owner: Annotated[Text, Meta(description="What this owner is to see to, or `nobody`.")] = ""
+    owner: Annotated[Text, Meta(description="Only gaps of this owner, or `nobody`.")] = ""
     settled: Annotated[bool, Meta(description="Also closed and ignored ones.")] = False
 
 
 class Gaps(Record, frozen=True):
     gaps: tuple[GapView, ...]
     more: Annotated[bool, Meta(description="True if there are more than one reply holds.")]
-    dropped: Annotated[int, Meta(description="How many had to make room for others.")]
+    dropped: Annotated[int, Meta(description="Number of gaps that were dropped to make room for others.")]
 
 
 @operation(http="GET /gaps")
 def list_gaps(context: Context, request: ListGaps) -> Gaps:
-    """Questions of the caller's own scope that have no good answer, or name something that no page is about; those that
-    matter most first.
+    """List questions of the caller's own scope without a good answer, or about something that no page covers; the most
+    important first.
 
-    For the owner of the machine, those of every scope, however many. Raises `KnowledgeConfigError` if the section
+    For the owner of the machine, those of every scope, without a limit. Raises `KnowledgeConfigError` if the section
     `owners` of `knowledge.yaml` is wrong.
     """
     records, scopes = context.system.records, _scopes(context)
@@ -94,7 +94,7 @@ def list_gaps(context: Context, request: ListGaps) -> Gaps:
 
 
 class CheckGaps(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, description="How many gaps to ask again at most.")] = MAX_CHECKED
+    limit: Annotated[int, Meta(ge=1, description="How many gaps to query again at most.")] = MAX_CHECKED
     every_scope: Annotated[
         bool, Meta(description="Gaps of every scope, also where a client is named: for the owner of the machine alone.")
     ] = False
@@ -112,13 +112,13 @@ class ClosedGap(Record, frozen=True):
 class GapCheck(Record, frozen=True):
     closed: tuple[ClosedGap, ...]
     asked: int
-    left: Annotated[int, Meta(description="Open gaps that were not asked again.")]
-    failed: Annotated[int, Meta(description="Gaps that could not be asked again.")]
+    left: Annotated[int, Meta(description="Open gaps that were not queried again.")]
+    failed: Annotated[int, Meta(description="Gaps that could not be queried again.")]
 
 
 @operation()
 def check_gaps(context: Context, request: CheckGaps) -> GapCheck:
-    """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""
+    """Query open gaps again, the most important first, and close those whose every wording has an answer now."""
     every_scope = request.every_scope and context.caller.owns_system
     scopes = context.system.records.gaps.scopes() if every_scope else _scopes(context)
     from opx.records.capability import check_gaps as query_again
@@ -129,12 +129,12 @@ def check_gaps(context: Context, request: CheckGaps) -> GapCheck:
 
 
 class SettleGap(Request, frozen=True):
-    gap_id: Annotated[FilledText, Meta(description="The id of a gap; the beginning of it is enough.")]
+    gap_id: Annotated[FilledText, Meta(description="The id of a gap; a prefix of it is enough.")]
     because: Annotated[
-        str, Meta(max_length=MAX_REASON, description="Why it is none any more; needed unless it is ignored.")
+        str, Meta(max_length=MAX_REASON, description="Why it is no gap any more; needed unless it is ignored.")
     ] = ""
     ignore: Annotated[
-        bool, Meta(description="Leave it out from now on. A gap that is closed is open again once it is asked again.")
+        bool, Meta(description="Leave it out from now on. A closed gap opens again when its question is repeated.")
     ] = False
 
 
@@ -142,14 +142,14 @@ class SettleGap(Request, frozen=True):
 def settle_gap(context: Context, request: SettleGap) -> GapView:
     """Close a gap by hand, or ignore it from now on.
 
-    Raises `InvalidInputError` for an id that no gap has or several begin with, and `ConditionFailedError` if the question
-    was asked again meanwhile.
+    Raises `InvalidInputError` for an unknown id and for an ambiguous prefix, and `ConditionFailedError` if the question was
+    repeated meanwhile.
     """
     from opx.records.gaps.log import find_gap
     from opx.records.gaps.model import GapStatus
 
     if not (request.ignore or request.because.strip()):
-        raise InvalidInputError("because is missing: say why the gap is none any more")
+        raise InvalidInputError("because is missing: state why it is no gap any more")
     records = context.system.records
     owners = records.owners  # a mistake there is found before anything is written
     gap = find_gap(iter(_gaps_of(context, _scopes(context))), request.gap_id)
@@ -159,11 +159,9 @@ def settle_gap(context: Context, request: SettleGap) -> GapView:
 
 
 class ReportGap(Request, frozen=True):
-    question: Annotated[
-        Filled, Meta(max_length=MAX_QUESTION, description="What was to be found out, as it was searched for.")
-    ]
+    question: Annotated[Filled, Meta(max_length=MAX_QUESTION, description="The question, as it was searched for.")]
     missing: Annotated[
-        Filled, Meta(max_length=MAX_REASON, description="What the documents that were found didn't say, in a sentence.")
+        Filled, Meta(max_length=MAX_REASON, description="The information that the found documents lack, in a sentence.")
     ]
 
 
@@ -175,7 +173,7 @@ class ReportedGap(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class GapAnswer(Paragraphs):
-    """A gap as it is counted."""
+    """A counted gap, as text and JSON for an agent."""
 
     gap: Gap
 
@@ -189,16 +187,15 @@ class GapAnswer(Paragraphs):
 
 @agent_tool(
     LEARNING,
-    "Say that the knowledge lacks something you needed: the question, and what the documents didn't tell. Use it after a "
-    "search that found nothing of use; whoever owns the topic is asked to write it down.",
+    "Report that the knowledge lacks something you needed: the question, and the information that the documents lack. Use "
+    "it after a search without useful results; the owner of the topic is requested to document it.",
     opt_in=True,
     writes=True,
 )
 def report_gap(context: Context, request: ReportGap) -> GapAnswer:
-    """Keep a question among the gaps of the caller's own scope, as if it had had no answer. Told again within a minute, it
-    counts once.
+    """Record a question as a gap of the caller's own scope, as if it had no answer. A repetition within a minute counts once.
 
-    Raises `InvalidInputError` for a question without words, and where no gaps are kept.
+    Raises `InvalidInputError` for a question without words, and where gaps are not recorded.
     """
     from opx.records.gaps.model import is_empty
 
@@ -208,7 +205,7 @@ def report_gap(context: Context, request: ReportGap) -> GapAnswer:
 
 
 def _scopes(context: Context) -> list[str]:
-    """The scopes whose gaps the caller sees."""
+    """Returns the scopes whose gaps the caller sees."""
     return context.system.records.gaps.scopes() if context.sees_every_scope else [scope_of(context.identity)]
 
 

@@ -1,4 +1,4 @@
-"""Operations that hand documents over to be acted on: a document part by part, and the procedure for an alert."""
+"""Operations that read documents to act on: parts of a document within a token budget, and the procedure for an alert."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 DEFAULT_READING = 2000
 MAX_NAME = 1000
 _OTHERS = 4
-"""Documents that are named beside the procedure for an alert, and steps beside the one that is shown."""
+"""Other documents that are listed with the procedure for an alert, and other steps with an ambiguous one."""
 
 DocumentName = Annotated[
     Filled,
@@ -60,12 +60,12 @@ Reading = Annotated[
 
 
 class DocumentPart(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of a document, or as much of it as the budget takes. `content` are whole blocks as written; `steps` are those
-    that it touches, of the outline all."""
+    """A part of a document, or as much of it as the budget allows. `content` are whole blocks as written; `steps` are those
+    that it touches, for the outline all."""
 
     document_id: str
     title: str
-    source: Annotated[str, Meta(description="Where a person would open it.")]
+    source: Annotated[str, Meta(description="The address at which a person opens it.")]
     category: str
     tier: str
     untrusted: bool
@@ -87,8 +87,8 @@ class DocumentPart(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class PartAnswer(Paragraphs):
-    """A part of a document as text for an agent. `names_harm`: a line names the shown steps and commands that lose something,
-    cost or notify, unless the text says so itself."""
+    """A part of a document as text for an agent. `names_harm`: a line lists the shown steps and commands that destroy
+    something, cost or notify, unless the text states it."""
 
     part: DocumentPart
     names_harm: bool = True
@@ -120,7 +120,7 @@ class PartAnswer(Paragraphs):
 
 
 def _outline_lines(part: DocumentPart) -> Iterator[str]:
-    """Sections, each with its steps."""
+    """Yields the sections, each with its steps."""
     steps = list(part.steps)
     for section in part.sections:
         indent = "  " * max(section.level - 1, 0)
@@ -132,7 +132,7 @@ def _outline_lines(part: DocumentPart) -> Iterator[str]:
             yield f"{indent}  step {step.name}: {one_line(step.title)}{effect}"
 
 
-After = Annotated[int, Meta(ge=0, le=10**7, description="Where to go on, as `next` says.")]
+After = Annotated[int, Meta(ge=0, le=10**7, description="Where to continue, as in `next`.")]
 
 
 class ReadDocument(Request, frozen=True):
@@ -153,8 +153,8 @@ class ReadDocument(Request, frozen=True):
 def read_document(context: Context, request: ReadDocument) -> PartAnswer:
     """Read a part of a document, in whole blocks.
 
-    Of a version that was replaced, the newer one is read, and a note says so. Raises `DocumentNotFoundError`, and
-    `InvalidInputError` for a part that the document doesn't have, which names those that it has.
+    For a superseded version, the current one is read, with a note. Raises `DocumentNotFoundError`, and
+    `InvalidInputError` for a part that the document doesn't have, which lists those that it has.
     """
     document, notes = named_document(context, request.document)
     outline = context.system.questions.documents.outline_of(document)
@@ -170,7 +170,7 @@ def read_document(context: Context, request: ReadDocument) -> PartAnswer:
 
 
 def _linked_section(request: ReadDocument, outline: Outline, notes: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """The part that is asked for: where none is, the section that a link ends with (`kafka-lag.md#verify`)."""
+    """Returns the requested part; without one, the section that a link ends with (`kafka-lag.md#verify`)."""
     anchor = "" if request.part else section_of_link(request.document)
     if not anchor:
         return request.part, notes
@@ -188,7 +188,7 @@ def _check_after(part: LayoutPart, after: int) -> None:
 def _page(
     document: KnowledgeDocument, outline: Outline, part: LayoutPart, room: int, after: int = 0
 ) -> tuple[list[int], tuple[NextCall, ...]]:
-    """As many units of a part as fit, and the call that reads on, if there are more."""
+    """Returns as many units of a part as fit, and the call that reads on, if there are more."""
     from opx.text.procedures.layout import fitting
 
     units, reached = fitting(outline, part, room, after)
@@ -201,8 +201,8 @@ def _page(
 def _part(
     context: Context, document: KnowledgeDocument, outline: Outline, name: str, old_id: str
 ) -> tuple[LayoutPart, tuple[str, ...]]:
-    """The part that a name means, with a note where other steps may be meant. A step of an older version, by its id there or
-    in the version with the id `old_id`, leads to the step that took its place."""
+    """Returns the part with this name, with a note if other steps may be meant. A step of an older version, by its id there
+    or in the version with the id `old_id`, leads to the step that replaced it."""
     from opx.text.procedures.layout import part_named, steps_meant
 
     old = _step_there(context, old_id, name) if old_id else None
@@ -223,7 +223,7 @@ def _part(
 
 
 def _step_there(context: Context, document_id: str, name: str) -> tuple[int, str] | None:
-    """The version and the title of the step that a name means in the version with this id; None if it means none."""
+    """Returns version and title of the step with this name in the version with this id; None if it has none."""
     from opx.text.procedures.layout import steps_meant
 
     version = find_document(context, document_id.strip())
@@ -233,25 +233,25 @@ def _step_there(context: Context, document_id: str, name: str) -> tuple[int, str
 
 
 def _ambiguous(outline: Outline, name: str, numbers: Sequence[int]) -> Iterator[str]:
-    """A note where a name may mean several steps, of which the first is shown."""
+    """Yields a note if a name may mean several steps, of which the first is shown."""
     names = outline.step_names()
-    shown, *others = [f"step {names[number]} ({_where(outline, number)})" for number in numbers] or [""]
+    shown, *others = [f"step {names[number]} ({_step_location(outline, number)})" for number in numbers] or [""]
     if others:
         yield f"{name!r} may mean {len(numbers)} steps: this is {shown}; there is also {', '.join(others[:_OTHERS])}"
 
 
-def _where(outline: Outline, number: int) -> str:
+def _step_location(outline: Outline, number: int) -> str:
     step = outline.steps[number - 1]
     heading = outline.sections[step.section].heading
     return f"{heading}: {step.title}" if heading else step.title
 
 
 _SAME_STEP = 0.6
-"""Likeness of two titles, as difflib measures it, from which on they may be of one step."""
+"""Least similarity of two titles of the same step, as difflib measures it."""
 
 
 def _successor(outline: Outline, title: str) -> int:
-    """The number of the step whose title is most like this one; 0 if none is."""
+    """Returns the number of the step with the most similar title; 0 if none is similar."""
     import difflib
 
     titles = [step.title for step in outline.steps]
@@ -300,14 +300,14 @@ def _sections(outline: Outline) -> Iterator[SectionView]:
         yield SectionView(section.heading, section.level, section.kind, count)
 
 
-# -- all of a document, as agents have always got it
+# -- a whole document, for agents that use the earlier tool
 
 DETAILS_TOKENS = 4000
-"""Of the text: with the metadata less than Bedrock takes from a function."""
+"""Tokens of the text: with the metadata less than Bedrock accepts from a function."""
 
 
 class GetDocumentDetails(Request, frozen=True):
-    document_id: Annotated[FilledText, Meta(description="The document id, as search results give it.")]
+    document_id: Annotated[FilledText, Meta(description="The document id, as in search results.")]
 
 
 class DocumentDetails(KnowledgeDocument, frozen=True, kw_only=True):
@@ -323,9 +323,9 @@ class DocumentDetails(KnowledgeDocument, frozen=True, kw_only=True):
     "For a part of a long one, or one step, use read_document.",
 )
 def get_document_details(context: Context, request: GetDocumentDetails) -> DocumentDetails:
-    """The newest version with this id that the caller may see, current ones first.
+    """Get the newest version with this id that the caller may see, current ones first.
 
-    Raises `DocumentNotFoundError`, the same for an id that doesn't exist and one that belongs to someone else.
+    Raises `DocumentNotFoundError`, the same for an unknown id and for another scope's document.
     """
     from opx.text.procedures.layout import ALL, laid_out, part_named
 
@@ -359,7 +359,7 @@ class FindProcedure(Request, frozen=True):
 
 
 class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """What to do about an alert."""
+    """The procedure for an alert, with its commands, or the documents that came closest."""
 
     alert: Annotated[str, Meta(description="The name of the alert, as it was understood.")]
     labels: dict[str, str] = field(default_factory=dict)
@@ -423,7 +423,7 @@ def _command_line(command: FilledCommand) -> str:
     ),
 )
 def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
-    """Find what to do about an alert: by the runbook that it names, by its name, or by a search for what it says."""
+    """Find the procedure for an alert: by the runbook that it names, by its name, or by a search for its text."""
     from opx.text.procedures.alerts import is_broken_json, read_alert
 
     text, labels = _as_text("alert", request.alert), _as_text("labels", request.labels)
@@ -469,7 +469,7 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
         replace(
             procedure,
             found_by=_NAMED if named else found_by,
-            notes=(*procedure.notes, *(_place_notes(page, pages, outline) if page else ())),
+            notes=(*procedure.notes, *(_location_notes(page, pages, outline) if page else ())),
             confidence=_confidence(named, page, confidences.get(document.document_id, 0.0)),
             document=view,
             commands=commands,
@@ -486,7 +486,7 @@ def _confidence(named: object, page: BoundPage | None, searched: float) -> float
 
 
 def _as_text(name: str, given: str | dict[str, Any]) -> str:
-    """A field that may also be given as a JSON object. Raises `InvalidInputError` for one that is too long as a text."""
+    """Returns a field as a string, from a string or a JSON object. Raises `InvalidInputError` for a too long object."""
     if isinstance(given, str):
         return given
     text = json.dumps(given, ensure_ascii=False)
@@ -502,8 +502,8 @@ def _procedure_view(
     request: FindProcedure,
     labels: Mapping[str, str],
 ) -> tuple[DocumentPart, tuple[FilledCommand, ...]]:
-    """The steps of a document with labels filled in where commands stand, and the commands. What is from outside is quoted as
-    it is."""
+    """Returns the steps of a document with labels filled into its commands, and the commands. Documents from outside are
+    quoted unchanged."""
     from opx.text.procedures.alerts import assigned_in
     from opx.text.procedures.filling import filled_commands, with_commands
     from opx.text.procedures.layout import STEPS, part_named
@@ -529,7 +529,7 @@ def _procedure_view(
 
 
 def _nearest(result: RetrievalResult | None) -> tuple[NextCall, ...]:
-    """What came closest where nothing was found."""
+    """Returns the call that reads the best rejected document, if there is one."""
     if result is None or not result.document_id:
         return ()
     why = f"{result.title}, unlikely ({result.confidence:.2f})"
@@ -544,7 +544,7 @@ _SEARCH = QueryConfig(min_confidence=Band.LIKELY.least, max_results=10, max_chun
 
 
 def _searched(context: Context, question: str) -> Answer:
-    """An answer of runbooks; of everything where none of them fits, or where there is no such category."""
+    """Searches runbooks; all categories if none of them fits, or if there is no such category."""
     if RUNBOOKS in {path.partition("/")[0] for path in context.system.installation.knowledge.categories}:
         answer = answered(context, question, replace(_SEARCH, categories=(RUNBOOKS,)))
         if answer.results:
@@ -553,28 +553,28 @@ def _searched(context: Context, question: str) -> Answer:
 
 
 def _question(alert: Alert, given: str) -> str:
-    """The alert's name and what it says; its labels are no words of a question."""
+    """Returns the alert's name and text as a query; its labels would add noise."""
     return f"{alert.name}\n{alert.text}".strip()[:MAX_QUESTION] or given
 
 
 @dataclass(frozen=True, slots=True)
 class BoundPage:
-    """A document that is for an alert for sure. `place` is the address or the path that names it, if one does; `labels` are
-    those that an alert needs for it. A `sure` one is meant even if it has no steps; a `doubted` one is one of several
-    that say that they are for the alert, and its labels don't tell which is meant."""
+    """A document that is bound to an alert. `location` is the address or path that names it, if one does; `labels` are those
+    that an alert needs for it. A `sure` one is used even without steps; a `doubted` one is one of several that declare the
+    alert, and the alert's labels don't decide between them."""
 
     document_id: str
     title: str
     found_by: str
-    place: str = ""
+    location: str = ""
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     sure: bool = True
     doubted: bool = False
 
 
 def _bound(context: Context, alert: Alert) -> list[BoundPage]:
-    """Documents that are for the alert for sure: the runbook that it names itself, else those that its rules name, that are
-    called like it, and that say they handle it."""
+    """Returns the documents that are bound to the alert: the runbook that it names itself, else those that its rules name,
+    that have its name, and that declare that they handle it."""
     from opx.graph.bindings import BoundBy
 
     if alert.runbook:
@@ -593,16 +593,16 @@ def _bound(context: Context, alert: Alert) -> list[BoundPage]:
     claiming = {one.document.document_id: one.document for one in pages if one.by is BoundBy.PAGE}
     fits = _label_fits(claiming.values(), alert) if len(claiming) > 1 else {}
     certain = [one for one in pages if one.by is not BoundBy.PAGE and one.fits]
-    said = sorted(
+    declared = sorted(
         (one for one in pages if one.by is BoundBy.PAGE), key=lambda one: -fits.get(one.document.document_id, 0)
     )
-    ranked = [*certain, *said, *(one for one in pages if not one.fits)]
+    ranked = [*certain, *declared, *(one for one in pages if not one.fits)]
     return [
         BoundPage(
             document_id=one.document.document_id,
             title=one.document.title,
             found_by=_FOUND_BY[one.by] if one.fits else "a runbook that the alert's rule names for other labels",
-            place=one.rule.location if one.rule else "",
+            location=one.rule.location if one.rule else "",
             labels=one.rule.missing(alert.labels) if one.rule else {},
             sure=one.fits and one.by is not BoundBy.PAGE,
             doubted=len(claiming) > 1 and one.by is BoundBy.PAGE and fits.get(one.document.document_id, 0) < 1,
@@ -614,8 +614,8 @@ def _bound(context: Context, alert: Alert) -> list[BoundPage]:
 def _label_fits(documents: Iterable[KnowledgeDocument], alert: Alert) -> dict[str, int]:
     from opx.retrieval.identifiers import Applicability, label_fits
 
-    places = {one.document_id: Applicability(one.title, one.source, one.tags, one.services) for one in documents}
-    return label_fits(places, alert.labels)
+    applicability = {one.document_id: Applicability(one.title, one.source, one.tags, one.services) for one in documents}
+    return label_fits(applicability, alert.labels)
 
 
 _NAMED = "the document of this name"
@@ -629,26 +629,26 @@ _FOUND_BY = {
 def _doubts(pages: Sequence[BoundPage]) -> Iterator[str]:
     doubted = [one.title for one in pages if one.doubted]
     if len(doubted) > 1 and pages[0].doubted:
-        yield f"several pages say that they are for this alert, and its labels don't tell which: {'; '.join(doubted)}"
+        yield f"several pages say that they are for this alert, and its labels don't decide which: {'; '.join(doubted)}"
 
 
 def _elsewhere(context: Context, alert: Alert) -> Iterator[str]:
-    """The address that an alert or its rule names and that isn't here."""
-    place = alert.runbook
-    if not place:
+    """Yields a note with the runbook's address that an alert or its rule names and that isn't in the corpus."""
+    location = alert.runbook
+    if not location:
         try:
             key = context.system.graph.seen_by(context.identity).resolve(f"alert:{alert.name}")
         except InvalidReferenceError:
             return
-        place = context.system.graph.bindings(context.reader, [key]).location_of(key)
-    if place:
-        yield f"its runbook isn't here: {one_line(place)}"
+        location = context.system.graph.bindings(context.reader, [key]).location_of(key)
+    if location:
+        yield f"its runbook isn't here: {one_line(location)}"
 
 
-def _place_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outline) -> Iterator[str]:
-    """The section that the page's address names, and other runbooks that rules of the alert name for labels that it may
-    have."""
-    anchor = page.place.partition("#")[2]
+def _location_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outline) -> Iterator[str]:
+    """Yields notes: the section that the page's address names, and other runbooks that the alert's rules name for labels
+    that it may have."""
+    anchor = page.location.partition("#")[2]
     section = _section_at(outline, anchor) if anchor else None
     if section:
         yield f"its address names the section {section.heading!r}: begin there"
@@ -663,26 +663,26 @@ def _place_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outline) 
 
 
 def _section_at(outline: Outline, anchor: str) -> Section | None:
-    """The section that an address names behind its `#`."""
+    """Returns the section that an address names after its `#`."""
     wanted = _anchor(unquote(anchor))
     return next((one for one in outline.sections if _anchor(one.heading) == wanted), None)
 
 
 def _anchor(heading: str) -> str:
-    """A heading as addresses of sections have it in common: without marks and spaces."""
+    """Normalises a heading for comparison with addresses: letters and digits only, ignoring case."""
     return "".join(filter(str.isalnum, heading)).casefold()
 
 
 def _chosen(
     context: Context, bound: Sequence[BoundPage], documents: Sequence[str]
 ) -> tuple[KnowledgeDocument, Outline] | None:
-    """The document to go by: the one that is meant for sure, else the first that has steps."""
+    """Returns the document to use: the first bound one if it is sure, else the first that has steps."""
     sure = [one.document_id for one in bound[:1] if one.sure]
     return _first_with_steps(context, sure) or _first_with_steps(context, documents)
 
 
 def _first_with_steps(context: Context, documents: Sequence[str]) -> tuple[KnowledgeDocument, Outline] | None:
-    """The first document that has steps, else the first that can be read."""
+    """Returns the first document that has steps, else the first that can be read."""
     first: tuple[KnowledgeDocument, Outline] | None = None
     for document_id in documents[:_OTHERS]:
         try:

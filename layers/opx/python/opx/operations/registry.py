@@ -25,10 +25,10 @@ from opx.operations.context import Context
 
 DEFAULT_KNOWLEDGE_BASE = "default"
 MAX_TOOLS = 11
-"""Of an agent, over all its groups: Bedrock's quota "APIs per Agent"."""
+"""Tools of an agent, over all its groups: Bedrock's quota "APIs per Agent"."""
 
 MAX_FUNCTION_PARAMETERS = 5
-"""Of a tool: Bedrock's quota "Parameters per function", which a bigger action group is refused for."""
+"""Parameters of a tool: Bedrock's quota "Parameters per function". It refuses an action group that exceeds it."""
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
@@ -41,8 +41,8 @@ class DeclarationError(TypeError):
 
 
 class Access(StrEnum):
-    """Who may call an operation. READER: whoever may ask at all. WRITER: callers that may change documents of their own
-    scope. ORCHESTRATOR: those that `knowledge.yaml` lets ask for patterns. OPERATOR: who administers the installation."""
+    """Permission that an operation needs. READER: all callers. WRITER: callers that may change documents of their own scope.
+    ORCHESTRATOR: those that `knowledge.yaml` allows to query patterns. OPERATOR: administrators of the installation."""
 
     READER = "reader"
     WRITER = "writer"
@@ -61,19 +61,19 @@ class AgentReply(Protocol[R_co]):
     """A reply that is also read as text by an agent."""
 
     def record(self) -> R_co:
-        """The reply as it goes out in JSON."""
+        """Returns the reply's record, which is sent as JSON."""
 
     def text(self) -> str:
-        """Never empty."""
+        """Returns the reply as text, never empty."""
 
     def shortened(self) -> AgentReply[R_co] | None:
-        """The same with a little less and a note of that, for where an answer's size is limited; None if it can't."""
+        """Returns a slightly shorter reply with a note of that, where an answer's size is limited; None if it can't."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRoute:
-    """An HTTP route. `path` is written as API Gateway takes it, where `{x+}` stands for several segments; `status` is that
-    of success. `form`: besides JSON, the route takes files in a form with these fields."""
+    """An HTTP route. `path` is written for API Gateway, where `{x+}` matches several segments; `status` is that of success.
+    `form`: besides JSON, the route accepts files in a form with these fields."""
 
     method: str
     path: str
@@ -83,7 +83,7 @@ class HttpRoute:
 
     @property
     def key(self) -> str:
-        """As API Gateway names it, in its configuration and in events."""
+        """The route key, as in API Gateway's configuration and events."""
         return f"{self.method} {self.path}"
 
     @property
@@ -92,19 +92,19 @@ class HttpRoute:
 
     @property
     def segment(self) -> str:
-        """The first of its path."""
+        """The first segment of its path."""
         return self.path.split("/")[1]
 
     @property
     def takes_body(self) -> bool:
-        """Whether fields that the path doesn't have are in a JSON body; else they are in the address."""
+        """True if fields that the path doesn't have are in a JSON body; else they are in the query string."""
         return self.method in ("POST", "PUT", "PATCH")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolGroup:
-    """Tools that one Lambda function serves, `name` with `_` for `-`. It is the usual name of the action group, and of the
-    gateway's target."""
+    """Tools that one Lambda function serves: its name is `name` with `_` for `-`. `name` is also the usual name of the action
+    group and of the gateway's target."""
 
     name: str
     title: str
@@ -113,8 +113,8 @@ class ToolGroup:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """An operation as an agent's tool. `description` tells the agent when to use it. `opt_in`: only agents that are said to
-    may use it. `writes`: it keeps something; told again, it is kept once."""
+    """An operation as an agent's tool. `description` states when to use it. `opt_in`: only agents that `knowledge.yaml` lists
+    may use it. `writes`: it stores something; a repeated call stores it once."""
 
     group: ToolGroup
     description: str
@@ -138,7 +138,7 @@ class Operation(Generic[Q, R]):
 
     @property
     def is_for_all(self) -> bool:
-        """Whether it is a tool that every agent may use unless `knowledge.yaml` says otherwise."""
+        """True if it is a tool that every agent may use unless `knowledge.yaml` restricts it."""
         return self.tool is not None and not self.tool.opt_in
 
     @property
@@ -149,8 +149,8 @@ class Operation(Generic[Q, R]):
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module of this package that declares operations. Its routes begin with these segments, its tools are of these
-    groups: what a request names is looked for only in modules that can have it."""
+    """A module of this package that declares operations. Its routes begin with these segments, its tools are of these groups:
+    a lookup imports only the modules that may declare the route or tool."""
 
     name: str
     addresses: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ class Registry:
         self._claimed: dict[object, Operation[Any, Any]] = {}
 
     def __iter__(self) -> Iterator[Operation[Any, Any]]:
-        return iter(sorted(self._operations.values(), key=_place))
+        return iter(sorted(self._operations.values(), key=_position))
 
     def __contains__(self, name: object) -> bool:
         return name in self._operations
@@ -174,7 +174,7 @@ class Registry:
         return self._operations.get(name)
 
     def of(self, run: Run[Q, R]) -> Operation[Q, R]:
-        """The operation that this function does."""
+        """Returns the operation that this function implements."""
         return self._claimed[run]
 
     def of_route(self, key: str) -> Operation[Any, Any] | None:
@@ -185,13 +185,13 @@ class Registry:
         return found if found and found.tool and group in (None, found.tool.group) else None
 
     def add(self, added: Operation[Any, Any]) -> None:
-        """Raises `DeclarationError` for a name, a route, a tool or a command that is there already, for a tool with more
-        parameters than Bedrock takes, and for a reply that is no JSON."""
-        _check_alone(added)
+        """Adds an operation. Raises `DeclarationError` for a duplicate name, route, tool or command, for a tool with more
+        parameters than Bedrock accepts, and for a reply that is no JSON."""
+        _check_declaration(added)
         for claim in _claims(added):
             if other := self._claimed.get(claim):
-                what = "name" if other.name == added.name else claim
-                raise DeclarationError(f"operation {added.name}: {other.name} has the same {what}")
+                duplicate = "name" if other.name == added.name else claim
+                raise DeclarationError(f"operation {added.name}: {other.name} has the same {duplicate}")
         if added.is_for_all:
             usual = [one.name for one in (*self, added) if one.is_for_all]
             if len(usual) > MAX_TOOLS:
@@ -203,7 +203,7 @@ class Registry:
         self._claimed |= dict.fromkeys(_claims(added), added)
 
     def remove(self, name: str) -> None:
-        """Forget an operation that was declared for a while."""
+        """Removes an operation that was declared temporarily."""
         removed = self._operations.pop(name)
         for claim in _claims(removed):
             del self._claimed[claim]
@@ -219,7 +219,7 @@ class Registry:
 
 
 REGISTRY = Registry()
-"""What `opx.operations.load` fills, and what is looked up there."""
+"""The registry that `opx.operations.load` fills, and in which operations are looked up."""
 
 KNOWLEDGE = ToolGroup(
     "retrieve-knowledge",
@@ -232,7 +232,7 @@ OPERATIONS = ToolGroup(
     "Logs, metrics, traces and baselines of the running systems, for operations agents.",
 )
 LEARNING = ToolGroup(
-    "learn-from-work", "OPX Knowledge learning", "What work taught: told by agents, and asked for by orchestrators."
+    "learn-from-work", "OPX Knowledge learning", "Knowledge from work: captured by agents, queried by orchestrators."
 )
 GROUPS = (KNOWLEDGE, OPERATIONS, LEARNING)
 
@@ -256,9 +256,9 @@ MODULES = (
     Module("calibration", ("calibration",)),
     Module("administration"),
 )
-"""In the order in which their operations are listed."""
+"""Modules in the order in which their operations are listed."""
 
-_PLACES = {f"opx.operations.{one.name}": place for place, one in enumerate(MODULES)}
+_POSITIONS = {f"opx.operations.{one.name}": position for position, one in enumerate(MODULES)}
 
 
 def operation(
@@ -272,13 +272,15 @@ def operation(
     command: str = "",
     registry: Registry = REGISTRY,
 ) -> Callable[[Run[Q, R]], Run[Q, R]]:
-    """Declare the function below as an operation: `http` is its method and path. Raises `DeclarationError`."""
+    """Declares the decorated function as an operation: `http` is its method and path. Raises `DeclarationError`."""
 
     def declare(run: Run[Q, R]) -> Run[Q, R]:
         name = run.__name__
         hints = get_type_hints(run)
-        if missing := [what for what in ("request", "return") if what not in hints]:
-            raise DeclarationError(f"operation {name}: it says no type of its {missing[0].replace('return', 'reply')}")
+        if missing := [one for one in ("request", "return") if one not in hints]:
+            raise DeclarationError(
+                f"operation {name}: it declares no type of its {missing[0].replace('return', 'reply')}"
+            )
         method, _, path = http.partition(" ")
         registry.add(
             Operation(
@@ -301,34 +303,34 @@ def operation(
 def agent_tool(
     group: ToolGroup, description: str, *, opt_in: bool = False, writes: bool = False, access: Access = Access.READER
 ) -> Callable[[Run[Q, R]], Run[Q, R]]:
-    """Declare the function below as an operation that only agents call, as a `Tool`."""
+    """Declares the decorated function as an operation that only agents call, as a `Tool`."""
     return operation(tool=Tool(group, description, opt_in, writes), access=access)
 
 
 def _claims(operation: Operation[Any, Any]) -> list[object]:
-    """What no other operation may have, in the words of errors, and its function."""
+    """Returns the unique properties of an operation, worded for errors, and its function."""
     route, command = operation.route, operation.command
     named = (f"name {operation.name}", f"route {route.key}" if route else "", f"command {command}" if command else "")
     return [*filter(None, named), operation.run]
 
 
-def _place(operation: Operation[Any, Any]) -> tuple[int, str, int]:
-    """The same order whichever module was imported first. Operations of other modules are behind those of this package."""
+def _position(operation: Operation[Any, Any]) -> tuple[int, str, int]:
+    """Sort key that doesn't depend on the order of imports. Operations of other packages come last."""
     module = operation.run.__module__
-    return _PLACES.get(module, len(MODULES)), module, operation.run.__code__.co_firstlineno
+    return _POSITIONS.get(module, len(MODULES)), module, operation.run.__code__.co_firstlineno
 
 
 def _record_of(reply: Any) -> Any:
-    """The type of a reply's JSON: of an `AgentReply`, that of its record."""
+    """Returns the type of a reply's JSON: for an `AgentReply`, that of its record."""
     return get_type_hints(reply.record)["return"] if is_agent_reply(reply) else reply
 
 
 def is_agent_reply(reply: Any) -> bool:
-    """Whether a reply, or its type, is an `AgentReply`. A record may have fields that are called like methods of it."""
+    """True if a reply, or its type, is an `AgentReply`. A record may have fields with the names of its methods."""
     return callable(getattr(reply, "record", None))
 
 
-def _check_alone(added: Operation[Any, Any]) -> None:
+def _check_declaration(added: Operation[Any, Any]) -> None:
     problem = ""
     if not (isinstance(added.request, type) and issubclass(added.request, Request)):
         problem = "its request is no Request"
@@ -346,20 +348,20 @@ def _check_alone(added: Operation[Any, Any]) -> None:
 
 
 def _module_problem(added: Operation[Any, Any]) -> str:
-    """What keeps an operation of this package from being found, "" if nothing does."""
-    place = _PLACES.get(added.run.__module__)
-    if place is None:
+    """Returns the reason why lookups wouldn't find an operation of this package, "" if they would."""
+    position = _POSITIONS.get(added.run.__module__)
+    if position is None:
         return ""
-    module = MODULES[place]
+    module = MODULES[position]
     if added.route and added.route.segment not in module.addresses:
-        return f"MODULES says of no address /{added.route.segment} that {module.name} has it"
+        return f"MODULES doesn't list the address /{added.route.segment} for {module.name}"
     if added.tool and added.tool.group not in module.groups:
-        return f"MODULES says of no tool in {added.tool.group.name} that {module.name} has it"
+        return f"MODULES doesn't list the tool group {added.tool.group.name} for {module.name}"
     return ""
 
 
 def _json_problem(reply: Any) -> str:
-    """What keeps a type from being JSON, "" if nothing does."""
+    """Returns the reason why a type is no JSON, "" if it is."""
     seen: set[Any] = set()
     waiting: list[Any] = [reply]
     while waiting:

@@ -1,4 +1,4 @@
-"""Operations that do several searches for a topic, and agents' tools that search."""
+"""Operations that research a topic with several searches, and agents' tools that search."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, inven
 
 PARTIAL = "Partial answer: something could not be searched."
 REPLY_OVERHEAD = 40
-"""Tokens of what an answer says beside its documents."""
+"""Tokens of an answer besides its documents."""
 Results = Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many documents to return at most.")]
 Tokens = Annotated[
     int,
@@ -56,7 +56,7 @@ class Research(Request, frozen=True):
 
 @operation(http="POST /research")
 def research(context: Context, request: Research) -> ResearchReport:
-    """Do several searches for a topic: for each part of it, and again for what is missing."""
+    """Research a topic with several searches: for each part of it, and again for missing parts."""
     return _researched(context, request.topic, request.max_iterations, request.config)
 
 
@@ -100,7 +100,7 @@ class ResearchPassage(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FoundDocument(ResearchPassage, frozen=True, kw_only=True):
-    """A document with what helps of it."""
+    """A document with its helpful parts."""
 
     relevance: Annotated[str, Meta(description="How likely it is an answer, such as `87%`.")]
     band: Annotated[Band, Meta(description="How sure that is: sure, likely or weak.")]
@@ -155,7 +155,7 @@ class _Found(Paragraphs):
             yield f"[Receipt ID: {answer.receipt_id}]"
 
     def _is_untrusted(self) -> bool:
-        """Whether anything that is shown comes from outside."""
+        """True if anything that is shown comes from outside the organisation."""
         nearest = self.answer.best_rejected
         shown = self.answer.documents or ((nearest,) if nearest else ())
         return any(one.untrusted for one in shown)
@@ -183,7 +183,7 @@ class _Found(Paragraphs):
 
 
 class FoundAnswer(_Found):
-    """Documents as one text, and what a program can use of it."""
+    """Documents as one text, with their metadata as JSON."""
 
     __slots__ = ()
 
@@ -193,7 +193,7 @@ class FoundAnswer(_Found):
 
 
 class DocsAnswer(_Found):
-    """Documents, each as JSON of its own."""
+    """Documents, each as a JSON object."""
 
     __slots__ = ()
 
@@ -221,7 +221,7 @@ def _found_document(document: DocumentAnswer) -> FoundDocument:
 
 @dataclass(frozen=True, slots=True)
 class ResearchAnswer(Paragraphs):
-    """What was found out about a topic; `left_out` findings were dropped for their size."""
+    """Findings of research on a topic; `left_out` of them were dropped for their size."""
 
     report: ResearchReport
     left_out: int = 0
@@ -239,7 +239,7 @@ class ResearchAnswer(Paragraphs):
         return (*self.report.notes, *left_out(self.left_out, "findings"))
 
     def record(self) -> ResearchFindings:
-        """The findings, and how they were come by."""
+        """Returns the findings, with the trace of the searches."""
         report = self.report
         return ResearchFindings(
             topic=report.topic,
@@ -333,7 +333,7 @@ class SearchPostmortems(Request, frozen=True):
     "how sure it is: rely on `sure`, check `likely`, and read `weak` ones before you use them.",
 )
 def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAnswer:
-    """Search what past incidents taught."""
+    """Search lessons of past incidents."""
     return FoundAnswer(
         found_documents(
             context,
@@ -393,7 +393,7 @@ class ResearchTopic(Request, frozen=True):
     opt_in=True,
 )
 def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
-    """Search, and search again for what is lacking."""
+    """Search, and search again for missing parts."""
     config = QueryConfig(min_confidence=Band.LIKELY.least)
     return ResearchAnswer(_researched(context, request.topic, request.max_iterations, config))
 

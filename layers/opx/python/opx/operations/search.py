@@ -1,4 +1,4 @@
-"""Operations that ask a question."""
+"""Operations that answer a query."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from opx.operations.registry import operation
 DEFAULT_RESULTS = 5
 MAX_SEARCH_RESULTS = 20
 PASSAGES_PER_DOCUMENT = 4
-"""Passages of each document that tell which of its blocks help."""
+"""Passages of each document by which its helpful blocks are selected."""
 MAX_QUESTION = 100_000
 CUT = f"of a longer one than {MAX_QUERY_CHARACTERS:,} characters the beginning is read."
 Question = Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"The question; {CUT}")]
@@ -45,11 +45,11 @@ Budget = Annotated[
     Meta(
         ge=0,
         le=MAX_BUDGET,
-        description="Hand over what helps of each document, in about so many tokens in all; 0 for passages alone.",
+        description="Hand over the helpful parts of each document, in about so many tokens in all; 0 for passages alone.",
     ),
 ]
 WantsReceipt = Annotated[
-    bool, Meta(description="Also give a receipt: with it the question can be asked again, and the answers compared.")
+    bool, Meta(description="Also return a receipt: with it the query can be repeated, and the answers compared.")
 ]
 
 
@@ -73,7 +73,7 @@ class Search(Request, frozen=True):
 
 @operation(http="GET /knowledge/{kbId}/search")
 def search(context: Context, request: Search) -> Answer:
-    """Ask a question."""
+    """Answer a query given as URL parameters."""
     tiers = request.tier or QueryConfig().tiers
     config = QueryConfig(
         tiers=tiers,
@@ -81,7 +81,7 @@ def search(context: Context, request: Search) -> Answer:
         tags=request.tag,
         max_results=request.limit,
         mode=request.thoroughness,
-        include_internet=Tier.INTERNET in tiers,  # who names the tier wants it searched
+        include_internet=Tier.INTERNET in tiers,  # a request that names the tier includes it
         services=request.service,
         updated_from=request.updated_from,
         updated_before=request.updated_before,
@@ -102,7 +102,7 @@ class Query(Request, frozen=True):
 
 @operation(http="POST /knowledge/{kbId}/query")
 def query(context: Context, request: Query) -> Answer:
-    """Ask a question, with everything that can be said about how to answer it."""
+    """Answer a query, with all options of the search."""
     return answered(context, request.query, request.config, receipt=request.receipt, budget=request.budget)
 
 
@@ -115,8 +115,8 @@ def answered(
     budget: int = 0,
     unconfirmed: bool = True,
 ) -> Answer:
-    """The answer to a question; with a budget, what helps of the documents of its results, or, if they are wanted, of the
-    unconfirmed ones where there is no result."""
+    """Answers a query; with a budget, includes the helpful parts of the documents of its results, or, without results and if
+    they are wanted, of the unconfirmed ones."""
     questions = context.system.questions
     answer = questions.search(context.identity, context.report).answer(question, config)
     found = answer.results or (answer.unconfirmed if unconfirmed else ())

@@ -1,6 +1,6 @@
-"""Operations on what documents are pulled from: sources, sites that are crawled, and streams.
+"""Operations on sources that documents are pulled from, sites that are crawled, and streams.
 
-What they bring is for everyone that the installation is for, so that only its operators have to do with them.
+Their documents are for everybody that the installation is for, so that only its operators may manage them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Sources(Record, frozen=True):
 
 @operation(http="GET /sources", function=Function.MANAGE, access=Access.OPERATOR)
 def list_sources(context: Context, request: ListSources) -> Sources:  # noqa: ARG001 - as all operations
-    """All sources, and how their pulls stand."""
+    """List all sources with the state of their pulls."""
     return Sources(tuple(_sources(context).views()))
 
 
@@ -51,10 +51,10 @@ class RegisterSource(Request, frozen=True):
 
 @operation(http="PUT /sources/{sourceId}", function=Function.MANAGE, access=Access.OPERATOR)
 def register_source(context: Context, request: RegisterSource) -> SourceView:
-    """Keep a source, and have it pulled at its times.
+    """Register a source that is pulled by its schedule.
 
-    It replaces one that was registered under its id. Raises `InvalidInputError` that names what is wrong, before
-    anything is kept, and for the id of a source of knowledge.yaml.
+    It replaces one that was registered under its id. Raises `InvalidInputError` that names the wrong field, before anything
+    is stored, and for the id of a source of knowledge.yaml.
     """
     return _sources(context).register(request.source_id, request.definition)
 
@@ -69,9 +69,9 @@ class RemovedSource(Record, frozen=True):
 
 @operation(http="DELETE /sources/{sourceId}", function=Function.MANAGE, access=Access.OPERATOR)
 def remove_source(context: Context, request: RemoveSource) -> RemovedSource:
-    """Forget a registered source; its documents stay.
+    """Remove a registered source; its documents stay.
 
-    Raises `InvalidInputError` for one that knowledge.yaml has, or that isn't there.
+    Raises `InvalidInputError` for a source of knowledge.yaml, and for an unknown one.
     """
     _sources(context).remove(request.source_id)
     return RemovedSource(request.source_id)
@@ -79,25 +79,25 @@ def remove_source(context: Context, request: RemoveSource) -> RemovedSource:
 
 class PullSource(Request, frozen=True):
     source_id: SourceId
-    everything: Annotated[bool, Meta(description="Ask for all of it again, not for what changed.")] = False
+    everything: Annotated[bool, Meta(description="Pull all of it again, not only changes.")] = False
     accept_missing: Annotated[
-        bool, Meta(description="Withdraw what a complete listing misses, however much it is.")
+        bool, Meta(description="Withdraw documents that a complete listing misses, however many.")
     ] = False
 
 
 class PullStarted(Record, frozen=True, omit_defaults=True):
     source_id: str
     report: Annotated[
-        PullReport | None, Meta(description="Where this process pulls and no function: what the pull did.")
+        PullReport | None, Meta(description="The report of the pull, if this process pulls and no function.")
     ] = None
 
 
 @operation(http="POST /sources/{sourceId}/pull", function=Function.MANAGE, status=202, access=Access.OPERATOR)
 def pull_source(context: Context, request: PullSource) -> PullStarted:
-    """Have a source pulled now.
+    """Pull a source now.
 
-    Where functions pull, the source's state shows how it goes. Raises `InvalidInputError` for a source that isn't there or
-    has wrong options, and `SourceBusyError`.
+    Where functions pull, the source's state shows the progress. Raises `InvalidInputError` for an unknown source and for
+    invalid options, and `SourceBusyError`.
     """
     report = _sources(context).pull(
         request.source_id, everything=request.everything, accept_missing=request.accept_missing
@@ -111,7 +111,7 @@ class CheckSource(Request, frozen=True):
 
 @operation(http="GET /sources/{sourceId}/health", function=Function.MANAGE, access=Access.OPERATOR)
 def check_source(context: Context, request: CheckSource) -> SourceView:
-    """Whether a source can be pulled now: it is asked."""
+    """Check that a source can be pulled now, with a request to it."""
     return _sources(context).health(request.source_id)
 
 
@@ -119,7 +119,7 @@ class CrawlSite(Request, frozen=True, kw_only=True):
     urls: Annotated[tuple[Url, ...], Meta(max_length=MAX_URLS, description="Where to begin.")] = ()
     sitemaps: Annotated[tuple[Url, ...], Meta(max_length=MAX_URLS, description="Sitemaps to follow.")] = ()
     category: Annotated[Text, Meta(description="The category of its pages.")]
-    depth: Annotated[int, Meta(ge=0, le=20, description="How many links to follow from where it begins.")] | None = None
+    depth: Annotated[int, Meta(ge=0, le=20, description="How many links to follow from the first pages.")] | None = None
     max_pages: Annotated[int, Meta(ge=1, le=100_000, description="How many pages to take at most.")] | None = None
     include: Annotated[tuple[UrlPath, ...], Meta(max_length=MAX_URLS, description="Paths to stay within.")] = ()
     exclude: Annotated[tuple[UrlPath, ...], Meta(max_length=MAX_URLS, description="Paths to leave out.")] = ()
@@ -127,9 +127,9 @@ class CrawlSite(Request, frozen=True, kw_only=True):
 
 @operation(http="POST /crawl", function=Function.MANAGE, status=202, access=Access.OPERATOR)
 def crawl_site(context: Context, request: CrawlSite) -> PullStarted:
-    """Take a web site in: within its robots.txt, on the same site, politely.
+    """Crawl a web site: within its robots.txt, on the same site, politely.
 
-    It becomes a source that is pulled by hand, whose id follows from where the crawl begins.
+    It becomes a source that is pulled by hand, whose id follows from the first addresses.
     """
     if not (request.urls or request.sitemaps):
         raise RequestError("a crawl needs an address to begin at: give urls or sitemaps")
@@ -151,11 +151,11 @@ def _sources(context: Context) -> SourceControl:
     return context.system.connectors.control
 
 
-def _check_scope(context: Context, what: str) -> None:
-    """Raise `ForbiddenError` for a caller of another scope than the installation's, where their documents go."""
+def _check_scope(context: Context, kind: str) -> None:
+    """Raises `ForbiddenError` for a caller of another scope than the installation's, which owns the documents."""
     own = context.system.installation.scope
     if context.scope != own:
-        raise ForbiddenError(f"{what} are those of {own.key}, and you are in {context.scope.key}")
+        raise ForbiddenError(f"{kind} are those of {own.key}, and you are in {context.scope.key}")
 
 
 # -- streams
@@ -188,12 +188,13 @@ class SubscribeStream(Request, frozen=True):
     ]
     category: Annotated[Text, Meta(description="The category of its documents.")]
     topic: Annotated[str, Meta(max_length=512, description="The key of a Redis stream, or Kafka's topic.")] = ""
-    name: Annotated[str, Meta(max_length=48, description="What to call it; left out, a hash of its address.")] = ""
+    name: Annotated[str, Meta(max_length=48, description="Its name; left out, a hash of its address.")] = ""
     pattern: Annotated[
-        dict[str, Any] | None, Meta(description="Which records are wanted, as Lambda's event filters say it.")
+        dict[str, Any] | None, Meta(description="A filter of records, in the form of Lambda's event filters.")
     ] = field(default=None, name="filter")
     identity: Annotated[
-        str, Meta(max_length=1000, description="What names a document (JSONPath), so that records are its versions.")
+        str,
+        Meta(max_length=1000, description="The JSONPath of a document's id, so that its records are versions of it."),
     ] = ""
     password_secret: Annotated[str, Meta(max_length=512, description="The secret with Redis' password.")] = ""
     tags: Annotated[tuple[Text, ...], Meta(max_length=50, description="For all of its documents.")] = ()
@@ -206,10 +207,10 @@ class Subscribed(Record, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def subscribe_stream(context: Context, request: SubscribeStream) -> Subscribed:
-    """Have the records of a stream become documents from now on.
+    """Subscribe to a stream: its records become documents from now on.
 
-    Raises `InvalidInputError` that names what is wrong, for a stream that is read under another name, and for one that
-    nothing here reads.
+    Raises `InvalidInputError` that names the wrong field, for a stream that is read under another name, and for one that
+    this system can't read.
     """
     name = _streams(context).subscribe(**{**asdict(request), "tags": list(request.tags)})
     return Subscribed(name, deployed=context.system.functions.stream_subscriptions is not None)
@@ -227,7 +228,7 @@ class EndedStream(Record, frozen=True):
 def end_stream(context: Context, request: EndStream) -> EndedStream:
     """End a subscription; its documents stay.
 
-    Raises `InvalidInputError` for a stream of knowledge.yaml, and for one that isn't there.
+    Raises `InvalidInputError` for a stream of knowledge.yaml, and for an unknown one.
     """
     _streams(context).end(request.name)
     return EndedStream(request.name)

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class Overrides(TypedDict, total=False):
-    """Ports that were given in place of those of the settings, and that a capability keeps for good."""
+    """Ports that replace those of the settings, and that a capability keeps for its lifetime."""
 
     chat: ChatModel
     embedder: Embedder
@@ -76,10 +76,10 @@ class Backend(Protocol):
     def given(self) -> Overrides: ...
 
     def load(self) -> None:
-        """Read the code of what questions need. Opens no connection and asks for no credentials."""
+        """Imports the code that queries need. Opens no connection and needs no credentials."""
 
     def connect(self) -> None:
-        """Open the clients of the index, which ask for credentials."""
+        """Opens the clients of the index, which need credentials."""
 
     def close(self) -> None:
         """Release files and connections that were opened."""
@@ -152,13 +152,13 @@ class System:
         self.ports.close()
 
     def load(self) -> None:
-        """Read the code and files that questions need. Opens no connection and asks for no credentials, so that a
-        snapshot may be made afterwards."""
+        """Imports code and reads files that queries need. Opens no connection and needs no credentials, so that a snapshot
+        may be made afterwards."""
         self.ports.load()
         assert self.installation.knowledge
 
     def open(self) -> None:
-        """Make what questions need, so that the first one doesn't wait for it."""
+        """Creates the objects that queries need, so that the first query doesn't wait for them."""
         indexing = self.indexing
         _ = (indexing.search_engine, indexing.query_embedder, self.corpus.projects, self.corpus.catalog)
         if indexing.has_editions and self.settings.search_engine != MANAGED_ENGINE:
@@ -279,7 +279,7 @@ class System:
 
     @cached_property
     def relinking(self) -> Relinking:
-        """Has documents mention what was declared after them."""
+        """Adds mentions to documents of things that were declared after them."""
         from opx.graph.relinking import Relinking
 
         chunks = self.ingestion.pipeline.read_chunks
@@ -288,7 +288,7 @@ class System:
 
     @cached_property
     def copies(self) -> ChunkCopies | None:
-        """Also gets what the index gets, where a managed service makes an index of its own."""
+        """Copies of documents for a managed service that builds its own index; None without one."""
         return self.ports.copies_of(self.store)
 
     @cached_property
@@ -404,13 +404,13 @@ class System:
             connectors=self.connectors,
         )
 
-    def runner(self, tell: Callable[[str], None], feeds: Sequence[Feed] = ()) -> Runner:
+    def runner(self, emit: Callable[[str], None], feeds: Sequence[Feed] = ()) -> Runner:
         """Does in this process what schedules and functions do on AWS."""
         from opx.connectors.runner import Runner
 
         sources, clock = self.connectors.sources, self.clock
         return Runner(
-            sources, self.connectors.puller, lambda: self.ingestion.drain, clock=clock, emit=tell, feeds=feeds
+            sources, self.connectors.puller, lambda: self.ingestion.drain, clock=clock, emit=emit, feeds=feeds
         )
 
     @cached_property

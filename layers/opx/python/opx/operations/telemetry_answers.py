@@ -1,7 +1,7 @@
-"""Answers about running systems that agents read: log lines, correlated metrics, slow and failing requests, baselines.
+"""Renders answers about running systems for agents: log lines, correlated metrics, slow and failing requests, baselines.
 
-Log lines, and names and messages in traces, are what programs wrote, and anybody may have caused them to: they are
-shown in a frame, as data.
+Log lines, and names and messages in traces, are written by programs, possibly caused by outsiders: they are framed as
+data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WRITTEN_BY_PROGRAMS = (
 )
 NOTHING_FITS = "No line fits."
 _WITHIN = "    "
-"""Before the other lines of a log line that has several, such as a stack trace."""
+"""Indent of the other lines of a multi-line log entry, such as a stack trace."""
 
 Time = Annotated[str, Meta(description="UTC, such as 2026-03-31T12:00:00Z.")]
 Partial = Annotated[bool, Meta(description="True if not everything could be looked at.")]
@@ -90,7 +90,7 @@ class Correlations(Record, frozen=True, kw_only=True):
 
 
 class TracePart(Record, frozen=True, kw_only=True):
-    """A service or a call of one, over all traces that were read."""
+    """Totals of a service or one of its calls, over all traces that were read."""
 
     service: str
     part: Annotated[str, Meta(description="The operation or the service that was called; empty for itself.")]

@@ -1,4 +1,4 @@
-"""Operations of whoever looks after webhooks and secrets, on the machine of the system."""
+"""Operations on webhooks and secrets, for the operator on the machine of the system."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class MakeWebhookSecret(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def make_webhook_secret(context: Context, request: MakeWebhookSecret) -> MadeSecret:
-    """Make up a secret of a webhook, and keep it.
+    """Generate a secret of a webhook, and store it.
 
-    Raises `InvalidInputError` for one that is set, unless it is to be replaced, and for a webhook that has none.
+    Raises `InvalidInputError` for one that is set, unless it is to be replaced, and for a webhook without secrets.
     """
     return _setup(context).make_secret(request.name, request.secret, replace=request.replace)
 
@@ -64,7 +64,7 @@ class SignDelivery(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def sign_delivery(context: Context, request: SignDelivery) -> DeliveryProof:
-    """Headers and parameters with which a body is a genuine delivery to a webhook.
+    """Sign a body: returns the headers and parameters of a genuine delivery to a webhook.
 
     Raises `InvalidInputError` if none of its secrets is set.
     """
@@ -78,7 +78,7 @@ class SendTestDelivery(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def send_test_delivery(context: Context, request: SendTestDelivery) -> DeliveryAnswer:
-    """Send a signed delivery to a webhook, and give its answer. A sample becomes a document called "Test delivery".
+    """Send a signed delivery to a webhook, and return its answer. A sample becomes a document called "Test delivery".
 
     Raises `InvalidInputError` if none of its secrets is set, or nothing answers.
     """
@@ -105,7 +105,7 @@ class SecretNames(Record, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def list_secrets(context: Context, request: ListSecrets) -> SecretNames:  # noqa: ARG001 - as all operations
-    """List the names of the secrets that are kept on this machine."""
+    """List the names of the secrets that are stored on this machine."""
     return SecretNames(tuple(_secrets(context).names()))
 
 
@@ -134,7 +134,7 @@ class RemoveSecret(Request, frozen=True):
 
 @operation(access=Access.OPERATOR)
 def remove_secret(context: Context, request: RemoveSecret) -> SecretChanged:
-    """Remove a secret. Raises `InvalidInputError` if it isn't there."""
+    """Remove a secret. Raises `InvalidInputError` for an unknown one."""
     secrets = _secrets(context)
     if request.name not in secrets.names():
         raise InvalidInputError(f"there is no secret {request.name!r}; `opx secret list` shows those there are")
