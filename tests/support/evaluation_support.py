@@ -1,4 +1,4 @@
-"""Runs that never were, for tests of what is made of runs."""
+"""Made-up evaluation runs for tests of comparisons and reports."""
 
 from __future__ import annotations
 
