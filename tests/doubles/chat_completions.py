@@ -70,7 +70,7 @@ class ChatCompletionsDouble(HttpDouble):
         text = answer if isinstance(answer, str) else json.dumps(answer)
         usage = {
             "prompt_tokens": tokens_of(system["content"] + user["content"]),
-            "completion_tokens": tokens_of(json.dumps(said)),
+            "completion_tokens": tokens_of(json.dumps(answer)),
         }
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}

@@ -137,7 +137,7 @@ def test_line_that_only_nearly_fits_is_left_out() -> None:
     assert store.started[0].limit == 20  # more than are wanted, as some may be left out
 
 
-def test_count_with_punctuation_says_that_it_may_be_too_high() -> None:
+def test_count_with_punctuation_has_a_note_that_it_may_be_too_high() -> None:
     answer = ask(FakeLogs(LogProgress(True, ({"stream": "s", "lines": "3"},))), "code=500", show="by_stream")
     assert answer.rows == ({"stream": "s", "lines": "3"},)
     assert "may be too many" in answer.notes[0]
@@ -180,7 +180,7 @@ def test_long_line_is_cut() -> None:
         ({"query": '"'}, 'query has a "'),
     ],
 )
-def test_what_may_not_be_asked_starts_no_query(question: dict[str, object], message: str) -> None:
+def test_an_invalid_query_is_not_started(question: dict[str, object], message: str) -> None:
     store = FakeLogs(ended())
     with pytest.raises(InvalidInputError, match=message):
         ask(store, **question)  # type: ignore[arg-type]
