@@ -111,7 +111,7 @@ class TestAdding:
         assert "metric is missing" in found.refused[0].reason
 
     @pytest.mark.parametrize(
-        ("values", "said"),
+        ("values", "message"),
         [
             ([], "values must be a list that is not empty"),
             ([1], "values must be an object"),
@@ -120,6 +120,6 @@ class TestAdding:
             ([{"node": "\ud800"}], "not valid Unicode"),
         ],
     )
-    def test_request_that_can_not_be_is_refused(self, values: list[Any], said: str) -> None:
-        with pytest.raises(RequestError, match=said):
+    def test_request_that_can_not_be_is_refused(self, values: list[Any], message: str) -> None:
+        with pytest.raises(RequestError, match=message):
             read_request(AddValues, {"values": values})

@@ -1,4 +1,4 @@
-"""What is reported of the cache of embeddings."""
+"""Metrics of the embedding cache."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def measured() -> Measured:
     return Measured()
 
 
-def test_hits_and_misses_of_the_block_are_told(embedder: CachedEmbedder, measured: Measured) -> None:
+def test_hits_and_misses_of_the_block_are_reported(embedder: CachedEmbedder, measured: Measured) -> None:
     embedder.embed_documents(["a", "b"])
     with reported_cache(embedder, measured):
         embedder.embed_documents(["a", "b", "c"])
     assert measured.values == {Metric.CACHE_HITS: [2.0], Metric.CACHE_MISSES: [1.0]}
 
 
-def test_block_that_embeds_nothing_says_nothing(embedder: CachedEmbedder, measured: Measured) -> None:
+def test_block_that_embeds_nothing_reports_nothing(embedder: CachedEmbedder, measured: Measured) -> None:
     with reported_cache(embedder, measured):
         embedder.embed_documents([])
     assert measured.values == {}
 
 
-def test_block_that_fails_tells_what_it_did_before(embedder: CachedEmbedder, measured: Measured) -> None:
+def test_block_that_fails_reports_its_embeddings_before(embedder: CachedEmbedder, measured: Measured) -> None:
     def fail() -> None:
         with reported_cache(embedder, measured):
             embedder.embed_documents(["a"])

@@ -100,8 +100,8 @@ class TestEveryClient:
         assert gap.examples[0] == PAGED
 
     def test_questions_are_in_the_audit_log(self, client: OperationClient) -> None:
-        asked = Query(query=DISK_TITLE, config=QueryConfig(min_confidence=0), receipt=True)
-        answer = client.call(query, asked)
+        request = Query(query=DISK_TITLE, config=QueryConfig(min_confidence=0), receipt=True)
+        answer = client.call(query, request)
         document = answer.results[0].document_id
         (record,) = client.call(list_audit_records, ListAuditRecords(document_id=document[:8])).records
         assert record.receipt_id == answer.receipt_id
@@ -264,7 +264,7 @@ class TestGaps:
             with pytest.raises(InvalidInputError, match="no gap has an id that begins with"):
                 settle_gap(context, SettleGap(gap_id=gap.gap_id, ignore=True))
 
-    def test_only_gaps_that_the_caller_sees_are_asked_again(self, system: System) -> None:
+    def test_only_gaps_that_the_caller_sees_are_queried_again(self, system: System) -> None:
         ask(system, ACME, ESPRESSO)
         ask(system, OTHER, TEA)
         every = CheckGaps(every_scope=True)
@@ -357,17 +357,17 @@ class TestReporting:
         assert (gap.question, gap.missing, gap.count) == (ESPRESSO, (self.REPORT.missing,), 1)
         assert list_gaps(caller(system, OTHER), ListGaps()).gaps == ()
 
-    def test_told_again_at_once_it_counts_once(self, system: System) -> None:
+    def test_a_report_repeated_at_once_counts_once(self, system: System) -> None:
         for missing in ("one thing", "one thing", "another"):
             report_gap(caller(system, ACME), ReportGap(ESPRESSO, missing))
         (gap,) = list_gaps(caller(system, ACME), ListGaps()).gaps
         assert (gap.count, gap.missing) == (1, ("one thing", "another"))
 
-    def test_a_report_of_what_was_just_asked_in_vain_counts_once(self, system: System) -> None:
+    def test_a_report_of_a_query_without_results_counts_once(self, system: System) -> None:
         ask(system, ACME, ESPRESSO, min_confidence=0.7)
         assert report_gap(caller(system, ACME), self.REPORT).record().count == 1
 
-    def test_a_report_of_what_was_just_told_absent_counts_once(self, system: System) -> None:
+    def test_a_report_of_an_absent_name_counts_once(self, system: System) -> None:
         ask(system, ACME, PAGED)
         assert report_gap(caller(system, ACME), ReportGap(PAGED, "no page")).record().count == 1
         (gap,) = list_gaps(caller(system, ACME), ListGaps()).gaps

@@ -97,11 +97,11 @@ class TestProcedure:
         assert lines[restarts + 1].startswith("[Caution: ")
         assert "requests in flight are lost" in lines[restarts + 1]
         assert lines[restarts + 2] == "1. Restart it."
-        told, second = lines[restarts:].index("```bash") + restarts - 2, "kubectl -n old get pods"
-        assert lines[told].startswith("[Command 1: reversible")
-        assert lines[told].endswith("as written: kubectl -n <namespace> rollout restart deployment/web]")
-        assert lines[told + 1] == "[Command 2: read; note: the example has -n old; the alert says namespace=prod]"
-        assert lines[told + 3 : told + 5] == ["kubectl -n prod rollout restart deployment/web", second]
+        first, second = lines[restarts:].index("```bash") + restarts - 2, "kubectl -n old get pods"
+        assert lines[first].startswith("[Command 1: reversible")
+        assert lines[first].endswith("as written: kubectl -n <namespace> rollout restart deployment/web]")
+        assert lines[first + 1] == "[Command 2: read; note: the example has -n old; the alert says namespace=prod]"
+        assert lines[first + 3 : first + 5] == ["kubectl -n prod rollout restart deployment/web", second]
 
     def test_over_mcp_commands_stand_once_in_the_structure_and_the_text_is_not_repeated(self, services: System) -> None:
         found = over_mcp(services, "find_procedure", alert="web-crash.md", labels="namespace=prod")
@@ -179,7 +179,7 @@ class TestObjects:
         assert input_schema(operation)["properties"]["alert"]["type"] == "string"
 
     @pytest.mark.parametrize(
-        ("given", "says"),
+        ("given", "message"),
         [
             ({"alert": ["x"]}, "alert must be a text or an object"),
             ({"alert": " "}, "alert must have at least 1 characters"),
@@ -188,8 +188,8 @@ class TestObjects:
             ({"alert": {"text": "x" * 100_001}}, "alert may have at most 100,000 characters as JSON"),
         ],
     )
-    def test_others_are_refused(self, services: System, given: dict[str, Any], says: str) -> None:
-        with pytest.raises((RequestError, InvalidInputError), match=says):
+    def test_others_are_refused(self, services: System, given: dict[str, Any], message: str) -> None:
+        with pytest.raises((RequestError, InvalidInputError), match=message):
             tool(services, "find_procedure", **given)
 
 
@@ -290,7 +290,7 @@ class TestNames:
 
 
 class TestStepsOfOutcomes:
-    def told(self, services: System, step: str, key: str = WEB) -> str:
+    def recorded(self, services: System, step: str, key: str = WEB) -> str:
         """The step as it is recorded."""
         config = QueryConfig(min_confidence=0)
         answer = services.questions.search(Identity()).answer("web crashes tea water", config)
@@ -304,32 +304,32 @@ class TestStepsOfOutcomes:
         latest = services.learning.outcomes(Identity()).standing(report.document_id).latest
         return next(one.step for one in latest if one.receipt_id == answer.receipt_id)
 
-    def test_a_number_is_recorded_as_what_the_step_says(self, services: System) -> None:
-        assert self.told(services, "#2") == "Restart it."
+    def test_a_number_is_recorded_as_the_title_of_the_step(self, services: System) -> None:
+        assert self.recorded(services, "#2") == "Restart it."
 
     def test_words_and_commands_of_the_document_are_kept(self, services: System) -> None:
         for words in ("read the logs", "kubectl -n old get pods"):
-            assert self.told(services, words) == words
+            assert self.recorded(services, words) == words
 
     def test_an_unknown_step_is_refused_with_those_there_are(self, services: System) -> None:
         with pytest.raises(
             InvalidInputError, match=r"no step 'reboot the moon'; its steps are: #1 Read the logs.; #2 Restart"
         ):
-            self.told(services, "reboot the moon")
+            self.recorded(services, "reboot the moon")
 
     def test_a_number_of_two_steps_is_refused(self, services: System) -> None:
         with pytest.raises(InvalidInputError, match=r"'1' may mean 2 steps: #1 Read the logs.; #2 Restart it"):
-            self.told(services, "1")
+            self.recorded(services, "1")
 
     def test_a_document_without_steps_takes_any(self, services: System) -> None:
-        assert self.told(services, "boil the water", TEA) == "boil the water"
+        assert self.recorded(services, "boil the water", TEA) == "boil the water"
 
     def test_an_id_of_an_older_version_means_its_step(self, services: System) -> None:
         (first,) = tool(services, "read_document", document="Web crashes", part="step #1").record().steps
         services.store.put(WEB, PAGE.replace("Read the logs", "Look at the events").encode())
         list(services.manager.work())
         try:
-            assert self.told(services, first.step_id) == "Read the logs."
+            assert self.recorded(services, first.step_id) == "Read the logs."
         finally:
             services.store.put(WEB, PAGE.encode())
             list(services.manager.work())

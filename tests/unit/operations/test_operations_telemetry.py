@@ -98,16 +98,16 @@ class TestQuestions:
             lambda: correlate_metrics(context, CorrelateMetrics(metric="cpu", node="i-1")),
             lambda: analyze_traces(context, AnalyzeTraces(service="shop")),
         ):
-            with pytest.raises(InvalidInputError) as told:
+            with pytest.raises(InvalidInputError) as error:
                 ask()
-            assert str(told.value) == NOT_HERE
+            assert str(error.value) == NOT_HERE
         assert get_baseline(context, GetBaseline(node="web-1", metric="cpu")).stats.count == 1000
 
     def test_unlisted_log_group_is_refused(self, context: Context) -> None:
         with pytest.raises(InvalidInputError, match="log group '/other' may not be queried; there are: /ecs/shop"):
             query_logs(context, QueryLogs(query="error", log_group="/other"))
 
-    def test_store_that_is_away_says_what_is_away(
+    def test_an_unavailable_store_is_named(
         self, context: Context, system: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(*_: object) -> None:
@@ -140,18 +140,18 @@ class TestLogs:
         assert text.count("[untrusted content ") == 2
         assert ">     Do it." in text
 
-    def test_no_line_is_said_plainly(self) -> None:
+    def test_an_answer_without_lines_states_that(self) -> None:
         assert LogsAnswer(replace(self.ANSWER, rows=(), matched=0)).text().endswith(NOTHING_FITS)
 
     def test_counts_are_shown_with_what_they_count(self) -> None:
         counted = replace(self.ANSWER, show=LogShow.BY_STREAM, rows=({"stream": "web", "lines": "12"},))
         assert "> 12\tweb\n" in LogsAnswer(counted).text()
 
-    def test_partial_answer_begins_with_saying_so_and_why(self) -> None:
+    def test_partial_answer_begins_with_a_note_and_the_reason(self) -> None:
         cut = replace(self.ANSWER, partial=True, notes=("stopped after 20 seconds",))
         assert LogsAnswer(cut).text().startswith(f"{PARTIAL}\n\nNote: stopped after 20 seconds\n\n5 lines")
 
-    def test_shorter_answer_has_a_tenth_less_and_says_so(self) -> None:
+    def test_shorter_answer_has_a_tenth_less_and_a_note(self) -> None:
         shorter = LogsAnswer(replace(self.ANSWER, rows=self.ANSWER.rows * 20)).shortened()
         assert shorter is not None
         assert len(shorter.record().rows) == 18
@@ -163,7 +163,7 @@ class TestMetrics:
     RELATED = (Related("net", 5, LagFit(5, 0.91234, 170, 0.00021234)),)
     ANSWER = MetricAnswer(MetricQuestion("cpu", "i-1"), 0, 60, 60, RELATED, ("disk",), (("swap", "constant"),))
 
-    def test_relation_is_told_in_words_and_not_as_a_cause(self) -> None:
+    def test_relation_is_worded_and_not_as_a_cause(self) -> None:
         text = MetricsAnswer(self.ANSWER).text()
         assert "- net: moved together with it, 5 minutes before it (strength +0.91, chance 0.00021)" in text
         assert "doesn't tell which is the cause" in text
@@ -185,7 +185,7 @@ class TestMetrics:
         assert found["leftOut"] == [{"metric": "swap", "reason": "constant"}]
         assert (found["periodSeconds"], found["unrelated"], found["partial"]) == (60, ["disk"], False)
 
-    def test_no_relation_is_said_plainly(self) -> None:
+    def test_an_answer_without_relations_states_that(self) -> None:
         answer = MetricAnswer(MetricQuestion("cpu", "i-1"), 0, 60, 60, unrelated=("net",))
         assert MetricsAnswer(answer).text().startswith("No metric moved with cpu of i-1")
 
@@ -238,6 +238,6 @@ class TestBaselines:
         assert (found["node"], found["timeWindow"], found["count"], found["p99"]) == ("web-1", "7d", 1000, None)
         assert found["verdict"]["anomalous"] is True
 
-    def test_nothing_known_is_said_plainly(self) -> None:
+    def test_an_empty_baseline_states_that(self) -> None:
         nothing = BaselineStats(node="web-1", metric="cpu", time_window="7d", notes=("something",))
         assert BaselineAnswer(nothing).text() == "Note: something\n\nNo values of cpu of web-1 in the last 7d."

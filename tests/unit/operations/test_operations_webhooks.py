@@ -51,7 +51,7 @@ def context(system: System) -> Context:
 
 
 class TestWebhooks:
-    def test_the_list_says_where_to_send_and_whether_secrets_are_set(self, context: Context) -> None:
+    def test_the_list_has_addresses_and_the_state_of_secrets(self, context: Context) -> None:
         set_secret(context, SetSecret(name="hub", value=" x\n"))
         views = {one["name"]: one for one in to_json(list_webhooks(context, ListWebhooks()))["webhooks"]}
         assert views["github"]["secrets"] == [{"name": "hub", "isSet": True}]
@@ -78,7 +78,7 @@ class TestWebhooks:
         with pytest.raises(InvalidInputError, match="no secret of webhook github is set"):
             send_test_delivery(context, SendTestDelivery(name="github"))
 
-    def test_where_nothing_answers_the_error_says_what_to_start(self, context: Context, system: System) -> None:
+    def test_an_unreachable_webhook_error_names_the_command_to_start(self, context: Context, system: System) -> None:
         system.installation.settings = replace(system.settings, webhook_url="http://127.0.0.1:9")
         make_webhook_secret(context, MakeWebhookSecret(name="github"))
         with pytest.raises(InvalidInputError, match="opx run --listen"):
@@ -127,7 +127,7 @@ class TestEvidence:
         stored = put_evidence(Context(system, Caller(Identity(client))), request)
         assert to_json(stored) == {"objectKey": f"{prefix}documents/evidence/agent_runs/evidence/run-1.json"}
 
-    def test_a_category_says_what_it_needs(self, context: Context) -> None:
+    def test_missing_fields_of_the_category_are_named(self, context: Context) -> None:
         with pytest.raises(InvalidInputError, match="needs conclusions or observations"):
             put_evidence(context, PutEvidence(agent_type="a", outcome="b"))
 

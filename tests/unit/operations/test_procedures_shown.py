@@ -62,7 +62,7 @@ def read(system: System, part: str) -> DocumentPart:
     return answer(system, part).record()
 
 
-def test_a_step_is_as_destructive_as_its_author_says(system: System) -> None:
+def test_a_step_is_as_destructive_as_its_author_declares(system: System) -> None:
     steps = read(system, "steps").steps
     assert [(step.title, step.effect) for step in steps[:4]] == [
         ("Look at it", Effect.READ),

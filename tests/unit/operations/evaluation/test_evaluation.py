@@ -110,7 +110,7 @@ class TestCorpusAsAFolder:
         assert load_dataset(folder).documents == tmp_path / "pages"
 
     @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"documents": 7}'])
-    def test_pointer_that_says_nothing_is_refused(self, folder: Path, documents: Path, text: str) -> None:
+    def test_pointer_without_a_path_is_refused(self, folder: Path, documents: Path, text: str) -> None:
         (folder / "dataset.json").write_text(text)
         with pytest.raises(InvalidInputError, match=r"dataset\.json"):
             load_dataset(folder)
@@ -189,13 +189,13 @@ class TestEvaluation:
         with small, pytest.raises(OpxError, match=r"large\.md"):
             Evaluation(small, dataset).ingest()
 
-    def test_progress_is_told_for_both_phases(self, services: System, dataset: Dataset) -> None:
-        told: list[tuple[str, int, int]] = []
-        evaluation = Evaluation(services, dataset, lambda *step: told.append(step))
+    def test_progress_is_reported_for_both_phases(self, services: System, dataset: Dataset) -> None:
+        steps: list[tuple[str, int, int]] = []
+        evaluation = Evaluation(services, dataset, lambda *step: steps.append(step))
         evaluation.ingest()
         evaluation.measure()
-        assert [step for step in told if step[0] == "ingest"] == [("ingest", n, 4) for n in range(1, 5)]
-        assert [step for step in told if step[0] == "ask"] == [("ask", n, 3) for n in range(1, 4)]
+        assert [step for step in steps if step[0] == "ingest"] == [("ingest", n, 4) for n in range(1, 5)]
+        assert [step for step in steps if step[0] == "ask"] == [("ask", n, 3) for n in range(1, 4)]
 
 
 class CountingIndex:
@@ -214,8 +214,8 @@ class CountingIndex:
 
 
 @pytest.fixture(scope="module")
-def asked_run(tmp_path_factory: pytest.TempPathFactory) -> EvaluationRun:
-    folder = tmp_path_factory.mktemp("asking")
+def queried_run(tmp_path_factory: pytest.TempPathFactory) -> EvaluationRun:
+    folder = tmp_path_factory.mktemp("querying")
     dataset = load_dataset(write_dataset(folder / "small"))
     texts = {"none": "zebra", "gone": "alert QueueHighCritical"}
     nothing = replace(
@@ -227,27 +227,27 @@ def asked_run(tmp_path_factory: pytest.TempPathFactory) -> EvaluationRun:
         return run_queries(evaluation)
 
 
-class TestAsking:
-    def test_every_mode_answers_every_question(self, asked_run: EvaluationRun) -> None:
-        assert asked_run.modes == tuple(mode.value for mode in MODES)
-        assert {len(replies) for replies in asked_run.replies.values()} == {5}
-        assert [asked_run.replies[mode][0].pages[0] for mode in asked_run.modes] == ["storage/disk"] * len(MODES)
+class TestQuerying:
+    def test_every_mode_answers_every_question(self, queried_run: EvaluationRun) -> None:
+        assert queried_run.modes == tuple(mode.value for mode in MODES)
+        assert {len(replies) for replies in queried_run.replies.values()} == {5}
+        assert [queried_run.replies[mode][0].pages[0] for mode in queried_run.modes] == ["storage/disk"] * len(MODES)
 
-    def test_answers_have_confidences_and_times(self, asked_run: EvaluationRun) -> None:
-        for mode in asked_run.modes:
-            for reply in asked_run.replies[mode]:
+    def test_answers_have_confidences_and_times(self, queried_run: EvaluationRun) -> None:
+        for mode in queried_run.modes:
+            for reply in queried_run.replies[mode]:
                 assert len(reply.confidences) == len(reply.pages)
                 assert all(0 <= confidence <= 1 for confidence in reply.confidences)
                 assert reply.milliseconds > 0
                 assert reply.milliseconds >= reply.timings_ms["search"] > 0
 
-    def test_what_an_answer_says_is_absent_is_kept(self, asked_run: EvaluationRun) -> None:
-        for mode in asked_run.modes:
-            assert [reply.absent for reply in asked_run.replies[mode]] == [(), (), (), (), ("QueueHighCritical",)]
+    def test_names_that_an_answer_reports_as_absent_are_kept(self, queried_run: EvaluationRun) -> None:
+        for mode in queried_run.modes:
+            assert [reply.absent for reply in queried_run.replies[mode]] == [(), (), (), (), ("QueueHighCritical",)]
 
-    def test_legs_and_fusions_are_ranked_beside_the_modes(self, asked_run: EvaluationRun) -> None:
-        assert set(asked_run.replies) == {
-            *asked_run.modes,
+    def test_legs_and_fusions_are_ranked_beside_the_modes(self, queried_run: EvaluationRun) -> None:
+        assert set(queried_run.replies) == {
+            *queried_run.modes,
             "lexical",
             "vector",
             "hybrid",
@@ -261,8 +261,8 @@ class TestAsking:
         counting = CountingIndex(services.index)
         services.indexing.index = counting
         run_queries(evaluation, [SearchMode.BALANCED, SearchMode.BALANCED], compared_at=None)
-        asked = [(one.filter, one.text, one.depth) for one in counting.searches if one.text != WARM_UP]
-        assert len(asked) == len(set(asked))
+        queries = [(one.filter, one.text, one.depth) for one in counting.searches if one.text != WARM_UP]
+        assert len(queries) == len(set(queries))
         assert services.index is counting
 
 
@@ -287,7 +287,7 @@ class TestCommand:
         assert systems == [*(mode.value for mode in MODES), "lexical", "vector", *["hybrid"] * 3]
         assert "ask: 3/3" in result.stderr
 
-    def test_prints_json_when_asked_to(self, run: CliRunner, folder: Path) -> None:
+    def test_prints_json_on_request(self, run: CliRunner, folder: Path) -> None:
         result = run.invoke(cli, ["--home", "home", "eval", str(folder), "--json", "--mode", "fast"], obj=LAUNCH)
         data = json.loads(result.stdout)
         assert (list(data["confidence"]), data["ingest"]["pages"]) == (["fast"], 4)
@@ -296,9 +296,9 @@ class TestCommand:
     def test_questions_without_an_answer_alone_are_refused_by_kind_or_not(
         self, run: CliRunner, folder: Path, tmp_path: Path
     ) -> None:
-        asked = [("n1", "rotated logs disk", "near-miss"), ("n2", "zebra", "foreign"), ("n3", "xylophone", "foreign")]
+        queries = [("n1", "rotated logs disk", "near-miss"), ("n2", "zebra", "foreign"), ("n3", "xylophone", "foreign")]
         (folder / "asked.jsonl").write_text(
-            lines([{"_id": n, "text": t, "metadata": {"kind": k, "answerable": False}} for n, t, k in asked])
+            lines([{"_id": n, "text": t, "metadata": {"kind": k, "answerable": False}} for n, t, k in queries])
         )
         options = ["--questions", str(folder / "asked.jsonl"), "--mode", "fast", "--floor", "0.5", "--losers", "1"]
         saved = run.invoke(cli, ["--home", "home", "eval", str(folder), *options, "--save", "run.json"], obj=LAUNCH)
@@ -334,7 +334,7 @@ class TestCommand:
         assert json.loads(result.stdout)["ingest"]["pages"] == 5
         assert len(list((tmp_path / "home" / "eval").iterdir())) == 2
 
-    def test_run_over_other_questions_is_refused_before_anything_is_asked(
+    def test_run_over_other_questions_is_refused_before_the_first_query(
         self, run: CliRunner, folder: Path, tmp_path: Path
     ) -> None:
         save_run(

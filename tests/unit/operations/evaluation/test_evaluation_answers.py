@@ -48,7 +48,7 @@ def a_position(text: str, grade: int = 2, page: str = DISK) -> dict[str, Any]:
     return {"page": page, "grade": grade, "start": start, "end": start + len(text), "sha256": span_hash(text)}
 
 
-def asking(name: str, text: str, *spans: object, split: str = "dev") -> dict[str, Any]:
+def question_of(name: str, text: str, *spans: object, split: str = "dev") -> dict[str, Any]:
     return {"_id": name, "text": text, "metadata": {"kind": "words", "split": split, "spans": list(spans)}}
 
 
@@ -70,7 +70,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def spans_of(folder: Path, *spans: object) -> tuple[Span, ...]:
-    return load_dataset(folder, write_questions(folder / "asked.jsonl", asking("q1", "?", *spans))).questions[0].spans
+    return (
+        load_dataset(folder, write_questions(folder / "asked.jsonl", question_of("q1", "?", *spans))).questions[0].spans
+    )
 
 
 class TestSpans:
@@ -80,11 +82,11 @@ class TestSpans:
 
     def test_label_their_pages_where_the_questions_are_in_a_file_of_their_own(self, folder: Path) -> None:
         spans = (a_span("rotated logs", 1), a_span("Renew the certificate", 1, "certificates"), a_span("Check"))
-        path = write_questions(folder / "asked.jsonl", asking("q1", "?", *spans))
+        path = write_questions(folder / "asked.jsonl", question_of("q1", "?", *spans))
         assert load_dataset(folder, path).questions[0].relevant == {DISK: 2, "certificates": 1}
 
     def test_of_a_dataset_stand_beside_its_labels(self, folder: Path) -> None:
-        write_questions(folder / "queries.jsonl", asking("q1", "?", a_span("Check")), {"_id": "q2", "text": "?"})
+        write_questions(folder / "queries.jsonl", question_of("q1", "?", a_span("Check")), {"_id": "q2", "text": "?"})
         (folder / "qrels").mkdir()
         (folder / "qrels" / "test.tsv").write_text(
             "query-id\tcorpus-id\tscore\nq1\tcertificates\t1\nq2\tcertificates\t1\n"
@@ -127,7 +129,7 @@ class TestSpans:
         with pytest.raises(InvalidInputError, match="question q1, span 1"):
             spans_of(folder, position)
 
-    @pytest.mark.parametrize("records", [[], [{"_id": "q1", "text": "?"}], [asking("q1", "?", *"xy")]])
+    @pytest.mark.parametrize("records", [[], [{"_id": "q1", "text": "?"}], [question_of("q1", "?", *"xy")]])
     def test_have_to_be_there_where_nothing_else_labels(
         self, folder: Path, records: Sequence[Mapping[str, Any]]
     ) -> None:
@@ -176,10 +178,10 @@ class TestGrades:
 # -- from the corpus to the figures
 
 ASKED = (
-    asking("found", "disk full of rotated logs", a_span("Delete   rotated logs."), a_span("Check `df -h`.", 1)),
-    asking("cut", "disk full of rotated logs", a_span(FAR), split="test"),
-    asking("elsewhere", "renew the certificate", a_span("Delete   rotated logs."), split="test"),
-    asking("nothing", "zebra", a_span("Renew the certificate", page="certificates"), split="test"),
+    question_of("found", "disk full of rotated logs", a_span("Delete   rotated logs."), a_span("Check `df -h`.", 1)),
+    question_of("cut", "disk full of rotated logs", a_span(FAR), split="test"),
+    question_of("elsewhere", "renew the certificate", a_span("Delete   rotated logs."), split="test"),
+    question_of("nothing", "zebra", a_span("Renew the certificate", page="certificates"), split="test"),
 )
 
 

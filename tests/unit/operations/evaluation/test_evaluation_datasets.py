@@ -78,7 +78,7 @@ class TestQuestionsWithoutAnAnswer:
         with (folder / "queries.jsonl").open("a") as queries:
             queries.write(lines([{"_id": "none", "text": "Who won?", "metadata": metadata}]))
 
-    def test_say_so_in_their_metadata(self, folder: Path) -> None:
+    def test_are_marked_in_their_metadata(self, folder: Path) -> None:
         self.add(folder, kind="off-topic", answerable=False, split="dev")
         assert load_dataset(folder).unanswerable == (LabelledQuestion("none", "Who won?", "off-topic", {}, "dev"),)
         assert [question.id for question in load_dataset(folder).asked] == ["q1", "q2", "q3", "none"]
@@ -98,33 +98,33 @@ class TestQuestionsWithoutAnAnswer:
         self.add(folder, answerable=False)
         with (folder / "qrels" / "test.tsv").open("a") as labels:
             labels.write("\nnone\tpods\t1\n")
-        with pytest.raises(InvalidInputError, match="question none says that it has no answer"):
+        with pytest.raises(InvalidInputError, match="question none is marked as unanswerable"):
             load_dataset(folder)
 
     def test_may_be_in_a_file_of_questions_beside_those_with_spans(self, folder: Path) -> None:
         span = {"page": "pods", "grade": 2, "text": PAGES["pods"][1][:5]}
-        path = asked_in(folder, {"kind": "words", "spans": [span]}, {"kind": "near-miss", "answerable": False})
+        path = questions_in(folder, {"kind": "words", "spans": [span]}, {"kind": "near-miss", "answerable": False})
         found = load_dataset(folder, path)
         assert [(question.id, question.relevant) for question in found.questions] == [("n0", {"pods": 2})]
         assert found.unanswerable == (LabelledQuestion("n1", "Who won?", "near-miss", {}),)
 
     def test_may_be_all_of_a_file_of_questions(self, folder: Path) -> None:
-        found = load_dataset(folder, asked_in(folder, {"answerable": False}))
+        found = load_dataset(folder, questions_in(folder, {"answerable": False}))
         assert (found.questions, [question.id for question in found.unanswerable]) == ((), ["n0"])
 
     def test_that_have_spans_all_the_same_are_refused(self, folder: Path) -> None:
         span = {"page": "pods", "grade": 2, "text": PAGES["pods"][1][:5]}
-        with pytest.raises(InvalidInputError, match="question n0 says that it has no answer, but has spans"):
-            load_dataset(folder, asked_in(folder, {"answerable": False, "spans": [span]}))
+        with pytest.raises(InvalidInputError, match="question n0 is marked as unanswerable, but has spans"):
+            load_dataset(folder, questions_in(folder, {"answerable": False, "spans": [span]}))
 
     def test_of_a_file_have_ids_of_their_own(self, folder: Path) -> None:
-        path = asked_in(folder, {"answerable": False})
+        path = questions_in(folder, {"answerable": False})
         path.write_text(path.read_text() * 2)
         with pytest.raises(InvalidInputError, match=r"two questions of asked\.jsonl have the id n0"):
             load_dataset(folder, path)
 
 
-def asked_in(folder: Path, *metadata: Mapping[str, object]) -> Path:
+def questions_in(folder: Path, *metadata: Mapping[str, object]) -> Path:
     """A file of questions with these metadata."""
     path = folder / "asked.jsonl"
     path.write_text(lines([{"_id": f"n{at}", "text": "Who won?", "metadata": one} for at, one in enumerate(metadata)]))
@@ -133,7 +133,7 @@ def asked_in(folder: Path, *metadata: Mapping[str, object]) -> Path:
 
 class TestSplits:
     def test_may_have_questions_without_an_answer_alone(self, folder: Path) -> None:
-        path = asked_in(folder, *({"answerable": False, "split": split} for split in ("dev", "test")))
+        path = questions_in(folder, *({"answerable": False, "split": split} for split in ("dev", "test")))
         assert [question.id for question in load_dataset(folder, path).of_split("test").asked] == ["n1"]
 
     def test_of_a_dataset_has_its_questions_alone(self, folder: Path) -> None:

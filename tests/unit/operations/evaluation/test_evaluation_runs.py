@@ -1,4 +1,4 @@
-"""What is made of runs: files, comparisons, losers, and a page to read."""
+"""Output of runs: files, comparisons, losers, and the HTML report."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def after(confidence: float = CONFIDENCE) -> EvaluationRun:
     return a_run(*zip(QUESTIONS, (*found, a_reply("a", confidences=(0.2,))), strict=True))
 
 
-def telling(run: EvaluationRun, *absent: str) -> EvaluationRun:
-    """The same run, which tells for questions with these ids that something is absent."""
+def reporting_absent(run: EvaluationRun, *absent: str) -> EvaluationRun:
+    """The same run, whose answers to questions with these ids report an absent name."""
     replies = [
         replace(reply, absent=("DiskFull",) if question.id in absent else ())
         for question, reply in zip(run.questions, run.replies["balanced"], strict=True)
@@ -62,9 +62,9 @@ class TestFiles:
         save_run(before(), tmp_path / "run.json")
         assert load_run(tmp_path / "run.json") == before()
 
-    def test_what_was_told_absent_comes_back(self, tmp_path: Path) -> None:
-        save_run(telling(before(), "q2"), tmp_path / "run.json")
-        assert load_run(tmp_path / "run.json") == telling(before(), "q2")
+    def test_absent_names_are_saved(self, tmp_path: Path) -> None:
+        save_run(reporting_absent(before(), "q2"), tmp_path / "run.json")
+        assert load_run(tmp_path / "run.json") == reporting_absent(before(), "q2")
 
     def test_legs_alone_have_no_confidence_in_the_file(self, tmp_path: Path) -> None:
         run = replace(before(), replies={"lexical": tuple(replace(r, confidences=(), milliseconds=0.0, timings_ms={})
@@ -129,13 +129,16 @@ class TestComparison:
         assert found["unanswerable", "weak"] == (0.0, 1.0)
         assert ("unanswerable", "sure and wrong") not in found
 
-    def test_what_is_told_absent_is_compared_if_both_runs_have_it(self) -> None:
+    def test_absent_names_are_compared_if_both_runs_have_them(self) -> None:
         def rows(first: EvaluationRun, second: EvaluationRun) -> dict[str, tuple[float, float]]:
-            told = [row for row in compare_runs(first, second) if row.measure == "told absent"]
-            return {row.kind: (row.difference.first, row.difference.second) for row in told}
+            found = [row for row in compare_runs(first, second) if row.measure == "told absent"]
+            return {row.kind: (row.difference.first, row.difference.second) for row in found}
 
-        assert rows(telling(before()), telling(after(), "n1")) == {"all": (0.0, 0.0), "unanswerable": (0.0, 1.0)}
-        assert rows(before(), telling(after(), "n1")) == {}
+        assert rows(reporting_absent(before()), reporting_absent(after(), "n1")) == {
+            "all": (0.0, 0.0),
+            "unanswerable": (0.0, 1.0),
+        }
+        assert rows(before(), reporting_absent(after(), "n1")) == {}
 
     def test_run_compared_with_itself_differs_in_nothing(self) -> None:
         assert all(row.difference.difference == 0 and row.difference.p == 1 for row in compare_runs(before(), before()))
@@ -202,7 +205,7 @@ class TestLosers:
         assert [loser.question.id for loser in found] == ["q2", "q1"]
         assert found[1].lost == pytest.approx(1 - 0.6309, abs=1e-4)
 
-    def test_no_more_than_asked_for(self) -> None:
+    def test_no_more_than_requested(self) -> None:
         assert len(losers(after(), "balanced", 1)) == 1
 
     def test_most_certain_answers_to_questions_without_one(self) -> None:
@@ -216,7 +219,7 @@ class TestLosers:
 
 
 class Reading(HTMLParser):
-    """What a browser would see: tags, attributes, text."""
+    """A page as a browser sees it: tags, attributes, text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -306,7 +309,7 @@ class TestLapses:
         assert "answers of balanced: partial" in report_html(run)
         assert list(lapse_lines(run)) == ["of 4 answers of balanced: 1 partial, 1 ranked by fused"]
 
-    def test_nothing_is_said_if_all_is_well(self) -> None:
+    def test_nothing_is_reported_without_lapses(self) -> None:
         assert lapses(before(), "balanced") == {}
         assert list(lapse_lines(before())) == []
 

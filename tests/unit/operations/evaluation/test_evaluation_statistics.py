@@ -68,7 +68,7 @@ class TestInterval:
         assert low == pytest.approx(differences.mean() - 1.96 * error, abs=0.01)
         assert high == pytest.approx(differences.mean() + 1.96 * error, abs=0.01)
 
-    def test_covers_the_true_mean_about_as_often_as_it_says(self) -> None:
+    def test_covers_the_true_mean_about_as_often_as_stated(self) -> None:
         generator = np.random.default_rng(9)
         intervals = [bootstrap_interval(generator.normal(0, 1, 80), resamples=400, seed=n) for n in range(200)]
         covered = sum(low <= 0 <= high for low, high in intervals) / len(intervals)
