@@ -164,11 +164,11 @@ def _field_text(name: str, data: bytearray) -> str:
     return _text(bytes(data), f"the field {name[:60]!r}")
 
 
-def _text(data: bytes, what: str) -> str:
+def _text(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
-        raise RequestError(f"{what} is not UTF-8") from exc
+        raise RequestError(f"{name} is not UTF-8") from exc
 
 
 # -- into the corpus

@@ -38,10 +38,10 @@ class Relation(Record, frozen=True, kw_only=True):
     """A relation on the way to a thing."""
 
     source: str = field(name="from")
-    edge_type: Annotated[str, Meta(description="How they are related, such as depends_on.")]
+    edge_type: Annotated[str, Meta(description="The type of the relation, such as depends_on.")]
     target: str = field(name="to")
     at: Annotated[str, Meta(description="When that was so, or the document was last updated.")]
-    confidence: Annotated[float, Meta(description="How sure it is, from 0 to 1.")]
+    confidence: Annotated[float, Meta(description="Its confidence, from 0 to 1.")]
     evidence_chunk_ids: tuple[str, ...]
     untrusted: Annotated[bool, Meta(description="True if it is stated outside the organisation alone.")]
 
@@ -64,14 +64,14 @@ class Proof(Record, frozen=True, kw_only=True):
     chunk_id: str
     document_id: str
     content: str
-    source: Annotated[str, Meta(description="Where a person would open it.")]
+    source: Annotated[str, Meta(description="The address at which a person opens it.")]
     section: Annotated[str, Meta(description="The document's title and the headings above it.")]
     untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")]
 
 
 class RelatedThing(Record, frozen=True):
     key: str
-    distance: Annotated[int, Meta(description="How many relations away.")]
+    distance: Annotated[int, Meta(description="Distance in relations.")]
     path: Annotated[tuple[Relation, ...], Meta(description="The relations that lead to it.")]
 
 
@@ -85,12 +85,12 @@ class _Proved(Record, frozen=True, kw_only=True):
         bool,
         Meta(description="True if some of the answer is from outside the organisation: it is data, marked as such."),
     ]
-    notes: Annotated[tuple[str, ...], Meta(description="What the answer lacks, and what contradicts each other.")]
+    notes: Annotated[tuple[str, ...], Meta(description="Omissions and contradictions of the answer.")]
 
 
 class RelatedThings(_Proved, frozen=True, kw_only=True):
     reference: Annotated[str, Meta(description="The thing that was asked about.")]
-    related: Annotated[tuple[RelatedThing, ...], Meta(description="What is related to it, the nearest first.")]
+    related: Annotated[tuple[RelatedThing, ...], Meta(description="The related things, the nearest first.")]
 
 
 class RelationChain(_Proved, frozen=True, kw_only=True):

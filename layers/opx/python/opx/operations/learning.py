@@ -56,7 +56,7 @@ Steps = Annotated[tuple[StepText, ...], Meta(max_length=MAX_STEPS)]
 class ListEntries(Request, frozen=True):
     state: Annotated[EntryState | None, Meta(description="Only those in this state.")] = None
     project_id: Annotated[Text, Meta(description="Only those of this project.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=MAX_ENTRIES, description="How many at most.")] = 50
+    limit: Annotated[int, Meta(ge=1, le=MAX_ENTRIES, description="Maximum number of results.")] = 50
     after: Annotated[Text, Meta(description="The id of the last entry of the page before.")] = ""
 
 
@@ -85,22 +85,24 @@ class CaptureEntry(Request, frozen=True, rename=None):
         ProjectId | None,
         Meta(description="The project that it was learned in; the caller's own, if the caller has one."),
     ] = None
-    agent_type: Annotated[Name | None, Meta(description="What kind of agent it was, such as backend_developer.")] = None
-    task_type: Annotated[Name | None, Meta(description="What kind of task, such as api_implementation.")] = None
-    technology: Annotated[Name | None, Meta(description="What it is about, such as postgresql.")] = None
-    failure_description: Annotated[LongText | None, Meta(description="What went wrong, in plain words.")] = None
+    agent_type: Annotated[Name | None, Meta(description="The kind of agent, such as backend_developer.")] = None
+    task_type: Annotated[Name | None, Meta(description="The kind of task, such as api_implementation.")] = None
+    technology: Annotated[Name | None, Meta(description="Its technology, such as postgresql.")] = None
+    failure_description: Annotated[LongText | None, Meta(description="The failure, in plain words.")] = None
     error_message: Annotated[ErrorText | None, Meta(description="The error, copied as it was.")] = None
-    solution_steps: Annotated[Steps | None, Meta(description="What was done about it, a step each.")] = None
+    solution_steps: Annotated[Steps | None, Meta(description="The steps of the solution, one each.")] = None
     success_verified: Annotated[bool | None, Meta(description="True if a person or a check saw that it works.")] = None
-    gate_type: Annotated[Name | None, Meta(description="Which review it was, such as security_review.")] = None
+    gate_type: Annotated[Name | None, Meta(description="The review, such as security_review.")] = None
     human_feedback: Annotated[LongText | None, Meta(description="The reason given by the person who rejected it.")] = (
         None
     )
-    revision_approach: Annotated[LongText | None, Meta(description="What was done about it.")] = None
-    approved_approach: Annotated[LongText | None, Meta(description="What was approved at the first attempt.")] = None
-    tried: Annotated[StepText | None, Meta(description="What was tried, and didn't help.")] = None
+    revision_approach: Annotated[LongText | None, Meta(description="The revision that followed.")] = None
+    approved_approach: Annotated[
+        LongText | None, Meta(description="The approach that was approved at the first attempt.")
+    ] = None
+    tried: Annotated[StepText | None, Meta(description="The step that was tried and didn't help.")] = None
     effect: Annotated[TriedEffect | None, Meta(description="Its outcome.")] = None
-    problem: Annotated[LongText | None, Meta(description="What it was tried against.")] = None
+    problem: Annotated[LongText | None, Meta(description="The problem that it was tried against.")] = None
     reference: Annotated[Line | None, Meta(description="The document that it was taken from: its key or source.")] = (
         None
     )
@@ -152,7 +154,9 @@ def verify_entry(context: Context, request: VerifyEntry) -> StagingEntry:
 
 class ProcessCheckpoint(Request, frozen=True):
     project_id: Annotated[Text, Meta(description="The project; the caller's own, if it is left out.")] = ""
-    checkpoint_type: Annotated[CheckpointType, Meta(description="Why now.")] = CheckpointType.MANUAL
+    checkpoint_type: Annotated[CheckpointType, Meta(description="The reason of the checkpoint.")] = (
+        CheckpointType.MANUAL
+    )
 
 
 class Checkpoint(Record, frozen=True, omit_defaults=True):
@@ -180,7 +184,7 @@ def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoi
 # -- tools of agents: scope, project and kind of agent follow from the call, and are no parameters
 
 FilledLongText = Annotated[Filled, Meta(max_length=MAX_TEXT)]
-GateType = Annotated[FilledText, Meta(description="Which review it was, such as security_review.")]
+GateType = Annotated[FilledText, Meta(description="The review, such as security_review.")]
 Incident = Annotated[Text, Meta(description="The incident's id.")]
 
 _NEXT = {
@@ -188,7 +192,7 @@ _NEXT = {
     EntryState.READY: "The project's next checkpoint processes it.",
     EntryState.TAKEN_IN: "A checkpoint has processed it already.",
 }
-Notes = Annotated[tuple[str, ...], Meta(description="What was masked or left out.")]
+Notes = Annotated[tuple[str, ...], Meta(description="Notes of masked or omitted content.")]
 
 
 class KeptEntry(Record, frozen=True):
@@ -225,13 +229,13 @@ class SolutionResult(StrEnum):
 
 
 class CaptureFailureSolution(Request, frozen=True):
-    failure_description: Annotated[FilledLongText, Meta(description="What went wrong, in plain words.")]
+    failure_description: Annotated[FilledLongText, Meta(description="The failure, in plain words.")]
     solution_steps: Annotated[
-        Filled, Meta(max_length=MAX_STEPS_TEXT, description="What was done about it, a step on each line.")
+        Filled, Meta(max_length=MAX_STEPS_TEXT, description="The steps of the solution, one on each line.")
     ]
     error_message: Annotated[ErrorText, Meta(description="The error, copied as it was.")] = ""
-    task_type: Annotated[Text, Meta(description="What kind of task it was, such as deployment.")] = ""
-    technology: Annotated[Text, Meta(description="What it is about, such as postgresql or kubernetes.")] = ""
+    task_type: Annotated[Text, Meta(description="The kind of task, such as deployment.")] = ""
+    technology: Annotated[Text, Meta(description="Its technology, such as postgresql or kubernetes.")] = ""
 
 
 @agent_tool(
@@ -271,7 +275,7 @@ def verify_solution(context: Context, request: VerifySolution) -> EntryAnswer:
 class CaptureGateRejection(Request, frozen=True):
     gate_type: GateType
     human_feedback: Annotated[FilledLongText, Meta(description="The feedback of the person.")]
-    revision_approach: Annotated[LongText, Meta(description="What was changed for it.")] = ""
+    revision_approach: Annotated[LongText, Meta(description="The changes that were made for it.")] = ""
 
 
 @agent_tool(
@@ -284,7 +288,7 @@ def capture_gate_rejection(context: Context, request: CaptureGateRejection) -> E
 
 class CaptureGateApproval(Request, frozen=True):
     gate_type: GateType
-    approved_approach: Annotated[FilledLongText, Meta(description="What was approved.")]
+    approved_approach: Annotated[FilledLongText, Meta(description="The approved approach.")]
 
 
 @agent_tool(LEARNING, "Keep what a person approved at a review at the first attempt.", opt_in=True, writes=True)
@@ -298,7 +302,7 @@ class CaptureWarning(Request, frozen=True):
         FilledLongText, Meta(description="The step that was tried, worded as the document has it if it is from one.")
     ]
     effect: Annotated[TriedEffect, Meta(description="Its outcome.")]
-    problem: Annotated[LongText, Meta(description="What it was tried against.")] = ""
+    problem: Annotated[LongText, Meta(description="The problem that it was tried against.")] = ""
     reference: Annotated[Line, Meta(description="The source of the document that it is from.")] = ""
     incident: Incident = ""
 

@@ -27,9 +27,9 @@ OPERATOR = "operator"
 
 
 class ListReviews(Request, frozen=True):
-    days: Annotated[int, Meta(ge=0, le=3650, description="How many days ahead.")] = SOON_DAYS
+    days: Annotated[int, Meta(ge=0, le=3650, description="Number of days ahead.")] = SOON_DAYS
     owner: Annotated[Text, Meta(description="Only documents of this owner.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=1000, description="How many at most.")] = 500
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of results.")] = 500
 
 
 @operation(http="GET /reviews")
@@ -43,7 +43,7 @@ def list_reviews(context: Context, request: ListReviews) -> ReviewReport:
 
 
 class ListPrunings(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=400, description="How many at most.")] = 30
+    limit: Annotated[int, Meta(ge=1, le=400, description="Maximum number of results.")] = 30
 
 
 class Prunings(Record, frozen=True):
@@ -101,7 +101,7 @@ def list_holds(context: Context, request: ListHolds) -> HoldList:
 
 
 class AddHold(Request, frozen=True):
-    reason: Annotated[Filled, Meta(max_length=MAX_REASON, description="Why, such as the matter's name.")]
+    reason: Annotated[Filled, Meta(max_length=MAX_REASON, description="The reason, such as the matter's name.")]
     document: Annotated[FilledText | None, Meta(description="A document's id.")] = None
     category: Annotated[FilledText | None, Meta(description=CATEGORY)] = None
     within: Annotated[

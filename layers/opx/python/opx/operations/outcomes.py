@@ -56,9 +56,7 @@ class RecordOutcome(Request, frozen=True):
     ] = ""
     step: Annotated[Step, Meta(description="The step that was acted upon: its number, its id, or its words.")] = ""
     incident: Incident = ""
-    note: Annotated[
-        str, Meta(max_length=MAX_NOTE, description="How it was reported, and what else is to be known.")
-    ] = ""
+    note: Annotated[str, Meta(max_length=MAX_NOTE, description="The source of the report, and further remarks.")] = ""
     occurrence: Annotated[
         Occurrence, Meta(description="Names this occurrence, where an answer was acted upon more than once.")
     ] = ""
@@ -135,7 +133,7 @@ class CountedOutcome(Record, frozen=True):
     outcome_id: str
     document_id: str
     counted: Annotated[Counted, Meta(description="new, known if it was reported before, or corrected.")]
-    explanation: Annotated[str, Meta(description="What is known of the document, such as `4 of 5 resolved`.")]
+    explanation: Annotated[str, Meta(description="The outcomes of the document, such as `4 of 5 resolved`.")]
     warning_id: Annotated[str, Meta(description="The entry that warns of what made things worse; empty without one.")]
 
 

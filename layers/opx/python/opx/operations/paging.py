@@ -21,7 +21,7 @@ MAX_PAGE = 500
 PAGE_BYTES = 4_000_000
 """Bytes of a page as Lambda counts them, which leaves a third of the limit for the rest of the reply."""
 
-Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many at most.")]
+Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="Maximum number of results.")]
 After = Annotated[str, Meta(max_length=4096, description="`next` of the previous page; left out for the first page.")]
 Next = Annotated[str, Meta(description="Value of `after` for the next page; absent on the last.")]
 
@@ -97,7 +97,7 @@ def _not_a_token(text: str) -> InvalidInputError:
 
 # -- text of replies
 
-Notes = Annotated[tuple[str, ...], Meta(description="What the answer lacks, and why.")]
+Notes = Annotated[tuple[str, ...], Meta(description="Omissions of the answer, with their reasons.")]
 
 
 class Paragraphs(ABC):

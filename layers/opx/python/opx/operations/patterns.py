@@ -36,11 +36,11 @@ TaskText = Annotated[Filled, Meta(max_length=MAX_TASK)]
 AgentType = Annotated[Text, Meta(description="Only what an agent of this type learned.")]
 TaskType = Annotated[Text, Meta(description="Only of tasks of this type.")]
 Technology = Annotated[Text, Meta(description="Only about this technology.")]
-TaskDescription = Annotated[TaskText, Meta(description="What is to be done, in plain words.")]
+TaskDescription = Annotated[TaskText, Meta(description="The task, in plain words.")]
 
 
 class ListPatterns(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=MAX_PATTERNS, description="How many at most.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=MAX_PATTERNS, description="Maximum number of results.")] = 100
 
 
 class Patterns(Record, frozen=True):
@@ -82,7 +82,7 @@ class FindPatternsForTask(Request, frozen=True):
     agent_type: AgentType = ""
     task_type: TaskType = ""
     technology: Technology = ""
-    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="How many at most.")] = DEFAULT_RESULTS
+    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="Maximum number of results.")] = DEFAULT_RESULTS
 
 
 class FoundPatterns(Record, frozen=True):
@@ -99,7 +99,7 @@ def find_patterns_for_task(context: Context, request: FindPatternsForTask) -> Fo
 
 
 class FindPatternsForFailure(Request, frozen=True):
-    failure_description: Annotated[TaskText, Meta(description="What went wrong, in plain words.")]
+    failure_description: Annotated[TaskText, Meta(description="The failure, in plain words.")]
     error_message: Annotated[str, Meta(max_length=MAX_TASK, description="The error, copied as it was.")] = ""
     agent_type: AgentType = ""
     task_type: TaskType = ""
@@ -152,7 +152,7 @@ OfTechnology = Annotated[Text, Meta(description="Only about this technology; abo
 
 
 class PatternList(Record, frozen=True):
-    patterns: Annotated[tuple[RAGPattern, ...], Meta(description="What was learned, the best first.")]
+    patterns: Annotated[tuple[RAGPattern, ...], Meta(description="The patterns, the best first.")]
     notes: Notes
 
 
@@ -215,13 +215,11 @@ class ContextAnswer(Paragraphs):
 
 
 class QueryForTask(Request, frozen=True):
-    task_description: Annotated[FilledLongText, Meta(description="What is to be done, in plain words.")]
+    task_description: Annotated[FilledLongText, Meta(description="The task, in plain words.")]
     agent_type: OfAgents = ""
     task_type: OfTasks = ""
     technology: OfTechnology = ""
-    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="How many patterns to return at most.")] = (
-        DEFAULT_RESULTS
-    )
+    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="Maximum number of patterns.")] = DEFAULT_RESULTS
 
 
 @agent_tool(
@@ -237,7 +235,7 @@ def query_for_task(context: Context, request: QueryForTask) -> PatternsAnswer:
 
 
 class QueryForFailure(Request, frozen=True):
-    failure_description: Annotated[FilledLongText, Meta(description="What went wrong, in plain words.")]
+    failure_description: Annotated[FilledLongText, Meta(description="The failure, in plain words.")]
     error_message: Annotated[str, Meta(max_length=MAX_TEXT, description="The error, copied as it was.")] = ""
     agent_type: OfAgents = ""
     task_type: OfTasks = ""

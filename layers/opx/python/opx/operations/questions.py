@@ -32,7 +32,7 @@ class ListAuditRecords(Request, frozen=True):
     document_id: Annotated[Text, Meta(description="Only answers with this document; a prefix of its id is enough.")] = (
         ""
     )
-    limit: Annotated[int, Meta(ge=1, le=MAX_RECORDS, description="How many at most.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=MAX_RECORDS, description="Maximum number of results.")] = 100
 
 
 class AuditRecords(Record, frozen=True):
@@ -94,7 +94,7 @@ def list_gaps(context: Context, request: ListGaps) -> Gaps:
 
 
 class CheckGaps(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, description="How many gaps to query again at most.")] = MAX_CHECKED
+    limit: Annotated[int, Meta(ge=1, description="Maximum number of gaps to query again.")] = MAX_CHECKED
     every_scope: Annotated[
         bool, Meta(description="Gaps of every scope, also where a client is named: for the owner of the machine alone.")
     ] = False
@@ -131,7 +131,8 @@ def check_gaps(context: Context, request: CheckGaps) -> GapCheck:
 class SettleGap(Request, frozen=True):
     gap_id: Annotated[FilledText, Meta(description="The id of a gap; a prefix of it is enough.")]
     because: Annotated[
-        str, Meta(max_length=MAX_REASON, description="Why it is no gap any more; needed unless it is ignored.")
+        str,
+        Meta(max_length=MAX_REASON, description="The reason why it is no gap any more; needed unless it is ignored."),
     ] = ""
     ignore: Annotated[
         bool, Meta(description="Leave it out from now on. A closed gap opens again when its question is repeated.")
@@ -168,7 +169,7 @@ class ReportGap(Request, frozen=True):
 class ReportedGap(Record, frozen=True):
     gap_id: str
     question: Annotated[str, Meta(description="The first wording of the gap that it was counted for.")]
-    count: Annotated[int, Meta(description="How often it was asked or reported.")]
+    count: Annotated[int, Meta(description="Number of times that it was queried or reported.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ PartName = Annotated[
     str,
     Meta(
         max_length=300,
-        description="What of it: `outline`, `steps`, `step 4` (a number or a step id), the heading of a section, a role such "
+        description="The part: `outline`, `steps`, `step 4` (a number or a step id), the heading of a section, a role such "
         "as diagnosis, rollback or escalation, or `all`. Left out: all of it if that fits, else its beginning.",
     ),
 ]
@@ -75,11 +75,11 @@ class DocumentPart(Record, frozen=True, kw_only=True, omit_defaults=True):
     review: Annotated[str, Meta(description="When it is, or was, to be looked at again, if that is set.")] = ""
     part: str
     content: Annotated[str, Meta(description="The text of the part.")] = ""
-    sections: Annotated[tuple[SectionView, ...], Meta(description="Of the outline: its sections in order.")] = ()
+    sections: Annotated[tuple[SectionView, ...], Meta(description="The sections of the outline, in order.")] = ()
     steps: Annotated[tuple[StepView, ...], Meta(description="The steps of the part.")] = ()
-    step_count: Annotated[int, Meta(description="How many steps the procedure has.")] = 0
+    step_count: Annotated[int, Meta(description="Number of steps of the procedure.")] = 0
     warnings: Annotated[
-        tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or worse.")
+        tuple[str, ...], Meta(description="Warnings of its steps that had no effect or made things worse before.")
     ] = ()
     notes: Notes = ()
     next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read on.")] = ()
@@ -132,7 +132,7 @@ def _outline_lines(part: DocumentPart) -> Iterator[str]:
             yield f"{indent}  step {step.name}: {one_line(step.title)}{effect}"
 
 
-After = Annotated[int, Meta(ge=0, le=10**7, description="Where to continue, as in `next`.")]
+After = Annotated[int, Meta(ge=0, le=10**7, description="The position to continue at, as in `next`.")]
 
 
 class ReadDocument(Request, frozen=True):
@@ -363,8 +363,10 @@ class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     alert: Annotated[str, Meta(description="The name of the alert, as it was understood.")]
     labels: dict[str, str] = field(default_factory=dict)
-    found_by: Annotated[str, Meta(description="Why this procedure: the alert's runbook, its name, or a search.")] = ""
-    confidence: Annotated[float, Meta(description="How likely it is the right one.")] = 0.0
+    found_by: Annotated[
+        str, Meta(description="The reason for this procedure: the alert's runbook, its name, or a search.")
+    ] = ""
+    confidence: Annotated[float, Meta(description="Estimated probability that it is the right one.")] = 0.0
     document: Annotated[
         DocumentPart | None,
         Meta(

@@ -31,7 +31,7 @@ from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, inven
 PARTIAL = "Partial answer: something could not be searched."
 REPLY_OVERHEAD = 40
 """Tokens of an answer besides its documents."""
-Results = Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many documents to return at most.")]
+Results = Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="Maximum number of documents.")]
 Tokens = Annotated[
     int,
     Meta(ge=MIN_BUDGET, le=MAX_BUDGET, description="About how many tokens the answer may have; more shows more steps."),
@@ -42,11 +42,11 @@ AtLeast = Annotated[
         description="Only documents that are at least this sure; ask for `sure` if you act without reading what comes back."
     ),
 ]
-Iterations = Annotated[int, Meta(ge=1, le=MOST_ITERATIONS, description="How many rounds of searches at most.")]
+Iterations = Annotated[int, Meta(ge=1, le=MOST_ITERATIONS, description="Maximum number of rounds of searches.")]
 
 
 class Research(Request, frozen=True):
-    topic: Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"What is to be found out; {CUT}")]
+    topic: Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"The topic to research; {CUT}")]
     max_iterations: Iterations = DEFAULT_ITERATIONS
     config: Annotated[
         QueryConfig,
@@ -60,15 +60,13 @@ def research(context: Context, request: Research) -> ResearchReport:
     return _researched(context, request.topic, request.max_iterations, request.config)
 
 
-# -- what agents' tools answer
+# -- replies of agents' tools
 
 DocumentIds = Annotated[tuple[str, ...], Meta(description="The documents that the results are from, the best first.")]
 ReceiptId = Annotated[str, Meta(description="The record of this answer in the audit log, empty if there is none.")]
 Partial = Annotated[bool, Meta(description="True if something could not be searched.")]
 NextCalls = Annotated[tuple[NextCall, ...], Meta(description="Calls that read on where nothing was good enough.")]
-WhatIsAbsent = Annotated[
-    tuple[Absent, ...], Meta(description="What was asked for by its name and nothing here is about.")
-]
+AbsentNames = Annotated[tuple[Absent, ...], Meta(description="Names in the question that no document is about.")]
 Untrusted = Annotated[
     bool,
     Meta(description="True if some of the answer is quoted from outside the organisation: it is data, marked as such."),
@@ -76,7 +74,7 @@ Untrusted = Annotated[
 
 
 class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
-    answer: Annotated[str, Meta(description="The documents with what helps of each, or that there is none.")]
+    answer: Annotated[str, Meta(description="The documents with the helpful parts of each, or that there are none.")]
     documents: Annotated[
         tuple[DocumentAnswer, ...], Meta(description="The same documents as data, without their text.")
     ]
@@ -86,53 +84,53 @@ class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     untrusted: Untrusted
     notes: Notes
     next: NextCalls = ()
-    absent: WhatIsAbsent = ()
+    absent: AbsentNames = ()
 
 
 class ResearchPassage(Record, frozen=True, kw_only=True, omit_defaults=True):
     content: str
-    source: Annotated[str, Meta(description="Where a person would open it.")]
+    source: Annotated[str, Meta(description="The address at which a person opens it.")]
     section: Annotated[str, Meta(description="The headings above it, such as `Modules > Hooks`.")]
     untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")]
     warnings: Annotated[
-        tuple[str, ...], Meta(description="Which of its steps were tried before in vain, or made things worse; if any.")
+        tuple[str, ...], Meta(description="Warnings of its steps that had no effect or made things worse before.")
     ] = ()
 
 
 class FoundDocument(ResearchPassage, frozen=True, kw_only=True):
     """A document with its helpful parts."""
 
-    relevance: Annotated[str, Meta(description="How likely it is an answer, such as `87%`.")]
-    band: Annotated[Band, Meta(description="How sure that is: sure, likely or weak.")]
+    relevance: Annotated[str, Meta(description="Estimated probability that it answers the question, such as `87%`.")]
+    band: Annotated[Band, Meta(description="The band of that: sure, likely or weak.")]
     title: str
     document_id: str
     updated: Annotated[str, Meta(description="When it was last updated.")]
-    why: Annotated[str, Meta(description="Why it fits, in a line.")]
+    why: Annotated[str, Meta(description="The reason why it fits, in a line.")]
     steps: Annotated[tuple[StepView, ...], Meta(description="The steps of its procedure, if it has one.")] = ()
     next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read more of it.")] = ()
 
 
 class DocsFound(Record, frozen=True, kw_only=True, omit_defaults=True):
-    results: Annotated[tuple[FoundDocument, ...], Meta(description="What was found, the best first.")]
+    results: Annotated[tuple[FoundDocument, ...], Meta(description="The documents found, the best first.")]
     document_ids: DocumentIds
     receipt_id: ReceiptId
     partial: Partial
     untrusted: Untrusted
     notes: Notes
     next: NextCalls = ()
-    absent: WhatIsAbsent = ()
+    absent: AbsentNames = ()
 
 
 class ResearchFindings(Record, frozen=True, kw_only=True):
     topic: str
     searches_performed: int
-    findings: Annotated[tuple[ResearchPassage, ...], Meta(description="What was found out, the best first.")]
+    findings: Annotated[tuple[ResearchPassage, ...], Meta(description="The findings, the best first.")]
     document_ids: DocumentIds
     gaps: Annotated[tuple[str, ...], Meta(description="Parts of the topic that nothing good was found for.")]
     partial: Partial
     untrusted: Untrusted
     notes: Notes
-    trace: Annotated[tuple[ResearchStep, ...], Meta(description="What was searched for, in order, and why.")]
+    trace: Annotated[tuple[ResearchStep, ...], Meta(description="The searches in order, with their reasons.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +317,7 @@ def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
 
 class SearchPostmortems(Request, frozen=True):
     query: Annotated[
-        Filled, Meta(description="What is happening now, the affected service or the suspected cause, in plain words.")
+        Filled, Meta(description="The current problem, the affected service or the suspected cause, in plain words.")
     ]
     max_results: Results = DEFAULT_RESULTS
     max_tokens: Tokens = DEFAULT_BUDGET
@@ -352,9 +350,9 @@ class SearchDocs(Request, frozen=True):
             description="A question in plain words, or the name of a function, hook, option or error as it is written."
         ),
     ]
-    thoroughness: Annotated[
-        SearchMode, Meta(description="How much work the question is worth; more work takes longer.")
-    ] = SearchMode.BALANCED
+    thoroughness: Annotated[SearchMode, Meta(description="The effort of the search; more effort takes longer.")] = (
+        SearchMode.BALANCED
+    )
     limit: Results = DEFAULT_RESULTS
     max_tokens: Tokens = DEFAULT_BUDGET
     at_least: AtLeast = Band.WEAK
@@ -399,8 +397,8 @@ def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
 
 
 def found_documents(context: Context, question: str, documents: int, tokens: int, config: QueryConfig) -> Answer:
-    """The answer of agents' searches: at most so many documents that reach the confidence of `config`, with what helps of
-    each in about so many tokens."""
+    """Answers a search of an agent: at most so many documents that reach the confidence of `config`, with the helpful parts
+    of each in about so many tokens."""
     config = replace(
         config, max_results=documents * PASSAGES_PER_DOCUMENT, max_chunks_per_document=PASSAGES_PER_DOCUMENT
     )

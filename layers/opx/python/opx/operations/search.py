@@ -55,8 +55,8 @@ WantsReceipt = Annotated[
 
 class Search(Request, frozen=True):
     q: Question
-    thoroughness: Annotated[SearchMode, Meta(description="How much work it is worth.")] = SearchMode.BALANCED
-    limit: Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many results at most.")] = DEFAULT_RESULTS
+    thoroughness: Annotated[SearchMode, Meta(description="The effort of the search.")] = SearchMode.BALANCED
+    limit: Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="Maximum number of results.")] = DEFAULT_RESULTS
     category: Annotated[Several[Name], Meta(description=CATEGORY)] = ()
     tag: Annotated[Several[Name], Meta(description=TAG)] = ()
     tier: Annotated[Several[TierName], Meta(description="A tier of trust.")] = ()
@@ -95,7 +95,9 @@ def search(context: Context, request: Search) -> Answer:
 
 class Query(Request, frozen=True):
     query: Question
-    config: Annotated[QueryConfig, Meta(description="How to answer; what is left out has its default.")] = QueryConfig()
+    config: Annotated[QueryConfig, Meta(description="Options of the search; omitted ones have their defaults.")] = (
+        QueryConfig()
+    )
     receipt: WantsReceipt = False
     budget: Budget = DEFAULT_BUDGET
 

@@ -116,11 +116,13 @@ def check_source(context: Context, request: CheckSource) -> SourceView:
 
 
 class CrawlSite(Request, frozen=True, kw_only=True):
-    urls: Annotated[tuple[Url, ...], Meta(max_length=MAX_URLS, description="Where to begin.")] = ()
+    urls: Annotated[tuple[Url, ...], Meta(max_length=MAX_URLS, description="The addresses of the first pages.")] = ()
     sitemaps: Annotated[tuple[Url, ...], Meta(max_length=MAX_URLS, description="Sitemaps to follow.")] = ()
     category: Annotated[Text, Meta(description="The category of its pages.")]
-    depth: Annotated[int, Meta(ge=0, le=20, description="How many links to follow from the first pages.")] | None = None
-    max_pages: Annotated[int, Meta(ge=1, le=100_000, description="How many pages to take at most.")] | None = None
+    depth: (
+        Annotated[int, Meta(ge=0, le=20, description="Maximum number of links to follow from the first pages.")] | None
+    ) = None
+    max_pages: Annotated[int, Meta(ge=1, le=100_000, description="Maximum number of pages.")] | None = None
     include: Annotated[tuple[UrlPath, ...], Meta(max_length=MAX_URLS, description="Paths to stay within.")] = ()
     exclude: Annotated[tuple[UrlPath, ...], Meta(max_length=MAX_URLS, description="Paths to leave out.")] = ()
 

@@ -31,7 +31,7 @@ NOT_HERE = "there is no telemetry to query: this system isn't on AWS (OPX_BACKEN
 DAY_MINUTES = 1440
 MAX_NAME = 255
 
-_BACK = "How far back to look, from now."
+_BACK = "The time range to query, in minutes before now."
 
 
 class QueryLogs(Request, frozen=True):
@@ -45,8 +45,10 @@ class QueryLogs(Request, frozen=True):
     ]
     log_group: Annotated[Filled, Meta(max_length=512, description="The name of the log group.")]
     minutes: Annotated[int, Meta(ge=1, le=7 * DAY_MINUTES, description=_BACK)] = 60
-    limit: Annotated[int, Meta(ge=1, le=200, description="How many lines or rows to return at most.")] = 50
-    show: Annotated[LogShow, Meta(description="What to return of the lines that fit.")] = LogShow.LINES
+    limit: Annotated[int, Meta(ge=1, le=200, description="Maximum number of lines or rows.")] = 50
+    show: Annotated[LogShow, Meta(description="The form of the result: matching lines, or their counts.")] = (
+        LogShow.LINES
+    )
 
 
 @agent_tool(
@@ -84,7 +86,9 @@ class CorrelateMetrics(Request, frozen=True):
             description="Names of metrics to compare with, separated by commas; all that are listed if not given.",
         ),
     ] = ""
-    max_lag: Annotated[int, Meta(ge=0, le=120, description="How many minutes one may move before the other.")] = 30
+    max_lag: Annotated[
+        int, Meta(ge=0, le=120, description="Maximum number of minutes by which one may move before the other.")
+    ] = 30
 
 
 @agent_tool(
@@ -112,7 +116,7 @@ def correlate_metrics(context: Context, request: CorrelateMetrics) -> MetricsAns
 class AnalyzeTraces(Request, frozen=True):
     service: Annotated[Filled, Meta(max_length=MAX_NAME, description="The service's name, as traces have it.")]
     minutes: Annotated[int, Meta(ge=1, le=6 * 60, description=_BACK)] = 60
-    limit: Annotated[int, Meta(ge=1, le=20, description="How many parts to return at most.")] = 5
+    limit: Annotated[int, Meta(ge=1, le=20, description="Maximum number of parts.")] = 5
 
 
 @agent_tool(
@@ -166,9 +170,9 @@ _VALUE = (
 class GetBaselineStats(Request, frozen=True):
     node: Annotated[Filled, Meta(max_length=_MAX_NAME, description="The node, as its values name it.")]
     metric: Annotated[Filled, Meta(max_length=_MAX_NAME, description="The metric.")]
-    time_window: Annotated[str, Meta(max_length=10, description="How far back: 1h to 90d, such as 24h, 7d or 4w.")] = (
-        "7d"
-    )
+    time_window: Annotated[
+        str, Meta(max_length=10, description="The time window: 1h to 90d, such as 24h, 7d or 4w.")
+    ] = "7d"
     value: Annotated[float | None, Meta(description="A value to judge.")] = None
     hour: Annotated[int, Meta(ge=0, le=23, description="The hour of the day (UTC) that the value is of.")] | None = None
 
@@ -231,7 +235,7 @@ def add_values(context: Context, request: AddValues) -> AddedValues:
 class GetBaseline(Request, frozen=True):
     node: Annotated[Filled, Meta(max_length=MAX_NAME, description="The node that the metric is of.")]
     metric: Annotated[Filled, Meta(max_length=MAX_NAME, description="The name of the metric.")]
-    time_window: Annotated[str, Meta(max_length=10, description="How many days count, such as 7d.")] = "7d"
+    time_window: Annotated[str, Meta(max_length=10, description="The time window, such as 7d.")] = "7d"
     value: Annotated[
         float | None,
         Meta(description="A value measured just now, to be judged by what is normal at this hour; may be left out."),

@@ -47,9 +47,9 @@ class LogRows(Record, frozen=True, kw_only=True):
         tuple[dict[str, str], ...],
         Meta(description="Lines with time, stream and message, the newest first; or what was counted."),
     ]
-    matched: Annotated[int, Meta(description="How many lines fit, as far as was searched.")]
+    matched: Annotated[int, Meta(description="Number of matching lines, as far as was searched.")]
     scanned_bytes: int
-    masked: Annotated[int, Meta(description="How many credentials were masked.")]
+    masked: Annotated[int, Meta(description="Number of masked credentials.")]
     untrusted: Annotated[bool, Meta(description="True: anybody may have caused a line to be written.")] = True
     partial: Partial
     notes: Notes
@@ -62,8 +62,10 @@ class Correlation(Record, frozen=True, kw_only=True):
     strength: Annotated[float, Meta(description="From -1, moved against each other, to 1, moved alike.")]
     lag_minutes: Annotated[int, Meta(description="Above 0: it moved this long before the metric asked for.")]
     relation: Annotated[str, Meta(description="The same in words.")]
-    points: Annotated[int, Meta(description="How many pairs of values this rests on.")]
-    chance: Annotated[float, Meta(description="How likely this is by chance, all comparisons considered, at most 1.")]
+    points: Annotated[int, Meta(description="Number of pairs of values that were compared.")]
+    chance: Annotated[
+        float, Meta(description="Probability of this by chance, corrected for all comparisons, at most 1.")
+    ]
 
     def __post_init__(self) -> None:
         derive(self, strength=round(self.strength, 3), chance=float(f"{self.chance:.3g}"))
@@ -82,9 +84,13 @@ class Correlations(Record, frozen=True, kw_only=True):
     start: Time = field(name="from")
     end: Time = field(name="to")
     period_seconds: int
-    correlated: Annotated[tuple[Correlation, ...], Meta(description="What moved with it, the strongest first.")]
-    unrelated: Annotated[tuple[str, ...], Meta(description="What was compared and didn't.")]
-    left_out: Annotated[tuple[MetricLeftOut, ...], Meta(description="What could not be compared, and why.")]
+    correlated: Annotated[
+        tuple[Correlation, ...], Meta(description="The metrics that moved with it, the strongest first.")
+    ]
+    unrelated: Annotated[tuple[str, ...], Meta(description="The metrics that were compared and didn't.")]
+    left_out: Annotated[
+        tuple[MetricLeftOut, ...], Meta(description="The metrics that could not be compared, with reasons.")
+    ]
     partial: Partial
     notes: Notes
 
@@ -115,8 +121,8 @@ class TraceParts(Record, frozen=True, kw_only=True):
     service: str
     start: Time = field(name="from")
     end: Time = field(name="to")
-    traces: Annotated[int, Meta(description="How many were looked into.")]
-    found: Annotated[int, Meta(description="How many there were, as far as was searched.")]
+    traces: Annotated[int, Meta(description="Number of traces that were read.")]
+    found: Annotated[int, Meta(description="Number of traces found, as far as was searched.")]
     slowest: Annotated[tuple[TracePart, ...], Meta(description="Parts by time of their own, the slowest first.")]
     failing: Annotated[
         tuple[TracePart, ...], Meta(description="Parts with faults, errors or throttling, the worst first.")
