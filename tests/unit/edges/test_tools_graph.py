@@ -72,7 +72,7 @@ def test_types_direction_and_time_bound_what_is_found(services: System) -> None:
     )
     assert [one["key"] for one in plain(found)["related"]] == ["change:42"]
     nothing = call(services, "find_related", reference="host:db-01", direction="out")
-    assert nothing.text() == "host:db-01: Nothing that is known is related to it in this way."
+    assert nothing.text() == "host:db-01: No related things are known."
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_long_answer_is_cut_to_what_an_agent_takes(tmp_path: Path) -> None:
         reply = call(system, "find_related", reference="service:checkout")
         assert isinstance(reply, RelatedAnswer)
         assert plain(reply)["partial"]
-        assert "more relations than were followed" in reply.text()
+        assert "only the newest relations were followed" in reply.text()
         sizes = []
         while reply is not None:
             sizes.append(len(json.dumps(plain(reply))))

@@ -166,7 +166,7 @@ class TestMetrics:
     def test_relation_is_worded_and_not_as_a_cause(self) -> None:
         text = MetricsAnswer(self.ANSWER).text()
         assert "- net: moved together with it, 5 minutes before it (strength +0.91, chance 0.00021)" in text
-        assert "doesn't tell which is the cause" in text
+        assert "doesn't show which one is the cause" in text
         assert "Compared, and not related: disk" in text
         assert "Not compared: swap: constant" in text
 

@@ -28,9 +28,9 @@ MOST_PASSAGES = 8
 MOST_PROOFS = 3
 """Passages that are listed for one relation."""
 
-NOTHING_RELATED = "Nothing that is known is related to it in this way."
+NOTHING_RELATED = "No related things are known."
 NO_WAY = "No connection between them is known."
-_CUT = "There may be more: some things have more relations than were followed, the newest were."
+_CUT = "There may be more: of some things only the newest relations were followed."
 _OUTSIDE = " (stated outside of the organisation alone)"
 
 

@@ -183,7 +183,7 @@ class GapAnswer(Paragraphs):
 
     def _paragraphs(self) -> Iterator[str]:
         often = "once" if self.gap.count == 1 else f"{self.gap.count} times"
-        yield f"Kept as a gap: {one_line(self.gap.question)} (asked {often}). [Gap ID: {self.gap.gap_id}]"
+        yield f"Recorded as a gap: {one_line(self.gap.question)} (queried or reported {often}). [Gap ID: {self.gap.gap_id}]"
 
 
 @agent_tool(
