@@ -240,7 +240,7 @@ class CaptureFailureSolution(Request, frozen=True):
 
 @agent_tool(
     LEARNING,
-    "Keep what failed and what was done about it, so that the next project finds it. Use it once the failure is "
+    "Record a failure and its solution, so that other projects find them. Use it once the failure is "
     "understood and something was done. Others get it only after verify_solution has recorded that it worked.",
     opt_in=True,
     writes=True,
@@ -279,7 +279,10 @@ class CaptureGateRejection(Request, frozen=True):
 
 
 @agent_tool(
-    LEARNING, "Keep what a person rejected at a review, why, and what was changed for it.", opt_in=True, writes=True
+    LEARNING,
+    "Record a rejection at a review: the person's reason, and the changes that followed.",
+    opt_in=True,
+    writes=True,
 )
 def capture_gate_rejection(context: Context, request: CaptureGateRejection) -> EntryAnswer:
     """Capture a rejection at a review."""
@@ -291,7 +294,9 @@ class CaptureGateApproval(Request, frozen=True):
     approved_approach: Annotated[FilledLongText, Meta(description="The approved approach.")]
 
 
-@agent_tool(LEARNING, "Keep what a person approved at a review at the first attempt.", opt_in=True, writes=True)
+@agent_tool(
+    LEARNING, "Record an approach that a person approved at a review at the first attempt.", opt_in=True, writes=True
+)
 def capture_gate_approval(context: Context, request: CaptureGateApproval) -> EntryAnswer:
     """Capture an approval at a review."""
     return _kept(context, EntryType.GATE_APPROVAL, asdict(request))
@@ -309,8 +314,8 @@ class CaptureWarning(Request, frozen=True):
 
 @agent_tool(
     LEARNING,
-    "Keep what was tried without effect, or made things worse. It is shown to others before the step that it warns "
-    "of, in whichever document has that step.",
+    "Record a step that had no effect or made things worse. The warning is shown to others before that step, in every "
+    "document that has it.",
     opt_in=True,
     writes=True,
 )

@@ -238,14 +238,14 @@ class GetBaseline(Request, frozen=True):
     time_window: Annotated[str, Meta(max_length=10, description="The time window, such as 7d.")] = "7d"
     value: Annotated[
         float | None,
-        Meta(description="A value measured just now, to be judged by what is normal at this hour; may be left out."),
+        Meta(description="A value measured just now, to be judged by the usual values of this hour; may be left out."),
     ] = None
 
 
 @agent_tool(
     OPERATIONS,
-    "Get what is normal for a metric of a node: mean, spread and percentiles of the last days, and how unusual a "
-    "value is that you have measured.",
+    "Get the baseline of a metric of a node: mean, spread and percentiles of the last days, and how unusual a measured "
+    "value is.",
     opt_in=True,
 )
 def get_baseline(context: Context, request: GetBaseline) -> BaselineAnswer:
