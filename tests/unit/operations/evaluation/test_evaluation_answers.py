@@ -296,7 +296,7 @@ class TestRuns:
 
     def test_with_an_answer_too_few_are_refused(self, tmp_path: Path) -> None:
         save_run(replace(BEFORE, answers={"reply": BEFORE.answers["reply"][:2]}), tmp_path / "run.json")
-        with pytest.raises(InvalidInputError, match="not whole"):
+        with pytest.raises(InvalidInputError, match="is incomplete"):
             load_run(tmp_path / "run.json")
 
     def test_over_other_spans_can_not_be_compared(self) -> None:

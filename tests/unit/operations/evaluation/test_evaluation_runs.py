@@ -87,7 +87,7 @@ class TestFiles:
         data = before().to_json()
         data["replies"]["balanced"].pop()
         (tmp_path / "run.json").write_text(json.dumps(data))
-        with pytest.raises(InvalidInputError, match="not whole"):
+        with pytest.raises(InvalidInputError, match="is incomplete"):
             load_run(tmp_path / "run.json")
 
     @pytest.mark.parametrize("act", [lambda path: save_run(before(), path), lambda path: write_report(before(), path)])
