@@ -155,7 +155,7 @@ class TestHolds:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            ({}, "reason is missing: Why"),
+            ({}, "reason is missing: The reason"),
             ({"reason": " "}, "reason must have at least 1 characters that are not blank"),
             ({"reason": "x" * 1001}, "reason may have at most 1,000 characters"),
             ({"reason": "case", "document": ""}, "document must have at least 1"),

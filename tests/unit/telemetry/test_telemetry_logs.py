@@ -177,7 +177,7 @@ def test_long_line_is_cut() -> None:
     [
         ({"log_group": "/other"}, "log group '/other' may not be queried; there are: /ecs/shop"),
         ({"minutes": 1441}, "minutes must be at most 1440"),
-        ({"query": '"'}, 'query has a "'),
+        ({"query": '"'}, 'query has an unclosed "'),
     ],
 )
 def test_an_invalid_query_is_not_started(question: dict[str, object], message: str) -> None:
