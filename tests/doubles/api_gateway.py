@@ -1,4 +1,4 @@
-"""A deployed system on this machine: API Gateway and the bucket's upload addresses over HTTP, its workers, its stores.
+"""A double of a deployed system: API Gateway and the bucket's presigned URLs over HTTP, with its workers and stores.
 
 The functions' code answers, with events as API Gateway makes them. What API Gateway checks is checked here: Signature
 Version 4 with the secret, tokens, routes, and the limits on sizes.
@@ -61,9 +61,9 @@ class UploadAddresses:
 
 
 class DeployedSystem(HttpDouble):
-    """`tokens` are those that the authorizer takes, with their claims; without any it checks signatures.
+    """`tokens` are those that the authorizer accepts, with their claims; without any it checks signatures.
 
-    Workers take in what was put whenever somebody asks how objects stand, unless they are `asleep`.
+    Workers ingest new objects before each request for object states, unless they are `asleep`.
     """
 
     def __init__(self, services: System, *, tokens: Mapping[str, Mapping[str, Any]] | None = None) -> None:
@@ -90,7 +90,7 @@ class DeployedSystem(HttpDouble):
         return self._called(event_of(request, route_key, parameters, authorizer))
 
     def work(self) -> None:
-        """What the workers do."""
+        """Runs the workers until no event is left."""
         for _ in self.services.manager.work():
             pass
 
@@ -124,7 +124,7 @@ class DeployedSystem(HttpDouble):
 
 
 def is_signed(request: Request) -> bool:
-    """Whether the request has the signature that botocore makes for it with the same secret."""
+    """True if the request has the signature that botocore makes for it with the same secret."""
     given = request.headers.get("authorization", "")
     found = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=(\S+), SignedHeaders=(\S+), Signature=([0-9a-f]{64})", given)
     moment = request.headers.get("x-amz-date", "")
@@ -196,5 +196,5 @@ def event_of(
 
 
 def _refused(status: int, code: str) -> Response:
-    """S3 says it in XML; only the code counts."""
+    """Without S3's XML: only the code counts."""
     return Response(status, f"<Error><Code>{code}</Code></Error>")

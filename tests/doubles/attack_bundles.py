@@ -35,14 +35,14 @@ def a_tactic(attack_id: str, name: str, shortname: str) -> dict[str, Any]:
     return an_object("x-mitre-tactic", attack_id, name, x_mitre_shortname=shortname)
 
 
-def a_link(kind: str, source: dict[str, Any], target: dict[str, Any], told: str = "") -> dict[str, Any]:
+def a_link(kind: str, source: dict[str, Any], target: dict[str, Any], description: str = "") -> dict[str, Any]:
     return {
         "type": "relationship",
         "id": f"relationship--{kind}-{source['id']}-{target['id']}",
         "relationship_type": kind,
         "source_ref": source["id"],
         "target_ref": target["id"],
-        "description": told,
+        "description": description,
     }
 
 

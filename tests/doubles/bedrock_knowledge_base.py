@@ -1,6 +1,6 @@
 """A double of a Bedrock Knowledge Base over an S3 data source without chunking: HTTP in, documented behaviour out.
 
-It takes in what a store holds below the data source's prefix when an ingestion job runs, and searches that. Shapes and
+It ingests the objects below the data source's prefix when an ingestion job runs, and searches them. Shapes and
 limits are those of the service models of `bedrock-agent` and `bedrock-agent-runtime`; the quotas (one job at a time, ten
 seconds between calls, questions of 1,000 characters) those of "Amazon Bedrock endpoints and quotas".
 """
@@ -36,7 +36,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass
 class Chunk:
-    """What is indexed of a file."""
+    """An index entry of a file."""
 
     uri: str
     text: str
@@ -88,12 +88,12 @@ class KnowledgeBaseDouble(HttpDouble):
     # -- what tests do to it
 
     def end_job(self, status: str) -> None:
-        """End the job under way otherwise than well; it has changed nothing."""
+        """Fails the running job; it has changed nothing."""
         self.state.jobs[-1].status = status
 
     @property
     def statuses(self) -> list[str]:
-        """Of all jobs, the first one first."""
+        """Statuses of all jobs, the oldest first."""
         self._advance()
         return [job.status for job in self.state.jobs]
 
@@ -194,8 +194,8 @@ def similarity(question: str, text: str) -> float:
 
 def relevance(question: str, text: str) -> float:
     """In [0, 1]: mostly the share of the question's words that the text has."""
-    asked = set(_WORD.findall(question.casefold())) or {""}
-    covered = len(asked & set(_WORD.findall(text.casefold()))) / len(asked)
+    words = set(_WORD.findall(question.casefold())) or {""}
+    covered = len(words & set(_WORD.findall(text.casefold()))) / len(words)
     return 0.8 * covered + 0.2 * similarity(question, text)
 
 

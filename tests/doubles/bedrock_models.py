@@ -69,10 +69,10 @@ class BedrockModelsDouble(HttpDouble):
         if [message["role"] for message in body["messages"]] != ["user"] or len(body["messages"][0]["content"]) != 1:
             raise refused("the double takes one block of one user")
         block = body["messages"][0]["content"][0]
-        said = self.model.answer(system, block["text"], _schema_of(body), inference["maxTokens"])
-        content = {"text": said} if isinstance(said, str) else _said(body, said)
+        answer = self.model.answer(system, block["text"], _schema_of(body), inference["maxTokens"])
+        content = {"text": answer} if isinstance(answer, str) else _content(body, answer)
         stop = self.stop_reason or ("tool_use" if "toolUse" in content else "end_turn")
-        read, written = tokens_of(system + block["text"]), tokens_of(json.dumps(said))
+        read, written = tokens_of(system + block["text"]), tokens_of(json.dumps(answer))
         return {
             "output": {"message": {"role": "assistant", "content": [content]}},
             "stopReason": stop,
@@ -122,8 +122,8 @@ def _schema_of(body: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _said(body: dict[str, Any], said: object) -> dict[str, Any]:
+def _content(body: dict[str, Any], answer: object) -> dict[str, Any]:
     if "toolConfig" not in body:
-        return {"text": json.dumps(said)}
+        return {"text": json.dumps(answer)}
     name = body["toolConfig"]["tools"][0]["toolSpec"]["name"]
-    return {"toolUse": {"toolUseId": "tooluse_1", "name": name, "input": said}}
+    return {"toolUse": {"toolUseId": "tooluse_1", "name": name, "input": answer}}

@@ -16,7 +16,7 @@ COMPLAINTS = {
     "json_schema": "This response_format type is unavailable now",
     "json_object": "'response_format.type' must be 'json_schema' or 'text'",
 }
-"""As services say it: OpenAI of its newer models, DeepSeek, and LM Studio."""
+"""Error messages of services: OpenAI's newer models, DeepSeek, and LM Studio."""
 
 
 class ChatCompletionsDouble(HttpDouble):
@@ -66,11 +66,11 @@ class ChatCompletionsDouble(HttpDouble):
         form = body.get("response_format", {})
         schema = form["json_schema"]["schema"] if form.get("type") == "json_schema" else {}
         limit = body.get("max_tokens") or body["max_completion_tokens"]
-        said = self.model.answer(system["content"], user["content"], schema, limit)
-        text = said if isinstance(said, str) else json.dumps(said)
+        answer = self.model.answer(system["content"], user["content"], schema, limit)
+        text = answer if isinstance(answer, str) else json.dumps(answer)
         usage = {
             "prompt_tokens": tokens_of(system["content"] + user["content"]),
-            "completion_tokens": tokens_of(json.dumps(said)),
+            "completion_tokens": tokens_of(json.dumps(answer)),
         }
         message = {"role": "assistant", "content": text}
         choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}

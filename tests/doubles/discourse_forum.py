@@ -11,7 +11,7 @@ from tests.doubles.misbehaving_site import Answer, MisbehavingSite
 
 
 def a_topic(number: int, *, bumped: str = "", **fields: Any) -> dict[str, Any]:
-    told = {
+    record = {
         "id": number,
         "title": f"Topic {number}",
         "slug": f"topic-{number}",
@@ -20,7 +20,7 @@ def a_topic(number: int, *, bumped: str = "", **fields: Any) -> dict[str, Any]:
         "tags": ["vpn"],
         "pinned": False,
     }
-    return {**told, **fields}
+    return {**record, **fields}
 
 
 def a_post(number: int, html: str, *, by: str = "ann", **fields: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Time that passes only when somebody sleeps."""
+"""Time that passes only by calls of `sleep`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 
 
 class FakeTime:
-    """`clock` and `sleep` for whoever takes them; `slept` lists the pauses. Safe to share between threads."""
+    """A fake `clock` and `sleep`; `slept` lists the pauses. Safe to share between threads."""
 
     def __init__(self, now: float = 1_700_000_000.0) -> None:
         self.started = self.now = now

@@ -16,7 +16,7 @@ REPOSITORY = "acme/shop"
 
 
 def an_issue(number: int, *, updated: str = "", comments: int = 0, **fields: Any) -> dict[str, Any]:
-    told = {
+    record = {
         "number": number,
         "title": f"Issue {number}",
         "body": f"It fails, number {number}.",
@@ -30,7 +30,7 @@ def an_issue(number: int, *, updated: str = "", comments: int = 0, **fields: Any
         "updated_at": updated or f"2026-02-01T00:00:{number:02d}Z",
         "closed_at": None,
     }
-    return {**told, **fields}
+    return {**record, **fields}
 
 
 def a_comment(text: str, *, by: str = "bob", kind: str = "User", role: str = "NONE") -> dict[str, Any]:
@@ -43,7 +43,7 @@ def a_comment(text: str, *, by: str = "bob", kind: str = "User", role: str = "NO
 
 
 def a_discussion(number: int, *, updated: str = "", **fields: Any) -> dict[str, Any]:
-    told = {
+    record = {
         "number": number,
         "title": f"Question {number}",
         "body": "How?",
@@ -56,7 +56,7 @@ def a_discussion(number: int, *, updated: str = "", **fields: Any) -> dict[str, 
         "answer": None,
         "comments": {"nodes": []},
     }
-    return {**told, **fields}
+    return {**record, **fields}
 
 
 class GitHubDouble:

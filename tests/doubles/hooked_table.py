@@ -1,4 +1,4 @@
-"""A table that something happens to just before one of its writes."""
+"""A table with a hook before one of its writes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class HookedTable:
 
     @property
     def is_armed(self) -> bool:
-        """Whether there were fewer writes than that."""
+        """True while there were fewer writes than that."""
         return self._left >= 0
 
     def disarm(self) -> None:

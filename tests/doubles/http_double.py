@@ -1,4 +1,4 @@
-"""A small HTTP server for doubles of services: it records requests, and fails, dawdles or hangs up when told to."""
+"""A small HTTP server for doubles of services: it records requests, and fails, delays or hangs up on demand."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class HttpDouble:
             self.responses.clear()
 
     def lose_answers(self, times: int = 1, *, path: str = "", method: str = "") -> None:
-        """Do what the next `times` requests whose path ends with `path` ask for, then hang up without an answer."""
+        """Executes the next `times` requests whose path ends with `path`, then hangs up without an answer."""
         self.inject(_LOST, times=times, path=path, method=method)
 
     def respond(self, request: Request) -> Response:
@@ -144,7 +144,7 @@ _AUTHORIZATION = re.compile(
 
 
 def signature_problem(request: Request, service: str) -> str:
-    """What is wrong with a request's Signature Version 4 headers, or nothing. The secret is not known here."""
+    """Returns the error of a request's Signature Version 4 headers, "" for none. The signature itself isn't verified."""
     match = _AUTHORIZATION.match(request.headers.get("authorization", ""))
     if not match:
         return "Missing Authentication Token"

@@ -1,4 +1,4 @@
-"""An IMAP server on 127.0.0.1 over TLS, which knows what the connector of mailboxes asks for, and what may go wrong."""
+"""An IMAP server on 127.0.0.1 over TLS with the commands that the mailbox connector sends, and with failures."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Folder:
 
 @dataclass
 class ImapDouble:
-    """`commands` are those that were received. `hang_up_at` ends the connection at the command that begins so, `extra`
-    are bytes by which each literal is declared too long, `without` is a fact about folders that isn't said, `drip` are
+    """`commands` are those that were received. `hang_up_at` ends the connection at the command with this prefix, `extra`
+    are bytes by which each literal is declared too long, `without` is a fact about folders that is left out, `drip` are
     seconds before each byte."""
 
     port: int
@@ -158,9 +158,9 @@ class _Handler(socketserver.StreamRequestHandler):
         data = line + b"\r\n"
         if not self.server.double.drip:
             self.wfile.write(data)
-        for place in range(len(data) if self.server.double.drip else 0):
+        for position in range(len(data) if self.server.double.drip else 0):
             time.sleep(self.server.double.drip)
-            self.wfile.write(data[place : place + 1])
+            self.wfile.write(data[position : position + 1])
 
 
 def _certificate(folder: Path) -> tuple[Path, Path]:
@@ -195,7 +195,7 @@ def _certificate(folder: Path) -> tuple[Path, Path]:
 
 
 def _usage(x509: Any) -> Any:
-    """What strict clients want a certificate to say that vouches for itself."""
+    """Returns the key usage that strict clients require of a self-signed certificate."""
     names = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign")
     rest = dict.fromkeys((*names, "encipher_only", "decipher_only"), False)
     return x509.KeyUsage(digital_signature=True, key_cert_sign=True, **rest)

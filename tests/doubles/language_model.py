@@ -1,6 +1,6 @@
 """A language model for doubles of services: it reads the frame of the data strictly, and judges by shared words.
 
-It obeys nobody. What it is told by the system and what came as data is kept, so that tests can tell them apart.
+It follows no instructions. It records the system's instructions and the data separately, so that tests can check both.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Thought = Callable[[str, str], object]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a model was asked: by us, and the data without its frame."""
+class ModelRequest:
+    """A request to the model: the system's instructions, and the data without its frame."""
 
     system: str
     data: str
@@ -33,11 +33,11 @@ class Asked:
 
 @dataclass
 class LanguageModel:
-    """`thought` answers instead of the model; a text is said as it is, anything else as JSON. `mistakes` lists messages
-    that were not framed as they have to be: tests look there, as an assertion in a server is seen by nobody."""
+    """`thought` answers instead of the model; a string is sent as it is, anything else as JSON. `mistakes` lists messages
+    that were not framed correctly: tests check it, as an assertion in a server would be lost."""
 
     thought: Thought | None = None
-    asked: list[Asked] = field(default_factory=list)
+    asked: list[ModelRequest] = field(default_factory=list)
     mistakes: list[str] = field(default_factory=list)
 
     def answer(self, system: str, user: str, schema: Mapping[str, Any], max_tokens: int) -> object:
@@ -46,7 +46,7 @@ class LanguageModel:
         except AssertionError as exc:
             self.mistakes.append(str(exc))
             return {}
-        self.asked.append(Asked(system, data, schema, max_tokens))
+        self.asked.append(ModelRequest(system, data, schema, max_tokens))
         return self.thought(system, data) if self.thought else judged(system, data)
 
     def reset(self) -> None:

@@ -4,7 +4,6 @@ with MisbehavingSite() as site, closing(a_web(site)) as web:
     site.page("/guide", "<h1>Guide</h1>", etag='"1"')
     site.fail("/guide", status=429, retry_after="3")      # the next request only
     web.get(site.url("/guide"))
-    assert site.asked("/guide") == 2
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from tests.doubles.http_double import DoubleHandler, DoubleServer, Request
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`body`: bytes and texts as they are, anything else as JSON. `declared_length` overrides Content-Length (-1: none,
+    """`body`: bytes and strings as they are, anything else as JSON. `declared_length` overrides Content-Length (-1: none,
     the connection ends the body). `drip`: seconds before every byte. `hang_up`: no answer at all."""
 
     status: int = 200
@@ -47,12 +46,12 @@ class Answer:
 
 
 class MisbehavingSite:
-    """Runs inside `with`. A place is a path (`/api/items`), or a path with query (`/api/items?page=2`), which wins."""
+    """Runs inside `with`. `target` is a path (`/api/items`), or a path with query (`/api/items?page=2`), which wins."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.dripped = 0
-        self._places: dict[str, Callable[[Request], Answer]] = {}
+        self._pages: dict[str, Callable[[Request], Answer]] = {}
         self._once: dict[str, list[Answer]] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -72,7 +71,7 @@ class MisbehavingSite:
         self._thread.join()
         self._server.server_close()
 
-    # -- addresses and what was asked
+    # -- addresses and received requests
 
     @property
     def port(self) -> int:
@@ -82,16 +81,16 @@ class MisbehavingSite:
     def host(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def url(self, place: str = "") -> str:
-        return f"http://{self.host}{place}"
+    def url(self, target: str = "") -> str:
+        return f"http://{self.host}{target}"
 
-    def asked(self, place: str) -> int:
-        """How often a path, or a path with query, was asked for."""
-        return sum(place in (request.path, request.target) for request in self.requests)
+    def asked(self, target: str) -> int:
+        """Number of requests for a path, or a path with query."""
+        return sum(target in (request.path, request.target) for request in self.requests)
 
-    # -- what is where
+    # -- pages
 
-    def page(self, place: str, body: Any, *, kind: str = "", headers: Mapping[str, str] | None = None, etag: str = "", last_modified: str = "", status: int = 200) -> None:  # fmt: skip # noqa: E501
+    def page(self, target: str, body: Any, *, kind: str = "", headers: Mapping[str, str] | None = None, etag: str = "", last_modified: str = "", status: int = 200) -> None:  # fmt: skip # noqa: E501
         """Set a page. With `etag` or `last_modified`, a request that has the same is answered with 304."""
         sent = {"Content-Type": kind or _kind_of(body), **(headers or {})}
         sent.update({"ETag": etag} if etag else {})
@@ -103,65 +102,65 @@ class MisbehavingSite:
             same = any(value and request.headers.get(name) == value for name, value in versions)
             return Answer(304, b"", sent) if same else whole
 
-        self._places[place] = answer
+        self._pages[target] = answer
 
-    def on(self, place: str, answer: Callable[[Request], Answer] | Answer) -> None:
-        """Answer each request as a function says, or always the same."""
-        self._places[place] = answer if callable(answer) else lambda request: answer
+    def on(self, target: str, answer: Callable[[Request], Answer] | Answer) -> None:
+        """Answers each request by a function, or always the same."""
+        self._pages[target] = answer if callable(answer) else lambda request: answer
 
-    def remove(self, place: str) -> None:
-        """Have it answered with 404 from now on."""
-        self._places.pop(place, None)
+    def remove(self, target: str) -> None:
+        """Answers it with 404 from now on."""
+        self._pages.pop(target, None)
 
-    def redirect(self, place: str, to: str, *, status: int = 302) -> None:
-        self.on(place, Answer(status, b"", {"Location": to}))
+    def redirect(self, target: str, to: str, *, status: int = 302) -> None:
+        self.on(target, Answer(status, b"", {"Location": to}))
 
-    def bomb(self, place: str, *, megabytes: int) -> None:
+    def bomb(self, target: str, *, megabytes: int) -> None:
         """A small reply that unpacks to zeros."""
         packed = gzip.compress(bytes(megabytes * 1024 * 1024))
-        self.on(place, Answer(200, packed, {"Content-Encoding": "gzip", "Content-Type": "text/plain"}))
+        self.on(target, Answer(200, packed, {"Content-Encoding": "gzip", "Content-Type": "text/plain"}))
 
-    # -- what goes wrong, for the next requests alone
+    # -- failures of the next requests
 
-    def fail(self, place: str, *, status: int = 500, retry_after: str = "", times: int = 1, headers: Mapping[str, str] | None = None) -> None:  # fmt: skip # noqa: E501
-        said = {"Retry-After": retry_after} if retry_after else {}
-        self.once(place, Answer(status, b"not now", {**said, **(headers or {})}), times=times)
+    def fail(self, target: str, *, status: int = 500, retry_after: str = "", times: int = 1, headers: Mapping[str, str] | None = None) -> None:  # fmt: skip # noqa: E501
+        sent = {"Retry-After": retry_after} if retry_after else {}
+        self.once(target, Answer(status, b"not now", {**sent, **(headers or {})}), times=times)
 
-    def hang_up(self, place: str, *, times: int = 1) -> None:
-        self.once(place, Answer(hang_up=True), times=times)
+    def hang_up(self, target: str, *, times: int = 1) -> None:
+        self.once(target, Answer(hang_up=True), times=times)
 
-    def cut(self, place: str, *, times: int = 1) -> None:
+    def cut(self, target: str, *, times: int = 1) -> None:
         """Half of the page's body, declared as a whole one: the connection ends too early."""
-        self._next(place, times, lambda page: replace(page, declared_length=len(page.data), body=_half(page)))
+        self._next(target, times, lambda page: replace(page, declared_length=len(page.data), body=_half(page)))
 
-    def cut_quietly(self, place: str, *, times: int = 1) -> None:
-        """Half of the page's body, and a length that says that this is all: JSON that ends in the middle."""
-        self._next(place, times, lambda page: replace(page, body=_half(page)))
+    def cut_quietly(self, target: str, *, times: int = 1) -> None:
+        """Half of the page's body with a matching length: JSON that ends in the middle."""
+        self._next(target, times, lambda page: replace(page, body=_half(page)))
 
-    def drip(self, place: str, *, seconds: float, times: int = 1) -> None:
+    def drip(self, target: str, *, seconds: float, times: int = 1) -> None:
         """The page's body, so many seconds before each byte."""
-        self._next(place, times, lambda page: replace(page, drip=seconds))
+        self._next(target, times, lambda page: replace(page, drip=seconds))
 
-    def once(self, place: str, answer: Answer, *, times: int = 1) -> None:
-        """Answer the next requests with this."""
-        self._once.setdefault(place, []).extend([answer] * times)
+    def once(self, target: str, answer: Answer, *, times: int = 1) -> None:
+        """Answers the next requests with this."""
+        self._once.setdefault(target, []).extend([answer] * times)
 
-    def _next(self, place: str, times: int, change: Callable[[Answer], Answer]) -> None:
-        path, _, query = place.partition("?")
-        page = self._places[place](Request("GET", path, dict(parse_qsl(query)), {}, b"", place))
-        self.once(place, change(page), times=times)
+    def _next(self, target: str, times: int, change: Callable[[Answer], Answer]) -> None:
+        path, _, query = target.partition("?")
+        page = self._pages[target](Request("GET", path, dict(parse_qsl(query)), {}, b"", target))
+        self.once(target, change(page), times=times)
 
     # -- requests
 
     def respond(self, request: Request) -> Answer:
         with self._lock:
             self.requests.append(request)
-            for place in (request.target, request.path):
-                if self._once.get(place):
-                    return self._once[place].pop(0)
-            for place in (request.target, request.path):
-                if place in self._places:
-                    return self._places[place](request)
+            for target in (request.target, request.path):
+                if self._once.get(target):
+                    return self._once[target].pop(0)
+            for target in (request.target, request.path):
+                if target in self._pages:
+                    return self._pages[target](request)
         return Answer(404, b"not here")
 
     def pause(self, seconds: float) -> None:
@@ -175,7 +174,7 @@ def a_web(
     validators: Validators | None = None,
     timeout: float = 10.0,
 ) -> HttpWeb:
-    """A real client that may ask these sites, for which time passes only when it sleeps."""
+    """A real client that may request these sites, with time that passes only when it sleeps."""
     time = time or FakeTime()
     hosts = tuple(site.host for site in sites)
     return open_web(

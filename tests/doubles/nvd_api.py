@@ -16,7 +16,7 @@ from tests.doubles.misbehaving_site import Answer, MisbehavingSite
 
 def a_record(cve_id: str, *, changed: str = "2026-01-02T00:00:00.000", **fields: Any) -> dict[str, Any]:
     """An element of `vulnerabilities`."""
-    told = {
+    record = {
         "id": cve_id,
         "sourceIdentifier": "cna@example.org",
         "published": "2026-01-01T00:00:00.000",
@@ -26,7 +26,7 @@ def a_record(cve_id: str, *, changed: str = "2026-01-02T00:00:00.000", **fields:
         "metrics": {},
         "references": [],
     }
-    return {"cve": {**told, **fields}}
+    return {"cve": {**record, **fields}}
 
 
 class NvdDouble:

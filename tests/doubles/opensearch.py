@@ -161,7 +161,7 @@ class OpenSearchDouble(HttpDouble):
                 raise failure(400, "illegal_argument_exception", f"Malformed action/metadata line, found [{operation}]")
             return self._put(index, operation, document_id, source)
         except ServiceFailure as refusal:
-            error = {part: said for part, said in error_of(refusal)["error"].items() if part != "root_cause"}
+            error = {part: value for part, value in error_of(refusal)["error"].items() if part != "root_cause"}
             return {"_id": document_id or None, "status": refusal.response.status, "error": error}
 
     def _fail_item(self, operation: str) -> None:

@@ -12,7 +12,7 @@ from tests.doubles.opensearch_store import StoredDocument, StoredIndex, as_float
 
 K1, B = 1.2, 0.75
 BM25_FACTOR = K1 + 1
-"""What OpenSearch multiplies BM25 with up to version 2 (`LegacyBM25Similarity`); version 3 doesn't."""
+"""Factor of BM25 in OpenSearch up to version 2 (`LegacyBM25Similarity`); version 3 has none."""
 
 MAX_CLAUSES = 1024
 MAX_K = MAX_SIZE = 10_000
@@ -179,7 +179,7 @@ class Searcher:
         )
 
     def _composite(self, aggregation: dict[str, Any], within: Scores) -> dict[str, Any]:
-        """Buckets of values of keywords, one of each field, in their order, behind a place."""
+        """Buckets of combinations of keyword values, one of each field, sorted, after the key `after`."""
         only(aggregation, {"composite"}, "aggregation")
         only(aggregation["composite"], {"size", "sources", "after"}, "composite aggregation")
         spec = aggregation["composite"]
@@ -189,8 +189,8 @@ class Searcher:
             raise refused("the double groups by keywords only")
         counted = Counter(tuple(self._documents[each].source[field] for field in fields) for each in within)
         after = tuple(spec["after"][name] for name in names) if "after" in spec else ()
-        places = sorted(place for place in counted if place > after)[: spec.get("size", 10)]
-        buckets = [{"key": dict(zip(names, place, strict=True)), "doc_count": counted[place]} for place in places]
+        keys = sorted(key for key in counted if key > after)[: spec.get("size", 10)]
+        buckets = [{"key": dict(zip(names, key, strict=True)), "doc_count": counted[key]} for key in keys]
         return {"buckets": buckets, **({"after_key": buckets[-1]["key"]} if buckets else {})}
 
     def _filters(self, aggregation: dict[str, Any], within: Scores) -> dict[str, Any]:

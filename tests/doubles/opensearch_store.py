@@ -11,7 +11,7 @@ from typing import Any, cast
 from tests.doubles.http_double import Response, ServiceFailure
 
 MAX_TOKEN_LENGTH = 255
-"""Where Lucene's whitespace tokenizer cuts a word."""
+"""Characters after which Lucene's whitespace tokenizer splits a word."""
 
 _FIELD_PARAMETERS = {
     "keyword": {"type"},
@@ -76,7 +76,7 @@ class StoredIndex:
         self._visible = dict(self._stored)
 
     def documents(self) -> Iterable[StoredDocument]:
-        """What searches see now."""
+        """The documents that searches see now."""
         while self._pending and self._pending[0][0] <= self._clock():
             _, document_id = self._pending.pop(0)
             if document_id in self._stored:
@@ -111,7 +111,7 @@ class StoredIndex:
 
 
 def as_float32(value: float) -> float:
-    """What is left of a number in a 32-bit float."""
+    """Rounds a number to a 32-bit float."""
     (rounded,) = struct.unpack("f", struct.pack("f", value))
     return float(rounded)
 

@@ -1,4 +1,4 @@
-"""Whether a request's body is what botocore's model of a service says it may be: members, kinds, bounds, choices."""
+"""Validates request bodies by botocore's model of a service: members, types, bounds, enumerations."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def service_model(service: str) -> ServiceModel:
 
 
 def request_problem(service: str, operation: str, body: Mapping[str, Any]) -> str:
-    """The first thing that is wrong with a body, "" if nothing is. Members that travel in the path are not looked for."""
+    """Returns the first error of a body, "" if it is valid. Members that are sent in the path are not required."""
     shape = service_model(service).operation_model(operation).input_shape
     assert isinstance(shape, StructureShape)
     return next(_problems(shape, body, operation), "")
 
 
 def answer_problem(service: str, operation: str, body: Mapping[str, Any]) -> str:
-    """The same of an answer: a double should say nothing that the service would not."""
+    """Returns the first error of an answer: a double should return nothing that the service wouldn't."""
     shape = service_model(service).operation_model(operation).output_shape
     assert isinstance(shape, StructureShape)
     return next(_problems(shape, body, operation), "")

@@ -14,7 +14,7 @@ BEGAN = 1_770_000_000
 
 
 def a_question(number: int, *, at: int = 0, **fields: Any) -> dict[str, Any]:
-    told = {
+    record = {
         "question_id": number,
         "title": f"Question &quot;{number}&quot;",
         "body_markdown": f"Why &lt;{number}&gt;?",
@@ -26,7 +26,7 @@ def a_question(number: int, *, at: int = 0, **fields: Any) -> dict[str, Any]:
         "owner": {"display_name": "Ann &amp; Bob"},
         "answers": [],
     }
-    return {**told, **fields}
+    return {**record, **fields}
 
 
 def an_answer(number: int, text: str, *, score: int = 3, accepted: bool = False) -> dict[str, Any]:

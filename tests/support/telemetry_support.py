@@ -1,4 +1,4 @@
-"""Fakes of what running systems tell of themselves."""
+"""Fakes of logs, metrics and traces of running systems."""
 
 from __future__ import annotations
 

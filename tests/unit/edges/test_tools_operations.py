@@ -150,8 +150,8 @@ class TestRefusing:
     @pytest.mark.parametrize(
         ("call", "said"),
         [
-            ({"query": "error", "log_group": "/other"}, "log group '/other' may not be asked; there are: /ecs/shop"),
-            ({"query": '"', "log_group": GROUP}, 'query has a " without its other one'),
+            ({"query": "error", "log_group": "/other"}, "log group '/other' may not be queried; there are: /ecs/shop"),
+            ({"query": '"', "log_group": GROUP}, 'query has an unclosed "'),
             (
                 {"query": "e", "log_group": GROUP, "show": "all"},
                 "show must be one of lines, over_time, by_stream, patterns",

@@ -86,7 +86,7 @@ FOUND = {"planet": "mars", "clientId": "", "moons": [{"name": "Phobos", "meanSiz
 def count_moons(context: Context, request: CountMoons) -> Moons:
     """List the moons of a planet.
 
-    Raises `InvalidInputError` for what is none.
+    Raises `InvalidInputError` for an unknown planet.
     """
     if request.planet != "mars":
         raise InvalidInputError(f"{request.planet} is no planet")
@@ -103,7 +103,7 @@ def name_moon(context: Context, request: NameMoon) -> Moon:
 def _declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     load()
     moons = "/planets/{planet}/moons"
-    tool = Tool(KNOWLEDGE, TOLD, opt_in=True)
+    tool = Tool(KNOWLEDGE, DESCRIPTION, opt_in=True)
     operation(http=f"GET {moons}", command="moons", tool=tool)(count_moons)
     operation(http=f"POST {moons}", function=Function.MANAGE, status=201, access=Access.WRITER)(name_moon)
     for run in (count_moons, name_moon):
@@ -121,7 +121,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 
 class TestHttp:
-    def asked(self, services: System, name: str = "count_moons", **request: Any) -> tuple[int, Any]:
+    def replied(self, services: System, name: str = "count_moons", **request: Any) -> tuple[int, Any]:
         function = api_requests.ROUTE[name].function
         return answered(http.respond(a_request(name, **request), function, lambda: services, Measured()))
 
@@ -131,21 +131,21 @@ class TestHttp:
         check_described("count_moons", found)
 
     def test_bounds_and_names_are_checked(self, services: System) -> None:
-        status, found = self.asked(services, query={"leastSize": "0"}, planet="mars")
+        status, found = self.replied(services, query={"leastSize": "0"}, planet="mars")
         assert (status, found["error"]["message"]) == (400, "leastSize must be a whole number from 1 to 5000, not 0")
-        assert refusal(self.asked(services, query={"size": "1"}, planet="mars")) == (400, "invalid_argument")
+        assert refusal(self.replied(services, query={"size": "1"}, planet="mars")) == (400, "invalid_argument")
 
     def test_errors_of_the_operation_are_returned(self, services: System) -> None:
         status, found = self.asked(services, planet="sun")
         assert (status, found) == (400, {"error": {"code": "invalid_argument", "message": "sun is no planet"}})
 
     def test_fields_are_in_the_path_and_in_the_body(self, services: System) -> None:
-        found = self.asked(services, "name_moon", body={"name": "Io"}, planet="mars")
+        found = self.replied(services, "name_moon", body={"name": "Io"}, planet="mars")
         assert found == (201, {"name": "Io of mars", "meanSize": 1})
 
     def test_who_may_not_is_refused(self, services: System) -> None:
         caller = a_token("acme", scopes="opx/read")
-        found = self.asked(services, "name_moon", body={"name": "Io"}, planet="mars", caller=caller)
+        found = self.replied(services, "name_moon", body={"name": "Io"}, planet="mars", caller=caller)
         assert refusal(found) == (403, "forbidden")
 
     def test_another_function_does_not_serve_it(self, services: System) -> None:
@@ -176,7 +176,7 @@ class TestDescriptions:
         (function,) = [
             one for one in json.loads(documents["retrieve-knowledge.functions.json"])["functions"] if is_it(one)
         ]
-        assert (function["description"], list(function["parameters"])) == (TOLD, ["planet", "least_size"])
+        assert (function["description"], list(function["parameters"])) == (DESCRIPTION, ["planet", "least_size"])
         (tool,) = [one for one in json.loads(documents["retrieve-knowledge.gateway.json"]) if is_it(one)]
         assert tool["inputSchema"]["required"] == ["planet"]
         document = json.loads(documents["retrieve-knowledge.openapi.json"])
@@ -186,7 +186,7 @@ class TestDescriptions:
 
     def test_arguments_have_their_limits(self) -> None:
         schema = schemas.input_schema(REGISTRY.of(count_moons))
-        jsonschema.validate(ASKED, schema)
+        jsonschema.validate(ARGUMENTS, schema)
         for wrong in ({}, {"planet": ""}, {"planet": "mars", "least_size": 0}, {"planet": "mars", "size": 1}):
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate(wrong, schema)
@@ -198,7 +198,7 @@ def is_it(described: dict[str, Any]) -> bool:
 
 
 class TestTools:
-    def asked(self, services: System, event: Any, context: FakeContext | None = None) -> dict[str, Any]:
+    def replied(self, services: System, event: Any, context: FakeContext | None = None) -> dict[str, Any]:
         return tools.respond(event, context or FakeContext(), KNOWLEDGE, lambda: services, Measured())
 
     def test_gateway_gets_json(self, services: System) -> None:
@@ -206,7 +206,7 @@ class TestTools:
         assert self.asked(services, ASKED, context) == {**FOUND, "clientId": "acme"}
 
     def test_function_of_an_action_group_gets_text(self, services: System) -> None:
-        response = self.asked(services, a_function_event("count_moons", planet="mars", leastSize="20"))
+        response = self.replied(services, a_function_event("count_moons", planet="mars", leastSize="20"))
         assert (state_of(response), json.loads(text_of(response))) == (None, FOUND)
 
     def test_operation_of_an_api_schema_gets_json(self, services: System) -> None:
@@ -224,16 +224,16 @@ class TestTools:
 
         async def run() -> tuple[Any, Any]:
             async with Client(server) as client:
-                return (await client.list_tools()).tools, await client.call_tool("count_moons", ASKED)
+                return (await client.list_tools()).tools, await client.call_tool("count_moons", ARGUMENTS)
 
         (listed,), result = anyio.run(run)
-        assert (listed.name, listed.description) == ("count_moons", TOLD)
+        assert (listed.name, listed.description) == ("count_moons", DESCRIPTION)
         assert not result.is_error
         assert result.structured_content == {**FOUND, "clientId": "acme"}
         jsonschema.validate(result.structured_content, listed.output_schema)
 
     def test_operation_that_is_no_tool_is_none(self, services: System) -> None:
-        response = self.asked(services, a_function_event("name_moon", planet="mars", name="Io"))
+        response = self.replied(services, a_function_event("name_moon", planet="mars", name="Io"))
         assert text_of(response) == "unknown tool 'name_moon'; there are: count_moons"
 
 
@@ -467,8 +467,8 @@ class TestWrongDeclarations:
     @pytest.mark.parametrize(
         ("declared", "problem"),
         [
-            ({"http": "GET /moons/big"}, "MODULES says of no address /moons that search has it"),
-            ({"tool": Tool(OPERATIONS, "Use it.")}, "MODULES says of no tool in query-operations that search has it"),
+            ({"http": "GET /moons/big"}, "MODULES doesn't list the address /moons for search"),
+            ({"tool": Tool(OPERATIONS, "Use it.")}, "MODULES doesn't list the tool group query-operations for search"),
         ],
     )
     def test_module_that_would_not_be_looked_in_is_refused(

@@ -100,8 +100,8 @@ class TestEveryClient:
         assert gap.examples[0] == PAGED
 
     def test_questions_are_in_the_audit_log(self, client: OperationClient) -> None:
-        asked = Query(query=DISK_TITLE, config=QueryConfig(min_confidence=0), receipt=True)
-        answer = client.call(query, asked)
+        request = Query(query=DISK_TITLE, config=QueryConfig(min_confidence=0), receipt=True)
+        answer = client.call(query, request)
         document = answer.results[0].document_id
         (record,) = client.call(list_audit_records, ListAuditRecords(document_id=document[:8])).records
         assert record.receipt_id == answer.receipt_id

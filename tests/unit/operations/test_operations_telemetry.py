@@ -104,7 +104,7 @@ class TestQuestions:
         assert get_baseline(context, GetBaseline(node="web-1", metric="cpu")).stats.count == 1000
 
     def test_unlisted_log_group_is_refused(self, context: Context) -> None:
-        with pytest.raises(InvalidInputError, match="log group '/other' may not be asked; there are: /ecs/shop"):
+        with pytest.raises(InvalidInputError, match="log group '/other' may not be queried; there are: /ecs/shop"):
             query_logs(context, QueryLogs(query="error", log_group="/other"))
 
     def test_unavailable_store_is_named(self, context: Context, system: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +145,7 @@ class TestLogs:
         counted = replace(self.ANSWER, show=LogShow.BY_STREAM, rows=({"stream": "web", "lines": "12"},))
         assert "> 12\tweb\n" in LogsAnswer(counted).text()
 
-    def test_partial_answer_begins_with_saying_so_and_why(self) -> None:
+    def test_partial_answer_begins_with_a_note_and_the_reason(self) -> None:
         cut = replace(self.ANSWER, partial=True, notes=("stopped after 20 seconds",))
         assert LogsAnswer(cut).text().startswith(f"{PARTIAL}\n\nNote: stopped after 20 seconds\n\n5 lines")
 
@@ -164,7 +164,7 @@ class TestMetrics:
     def test_relation_is_described_in_words_and_not_as_a_cause(self) -> None:
         text = MetricsAnswer(self.ANSWER).text()
         assert "- net: moved together with it, 5 minutes before it (strength +0.91, chance 0.00021)" in text
-        assert "doesn't tell which is the cause" in text
+        assert "doesn't show which one is the cause" in text
         assert "Compared, and not related: disk" in text
         assert "Not compared: swap: constant" in text
 

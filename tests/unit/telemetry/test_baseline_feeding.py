@@ -84,7 +84,7 @@ class TestCommand:
         assert [line.split(":")[1].strip() for line in result.stderr.splitlines()] == ["line 3", "line 4", "line 5"]
 
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "message"),
         [
             (("push",), "give NODE METRIC VALUE"),
             (("push", "web-01", "--file", "x.csv"), "give either"),
@@ -95,12 +95,12 @@ class TestCommand:
             (("show", "web-01", "cpu", "--hour", "3"), "hour goes with value only"),
         ],
     )
-    def test_wrong_usage_is_told(self, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+    def test_wrong_usage_is_reported(self, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
         opx = Opx(tmp_path)
         opx.home.mkdir()
         result = opx("baseline", *arguments)
         assert result.exit_code == 2
-        assert said in result.stderr
+        assert message in result.stderr
 
 
 def _stored(system: SystemUnderTest, key: str) -> Any:
@@ -125,11 +125,11 @@ class TestApi:
         assert done["refused"][0]["index"] == 40
         again = call(manage, "add_values", body={"values": values, "batchId": "b-1"}, caller=self.SHOP)[1]
         assert (again["added"], again["repeated"]) == (0, 40)
-        asked = {"node": "web-01", "metric": "cpu", "timeWindow": "24h", "value": "-1e3"}
-        found = call(retrieve, "get_baseline_stats", query=asked, caller=self.SHOP)[1]
+        query = {"node": "web-01", "metric": "cpu", "timeWindow": "24h", "value": "-1e3"}
+        found = call(retrieve, "get_baseline_stats", query=query, caller=self.SHOP)[1]
         assert (found["baseline"]["count"], found["verdict"]["anomalous"]) == (40, True)
         for other in (a_token("acme"), a_token("other"), a_token("acme", "blog")):
-            assert call(retrieve, "get_baseline_stats", query=asked, caller=other)[1]["baseline"]["count"] == 0
+            assert call(retrieve, "get_baseline_stats", query=query, caller=other)[1]["baseline"]["count"] == 0
             assert call(retrieve, "list_baseline_series", caller=other)[1] == {"series": []}
 
     def test_series_come_in_pages(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ class TestStream:
         assert taker.take(StreamRecord("3-0", None)) == ""
         assert baseline(system.services).count == 2
 
-    def test_a_mapping_says_where_the_parts_are(self, system: SystemUnderTest) -> None:
+    def test_a_mapping_has_the_paths_of_the_fields(self, system: SystemUnderTest) -> None:
         paths = {"node": "$.tags.host", "value": "$.fields.usage", "at": "$.time", "metric": "$.name"}
         record = {
             "name": "cpu",
@@ -242,7 +242,7 @@ class TestStream:
         assert baseline(system.services).count == 3
 
     @pytest.mark.parametrize(
-        ("given", "said"),
+        ("given", "message"),
         [
             ({"identity": "$.id"}, "no identity"),
             ({"tags": ["a"]}, "no tags"),
@@ -252,8 +252,8 @@ class TestStream:
             ({"category": "operations/incidents", "json": {"node": "$.h"}}, "no json"),
         ],
     )
-    def test_what_such_a_stream_cant_have_is_refused(self, given: dict[str, Any], said: str) -> None:
-        with pytest.raises(InvalidInputError, match=said):
+    def test_invalid_options_of_such_a_stream_are_refused(self, given: dict[str, Any], message: str) -> None:
+        with pytest.raises(InvalidInputError, match=message):
             a_stream(**{"category": CATEGORY, **given})
 
 
@@ -267,14 +267,16 @@ class TestDocuments:
         assert list(services.corpus.failures.items()) == []
 
     @pytest.mark.parametrize(
-        ("record", "said"),
+        ("record", "message"),
         [
             ({name: part for name, part in RECORD.items() if name != "samples"}, "samples is missing"),
             ({"node": "a", "metric": "b", "value": 1}, "opx baseline push"),
         ],
     )
-    def test_another_one_is_refused_before_it_is_put(self, services: System, record: dict[str, Any], said: str) -> None:
-        with pytest.raises(InvalidInputError, match=said):
+    def test_another_one_is_refused_before_it_is_put(
+        self, services: System, record: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(InvalidInputError, match=message):
             services.manager.ingest_document("internal", CATEGORY, record)
         assert list(services.store.list("documents/")) == []
 
@@ -287,12 +289,12 @@ class Readings:
     """Three nodes with a value every five minutes. Metrics of `broken` can't be read."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, float, float]] = []
+        self.reads: list[tuple[str, float, float]] = []
         self.broken: set[str] = set()
         self.level = 10.0
 
     def values(self, query: MetricQuery, start: float, end: float) -> Iterator[NodeValues]:
-        self.asked.append((query.metric, start, end))
+        self.reads.append((query.metric, start, end))
         for node in ("a", "b", "c"):
             if query.metric in self.broken and node == "b":
                 raise StoreUnavailableError("throttled")
@@ -312,7 +314,7 @@ class TestRollUp:
         report = Measured()
         done = self.roll_up(services, readings, report).run()
         today = services.clock() // DAY * DAY
-        assert [(start, end) for name, start, end in readings.asked if name == "CPUUtilization"] == [
+        assert [(start, end) for name, start, end in readings.reads if name == "CPUUtilization"] == [
             (today - 2 * DAY, today - DAY),
             (today - DAY, today),
         ]
@@ -328,7 +330,7 @@ class TestRollUp:
         found = baseline(services, "a")
         assert (found.count, found.minimum, found.maximum) == (576, 10, 20)
 
-    def test_one_that_fails_keeps_no_other_back_and_is_told_at_the_end(
+    def test_one_that_fails_keeps_no_other_back_and_is_reported_at_the_end(
         self, services: System, readings: Readings
     ) -> None:
         readings.broken = {"CPUUtilization"}
@@ -369,13 +371,13 @@ class TestDeclarations:
         assert self.declared(tmp_path, "") == ()
         assert self.declared(tmp_path, "baselines: {}") == ()
 
-    def test_everything_can_be_said(self, tmp_path: Path) -> None:
+    def test_every_field_can_be_declared(self, tmp_path: Path) -> None:
         text = "{p: {namespace: N, metric: M, node: I, statistic: p99.9, period: 60, dimensions: {J: x}}}"
         (found,) = self.declared(tmp_path, f"baselines: {{metrics: {text}}}")
         assert found.query == MetricQuery("N", "M", "I", "p99.9", 60, {"J": "x"})
 
     @pytest.mark.parametrize(
-        ("entry", "said"),
+        ("entry", "message"),
         [
             ("{metric: M, node: I}", "namespace"),
             ("{namespace: N, metric: M, node: I, stat: p99}", "unknown key 'stat'"),
@@ -386,7 +388,7 @@ class TestDeclarations:
             ("{namespace: N, metric: M, node: I, dimensions: {I: x}}", "names the node"),
         ],
     )
-    def test_mistakes_are_refused_with_file_and_line(self, tmp_path: Path, entry: str, said: str) -> None:
-        with pytest.raises(KnowledgeConfigError, match=said) as caught:
+    def test_mistakes_are_refused_with_file_and_line(self, tmp_path: Path, entry: str, message: str) -> None:
+        with pytest.raises(KnowledgeConfigError, match=message) as caught:
             self.declared(tmp_path, f"baselines:\n  metrics:\n    cpu: {entry}")
         assert str(caught.value).startswith(f"{tmp_path / 'knowledge.yaml'}:4: ")

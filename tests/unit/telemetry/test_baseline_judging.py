@@ -1,4 +1,4 @@
-"""Which values are out of the ordinary, and how often a healthy one is called so."""
+"""Verdicts on values: anomalous ones, and the rate of false alarms on healthy ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def drawn(shape: str, count: int = 2016) -> list[float]:
     return [SHAPES[shape](chance, step) for step in range(count)]
 
 
-def test_without_values_nothing_is_out_of_the_ordinary_and_it_says_so() -> None:
+def test_without_values_nothing_is_anomalous_and_the_reason_states_it() -> None:
     verdict = stats([]).judge(97.3)
     assert (verdict.anomalous, verdict.score) == (False, None)
     assert verdict.reason == "no data: cpu of web-01 has no values in the last 7d"
@@ -61,14 +61,14 @@ def test_whatever_differs_from_what_never_changed_is_out_of_the_ordinary(constan
 
 
 @pytest.mark.parametrize("shape", ["normal (50, 10)", "normal (100, 1)", "log-normal (3, 0.5)", "uniform (10, 90)"])
-def test_the_smallest_and_the_largest_of_what_was_there_are_told_from_what_is_far_out(shape: str) -> None:
+def test_values_within_the_range_are_distinguished_from_distant_ones(shape: str) -> None:
     known = stats(drawn(shape))
     middle, high = known.p50 or 0, known.maximum or 0
     assert not known.judge(middle).anomalous
     assert known.judge(middle + 6 * (high - middle)).anomalous
 
 
-def test_a_verdict_says_what_would_be_usual_and_how_far_out_the_value_is() -> None:
+def test_a_verdict_has_the_usual_range_and_the_score_of_the_value() -> None:
     verdict = stats(drawn("normal (50, 10)")).judge(97.3)
     assert verdict.anomalous
     assert verdict.score == pytest.approx(4.73, abs=0.3)

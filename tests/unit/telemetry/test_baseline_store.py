@@ -106,9 +106,9 @@ class TestAdding:
         assert done.added == 2
         assert [one.index for one in done.refused] == list(range(1, 16))
         reasons = " / ".join(one.reason for one in done.refused)
-        for said in ("'x'", "nan", "inf", "True", "ISO 8601", "91 days ago", "in the future", "milliseconds"):
-            assert said in reasons
-        for said in (
+        for message in ("'x'", "nan", "inf", "True", "ISO 8601", "91 days ago", "in the future", "milliseconds"):
+            assert message in reasons
+        for message in (
             "metric is missing",
             "node is empty",
             "200 characters",
@@ -116,7 +116,7 @@ class TestAdding:
             "unknown field 'units'",
             "object",
         ):
-            assert said in reasons
+            assert message in reasons
 
     def test_readings_are_held_to_the_same(self, store: BaselineStore) -> None:
         wrong = [
@@ -171,7 +171,7 @@ class TestAdding:
 
 
 class Contended:
-    """A table in which somebody else writes just before some of the writes."""
+    """A table in which another process writes just before some of the writes."""
 
     def __init__(self, table: Table, between: Any, times: int) -> None:
         self._table = table
@@ -240,7 +240,7 @@ class TestScopes:
         store.add([value(1)])
         assert [one.metric for one in store.series(reader_of(Identity("acme")))] == ["cpu"]
 
-    def test_what_is_in_another_unit_is_left_out_and_told(self, store: BaselineStore) -> None:
+    def test_values_in_another_unit_are_left_out_with_a_note(self, store: BaselineStore) -> None:
         store.add([value(1, unit="s", at=NOON - HOUR)])
         store.add([value(900, unit="ms")], scope=Scope("acme"))
         found = store.get(reader_of(Identity("acme")), "web-01", "cpu")
@@ -277,7 +277,7 @@ class TestWindows:
 
 
 class TestReplacing:
-    def test_a_day_again_takes_the_place_of_what_was_said_before(self, store: BaselineStore) -> None:
+    def test_a_repeated_day_replaces_the_earlier_values(self, store: BaselineStore) -> None:
         store.add([value(1)])
         for values in ((5.0, 6.0, 7.0), (8.0, 9.0)):
             store.replace([Reading("web-01", "cpu", one, NOON) for one in values], "cloudwatch")
@@ -313,7 +313,7 @@ class TestRecords:
         assert count(store) == 0
 
     @pytest.mark.parametrize(
-        ("wrong", "said"),
+        ("wrong", "message"),
         [
             ({"samples": 0}, "samples"),
             ({"samples": 1.5}, "samples"),
@@ -326,9 +326,9 @@ class TestRecords:
         ],
     )
     def test_another_record_is_refused_with_what_is_wrong(
-        self, store: BaselineStore, wrong: dict[str, Any], said: str
+        self, store: BaselineStore, wrong: dict[str, Any], message: str
     ) -> None:
-        with pytest.raises(InvalidInputError, match=said):
+        with pytest.raises(InvalidInputError, match=message):
             store.put_record({**RECORD, **wrong})
 
 

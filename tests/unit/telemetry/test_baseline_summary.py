@@ -1,4 +1,4 @@
-"""What is kept of values: exact where it can be, within 1 % where it can't, and the same however it was added up."""
+"""Summaries of values: exact moments, percentiles within 1 %, and the same result in any order of merging."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class TestMoments:
         assert (merged.minimum, merged.maximum) == (min(values), max(values))
 
     def test_a_small_deviation_beside_a_large_mean_isnt_lost(self) -> None:
-        """Where sums of squares have no digit left."""
+        """Sums of squares would lose all digits here."""
         values = [1e9 + part for part in (4.0, 7.0, 13.0, 16.0)] * 50
         merged = Moments()
         for value in values:

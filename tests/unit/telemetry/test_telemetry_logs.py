@@ -104,7 +104,7 @@ def test_query_that_takes_too_long_is_stopped_and_what_it_found_is_shown() -> No
     assert store.stopped == ["query-1"]
     assert messages(answer) == ["error one"]
     assert answer.partial
-    assert answer.notes == ("stopped after 5 seconds; ask for less time",)
+    assert answer.notes == ("stopped after 5 seconds; query a shorter time range",)
 
 
 def test_query_that_reads_too_much_is_stopped() -> None:
@@ -112,7 +112,7 @@ def test_query_that_reads_too_much_is_stopped() -> None:
     answer = ask(store)
     assert store.stopped == ["query-1"]
     assert answer.partial
-    assert answer.notes == ("stopped after 25 MB, as 10 MB may be read; ask for less time",)
+    assert answer.notes == ("stopped after 25 MB, as 10 MB may be read; query a shorter time range",)
 
 
 def test_query_is_stopped_when_its_results_cannot_be_read() -> None:
@@ -137,7 +137,7 @@ def test_line_that_only_nearly_fits_is_left_out() -> None:
     assert store.started[0].limit == 20  # more than are wanted, as some may be left out
 
 
-def test_count_with_punctuation_says_that_it_may_be_too_high() -> None:
+def test_count_with_punctuation_has_a_note_that_it_may_be_too_high() -> None:
     answer = ask(FakeLogs(LogProgress(True, ({"stream": "s", "lines": "3"},))), "code=500", show="by_stream")
     assert answer.rows == ({"stream": "s", "lines": "3"},)
     assert "may be too many" in answer.notes[0]
@@ -175,12 +175,12 @@ def test_long_line_is_cut() -> None:
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ({"log_group": "/other"}, "log group '/other' may not be asked; there are: /ecs/shop"),
+        ({"log_group": "/other"}, "log group '/other' may not be queried; there are: /ecs/shop"),
         ({"minutes": 1441}, "minutes must be at most 1440"),
-        ({"query": '"'}, 'query has a "'),
+        ({"query": '"'}, 'query has an unclosed "'),
     ],
 )
-def test_what_may_not_be_asked_starts_no_query(question: dict[str, object], message: str) -> None:
+def test_an_invalid_query_is_not_started(question: dict[str, object], message: str) -> None:
     store = FakeLogs(ended())
     with pytest.raises(InvalidInputError, match=message):
         ask(store, **question)  # type: ignore[arg-type]

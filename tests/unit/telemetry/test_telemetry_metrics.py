@@ -1,4 +1,4 @@
-"""Which metrics moved together: found with lag and direction, and not where there is only chance."""
+"""Correlated metrics are found with lag and direction, chance correlations are not."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def nothing(_: int) -> None:
 
 
 class FakeMetrics:
-    """Values as functions of the minute, by the metric's name. Remembers the periods that were asked for."""
+    """Values as functions of the minute, by the metric's name. Remembers the requested periods."""
 
     def __init__(self, every: int = 60, **series: Series) -> None:
         self._every = every
         self._series = series
-        self.asked: list[tuple[int, int, int]] = []
+        self.periods: list[tuple[int, int, int]] = []
 
     def series(
         self, metrics: Sequence[MetricId], *, start: int, end: int, period: int
     ) -> Mapping[MetricId, Mapping[int, float]]:
-        self.asked.append((start, end, period))
+        self.periods.append((start, end, period))
         found: dict[MetricId, dict[int, float]] = {}
         for metric in metrics:
             for time in range(start, end, period):
@@ -82,8 +82,8 @@ def drift(seed: int) -> Series:
 
 
 def ask(store: FakeMetrics, **question: object) -> MetricAnswer:
-    asked = MetricQuestion(**{"metric": "cpu", "node": "i-1", **question})  # type: ignore[arg-type]
-    return MetricComparison(store, RULES, clock=lambda: NOW).answer(asked)
+    request = MetricQuestion(**{"metric": "cpu", "node": "i-1", **question})  # type: ignore[arg-type]
+    return MetricComparison(store, RULES, clock=lambda: NOW).answer(request)
 
 
 def test_metric_that_moved_first_is_found_with_its_lag() -> None:
@@ -177,7 +177,7 @@ def test_gaps_do_not_hide_a_relation() -> None:
 def test_metric_without_minutes_is_read_in_steps_of_five() -> None:
     store = FakeMetrics(every=300, cpu=bump(200, seed=1), network=bump(180, seed=2))
     answer = ask(store, minutes=300)
-    assert [period for _, _, period in store.asked] == [60, 300]
+    assert [period for _, _, period in store.periods] == [60, 300]
     assert answer.period == 300
     assert answer.related[0].lag == pytest.approx(20, abs=5)
 
@@ -185,13 +185,13 @@ def test_metric_without_minutes_is_read_in_steps_of_five() -> None:
 def test_long_range_is_read_in_steps_of_five_at_once() -> None:
     store = FakeMetrics(cpu=bump(700, seed=1), network=bump(700, seed=2))
     ask(store, minutes=1440)
-    assert [period for _, _, period in store.asked] == [300]
+    assert [period for _, _, period in store.periods] == [300]
 
 
 def test_period_that_is_not_over_is_left_out() -> None:
     store = FakeMetrics(cpu=bump(90))
     ask(store)
-    assert store.asked[0] == (1_749_989_220, 1_750_000_020, 60)
+    assert store.periods[0] == (1_749_989_220, 1_750_000_020, 60)
 
 
 def test_only_the_candidates_that_are_named_are_compared() -> None:
@@ -207,17 +207,17 @@ def test_metric_of_another_namespace_with_the_same_dimension_is_compared() -> No
 @pytest.mark.parametrize(
     ("question", "message"),
     [
-        ({"metric": "load"}, "metric 'load' may not be asked; there are: cpu, credits, depth, disk, memory, network"),
-        ({"candidates": ("load",)}, "metric 'load' may not be asked"),
+        ({"metric": "load"}, "metric 'load' may not be queried; there are: cpu, credits, depth, disk, memory, network"),
+        ({"candidates": ("load",)}, "metric 'load' may not be queried"),
         ({"metric": "depth"}, "there is no other metric by Queue"),
         ({"minutes": 2000}, "minutes must be at most 1440"),
     ],
 )
-def test_what_may_not_be_asked_is_refused(question: dict[str, object], message: str) -> None:
+def test_an_invalid_comparison_is_refused(question: dict[str, object], message: str) -> None:
     store = FakeMetrics(cpu=bump(90))
     with pytest.raises(InvalidInputError, match=message):
         ask(store, **question)
-    assert store.asked == []
+    assert store.periods == []
 
 
 def test_lag_is_at_most_a_quarter_of_the_range() -> None:

@@ -1,4 +1,4 @@
-"""What may be asked of logs, metrics and traces, as the file says it."""
+"""Rules of the section `telemetry`: log groups, metrics and services that may be queried."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_section_is_read_with_all_its_parts(tmp_path: Path) -> None:
     )
 
 
-def test_without_the_section_nothing_may_be_asked(tmp_path: Path) -> None:
+def test_without_the_section_nothing_may_be_queried(tmp_path: Path) -> None:
     for rules in (read(tmp_path, "sources: {}\n"), read_telemetry()):
         with pytest.raises(InvalidInputError, match=r"the operators have listed none \(telemetry.log_groups\)"):
             rules.check_log_group("/ecs/shop")
@@ -55,13 +55,13 @@ def test_without_the_section_nothing_may_be_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["/ecs/shop", "/aws/lambda/prod-", "/aws/lambda/prod-pay"])
-def test_listed_log_group_may_be_asked(tmp_path: Path, name: str) -> None:
+def test_listed_log_group_may_be_queried(tmp_path: Path, name: str) -> None:
     read(tmp_path, FILE).check_log_group(name)
 
 
 @pytest.mark.parametrize("name", ["/ecs/shop2", "/ecs", "/aws/lambda/dev-pay", "", "*", "/ECS/shop", "x/ecs/shop"])
 def test_any_other_log_group_may_not(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InvalidInputError, match=r"may not be asked; there are: /ecs/shop, /aws/lambda/prod-\*$"):
+    with pytest.raises(InvalidInputError, match=r"may not be queried; there are: /ecs/shop, /aws/lambda/prod-\*$"):
         read(tmp_path, FILE).check_log_group(name)
 
 

@@ -1,4 +1,4 @@
-"""Where the time of requests goes: own time of nested and parallel parts, failures, and bounds."""
+"""Analysis of traces: own time of nested and parallel parts, failures, and limits."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ class TestFailures:
         part = parts(span("shop", 0, 1, subsegments=calls))["shop", "a"]
         assert (part.calls, part.faults, part.errors, part.throttles, part.failures) == (4, 1, 1, 1, 3)
 
-    def test_exceptions_are_told_in_a_line_with_secrets_masked(self) -> None:
+    def test_exceptions_are_shown_in_a_line_with_secrets_masked(self) -> None:
         key = "AKIA" + "Q3EGRIBDXPJWTN5L"
         cause = {"exceptions": [{"type": "IOError", "message": f"key {key} is refused\nat line 5"}]}
         part = parts(span("shop", 0, 1, fault=True, cause=cause))["shop", ""]
-        (told,) = part.exceptions
-        assert told.startswith("IOError: key [masked ")
-        assert key not in told
-        assert "line 5" not in told
+        (text,) = part.exceptions
+        assert text.startswith("IOError: key [masked ")
+        assert key not in text
+        assert "line 5" not in text
 
     @pytest.mark.parametrize("cause", ["0123456789abcdef", None, {}, {"exceptions": None}, {"exceptions": [None, {}]}])
     def test_cause_that_is_elsewhere_is_survived(self, cause: object) -> None:
@@ -172,7 +172,7 @@ def test_failing_and_slowest_are_chosen_of_many() -> None:
     assert len(store.read) == MOST_TRACES
 
 
-def test_reading_ends_at_the_deadline_and_says_so() -> None:
+def test_reading_ends_at_the_deadline_with_a_note() -> None:
     store = FakeTraces(summaries(1000))
     answer = ask(store)
     assert len(store.read) == answer.looked_into == 45
@@ -183,7 +183,7 @@ def test_reading_ends_at_the_deadline_and_says_so() -> None:
 def test_listing_that_was_cut_short_is_partial() -> None:
     answer = ask(FakeTraces(summaries(7), complete=False))
     assert answer.partial
-    assert answer.notes == ("only the newest 7 traces were looked at; ask for less time",)
+    assert answer.notes == ("only the newest 7 traces were looked at; query a shorter time range",)
 
 
 def test_traces_that_are_gone_are_noted() -> None:
@@ -198,7 +198,7 @@ def test_no_trace_at_all_is_explained() -> None:
     assert "tracing may be sampled or off" in answer.notes[0]
 
 
-def test_time_range_that_may_not_be_asked_reads_nothing() -> None:
+def test_a_too_long_time_range_reads_nothing() -> None:
     store = FakeTraces(summaries(3))
     with pytest.raises(InvalidInputError):
         ask(store, minutes=2000)

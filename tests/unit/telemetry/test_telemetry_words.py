@@ -1,4 +1,4 @@
-"""What is searched for in log lines, and that nothing of it can be a command."""
+"""Parsing of log queries to words that can't be commands of the store."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_cannot_be_searched_for_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["-a.b", "-a/b", '-"a|b"', "-größe"])
-def test_exclusion_that_would_exclude_more_than_it_says_is_refused(text: str) -> None:
+def test_exclusion_with_punctuation_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="can't be left out"):
         read_words(f"x {text}")
 

@@ -53,9 +53,9 @@ def test_every_answer_can_be_had_as_json(tmp_path: Path, arguments: tuple[str, .
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("logs", "/other", "error"), "log group '/other' may not be asked; there are: /ecs/shop"),
+        (("logs", "/other", "error"), "log group '/other' may not be queried; there are: /ecs/shop"),
         (("logs", GROUP, "error", "--limit", "500"), "limit must be a whole number from 1 to 200, not 500"),
-        (("traces", "other"), "service 'other' may not be asked; there are: shop"),
+        (("traces", "other"), "service 'other' may not be queried; there are: shop"),
     ],
 )
 def test_what_may_not_be_asked_is_told(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:

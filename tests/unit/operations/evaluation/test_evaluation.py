@@ -261,8 +261,8 @@ class TestQuerying:
         counting = CountingIndex(services.index)
         services.indexing.index = counting
         run_queries(evaluation, [SearchMode.BALANCED, SearchMode.BALANCED], compared_at=None)
-        asked = [(one.filter, one.text, one.depth) for one in counting.searches if one.text != WARM_UP]
-        assert len(asked) == len(set(asked))
+        queries = [(one.filter, one.text, one.depth) for one in counting.searches if one.text != WARM_UP]
+        assert len(queries) == len(set(queries))
         assert services.index is counting
 
 

@@ -98,7 +98,7 @@ class TestQuestionsWithoutAnAnswer:
         self.add(folder, answerable=False)
         with (folder / "qrels" / "test.tsv").open("a") as labels:
             labels.write("\nnone\tpods\t1\n")
-        with pytest.raises(InvalidInputError, match="question none says that it has no answer"):
+        with pytest.raises(InvalidInputError, match="question none is marked as unanswerable"):
             load_dataset(folder)
 
     def test_may_be_in_a_file_of_questions_beside_those_with_spans(self, folder: Path) -> None:

@@ -109,16 +109,16 @@ def alerts_of(context: Context, references: list[str]) -> list[KnownAlert]:
 
 
 def _known(bindings: Bindings, key: str, pages: list[Bound], fired: list[Edge], files: dict[str, str]) -> KnownAlert:
-    node, place = bindings.nodes[key], bindings.location_of(key)
+    node, location = bindings.nodes[key], bindings.location_of(key)
     bound = pages[0] if pages else None
     candidates = [] if bound else bindings.called(key)
-    unbound = Binding.SEVERAL if candidates else Binding.LEADS_NOWHERE if place else Binding.NAMES_NONE
+    unbound = Binding.SEVERAL if candidates else Binding.LEADS_NOWHERE if location else Binding.NAMES_NONE
     return KnownAlert(
         reference=key,
         name=str(node.properties.get("name", "")) or key.partition(":")[2],
         severity=str(node.properties.get("severity", "")),
         summary=str(node.properties.get("summary", "")),
-        runbook=place,
+        runbook=location,
         runbooks=tuple(_runbooks(bindings, key)),
         binding=Binding.BOUND if bound else unbound,
         bound_by=bound.by if bound else None,

@@ -484,13 +484,13 @@ class FailurePage(Record, frozen=True, omit_defaults=True):
 @operation(http="GET /failures")
 def list_failures(context: Context, request: ListFailures) -> FailurePage:
     """List the caller's own documents that could not be ingested, the oldest first."""
-    place = read_token(request.after, 2)
+    position = read_token(request.after, 2)
     failures, following = page_of(
-        (item.failure for item in _failed_items(context, since=place[0] if place else "")),
+        (item.failure for item in _failed_items(context, since=position[0] if position else "")),
         order=lambda failure: (failure.failed_at,),
         name=lambda failure: failure.failure_id,
         limit=request.limit,
-        after=place,
+        after=position,
     )
     return FailurePage(failures, following)
 

@@ -48,15 +48,15 @@ def list_documents(context: Context, request: ListDocuments) -> DocumentPage:
 
     Raises `UnknownCategoryError`, and `InvalidInputError` for an invalid `after`.
     """
-    place = read_token(request.after, 3)
+    position = read_token(request.after, 3)
     model = context.system.installation.knowledge
     paths = model.within(request.category) if request.category else sorted(model.categories)
     documents, following = page_of(
-        _visible(context, paths, place[:2], current_only=not request.all_versions),
+        _visible(context, paths, position[:2], current_only=not request.all_versions),
         order=lambda document: (document.category, document.last_updated),
         name=lambda document: f"{document.document_id} {document.key.id} {document.version:08d}",
         limit=request.limit,
-        after=place,
+        after=position,
     )
     return DocumentPage(documents, following)
 

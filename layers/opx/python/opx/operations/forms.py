@@ -18,7 +18,6 @@ from opx.errors import InvalidInputError
 if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
 
-
 MEDIA_TYPE = "multipart/form-data"
 FILE_FIELD = "file"
 MAX_PARTS = 120
@@ -165,11 +164,11 @@ def _field_text(name: str, data: bytearray) -> str:
     return _text(bytes(data), f"the field {name[:60]!r}")
 
 
-def _text(data: bytes, what: str) -> str:
+def _text(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
-        raise RequestError(f"{what} is not UTF-8") from exc
+        raise RequestError(f"{name} is not UTF-8") from exc
 
 
 # -- storing in the corpus

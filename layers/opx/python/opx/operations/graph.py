@@ -66,7 +66,7 @@ Until = Annotated[When, Meta(description="Only relations that were true then or 
 
 class GetNode(Request, frozen=True):
     reference: Thing = field(name="ref")
-    limit: Annotated[int, Meta(ge=1, le=MAX_SHOWN, description="How many relations at most.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=MAX_SHOWN, description="Maximum number of relations.")] = 100
 
 
 @operation(http="GET /graph/nodes")
@@ -91,12 +91,12 @@ def get_node(context: Context, request: GetNode) -> NodeView:
 
 class ListNeighbours(Request, frozen=True):
     reference: Thing = field(name="ref")
-    hops: Annotated[int, Meta(ge=1, le=MAX_HOPS, description="How many relations away.")] = 1
+    hops: Annotated[int, Meta(ge=1, le=MAX_HOPS, description="Distance in relations.")] = 1
     edge_types: TypeNames = field(name="type", default=())
     direction: Along = Direction.BOTH
     since: Since = ""
     until: Until = ""
-    limit: Annotated[int, Meta(ge=1, le=MAX_SHOWN, description="How many things at most.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=MAX_SHOWN, description="Maximum number of things.")] = 100
 
 
 @operation(http="GET /graph/neighbours")
@@ -132,7 +132,7 @@ class FindNodes(Request, frozen=True):
     node_type: Annotated[TypeName, Meta(description="Only things of this type, such as service.")] | None = field(
         name="type", default=None
     )
-    limit: Annotated[int, Meta(ge=1, le=MAX_FOUND, description="How many at most.")] = 20
+    limit: Annotated[int, Meta(ge=1, le=MAX_FOUND, description="Maximum number of results.")] = 20
 
 
 @operation(http="GET /graph/find")
@@ -228,7 +228,7 @@ def _without_bound(context: Context, found: GraphCoverage) -> GraphCoverage:
 
 
 class ListAliases(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=MAX_ALIASES, description="How many at most.")] = MAX_ALIASES
+    limit: Annotated[int, Meta(ge=1, le=MAX_ALIASES, description="Maximum number of results.")] = MAX_ALIASES
 
 
 class Aliases(Record, frozen=True):
@@ -341,7 +341,7 @@ class FindRelated(Request, frozen=True):
             description="The thing: namespace:value, such as service:checkout or alert:highlatency, or only its name.",
         ),
     ]
-    hops: Annotated[int, Meta(ge=1, le=MAX_HOPS, description="How many relations away.")] = 1
+    hops: Annotated[int, Meta(ge=1, le=MAX_HOPS, description="Distance in relations.")] = 1
     edge_types: Annotated[
         str,
         Meta(

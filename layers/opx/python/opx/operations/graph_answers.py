@@ -30,7 +30,7 @@ MOST_PROOFS = 3
 
 NOTHING_RELATED = "Nothing is known to be related to it in this way."
 NO_WAY = "No connection between them is known."
-_CUT = "There may be more: some things have more relations than were followed, the newest were."
+_CUT = "There may be more: of some things only the newest relations were followed."
 _OUTSIDE = " (stated outside of the organisation alone)"
 
 
@@ -227,7 +227,7 @@ class RelationAnswer(_ProvedAnswer[Connection]):
 
 
 def _relation_text(edge: Edge, numbers: dict[str, int]) -> str:
-    """`service:checkout depends on service:payments (2026-03-31) [1]`."""
+    """Renders a relation: `service:checkout depends on service:payments (2026-03-31) [1]`."""
     proof = next((f" [{numbers[chunk]}]" for chunk in edge.evidence_chunk_ids if chunk in numbers), "")
     return one_line(f"{edge_text(edge)} ({edge.at[:10]}){_OUTSIDE if _is_outside(edge) else ''}") + proof
 

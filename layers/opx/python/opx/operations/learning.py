@@ -182,7 +182,6 @@ FilledLongText = Annotated[Filled, Meta(max_length=MAX_TEXT)]
 GateType = Annotated[FilledText, Meta(description="The review, such as security_review.")]
 Incident = Annotated[Text, Meta(description="The incident's id.")]
 
-
 _NEXT = {
     EntryState.WAITING: "It waits until verify_solution records whether it worked.",
     EntryState.READY: "The next checkpoint of the project processes it.",
@@ -232,8 +231,8 @@ class CaptureFailureSolution(Request, frozen=True):
 
 @agent_tool(
     LEARNING,
-    "Keep what failed and what was done about it, so that the next project finds it. Use it once the failure is "
-    "understood and something was done. It is told to others only after verify_solution said that it worked.",
+    "Record a failure and its solution, so that other projects find them. Use it once the failure is "
+    "understood and something was done. Others get it only after verify_solution has recorded that it worked.",
     opt_in=True,
     writes=True,
 )
@@ -251,8 +250,8 @@ class VerifySolution(Request, frozen=True):
 
 @agent_tool(
     LEARNING,
-    "Say what came of a solution that was captured: whether it worked, failed, had no effect or made things worse. "
-    "Say that it worked only if you saw it, or a check did.",
+    "Record the outcome of a captured solution: it worked, failed, had no effect or made things worse. Record that it "
+    "worked only if you or a check saw it.",
     opt_in=True,
     writes=True,
 )
@@ -271,7 +270,10 @@ class CaptureGateRejection(Request, frozen=True):
 
 
 @agent_tool(
-    LEARNING, "Keep what a person rejected at a review, why, and what was changed for it.", opt_in=True, writes=True
+    LEARNING,
+    "Record a rejection at a review: the person's reason, and the changes that followed.",
+    opt_in=True,
+    writes=True,
 )
 def capture_gate_rejection(context: Context, request: CaptureGateRejection) -> EntryAnswer:
     """Capture a rejection at a review."""
@@ -283,7 +285,9 @@ class CaptureGateApproval(Request, frozen=True):
     approved_approach: Annotated[FilledLongText, Meta(description="The approach that was approved.")]
 
 
-@agent_tool(LEARNING, "Keep what a person approved at a review at the first attempt.", opt_in=True, writes=True)
+@agent_tool(
+    LEARNING, "Record an approach that a person approved at a review at the first attempt.", opt_in=True, writes=True
+)
 def capture_gate_approval(context: Context, request: CaptureGateApproval) -> EntryAnswer:
     """Capture an approval at a review."""
     return _kept(context, EntryType.GATE_APPROVAL, asdict(request))
@@ -299,8 +303,8 @@ class CaptureWarning(Request, frozen=True):
 
 @agent_tool(
     LEARNING,
-    "Keep what was tried without effect, or made things worse. It is shown to others before the step that it warns "
-    "of, in whichever document has that step.",
+    "Record a step that had no effect or made things worse. The warning is shown to others before that step, in every "
+    "document that has it.",
     opt_in=True,
     writes=True,
 )
@@ -310,7 +314,7 @@ def capture_warning(context: Context, request: CaptureWarning) -> EntryAnswer:
 
 
 def _kept(context: Context, entry_type: EntryType, given: dict[str, Any]) -> EntryAnswer:
-    """The entry that the calling agent captured in its own project."""
+    """Captures an entry for the calling agent in its own project, and returns it."""
     captured = context.system.learning.capture(context.identity)
     entry_id = captured.capture(entry_type, {**given, "agent_type": context.caller.agent})
     return EntryAnswer(captured.entry(entry_id))

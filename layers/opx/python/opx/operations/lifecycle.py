@@ -43,7 +43,7 @@ def list_reviews(context: Context, request: ListReviews) -> ReviewReport:
 
 
 class ListPrunings(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=400, description="How many at most.")] = 30
+    limit: Annotated[int, Meta(ge=1, le=400, description="Maximum number of results.")] = 30
 
 
 class Prunings(Record, frozen=True):
@@ -125,8 +125,8 @@ def add_hold(context: Context, request: AddHold) -> Hold:
         raise ForbiddenError(
             f"{wanted[0].within} is not within {_own_scope_key(context)}: a hold is on what is your own"
         )
-    placed = [context.system.lifecycle.holds.add(hold, context.system.installation.knowledge) for hold in own]
-    return placed[0]
+    added = [context.system.lifecycle.holds.add(hold, context.system.installation.knowledge) for hold in own]
+    return added[0]
 
 
 class LiftHold(Request, frozen=True):
@@ -137,7 +137,7 @@ class LiftHold(Request, frozen=True):
 def lift_hold(context: Context, request: LiftHold) -> Hold:
     """Lift a hold. It is kept as a record.
 
-    Raises `HoldNotFoundError`, the same for one that is not the caller's.
+    Raises `HoldNotFoundError`, also for a hold of another scope.
     """
     found = context.system.lifecycle.holds.get(request.hold_id)
     if not _is_own(context, found):

@@ -55,13 +55,13 @@ def named_document(context: Context, name: str) -> tuple[KnowledgeDocument, tupl
 
 
 def section_of_link(name: str) -> str:
-    """The section that a link of a document names behind its `#`; "" for none."""
+    """Returns the section after the `#` of a link of a document; "" without one."""
     link = _LINK.fullmatch(name.strip())
     return link["section"] or "" if link else ""
 
 
 def _current(context: Context, document: KnowledgeDocument) -> tuple[KnowledgeDocument, tuple[str, ...]]:
-    """The current version of a document that was found by its id."""
+    """Returns the current version of a document that was found by its id, with a note if it is another one."""
     if document.state is DocumentState.CURRENT:
         return document, ()
     current = next((one for one in versions_of(context, document) if one.state is DocumentState.CURRENT), None)
@@ -100,9 +100,9 @@ class _Called(NamedTuple):
     source: str
 
 
-def _all_documents(context: Context) -> Iterator[_Called]:
+def _all_documents(context: Context) -> Iterator[_Named]:
     documents = islice(current_documents(context), _SCANNED)
-    return (_Called(one.document_id, one.title, one.source_uri) for one in documents)
+    return (_Named(one.document_id, one.title, one.source_uri) for one in documents)
 
 
 def _by_title(context: Context, text: str) -> KnowledgeDocument:
@@ -122,8 +122,8 @@ def _by_title(context: Context, text: str) -> KnowledgeDocument:
     raise DocumentNotFoundError(f"no document has this id, path, address or title: {text[:200]}{also}")
 
 
-def _alike(context: Context, text: str) -> list[_Called]:
-    """The documents that a search for a name finds."""
+def _alike(context: Context, text: str) -> list[_Named]:
+    """Returns the documents that a search for a name finds."""
     config = QueryConfig(
         min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True
     )
@@ -136,8 +136,8 @@ def _alike(context: Context, text: str) -> list[_Called]:
     return _called(answer)
 
 
-def _called(answer: Answer) -> list[_Called]:
-    return [_Called(one.document_id, one.title, one.source) for one in answer.results if one.document_id]
+def _called(answer: Answer) -> list[_Named]:
+    return [_Named(one.document_id, one.title, one.source) for one in answer.results if one.document_id]
 
 
 def _exactly(

@@ -172,8 +172,8 @@ class ReportOutcome(Request, frozen=True):
 
 @agent_tool(
     LEARNING,
-    "Say what came of following a document that a search found: it resolved the problem, had no effect, or made "
-    "things worse. What helped is found more easily afterwards.",
+    "Report the outcome of following a document that a search found: it resolved the problem, had no effect, or made "
+    "things worse. Documents that helped rank higher afterwards.",
     opt_in=True,
     writes=True,
 )

@@ -1,4 +1,4 @@
-"""Replies: pages of ordered items with tokens for the next page, each within the size of a Lambda reply, and their text."""
+"""Builds replies: pages of ordered items with tokens for the next page, within the size of a Lambda reply, and their text."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def sent_bytes(body: str) -> int:
 def _behind(
     items: Iterable[T], order: Callable[[T], tuple[str, ...]], name: Callable[[T], str], after: tuple[str, ...]
 ) -> Iterator[T]:
-    for place, group in groupby(items, order):
+    for position, group in groupby(items, order):
         ordered = sorted(group, key=name)
-        if place == after[:-1]:
+        if position == after[:-1]:
             ordered = [item for item in ordered if name(item) > after[-1]]
         yield from ordered
 

@@ -40,7 +40,7 @@ TaskDescription = Annotated[TaskText, Meta(description="The task, in plain words
 
 
 class ListPatterns(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=MAX_PATTERNS, description="How many at most.")] = 100
+    limit: Annotated[int, Meta(ge=1, le=MAX_PATTERNS, description="Maximum number of results.")] = 100
 
 
 class Patterns(Record, frozen=True):
@@ -82,7 +82,7 @@ class FindPatternsForTask(Request, frozen=True):
     agent_type: AgentType = ""
     task_type: TaskType = ""
     technology: Technology = ""
-    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="How many at most.")] = DEFAULT_RESULTS
+    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="Maximum number of results.")] = DEFAULT_RESULTS
 
 
 class FoundPatterns(Record, frozen=True):
@@ -173,7 +173,7 @@ class PatternsAnswer(Paragraphs):
         if not self.patterns:
             yield NO_PATTERN
             return
-        yield from noted(self._notes(), after=WHAT_OTHERS_WROTE)
+        yield from noted(self._notes(), after=PATTERNS_ARE_DATA)
         for number, pattern in enumerate(self.patterns, 1):
             yield _pattern_text(number, pattern)
 
@@ -221,9 +221,7 @@ class QueryForTask(Request, frozen=True):
     agent_type: OfAgents = ""
     task_type: OfTasks = ""
     technology: OfTechnology = ""
-    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="How many patterns to return at most.")] = (
-        DEFAULT_RESULTS
-    )
+    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="Maximum number of patterns.")] = DEFAULT_RESULTS
 
 
 @agent_tool(
@@ -266,8 +264,7 @@ class BuildContextForTask(Request, frozen=True):
 
 @agent_tool(
     LEARNING,
-    "Get what earlier work taught about a task as a text that goes into the prompt of the agent which does it. For "
-    "orchestrators.",
+    "Get what earlier work taught about a task, as text for the prompt of the agent that does it. For orchestrators.",
     opt_in=True,
     access=Access.ORCHESTRATOR,
 )

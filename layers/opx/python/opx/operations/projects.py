@@ -119,7 +119,7 @@ def remove_project(context: Context, request: RemoveProject) -> ProjectMove:
 
 
 def _check_client(context: Context, client_id: str) -> None:
-    """Raise `ForbiddenError` for another client than the caller's. A caller of none may name any."""
+    """Raises `ForbiddenError` for another client than the caller's. A caller without one may name any."""
     own = context.identity.client_id
     if own and client_id != own:
         raise ForbiddenError("the caller may not access projects of another client")

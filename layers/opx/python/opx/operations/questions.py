@@ -182,13 +182,13 @@ class GapAnswer(Paragraphs):
 
     def _paragraphs(self) -> Iterator[str]:
         often = "once" if self.gap.count == 1 else f"{self.gap.count} times"
-        yield f"Kept as a gap: {one_line(self.gap.question)} (asked {often}). [Gap ID: {self.gap.gap_id}]"
+        yield f"Recorded as a gap: {one_line(self.gap.question)} (queried or reported {often}). [Gap ID: {self.gap.gap_id}]"
 
 
 @agent_tool(
     LEARNING,
-    "Say that the knowledge lacks something you needed: the question, and what the documents didn't tell. Use it after a "
-    "search that found nothing of use; whoever owns the topic is asked to write it down.",
+    "Report that the knowledge lacks something you needed: the question, and the information that the documents lack. Use "
+    "it after a search without useful results; the owner of the topic is requested to document it.",
     opt_in=True,
     writes=True,
 )
@@ -205,7 +205,7 @@ def report_gap(context: Context, request: ReportGap) -> GapAnswer:
 
 
 def _scopes(context: Context) -> list[str]:
-    """The scopes whose gaps the caller sees."""
+    """Returns the scopes whose gaps the caller sees."""
     return context.system.records.gaps.scopes() if context.sees_every_scope else [scope_of(context.identity)]
 
 

@@ -80,7 +80,7 @@ class DocumentPart(Record, frozen=True, kw_only=True, omit_defaults=True):
     review: Annotated[str, Meta(description="When its review is, or was, due, if that is set.")] = ""
     part: str
     content: Annotated[str, Meta(description="The text of the part.")] = ""
-    sections: Annotated[tuple[SectionView, ...], Meta(description="Of the outline: its sections in order.")] = ()
+    sections: Annotated[tuple[SectionView, ...], Meta(description="The sections of the outline, in order.")] = ()
     steps: Annotated[tuple[StepView, ...], Meta(description="The steps of the part.")] = ()
     step_count: Annotated[int, Meta(description="Number of steps of the procedure.")] = 0
     warnings: Annotated[
@@ -125,7 +125,7 @@ class PartAnswer(Paragraphs):
 
 
 def _outline_lines(part: DocumentPart) -> Iterator[str]:
-    """Sections, each with its steps."""
+    """Yields the sections, each with its steps."""
     steps = list(part.steps)
     for section in part.sections:
         indent = "  " * max(section.level - 1, 0)
@@ -240,12 +240,12 @@ def _step_there(context: Context, document_id: str, name: str) -> tuple[int, str
 def _ambiguous(outline: Outline, name: str, numbers: Sequence[int]) -> Iterator[str]:
     """A note for a name that matches several steps, of which the first is shown."""
     names = outline.step_names()
-    shown, *others = [f"step {names[number]} ({_where(outline, number)})" for number in numbers] or [""]
+    shown, *others = [f"step {names[number]} ({_step_location(outline, number)})" for number in numbers] or [""]
     if others:
         yield f"{name!r} may mean {len(numbers)} steps: this is {shown}; there is also {', '.join(others[:_OTHERS])}"
 
 
-def _where(outline: Outline, number: int) -> str:
+def _step_location(outline: Outline, number: int) -> str:
     step = outline.steps[number - 1]
     heading = outline.sections[step.section].heading
     return f"{heading}: {step.title}" if heading else step.title
@@ -691,7 +691,7 @@ def _chosen(
 
 
 def _first_with_steps(context: Context, documents: Sequence[str]) -> tuple[KnowledgeDocument, Outline] | None:
-    """The first document that has steps, else the first that can be read."""
+    """Returns the first document that has steps, else the first that can be read."""
     first: tuple[KnowledgeDocument, Outline] | None = None
     for document_id in documents[:_OTHERS]:
         try:

@@ -105,8 +105,8 @@ class HttpRoute:
 
 @dataclass(frozen=True, slots=True)
 class ToolGroup:
-    """Tools that one Lambda function serves, `name` with `_` for `-`. It is the usual name of the action group, and of the
-    gateway's target."""
+    """Tools that one Lambda function serves: its name is `name` with `_` for `-`. `name` is also the usual name of the action
+    group and of the gateway's target."""
 
     name: str
     title: str
@@ -192,8 +192,8 @@ class Registry:
         _check_alone(added)
         for claim in _claims(added):
             if other := self._claimed.get(claim):
-                what = "name" if other.name == added.name else claim
-                raise DeclarationError(f"operation {added.name}: {other.name} has the same {what}")
+                duplicate = "name" if other.name == added.name else claim
+                raise DeclarationError(f"operation {added.name}: {other.name} has the same {duplicate}")
         if added.is_for_all:
             usual = [one.name for one in (*self, added) if one.is_for_all]
             if len(usual) > MAX_TOOLS:
@@ -234,7 +234,7 @@ OPERATIONS = ToolGroup(
     "Logs, metrics, traces and baselines of the running systems, for operations agents.",
 )
 LEARNING = ToolGroup(
-    "learn-from-work", "OPX Knowledge learning", "What work taught: told by agents, and asked for by orchestrators."
+    "learn-from-work", "OPX Knowledge learning", "Knowledge from work: captured by agents, queried by orchestrators."
 )
 GROUPS = (KNOWLEDGE, OPERATIONS, LEARNING)
 
@@ -258,7 +258,7 @@ MODULES = (
     Module("calibration", ("calibration",)),
     Module("administration"),
 )
-"""In the order in which their operations are listed."""
+"""Modules in the order in which their operations are listed."""
 
 _POSITIONS = {f"opx.operations.{one.name}": position for position, one in enumerate(MODULES)}
 
@@ -274,7 +274,7 @@ def operation(
     command: str = "",
     registry: Registry = REGISTRY,
 ) -> Callable[[Run[Q, R]], Run[Q, R]]:
-    """Declare the function below as an operation: `http` is its method and path. Raises `DeclarationError`."""
+    """Declares the decorated function as an operation: `http` is its method and path. Raises `DeclarationError`."""
 
     def declare(run: Run[Q, R]) -> Run[Q, R]:
         name = run.__name__
@@ -305,7 +305,7 @@ def operation(
 def agent_tool(
     group: ToolGroup, description: str, *, opt_in: bool = False, writes: bool = False, access: Access = Access.READER
 ) -> Callable[[Run[Q, R]], Run[Q, R]]:
-    """Declare the function below as an operation that only agents call, as a `Tool`."""
+    """Declares the decorated function as an operation that only agents call, as a `Tool`."""
     return operation(tool=Tool(group, description, opt_in, writes), access=access)
 
 
@@ -324,7 +324,7 @@ def _position(operation: Operation[Any, Any]) -> tuple[int, str, int]:
 
 
 def _record_of(reply: Any) -> Any:
-    """The type of a reply's JSON: of an `AgentReply`, that of its record."""
+    """Returns the type of a reply's JSON: for an `AgentReply`, that of its record."""
     return get_type_hints(reply.record)["return"] if is_agent_reply(reply) else reply
 
 
@@ -333,7 +333,7 @@ def is_agent_reply(reply: Any) -> bool:
     return callable(getattr(reply, "record", None))
 
 
-def _check_alone(added: Operation[Any, Any]) -> None:
+def _check_declaration(added: Operation[Any, Any]) -> None:
     problem = ""
     if not (isinstance(added.request, type) and issubclass(added.request, Request)):
         problem = "its request is no Request"
@@ -357,9 +357,9 @@ def _module_problem(added: Operation[Any, Any]) -> str:
         return ""
     module = MODULES[position]
     if added.route and added.route.segment not in module.addresses:
-        return f"MODULES says of no address /{added.route.segment} that {module.name} has it"
+        return f"MODULES doesn't list the address /{added.route.segment} for {module.name}"
     if added.tool and added.tool.group not in module.groups:
-        return f"MODULES says of no tool in {added.tool.group.name} that {module.name} has it"
+        return f"MODULES doesn't list the tool group {added.tool.group.name} for {module.name}"
     return ""
 
 

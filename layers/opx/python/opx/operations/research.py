@@ -42,7 +42,7 @@ AtLeast = Annotated[
     Band,
     Meta(description="Only documents of at least this band; use `sure` if you act without reading the answer."),
 ]
-Iterations = Annotated[int, Meta(ge=1, le=MOST_ITERATIONS, description="How many rounds of searches at most.")]
+Iterations = Annotated[int, Meta(ge=1, le=MOST_ITERATIONS, description="Maximum number of rounds of searches.")]
 
 
 class Research(Request, frozen=True):
@@ -74,7 +74,7 @@ Untrusted = Annotated[
 
 
 class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
-    answer: Annotated[str, Meta(description="The documents with what helps of each, or that there is none.")]
+    answer: Annotated[str, Meta(description="The documents with the helpful parts of each, or that there are none.")]
     documents: Annotated[
         tuple[DocumentAnswer, ...], Meta(description="The same documents as data, without their text.")
     ]
@@ -84,7 +84,7 @@ class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     untrusted: Untrusted
     notes: Notes
     next: NextCalls = ()
-    absent: WhatIsAbsent = ()
+    absent: AbsentNames = ()
 
 
 class ResearchPassage(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -105,7 +105,7 @@ class FoundDocument(ResearchPassage, frozen=True, kw_only=True):
     title: str
     document_id: str
     updated: Annotated[str, Meta(description="When it was last updated.")]
-    why: Annotated[str, Meta(description="Why it fits, in a line.")]
+    why: Annotated[str, Meta(description="The reason why it fits, in a line.")]
     steps: Annotated[tuple[StepView, ...], Meta(description="The steps of its procedure, if it has one.")] = ()
     next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read more of it.")] = ()
 
@@ -118,7 +118,7 @@ class DocsFound(Record, frozen=True, kw_only=True, omit_defaults=True):
     untrusted: Untrusted
     notes: Notes
     next: NextCalls = ()
-    absent: WhatIsAbsent = ()
+    absent: AbsentNames = ()
 
 
 class ResearchFindings(Record, frozen=True, kw_only=True):
@@ -317,7 +317,7 @@ def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
 
 class SearchPostmortems(Request, frozen=True):
     query: Annotated[
-        Filled, Meta(description="What is happening now, the affected service or the suspected cause, in plain words.")
+        Filled, Meta(description="The current problem, the affected service or the suspected cause, in plain words.")
     ]
     max_results: Results = DEFAULT_RESULTS
     max_tokens: Tokens = DEFAULT_BUDGET

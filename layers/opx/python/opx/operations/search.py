@@ -73,7 +73,7 @@ class Search(Request, frozen=True):
 
 @operation(http="GET /knowledge/{kbId}/search")
 def search(context: Context, request: Search) -> Answer:
-    """Ask a question."""
+    """Answer a query given as URL parameters."""
     tiers = request.tier or QueryConfig().tiers
     config = QueryConfig(
         tiers=tiers,

@@ -52,7 +52,7 @@ class MakeWebhookSecret(Request, frozen=True):
 def make_webhook_secret(context: Context, request: MakeWebhookSecret) -> MadeSecret:
     """Generate a secret of a webhook, and store it.
 
-    Raises `InvalidInputError` for one that is set, unless it is to be replaced, and for a webhook that has none.
+    Raises `InvalidInputError` for one that is set, unless it is to be replaced, and for a webhook without secrets.
     """
     return _setup(context).make_secret(request.name, request.secret, replace=request.replace)
 

@@ -1,1 +1,1 @@
-"""Questions about running systems: logs, metrics and traces. Everything is bounded, and nothing is changed."""
+"""Queries logs, metrics and traces of running systems, read-only and within limits, and keeps baselines of metrics."""

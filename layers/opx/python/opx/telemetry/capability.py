@@ -1,4 +1,4 @@
-"""Composes questions about running systems, and the baselines of their metrics."""
+"""Composes queries of logs, metrics and traces, and the baselines of metrics."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Telemetry:
-    """`stores` and `reader` give the logs, metrics and traces of running systems, and their metrics for baselines; None
-    where there are none."""
+    """Telemetry of an installation. `stores` returns its logs, metrics and traces, `reader` its metrics for baselines;
+    None if it has none."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Telemetry:
 
     @cached_property
     def baselines(self) -> BaselineStore:
-        """Normal values of metrics of nodes."""
+        """Baselines of metrics of nodes."""
         from opx.telemetry.baselines.store import BaselineStore
 
         return BaselineStore(
@@ -63,7 +63,7 @@ class Telemetry:
         )
 
     def roll_up(self, report: Report = unreported) -> RollUp:
-        """Rolls metrics up into baselines. Raises `KnowledgeConfigError`, and `InvalidInputError` without a reader."""
+        """Returns the roll-up into baselines. Raises `KnowledgeConfigError`, and `InvalidInputError` without a reader."""
         from opx.telemetry.baselines.definitions import RollUp, declared_metrics
 
         if self.metric_reader is None:

@@ -1,6 +1,6 @@
-"""Searches log lines for words and phrases within bounds of time, bytes and rows.
+"""Searches log lines for words and phrases within limits of time, bytes and rows.
 
-Nothing of a query can become a command of the store's language, as no store is given the text: words are all it says.
+No part of a query can become a command of the store's query language: stores get its parsed words, never its text.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 1.0
 MOST_CHARACTERS = 2000
-"""Of a line; the rest is left out."""
+"""Characters shown of a line; the rest is left out."""
 
-_SPARE = 4
-"""How many times as many lines are asked for where the store can't tell which fit exactly."""
+_OVERFETCH = 4
+"""Factor by which more lines are requested where the store can't match words exactly."""
 _BINS = (60, 300, 900, 3600, 21_600, 86_400)
 _MOST_BINS = 60
 _MEGABYTE = 1_000_000
@@ -39,7 +39,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_\- ]+\Z")
 
 @dataclass(frozen=True, slots=True)
 class LogAnswer:
-    """`matched` counts what fits as the store sees it. `partial`: not everything was searched; `notes` say why."""
+    """Rows of a log search. `matched` is the store's count. `partial`: not everything was searched; `notes` state why."""
 
     log_group: str
     show: str
@@ -55,7 +55,7 @@ class LogAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LogQuestion:
-    """What is asked; `show` is one of `LogShow`."""
+    """A log search: the query, its log group and limits; `show` is one of `LogShow`."""
 
     query: str
     log_group: str
@@ -65,7 +65,7 @@ class LogQuestion:
 
 
 class LogSearch:
-    """Asks a store, and stops it where its time is over or it has read too much."""
+    """Runs log queries, and stops one that takes too long or reads too much."""
 
     def __init__(self, store: LogStore, rules: TelemetryRules, *, clock: Clock, sleep: Sleep) -> None:
         self._store = store
@@ -74,7 +74,7 @@ class LogSearch:
         self._sleep = sleep
 
     def answer(self, question: LogQuestion) -> LogAnswer:
-        """Raises `InvalidInputError` for what may not be asked, `StoreUnavailableError`."""
+        """Runs a log search. Raises `InvalidInputError` for what may not be queried, and `StoreUnavailableError`."""
         deadline = self._clock() + self._rules.seconds
         self._rules.check_log_group(question.log_group)
         self._rules.check_minutes(question.minutes)
@@ -104,7 +104,7 @@ class LogSearch:
         )
 
     def _run(self, query: LogQuery, deadline: float) -> tuple[LogProgress, str]:
-        """What was found, and why that isn't all."""
+        """Returns the progress of a query when it ended or was stopped, and the reason why it was stopped."""
         query_id = self._store.start(query)
         done = False
         try:
@@ -120,19 +120,22 @@ class LogSearch:
         while True:
             progress = self._store.progress(query_id)
             if progress.failed:
-                raise StoreUnavailableError(f"the log query ended as {progress.failed}; ask for less time")
+                raise StoreUnavailableError(f"the log query ended as {progress.failed}; query a shorter time range")
             if progress.is_done:
                 return progress, ""
             if progress.scanned_bytes > most:
                 read = f"{progress.scanned_bytes / _MEGABYTE:,.0f} MB"
-                return progress, f"stopped after {read}, as {most // _MEGABYTE:,} MB may be read; ask for less time"
+                return (
+                    progress,
+                    f"stopped after {read}, as {most // _MEGABYTE:,} MB may be read; query a shorter time range",
+                )
             if self._clock() + pause > deadline:
-                return progress, f"stopped after {self._rules.seconds:g} seconds; ask for less time"
+                return progress, f"stopped after {self._rules.seconds:g} seconds; query a shorter time range"
             self._sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _stop(self, query_id: str) -> None:
-        """A query that goes on costs money. That it couldn't be stopped is no reason to lose what it found."""
+        """Stops a query, as running ones cost money. A failure to stop it is logged, not raised: its rows are still shown."""
         try:
             self._store.stop(query_id)
         except StoreUnavailableError as exc:
@@ -149,13 +152,13 @@ def _query(question: LogQuestion, words: Words, end: int, limit: int) -> LogQuer
         words=words.wanted,
         without=words.unwanted,
         show=question.show,
-        limit=limit if exact else _SPARE * limit,
+        limit=limit if exact else _OVERFETCH * limit,
         bin_seconds=next((size for size in _BINS if seconds <= size * _MOST_BINS), _BINS[-1]),
     )
 
 
 def _cleaned(row: Mapping[str, str]) -> tuple[dict[str, str], int]:
-    """The row with secrets masked and texts cut, and how many secrets there were."""
+    """Returns the row with secrets masked and long values cut, and the number of secrets."""
     clean, count = {}, 0
     for name, value in row.items():
         text, found = mask(value)
@@ -166,7 +169,7 @@ def _cleaned(row: Mapping[str, str]) -> tuple[dict[str, str], int]:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A line fits if all of `wanted` and none of `unwanted` are in it, whatever the case and the spaces between."""
+    """Words of a query. A line fits if it has all of `wanted` and none of `unwanted`, ignoring case and extra spaces."""
 
     wanted: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
@@ -179,16 +182,16 @@ class Words:
 
     @property
     def are_plain(self) -> bool:
-        """Whether there is nothing in them that a store may take for any character."""
+        """True if no word has punctuation, for which a store may match any character."""
         return all(_PLAIN.match(word) for word in self.wanted)
 
 
 def read_words(text: str) -> Words:
-    """`timeout "connection reset" -healthcheck` as words. Raises `InvalidInputError` for what can't be searched for."""
+    """Parses a query such as `timeout "connection reset" -healthcheck`. Raises `InvalidInputError` for an invalid one."""
     if text.strip() == EVERYTHING:
         return Words()
     if text.count('"') % 2:
-        raise InvalidInputError('query has a " without its other one')
+        raise InvalidInputError('query has an unclosed "')
     wanted: list[str] = []
     unwanted: list[str] = []
     for term in _TERM.finditer(text):

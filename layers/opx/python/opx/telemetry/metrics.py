@@ -1,4 +1,4 @@
-"""Finds which metrics of a node moved with one of them."""
+"""Correlates metrics of a node: finds those that moved with one of them, with lag and strength."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from opx.telemetry.rules import TelemetryRules, metrics_of_node
 
 # -- correlation
 
-
 Values = Sequence[float | None]
 
 MIN_POINTS = 12
 MIN_STRENGTH = 0.5
 MAX_CHANCE = 0.05
 MIN_FILLED = 0.5
-"""Of the periods of a series, how many must have a value."""
+"""Share of a series' periods that must have a value."""
 
 _FLAT = 1e-9
-"""A standard deviation below this part of the mean is rounding."""
+"""A standard deviation below this share of the mean is rounding."""
+
 _MOST_OWN_LAGS = 4
-"""Correlations of a series with itself are looked at up to this part of its length."""
+"""Autocorrelations are computed for lags up to the length divided by this."""
 _SIGNIFICANT = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class LagFit:
-    """`lag` in steps: above 0 the other series moved that much earlier. `strength` is from -1 to 1."""
+    """Best correlation of two series. `lag` in steps: above 0 the other series moved that much earlier. `strength` is from
+    -1 to 1. `chance` is the probability of such a correlation between unrelated series."""
 
     lag: int
     strength: float
@@ -46,20 +47,20 @@ class LagFit:
 
 @dataclass(frozen=True, slots=True)
 class PreparedSeries:
-    """A series as deviations from its trend; `own` are its correlations with itself 1, 2, ... steps later."""
+    """A series as deviations from its trend; `own` are its autocorrelations at lags of 1, 2, ... steps."""
 
     values: tuple[float | None, ...]
     own: tuple[float, ...]
 
 
 def on_grid(values: Mapping[int, float], start: int, end: int, period: int) -> list[float | None]:
-    """The values of each period from `start` to before `end`; None where there is none, or no finite one."""
+    """Returns the values of each period from `start` to before `end`; None for a missing or non-finite one."""
     found = [values.get(time) for time in range(start, end, period)]
     return [value if value is not None and math.isfinite(value) else None for value in found]
 
 
 def problem_of(values: Values) -> str:
-    """Why a series can't be compared, "" if it can."""
+    """Returns the reason why a series can't be compared, "" if it can."""
     present = [value for value in values if value is not None]
     if not present:
         return "no values"
@@ -71,7 +72,7 @@ def problem_of(values: Values) -> str:
 
 
 def prepared(values: Values) -> PreparedSeries:
-    """The series without its linear trend, which any two things have in common that grow."""
+    """Removes a series' linear trend: any two growing series would correlate by it."""
     points = [(at, value) for at, value in enumerate(values) if value is not None]
     middle = math.fsum(at for at, _ in points) / len(points)
     mean = math.fsum(value for _, value in points) / len(points)
@@ -82,8 +83,8 @@ def prepared(values: Values) -> PreparedSeries:
 
 
 def best_fit(metric: PreparedSeries, other: PreparedSeries, *, max_lag: int, comparisons: int) -> LagFit | None:
-    """The lag at which the other series fits the metric best, of equals the shortest; None if no lag leaves enough
-    points. `comparisons` are how many series are tried in all."""
+    """Returns the lag at which the other series fits the metric best, of equals the shortest; None if no lag leaves enough
+    points. `comparisons` is the number of series that are compared, for the Bonferroni correction."""
     lags = sorted(range(-max_lag, max_lag + 1), key=lambda lag: (abs(lag), -lag))
     best: LagFit | None = None
     for lag in lags:
@@ -97,14 +98,14 @@ def best_fit(metric: PreparedSeries, other: PreparedSeries, *, max_lag: int, com
 
 
 def _shifted(metric: Values, other: Values, lag: int) -> tuple[Values, Values]:
-    """The parts of both that belong together if `other` is `lag` steps ahead."""
+    """Returns the overlapping parts of both if `other` is `lag` steps ahead."""
     if lag >= 0:
         return metric[lag:], other[: len(other) - lag]
     return metric[:lag], other[-lag:]
 
 
 def _correlation(one: Values, two: Values) -> tuple[float, int]:
-    """Pearson's, of the places where both have a value, and how many these are."""
+    """Returns Pearson's correlation over the positions where both have a value, and their number."""
     pairs = [(a, b) for a, b in zip(one, two, strict=True) if a is not None and b is not None]
     if len(pairs) < 2:
         return 0.0, len(pairs)
@@ -115,7 +116,7 @@ def _correlation(one: Values, two: Values) -> tuple[float, int]:
 
 
 def _own_correlations(values: Values) -> tuple[float, ...]:
-    """Up to the first that is not told from 0: what follows is noise that would be summed up."""
+    """Returns the autocorrelations up to the first that doesn't differ from 0 significantly: the rest would add up noise."""
     limit = _SIGNIFICANT / math.sqrt(len(values))
     found = []
     for lag in range(1, len(values) // _MOST_OWN_LAGS):
@@ -127,13 +128,13 @@ def _own_correlations(values: Values) -> tuple[float, ...]:
 
 
 def _worth(points: int, one: Sequence[float], two: Sequence[float]) -> float:
-    """How many independent points these are worth: at most all of them."""
+    """Effective sample size of two autocorrelated series: at most the number of points."""
     alike = math.fsum((1 - lag / points) * a * b for lag, (a, b) in enumerate(zip(one, two, strict=False), start=1))
     return min(float(points), points / (1 + 2 * max(alike, 0.0)))
 
 
 def _chance(strength: float, points: float) -> float:
-    """How likely a correlation at least this strong is between series that have none (Fisher)."""
+    """Probability of at least this correlation between uncorrelated series (Fisher transformation)."""
     if points <= 4:
         return 1.0
     if abs(strength) >= 1.0:
@@ -141,19 +142,18 @@ def _chance(strength: float, points: float) -> float:
     return math.erfc(abs(math.atanh(strength)) * math.sqrt(points - 3) / math.sqrt(2))
 
 
-# -- metrics
-
+# -- comparison of a node's metrics
 
 FINE, COARSE = 60, 300
 MOST_POINTS = 300
 MOST_CANDIDATES = 50
 _SHARE_OF_RANGE = 4
-"""The longest lag is this part of the range: a longer one would leave too little to compare."""
+"""The range is divided by this for the longest lag: a longer one would leave too few points to compare."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricQuestion:
-    """`candidates`: names, all that are listed if there is none. `max_lag` in minutes."""
+    """A comparison to run. `candidates`: names of metrics, all that are listed if empty. `max_lag` in minutes."""
 
     metric: str
     node: str
@@ -164,7 +164,7 @@ class MetricQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """A metric that moved with the one asked for. `lag` in minutes, above 0 if it moved first."""
+    """A metric that moved with the requested one. `lag` in minutes, above 0 if it moved first."""
 
     metric: str
     lag: int
@@ -180,7 +180,7 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class MetricAnswer:
-    """`related` has the strongest first; `unrelated` was compared, `left_out` couldn't be, with the reason."""
+    """Result of a comparison: `related` metrics, the strongest first, `unrelated` ones, and those `left_out` with reasons."""
 
     question: MetricQuestion
     start: int
@@ -194,7 +194,7 @@ class MetricAnswer:
 
 
 class MetricComparison:
-    """Asks a store for all series at once and compares them."""
+    """Reads all series with one call of the store and compares them."""
 
     def __init__(self, store: MetricStore, rules: TelemetryRules, *, clock: Clock) -> None:
         self._store = store
@@ -202,7 +202,7 @@ class MetricComparison:
         self._clock = clock
 
     def answer(self, question: MetricQuestion) -> MetricAnswer:
-        """Raises `InvalidInputError` for what may not be asked, `StoreUnavailableError`."""
+        """Runs a comparison. Raises `InvalidInputError` for what may not be queried, and `StoreUnavailableError`."""
         self._rules.check_minutes(question.minutes)
         target, candidates = _chosen(self._rules, question)
         notes = []
@@ -220,7 +220,7 @@ class MetricComparison:
     def _read(
         self, metrics: Sequence[MetricId], minutes: int
     ) -> tuple[int, int, int, Mapping[MetricId, Mapping[int, float]]]:
-        """Minute by minute, or in five minutes where a range is long or the metric has no finer values.
+        """Reads series by the minute, or by five minutes for a long range or a metric without finer values.
 
         The last period isn't over, so that it is left out.
         """
@@ -238,23 +238,22 @@ class MetricComparison:
 def _chosen(rules: TelemetryRules, question: MetricQuestion) -> tuple[MetricId, list[MetricId]]:
     listed = list(metrics_of_node(rules, question.node))
     if not listed:
-        raise InvalidInputError("no metric may be asked: the operators have listed none (telemetry.metrics)")
+        raise InvalidInputError("no metric may be queried: the operators have listed none (telemetry.metrics)")
     names = sorted({metric.name for metric in listed})
     for name in (question.metric, *question.candidates):
         if name not in names:
-            raise InvalidInputError(f"metric {name[:200]!r} may not be asked; there are: {', '.join(names)}")
+            raise InvalidInputError(f"metric {name[:200]!r} may not be queried; there are: {', '.join(names)}")
     target = next(metric for metric in listed if metric.name == question.metric)
     wanted = set(question.candidates) or set(names)
-    of_one = [
-        metric for metric in listed if metric.dimension == target.dimension
-    ]  # a node's name means one thing to them
-    others = [metric for metric in of_one if metric != target and metric.name in wanted]
+    # Metrics by the same dimension mean the same thing by a node's name.
+    same_dimension = [metric for metric in listed if metric.dimension == target.dimension]
+    others = [metric for metric in same_dimension if metric != target and metric.name in wanted]
     if not others:
         raise InvalidInputError(f"there is no other metric by {target.dimension} to compare {question.metric} with")
     return target, others
 
 
-def _called(metric: MetricId, target: MetricId) -> str:
+def _shown_name(metric: MetricId, target: MetricId) -> str:
     return metric.name if metric.namespace == target.namespace else f"{metric.namespace}/{metric.name}"
 
 
@@ -270,17 +269,17 @@ def _compared(
     usable = [metric for metric in candidates if not problems[metric]]
     steps = len(grids[target])
     max_lag = min(60 * answer.question.max_lag // answer.period, steps // _SHARE_OF_RANGE)
-    asked = prepared(grids[target])
+    reference = prepared(grids[target])
     related, unrelated = [], []
     for metric in usable:
-        fit = best_fit(asked, prepared(grids[metric]), max_lag=max_lag, comparisons=len(usable))
+        fit = best_fit(reference, prepared(grids[metric]), max_lag=max_lag, comparisons=len(usable))
         if fit and fit.is_related:
-            related.append(Related(_called(metric, target), fit.lag * answer.period // 60, fit))
+            related.append(Related(_shown_name(metric, target), fit.lag * answer.period // 60, fit))
         else:
-            unrelated.append(_called(metric, target))
+            unrelated.append(_shown_name(metric, target))
     related.sort(key=lambda one: (-abs(one.fit.strength), one.metric))
     notes = list(answer.notes)
     if 60 * answer.question.max_lag > max_lag * answer.period:
         notes.append(f"lags were compared up to {max_lag * answer.period // 60} minutes, a quarter of the range")
-    left_out = tuple((_called(metric, target), problem) for metric, problem in problems.items() if problem)
+    left_out = tuple((_shown_name(metric, target), problem) for metric, problem in problems.items() if problem)
     return replace(answer, related=tuple(related), unrelated=tuple(unrelated), left_out=left_out, notes=tuple(notes))

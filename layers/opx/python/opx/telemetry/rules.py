@@ -1,4 +1,5 @@
-"""What may be asked of logs, metrics and traces, and within which bounds: section `telemetry` of `knowledge.yaml`."""
+"""Reads the allowed log groups, metrics and services, and the limits of queries, from section `telemetry` of
+`knowledge.yaml`."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ ANY = "*"
 STATISTICS = ("Average", "Sum", "Minimum", "Maximum", "SampleCount")
 
 _LOG_GROUP = re.compile(r"[.\-_/#A-Za-z0-9]{1,512}\*?\Z")
-"""As `StartQuery` takes names (Amazon CloudWatch Logs API Reference), with our star. A star alone would be all."""
+"""Names as `StartQuery` accepts them (Amazon CloudWatch Logs API Reference), or a prefix and a star; not a star alone."""
 _SERVICE = re.compile(r"[\w\s.:/%&#=+\-@]{0,200}\*?\Z")
 _NAME = re.compile(r"[^\x00-\x1f:][^\x00-\x1f]{0,254}\Z")
 _BOUNDS = {
@@ -25,12 +26,12 @@ _BOUNDS = {
     "max_rows": (1.0, 200.0),
     "seconds": (1.0, 20.0),
 }
-"""The most that can be set: a function has 30 seconds for all of its work."""
+"""Lowest and highest value of each limit: a function has 30 seconds for all of its work."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
-    """Metrics of one kind of thing: those of `names` that have exactly the one dimension, whose value is the node."""
+    """Metrics of one kind of node: those of `names` that have exactly one dimension, whose value is the node."""
 
     namespace: str
     dimension: str
@@ -43,8 +44,8 @@ class MetricFamily:
 
 @dataclass(frozen=True, slots=True)
 class TelemetryRules:
-    """Names that may be asked for; one that ends with a star stands for all that begin so. Nothing is allowed that
-    isn't listed. `seconds` is how long a question may take."""
+    """Names that may be queried, with a star at the end for a prefix; only listed ones are allowed. `seconds` is the time
+    limit of a query."""
 
     log_groups: tuple[str, ...] = ()
     metrics: tuple[MetricFamily, ...] = ()
@@ -55,26 +56,26 @@ class TelemetryRules:
     seconds: float = 20.0
 
     def check_log_group(self, name: str) -> None:
-        """Raises `InvalidInputError` that says what may be asked."""
+        """Raises `InvalidInputError`, which lists the allowed ones, for a log group that may not be queried."""
         _check("log group", "log_groups", name, self.log_groups)
 
     def check_service(self, name: str) -> None:
-        """Raises `InvalidInputError` that says what may be asked."""
+        """Raises `InvalidInputError`, which lists the allowed ones, for a service that may not be queried."""
         _check("service", "services", name, self.services)
         if not _SERVICE.match(name) or name.endswith(ANY):
             raise InvalidInputError(f"a service's name has letters, digits, spaces and _.:/%&#=+-@ only, not {name!r}")
 
     def check_minutes(self, minutes: int) -> None:
-        """Raises `InvalidInputError` if that is too far back."""
+        """Raises `InvalidInputError` for more minutes than allowed."""
         if minutes > self.max_minutes:
             raise InvalidInputError(f"minutes must be at most {self.max_minutes} here, not {minutes}")
 
 
-def _check(what: str, key: str, name: str, allowed: Sequence[str]) -> None:
+def _check(kind: str, key: str, name: str, allowed: Sequence[str]) -> None:
     if not allowed:
-        raise InvalidInputError(f"no {what} may be asked: the operators have listed none ({SECTION}.{key})")
+        raise InvalidInputError(f"no {kind} may be queried: the operators have listed none ({SECTION}.{key})")
     if not any(_fits(name, each) for each in allowed):
-        raise InvalidInputError(f"{what} {name[:200]!r} may not be asked; there are: {', '.join(allowed)}")
+        raise InvalidInputError(f"{kind} {name[:200]!r} may not be queried; there are: {', '.join(allowed)}")
 
 
 def _fits(name: str, allowed: str) -> bool:
@@ -82,7 +83,7 @@ def _fits(name: str, allowed: str) -> bool:
 
 
 def read_telemetry(path: Path | None = None) -> TelemetryRules:
-    """What the file says; without the section nothing is allowed. Raises `KnowledgeConfigError` with file and line."""
+    """Reads the section of the file; without it nothing is allowed. Raises `KnowledgeConfigError` with file and line."""
     section = read_section(SECTION, path)
     if section is None:
         return TelemetryRules()
@@ -134,6 +135,6 @@ def _family(entry: Marked) -> MetricFamily:
 
 
 def metrics_of_node(rules: TelemetryRules, node: str) -> Iterator[MetricId]:
-    """Every listed metric that the node may have."""
+    """Yields every listed metric with this node as its dimension's value."""
     for family in rules.metrics:
         yield from family.metrics_of(node)

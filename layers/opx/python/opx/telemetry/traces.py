@@ -1,8 +1,8 @@
-"""Looks into the failing and the slowest requests that went through a service: where their time goes, and where they fail.
+"""Analyses traces of a service's failing and slowest requests: own time and failures of each part.
 
-Segments are as "AWS X-Ray segment documents" (AWS X-Ray Developer Guide) has them: a service's work on a request, with
-subsegments for what it calls. What a downstream service says of itself is a segment whose parent is the subsegment of
-the call, so that the call's own time is what neither of its own parts nor that segment took.
+Segments follow "AWS X-Ray segment documents" (AWS X-Ray Developer Guide): a service's work on a request, with
+subsegments for its calls. A downstream service reports its work as a segment whose parent is the subsegment of the
+call, so that the call's own time excludes both its own parts and that segment.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from opx.telemetry.rules import TelemetryRules
 MOST_SUMMARIES = 2000
 MOST_TRACES = 50
 _FOR_LISTING = 0.5
-"""The part of the time after which no more traces are listed: the rest is for looking into them."""
+"""Share of the time limit for listing traces: the rest is for reading them."""
 
 MOST_PIECES = 20_000
-"""Of one trace: what is beyond is left out."""
+"""Segments and subsegments of one trace: those beyond are left out."""
 MOST_EXAMPLES = 3
 MOST_EXCEPTIONS = 3
 _EXCEPTION_CHARACTERS = 200
@@ -34,7 +34,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TraceAnswer:
-    """`found` traces went through the service, `looked_into` of them were read. `partial`: not all that should be."""
+    """Analysis of a service's traces: `found` were listed, `looked_into` were read. `partial`: fewer than intended."""
 
     service: str
     start: int
@@ -48,7 +48,7 @@ class TraceAnswer:
 
 
 class TraceAnalysis:
-    """Lists traces, and reads those that are worth it."""
+    """Lists the traces of a service, and reads the failed and slowest ones."""
 
     def __init__(self, store: TraceStore, rules: TelemetryRules, *, clock: Clock) -> None:
         self._store = store
@@ -56,7 +56,7 @@ class TraceAnalysis:
         self._clock = clock
 
     def answer(self, service: str, minutes: int = 60, limit: int = 5) -> TraceAnswer:
-        """Raises `InvalidInputError` for what may not be asked, `StoreUnavailableError`."""
+        """Analyses traces. Raises `InvalidInputError` for what may not be queried, and `StoreUnavailableError`."""
         self._rules.check_service(service)
         self._rules.check_minutes(minutes)
         begun = self._clock()
@@ -89,7 +89,7 @@ class TraceAnalysis:
 
 
 def _worth_reading(summaries: Sequence[TraceSummary]) -> list[str]:
-    """Half of them at most for having failed, the slowest first in both halves; the rest goes to the slowest."""
+    """Selects the traces to read: failed ones for at most half of them, then the slowest; the slowest first in both."""
     slowest = sorted(summaries, key=lambda one: (-one.seconds, one.trace_id))
     failed = [one.trace_id for one in slowest if one.failed]
     wanted = dict.fromkeys((*failed[: MOST_TRACES // 2], *(one.trace_id for one in slowest)))
@@ -107,7 +107,7 @@ def _notes(found: int, complete: bool, wanted: int, read: int) -> list[str]:
     if not found:
         notes.append("no trace went through this service in that time, or none was kept: tracing may be sampled or off")
     if not complete:
-        notes.append(f"only the newest {found:,} traces were looked at; ask for less time")
+        notes.append(f"only the newest {found:,} traces were looked at; query a shorter time range")
     if wanted < found:
         notes.append(f"of {found:,} traces the {wanted} that failed or took longest were chosen: times are not typical")
     if read < wanted:
@@ -117,7 +117,7 @@ def _notes(found: int, complete: bool, wanted: int, read: int) -> list[str]:
 
 @dataclass(slots=True)
 class TimedPart:
-    """One kind of piece: `name` is that of the call, empty for a service's work itself. Times in seconds."""
+    """Totals of one kind of segment or call: `name` is the call's, empty for a service's own work. Times in seconds."""
 
     service: str
     name: str
@@ -137,7 +137,7 @@ class TimedPart:
 
     @property
     def trace_ids(self) -> tuple[str, ...]:
-        """Examples: failed ones first, then the slowest."""
+        """Ids of example traces: failed ones first, then the slowest."""
         slow = sorted(self._slow, key=lambda trace_id: (-self._slow[trace_id], trace_id))
         return tuple(dict.fromkeys((*self._failed, *slow)))[:MOST_EXAMPLES]
 
@@ -159,7 +159,7 @@ class TimedPart:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A segment or subsegment with what it belongs to. `children` are pieces that it waited for."""
+    """A segment or subsegment with its trace and service. `children` are the segments of its calls."""
 
     trace_id: str
     service: str
@@ -169,7 +169,7 @@ class _Piece:
 
 
 def parts_of(traces: Iterable[Trace]) -> list[TimedPart]:
-    """The parts of all these traces, in no order that matters."""
+    """Returns the parts of all these traces, unordered."""
     parts: dict[tuple[str, str], TimedPart] = {}
     for trace in traces:
         for piece in _pieces(trace):
@@ -180,7 +180,7 @@ def parts_of(traces: Iterable[Trace]) -> list[TimedPart]:
 
 
 def _pieces(trace: Trace) -> Iterator[_Piece]:
-    """Every piece that has begun and ended, without what X-Ray inferred: that is the call once more."""
+    """Yields every segment and subsegment that has ended, without those that X-Ray inferred: they repeat the call."""
     segments = [segment for segment in trace.segments if not segment.get("inferred")]
     called: dict[str, list[Document]] = {}
     for segment in segments:
@@ -199,14 +199,14 @@ def _pieces(trace: Trace) -> Iterator[_Piece]:
 
 
 def _call_name(document: Document) -> str:
-    """`DynamoDB GetItem` for a call of AWS, else the name that the program gave it."""
+    """Returns `DynamoDB GetItem` for a call of AWS, else the name in the document."""
     aws = document.get("aws")
     operation = _text(aws.get("operation")) if isinstance(aws, Mapping) else ""
     return f"{_text(document.get('name'))} {operation}".strip()
 
 
 def _own_seconds(piece: _Piece) -> float:
-    """How long it took without the time in which a child was at work, however many were at once."""
+    """Seconds of a piece outside its children's; children that ran at once count once."""
     start, end = _span(piece.document) or (0.0, 0.0)
     covered, until = 0.0, start
     for child_start, child_end in sorted(filter(None, map(_span, piece.children))):
@@ -218,26 +218,26 @@ def _own_seconds(piece: _Piece) -> float:
 
 
 def _span(document: Document) -> tuple[float, float] | None:
-    """None for what hasn't ended, and for what never can have been."""
+    """Returns start and end in seconds; None for a segment that hasn't ended or has invalid times."""
     start, end = _seconds(document.get("start_time")), _seconds(document.get("end_time"))
     return (start, end) if 0 <= start <= end else None
 
 
 def _seconds(value: Any) -> float:
-    """Not a number for what is none: no comparison with it holds."""
+    """Returns the number, or NaN for a value that is none: no comparison with it holds."""
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
 
 
 def _exceptions(document: Document) -> Iterator[str]:
-    """Type and first line of what was raised here, with secrets masked. A cause may be the id of another's."""
+    """Yields type and first line of each exception, with secrets masked. A cause may also be the id of another segment's."""
     cause = document.get("cause")
     raised = cause.get("exceptions") if isinstance(cause, Mapping) else None
     for exception in raised if isinstance(raised, list) else ():
         if isinstance(exception, Mapping):
             first = (_text(exception.get("message"), 10_000).splitlines() or [""])[0]
-            told = ": ".join(filter(None, (_text(exception.get("type")), mask(first)[0])))
-            if told:
-                yield told[:_EXCEPTION_CHARACTERS]
+            text = ": ".join(filter(None, (_text(exception.get("type")), mask(first)[0])))
+            if text:
+                yield text[:_EXCEPTION_CHARACTERS]
 
 
 def _text(value: Any, most: int = _NAME_CHARACTERS) -> str:

@@ -187,9 +187,7 @@ def load_dataset(folder: Path, questions: Path | None = None) -> Dataset:
     for record in _records(folder / QUERIES):
         question, answerable = _question(record, labels.get(str(record["_id"]), {}), texts)
         if not answerable and question.relevant:
-            raise InvalidInputError(
-                f"{folder}: question {question.id} says that it has no answer, but {LABELS} has one"
-            )
+            raise InvalidInputError(f"{folder}: question {question.id} is marked as unanswerable, but {LABELS} has one")
         if question.relevant:
             answered.append(question)
         elif not answerable:
@@ -205,7 +203,7 @@ def _labelled_by_spans(path: Path, texts: TextOf) -> tuple[tuple[LabelledQuestio
     answered, unanswered = [], []
     for question, answerable in (_question(record, {}, texts) for record in _records(path)):
         if answerable != bool(question.spans):
-            wrong = "has no spans" if answerable else "says that it has no answer, but has spans"
+            wrong = "has no spans" if answerable else "is marked as unanswerable, but has spans"
             raise InvalidInputError(f"{path}: question {question.id} {wrong}")
         if answerable:
             answered.append(replace(question, relevant=labels_of(question.spans)))

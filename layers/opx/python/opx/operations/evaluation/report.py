@@ -209,8 +209,8 @@ class Drawing:
         slot = (WIDTH - LEFT - RIGHT) / max(len(groups), 1)
         for number, (group, values) in enumerate(groups.items()):
             wide = 0.8 * slot / max(len(values), 1)
-            for place, (name, value) in enumerate(values.items()):
-                x, y = LEFT + number * slot + 0.1 * slot + place * wide, self._y(value)
+            for index, (name, value) in enumerate(values.items()):
+                x, y = LEFT + number * slot + 0.1 * slot + index * wide, self._y(value)
                 label = f"{group}, {name}: {value:g}"
                 self._parts.append(
                     f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(wide - 1, 1):.1f}" height="{self._y(0) - y:.1f}" '

@@ -1,4 +1,4 @@
-"""Which metrics are rolled up every day: the section `baselines` of `knowledge.yaml`."""
+"""Rolls CloudWatch metrics up into baselines every day, as section `baselines` of `knowledge.yaml` declares them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PERCENTILE = re.compile(r"(p|tm|wm|tc|ts)\d{1,2}(\.\d{1,10})?\Z")
 
 @dataclass(frozen=True, slots=True)
 class MetricDefinition:
-    """`name` is what the metric is called in baselines."""
+    """A metric to roll up. `name` is its name in baselines."""
 
     name: str
     query: MetricQuery
@@ -90,14 +90,14 @@ def _period(entry: Marked) -> int:
 
 PART = "cloudwatch"
 DAYS = 2
-"""The last whole days that are rolled up if nobody says otherwise: a day that was missed, or came late, is made good."""
+"""Default number of whole days that are rolled up: a day that was missed, or was late, is made good."""
 
 READINGS_AT_ONCE = 5000
 
 
 @dataclass(frozen=True, slots=True)
 class RolledUp:
-    """What became of the days. `failed` names metrics that couldn't be read."""
+    """Counts of a roll-up. `failed` names the metrics that couldn't be read."""
 
     values: int
     nodes: int
@@ -106,7 +106,7 @@ class RolledUp:
 
 
 class RollUp:
-    """Rolls the declared metrics up, each by itself: one that fails keeps no other back."""
+    """Rolls the declared metrics up, each by itself: one that fails doesn't keep the others back."""
 
     def __init__(
         self,
@@ -124,8 +124,8 @@ class RollUp:
         self._report = report
 
     def run(self, days: int = DAYS) -> RolledUp:
-        """Roll the last `days` whole days (UTC) up. Raises `InvalidInputError` for a number that can't be, and
-        `StoreUnavailableError` that names the metrics which failed, when the others are done."""
+        """Rolls the last `days` whole days (UTC) up. Raises `InvalidInputError` for a number out of range, and
+        `StoreUnavailableError` with the names of the failed metrics when the others are done."""
         if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days < KEPT_DAYS:
             raise InvalidInputError(f"days must be 1 to {KEPT_DAYS - 1}, not {days!r}")
         today = day_start_of(self._clock())
@@ -139,7 +139,7 @@ class RollUp:
         return total
 
     def _one(self, metric: MetricDefinition, start: int) -> RolledUp:
-        """A metric's day."""
+        """Rolls one day of a metric up."""
         values = nodes = refused = 0
         waiting: list[Reading] = []
         try:

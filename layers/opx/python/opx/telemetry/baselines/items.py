@@ -14,16 +14,16 @@ from opx.telemetry.baselines.readings import DAY, HOUR, KEPT_DAYS, Reading, day_
 from opx.telemetry.baselines.summary import Summary
 
 MARKS = 512
-"""How many marks an item remembers, the last ones: what comes again after as many others is counted again."""
+"""Number of marks that an item remembers, the last ones: a reading that is repeated after as many others counts again."""
 
 GRACE_DAYS = 2
 _MARK_BYTES = 8
 
 MAX_SERIES = 10_000
-"""Of a scope. A metric that has a request's id in its name would make a series a request."""
+"""Series of a scope. A metric with a request's id in its name would create a series for each request."""
 
 SCOPES = "#scopes"
-"""The partition with an item a scope. No scope has this key."""
+"""The partition with one item per scope. No scope has this key."""
 
 _SERIES = "#series"
 
@@ -44,9 +44,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class DayPart:
-    """What one feeder said of a series on a day. `hours` has the bytes of a `Summary` by hour of the day.
+    """Values that one feeder reported for a series on a day. `hours` has the bytes of a `Summary` by hour of the day.
 
-    `part` tells feeders apart that replace what they said before; "" is for all that add to it.
+    `part` names a feeder that replaces its earlier values of the day; "" is shared by all feeders that add values.
     """
 
     series: Series
@@ -63,13 +63,13 @@ class DayPart:
         return {"seriesKey": self.series.key, "day": f"{self.day}#{self.part}" if self.part else self.day}
 
     def lacking(self, readings: Iterable[Reading]) -> list[Reading]:
-        """The readings without those whose marks are remembered."""
+        """Returns the readings whose marks are not remembered."""
         known = {self.marks[at : at + _MARK_BYTES] for at in range(0, len(self.marks), _MARK_BYTES)}
         return [one for one in readings if not (one.mark and mark_of(one.mark) in known)]
 
     def adding(self, readings: Iterable[Reading]) -> DayPart:
-        """The part with these readings, which are of its series and its day, added. A summary is read and written only
-        for hours that something is added to."""
+        """Returns the part with these readings added; they are of its series and day. Only summaries of hours that get
+        readings are decoded and encoded again."""
         readings = list(readings)
         by_hour: dict[int, list[float]] = {}
         for one in readings:
@@ -104,7 +104,7 @@ class DayPart:
 
     @property
     def unchanged(self) -> Condition:
-        """Holds while nobody else has written the item since it was read."""
+        """Holds while no other process has written the item since it was read (optimistic lock)."""
         return Equals("version", self.version) if self.version else KeyAbsent()
 
 
@@ -123,7 +123,7 @@ def part_from(item: Item, series: Series) -> DayPart:
 
 
 def expiry_of(day_start: float) -> int:
-    """When an item goes: when the last window that its day is in has passed, and a little later."""
+    """Expiry of a day's item: the end of the last window that contains the day, plus `GRACE_DAYS`."""
     return int(day_start) + (1 + KEPT_DAYS + GRACE_DAYS) * DAY
 
 
@@ -140,24 +140,24 @@ def empty_part(series: Series, day_start: float, part: str = "") -> DayPart:
 
 
 class SeriesRegistry:
-    """A note for each series that has values, which goes when its last day does."""
+    """Index of the series that have values: a note for each, which expires with its last day."""
 
     def __init__(self, table: Table, *, most: int = MAX_SERIES) -> None:
         self._table = table
         self.most = most
 
     def known(self, wanted: Iterable[Series]) -> dict[Series, Item]:
-        """The notes that there are."""
+        """Returns the existing notes of these series."""
         by_key = {(series_partition(one.scope_key), _sort(one)): one for one in wanted}
         found = self._table.get_many([_key(one) for one in by_key.values()])
         return {by_key[item["seriesKey"], item["day"]]: item for item in found}
 
     def room(self, scope_key: str) -> int:
-        """How many more series the scope may have. Reads all of its notes."""
+        """Number of series that the scope may still add. Reads all of its notes."""
         return self.most - sum(1 for _ in self._table.query(series_partition(scope_key), limit=self.most))
 
     def note(self, series: Series, unit: str, day_start: float, before: Item | None) -> Item:
-        """The note of a series that has values of a day."""
+        """Returns the note of a series after values of a day were added."""
         expires, last = expiry_of(day_start), day_of(day_start)
         return {
             **_key(series),
@@ -169,7 +169,7 @@ class SeriesRegistry:
         }
 
     def put(self, notes: Sequence[Item]) -> None:
-        """Keep notes, and that their scopes have some."""
+        """Writes notes, and a note of each of their scopes."""
         scopes = dict.fromkeys(str(note["seriesKey"]).removesuffix(_SERIES) for note in notes)
         self._table.put_many([*map(scope_note, scopes), *notes])
 
@@ -178,12 +178,12 @@ class SeriesRegistry:
 
 
 def scope_note(scope_key: str) -> Item:
-    """Says that a scope has or had baselines, so that all of a client's can be found."""
+    """Records that a scope has or had baselines, so that offboarding finds all of a client's."""
     return {"seriesKey": SCOPES, "day": scope_key}
 
 
 def series_partition(scope_key: str) -> str:
-    """Where the notes of a scope are."""
+    """Partition key of a scope's series notes."""
     return f"{scope_key}{_SERIES}"
 
 
@@ -196,14 +196,14 @@ def _key(series: Series) -> dict[str, Any]:
 
 
 class RecordStore:
-    """One record for each series and window, the last one that was given."""
+    """Stores baselines that were computed elsewhere: the latest record of each series and window."""
 
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
         self._clock = clock
 
     def put(self, scope_key: str, given: Mapping[str, Any]) -> Series:
-        """Keep a record. Raises `InvalidInputError` that names what is wrong with it."""
+        """Stores a record. Raises `InvalidInputError` that names the wrong field."""
         record = record_of(given)
         series, now = Series(scope_key, record.node, record.metric), self._clock()
         item = {
@@ -211,7 +211,7 @@ class RecordStore:
             "node": record.node,
             "metric": record.metric,
             "unit": record.unit,
-            "mean": repr(record.mean),  # as texts: the table's numbers have a smaller range
+            "mean": repr(record.mean),  # as strings: the table's numbers have a smaller range
             "stddev": repr(record.stddev),
             "samples": record.samples,
             "lastSeen": now,
@@ -223,7 +223,7 @@ class RecordStore:
         return series
 
     def newest(self, series: Sequence[Series], time_window: str) -> BaselineStats | None:
-        """The record that was given last, among the same series in several scopes."""
+        """Returns the latest record of the same series in several scopes; None without one."""
         found = self._table.get_many([_record_key(one, time_window) for one in series])
         if not found:
             return None
@@ -242,7 +242,7 @@ class RecordStore:
 
 
 def recorded_partition(scope_key: str) -> str:
-    """Where the scope's series that have records are noted, so that all of a scope can be found."""
+    """Partition key of a scope's notes of series with records, so that all records of a scope can be found."""
     return f"{scope_key}#records"
 
 

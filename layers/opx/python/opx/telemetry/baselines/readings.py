@@ -1,4 +1,4 @@
-"""Values as feeders give them, checked before anything is added, and the time windows that are asked about."""
+"""Validates readings and computed baselines of feeders, parses time windows, and reads files of values (CSV, JSON Lines)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_NAME = 200
 MAX_UNIT = 40
 FIELDS = ("node", "metric", "value", "at", "unit")
 AHEAD_SECONDS = 900
-"""How far a feeder's clock may be ahead of this one."""
+"""Seconds that a feeder's clock may be ahead of this one."""
 
 _SECONDS = re.compile(r"\d{9,}(\.\d+)?\Z")
 _MILLISECONDS = 1e11
@@ -30,7 +30,7 @@ _MILLISECONDS = 1e11
 
 HOUR, DAY = 3600, 86_400
 KEPT_DAYS = 90
-"""As `operations/baselines` has it in knowledge.yaml."""
+"""The retention of `operations/baselines` in knowledge.yaml."""
 
 _FORM = re.compile(r"([1-9][0-9]{0,3})([hdw])\Z")
 _UNIT_SECONDS = {"h": HOUR, "d": DAY, "w": 7 * DAY}
@@ -38,8 +38,8 @@ _UNIT_SECONDS = {"h": HOUR, "d": DAY, "w": 7 * DAY}
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A value of a metric of a node. `at` is in seconds since the epoch. Readings of one `mark` that come again are not
-    counted again; "" is for those that may."""
+    """A value of a metric of a node. `at` is in seconds since the epoch. A repeated reading with the same
+    `mark` counts once; readings with the mark "" always count."""
 
     node: str
     metric: str
@@ -51,7 +51,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class BaselineRecord:
-    """What somebody else computed from `samples` values of a time window."""
+    """A baseline that was computed elsewhere, from `samples` values of a time window."""
 
     node: str
     metric: str
@@ -63,9 +63,9 @@ class BaselineRecord:
 
 
 def reading_of(given: Mapping[str, Any], now: float) -> Reading:
-    """A reading from its fields; `at` (ISO 8601, or seconds since the epoch) is now if it is left out.
+    """Builds a reading from its fields; `at` (ISO 8601, or seconds since the epoch) is now if it is left out.
 
-    Raises `InvalidInputError` that names the field which is wrong, missing or unknown.
+    Raises `InvalidInputError` that names the wrong, missing or unknown field.
     """
     _refuse_others(given, FIELDS)
     for name in ("node", "metric", "value"):
@@ -84,13 +84,13 @@ def reading_of(given: Mapping[str, Any], now: float) -> Reading:
 
 
 def checked_reading(given: Reading, now: float) -> Reading:
-    """A reading as it is kept. Raises `InvalidInputError` for one that `reading_of` would not make."""
+    """Returns a reading as it is stored. Raises `InvalidInputError` for one that `reading_of` refuses."""
     fields = {"node": given.node, "metric": given.metric, "value": given.value, "at": given.at}
     return replace(reading_of({**fields, "unit": given.unit}, now), mark=given.mark)
 
 
 def record_of(given: Mapping[str, Any]) -> BaselineRecord:
-    """A baseline that was computed elsewhere: node, metric, time_window, mean, stddev, samples. Raises
+    """Validates a baseline that was computed elsewhere: node, metric, time_window, mean, stddev, samples. Raises
     `InvalidInputError`."""
     needed = ("node", "metric", "time_window", "mean", "stddev", "samples")
     if "value" in given:
@@ -120,12 +120,12 @@ def record_of(given: Mapping[str, Any]) -> BaselineRecord:
 
 
 def is_record(given: object) -> bool:
-    """Whether this is meant to be a computed baseline rather than a value."""
+    """True if this is meant to be a computed baseline rather than a value."""
     return isinstance(given, Mapping) and "value" not in given and bool({"mean", "samples", "time_window"} & set(given))
 
 
 def check_age(at: float, now: float) -> None:
-    """Raise `InvalidInputError` for a time to come, and for one of which nothing is kept any more."""
+    """Raises `InvalidInputError` for a time in the future, and for one before the retention began."""
     if at > now + AHEAD_SECONDS:
         raise InvalidInputError(f"at is {at - now:,.0f} seconds in the future; is it in UTC, and in seconds?")
     if at < now - KEPT_DAYS * DAY:
@@ -133,7 +133,7 @@ def check_age(at: float, now: float) -> None:
 
 
 def moment_of(given: object) -> float:
-    """Seconds since the epoch, from those or from ISO 8601; without a zone it is UTC. Raises `InvalidInputError`."""
+    """Converts seconds since the epoch, or ISO 8601 (UTC without a zone), to seconds. Raises `InvalidInputError`."""
     if isinstance(given, int | float) and not isinstance(given, bool) and math.isfinite(given):
         if abs(given) >= _MILLISECONDS:
             raise InvalidInputError(f"at must be in seconds since the epoch; {given} looks like milliseconds")
@@ -152,12 +152,12 @@ def moment_of(given: object) -> float:
 
 
 def names_of(node: str, metric: str) -> tuple[str, str]:
-    """Both names as they are kept. Raises `InvalidInputError`."""
+    """Returns both names normalised. Raises `InvalidInputError`."""
     return _name(node, "node"), _name(metric, "metric")
 
 
 def mark_of(mark: str) -> bytes:
-    """Eight bytes that stand for a mark."""
+    """Returns the first eight bytes of a mark's hash."""
     return bytes.fromhex(stable_hash("reading", mark))[:8]
 
 
@@ -190,7 +190,7 @@ def _text(given: object, field: str, most: int) -> str:
 
 
 def _number(given: object, field: str) -> float:
-    """A number, or a text that is one, as those of CSV files are."""
+    """Returns a number, also from a string, as CSV files have it."""
     if isinstance(given, str):
         try:
             given = float(given)
@@ -198,7 +198,7 @@ def _number(given: object, field: str) -> float:
             raise InvalidInputError(f"{field} must be a number, not {_quoted(given)}") from None
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise InvalidInputError(f"{field} must be a number, not {_quoted(given)}")
-    if not abs(given) <= LARGEST:  # refuses what is no number, too
+    if not abs(given) <= LARGEST:  # refuses NaN, too
         raise InvalidInputError(
             f"{field} must be a finite number of at most {LARGEST:g} either way, not {_quoted(given)}"
         )
@@ -212,7 +212,7 @@ def _quoted(given: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """Whole hours from `first` to `last` (both included), which are the seconds at which they begin."""
+    """Whole hours from `first` to `last` (inclusive), given as the seconds at which they begin."""
 
     text: str
     first: int
@@ -220,7 +220,7 @@ class TimeWindow:
 
     @classmethod
     def ending(cls, now: float, text: str) -> TimeWindow:
-        """The window `text` (`24h`, `7d`, `4w`) up to now: the hours that it touches. Raises `InvalidInputError`."""
+        """Returns the window `text` (`24h`, `7d`, `4w`) up to now: the hours that it touches. Raises `InvalidInputError`."""
         seconds = window_seconds(text)
         return cls(text, int((now - seconds) // HOUR) * HOUR, int(now // HOUR) * HOUR)
 
@@ -237,7 +237,7 @@ class TimeWindow:
 
 
 def window_seconds(text: str) -> int:
-    """Seconds of a window. Raises `InvalidInputError` for what is none, and for more than is kept."""
+    """Returns the seconds of a window. Raises `InvalidInputError` for a malformed one, and for more than the retention."""
     found = _FORM.match(text) if isinstance(text, str) else None
     seconds = int(found[1]) * _UNIT_SECONDS[found[2]] if found else 0
     if not HOUR <= seconds <= KEPT_DAYS * DAY:
@@ -250,8 +250,7 @@ def day_of(moment: float) -> str:
     return iso_time(moment)[:10]
 
 
-# -- files
-
+# -- files of values
 
 CSV, JSON_LINES = "csv", "jsonl"
 FORMATS = (CSV, JSON_LINES)
@@ -260,8 +259,8 @@ MAX_LINE = 100_000
 
 
 def values_of(stream: TextIO, kind: str) -> Iterator[tuple[int, Mapping[str, Any] | InvalidInputError]]:
-    """The line and the fields of each value, or what is wrong with the line. Raises `InvalidInputError` for CSV without
-    the columns that are needed."""
+    """Yields the line number and the fields of each value, or the line's error. Raises `InvalidInputError` for CSV
+    without the required columns."""
     return _of_csv(stream) if kind == CSV else _of_json(stream)
 
 

@@ -1,8 +1,8 @@
-"""Baselines: values added up by day and hour, and what they say about a time window.
+"""Stores baselines: values summarised by day and hour, and their statistics over a time window.
 
-An item of the table has a day of a series. Whoever adds to it reads it, and writes it back on the condition that nobody
-else has meanwhile; else it begins again. So no value is lost however many add at once, and as the marks of what was
-added are written with it, a delivery that comes again is counted once.
+An item of the table has a day of a series. A writer reads it and writes it back with an optimistic lock; if another
+process has written meanwhile, it starts again. So no value is lost however many add at once, and as the marks of the
+added values are written with it, a repeated delivery counts once.
 """
 
 from __future__ import annotations
@@ -35,24 +35,23 @@ from opx.telemetry.baselines.readings import DAY, HOUR, Reading, TimeWindow, che
 from opx.telemetry.baselines.summary import MAX_BUCKETS, Summary
 
 MAX_READINGS = 10_000
-"""Of one call."""
+"""Values of one call."""
 
 ATTEMPTS = 12
 _LONGEST_PAUSE = 0.5
-
 
 Day = tuple[Series, int]
 """A series, and the second at which the day begins."""
 
 _ALL_DAY = "~"
-"""Sorts after whatever stands behind a day."""
+"""Sorts after everything that can follow a day in a sort key."""
 
 _BUCKETS = 4 * MAX_BUCKETS
-"""Of what is put together for an answer, which is stored nowhere."""
+"""Buckets of a summary that is merged for an answer and not stored."""
 
 
 class BaselineStore:
-    """The baselines of all scopes. What is given without a scope goes to `scope`, that of the installation."""
+    """The baselines of all scopes. Values without a scope go to `scope`, that of the installation."""
 
     def __init__(
         self,
@@ -73,14 +72,14 @@ class BaselineStore:
         self._adder = Adder(table, series, sleep)
         self._records = RecordStore(table, clock)
 
-    # -- asking
+    # -- reading
 
     def get(self, reader: Reader, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
-        """What is normal for a metric of a node: the values of the last `time_window` (1h to 90d, as 24h, 7d or 4w), of
-        all scopes that the reader sees together.
+        """Returns the baseline of a metric of a node: statistics of the last `time_window` (1h to 90d, as 24h, 7d or 4w)
+        over all scopes that the reader sees.
 
-        A count of 0 means that there are none. Where there are none but a computed record for this very window, it is
-        that. Raises `InvalidInputError` for names or a window that can't be, and `StoreUnavailableError`.
+        A count of 0 means that there are no values. Without values, a computed record of the same window is returned.
+        Raises `InvalidInputError` for an invalid name or window, and `StoreUnavailableError`.
         """
         node, metric = names_of(node, metric)
         window = TimeWindow.ending(self._clock(), time_window)
@@ -92,13 +91,13 @@ class BaselineStore:
         return recorded or BaselineStats(node=node, metric=metric, time_window=time_window)
 
     def _parts(self, series: Series, window: TimeWindow) -> list[DayPart]:
-        """Those that have values in the window."""
+        """Returns the parts of a series that have values in the window."""
         where = KeyRange(low=window.first_day, high=window.last_day + _ALL_DAY)
         parts = (part_from(item, series) for item in self._table.query(series.key, where=where))
         return [part for part in parts if any(window.has(start) for start in _hours(part).values())]
 
     def series(self, reader: Reader) -> list[SeriesView]:
-        """All series that the reader sees, by node and metric; those that have had no values for 90 days are gone."""
+        """Lists all series that the reader sees, by node and metric; those without values for 90 days have expired."""
         found: dict[tuple[str, str], SeriesView] = {}
         for scope_key in reader.visible:
             for item in self._series.of(scope_key):
@@ -113,12 +112,12 @@ class BaselineStore:
     def add(
         self, readings: Sequence[Reading | Mapping[str, Any]], *, scope: Scope | None = None, batch_id: str = ""
     ) -> AddedValues:
-        """Add values; what can't be added is in the result with its reason, and keeps no other back.
+        """Adds values; those that can't be added are in the result with their reasons, and don't keep the others back.
 
-        A reading is a `Reading`, or a mapping with node, metric and value, and if wanted with at (ISO 8601, or seconds
-        since the epoch; else now) and unit. The same `batch_id` again is not counted again, as long as the day of the
-        series remembers it: it has the last 512. Raises `InvalidInputError` for more than 10,000 at once, and
-        `StoreUnavailableError`: some may have been added by then, so that who repeats it needs a `batch_id`.
+        A reading is a `Reading`, or a mapping with node, metric and value, optionally with at (ISO 8601, or seconds since
+        the epoch; else now) and unit. A repeated `batch_id` counts once, as long as the day of the series remembers it:
+        it has the last 512. Raises `InvalidInputError` for more than 10,000 at once, and `StoreUnavailableError`: some
+        may have been added by then, so that a caller that repeats the call needs a `batch_id`.
         """
         if len(readings) > MAX_READINGS:
             raise InvalidInputError(f"{len(readings):,} values at once are too many; send at most {MAX_READINGS:,}")
@@ -126,36 +125,36 @@ class BaselineStore:
         with self._unit_of_work():
             batch = ValueBatch.of(readings, (scope or self._scope).key, self._clock())
             parts = self._adder.prepare(batch)
-            for day, placed in batch.days.items():
-                wanted = [marked(one, batch_id) for _, one in placed]
+            for day, indexed in batch.days.items():
+                wanted = [marked(one, batch_id) for _, one in indexed]
                 new = self._adder.write(parts[day], day[1], wanted) if wanted else 0
                 added, repeated = added + new, repeated + len(wanted) - new
         return AddedValues(added, repeated, tuple(sorted(batch.refused, key=lambda one: one.index)))
 
     def replace(self, readings: Iterable[Reading], part: str, *, scope: Scope | None = None) -> AddedValues:
-        """Let these be all that the feeder `part` says of the days that they are of: what it said of those days of these
-        series before is replaced, what others said stays. Raises `StoreUnavailableError`."""
+        """Replaces the values that the feeder `part` reported before for these series and days; those of other feeders
+        stay. Raises `StoreUnavailableError`."""
         batch = ValueBatch.of(list(readings), (scope or self._scope).key, self._clock())
         with self._unit_of_work():
             self._adder.prepare(batch)
             items = [
-                empty_part(series, start, part).adding(one for _, one in placed).to_item(start)
-                for (series, start), placed in batch.days.items()
-                if placed
+                empty_part(series, start, part).adding(one for _, one in indexed).to_item(start)
+                for (series, start), indexed in batch.days.items()
+                if indexed
             ]
             self._table.put_many(items)
         added = sum(map(len, batch.days.values()))
         return AddedValues(added, 0, tuple(sorted(batch.refused, key=lambda one: one.index)))
 
     def put_record(self, given: Mapping[str, Any], *, scope: Scope | None = None) -> Series:
-        """Keep a baseline that was computed elsewhere (node, metric, time_window, mean, stddev, samples), in place of the
-        one of the same window. Raises `InvalidInputError` that names what is wrong."""
+        """Stores a baseline that was computed elsewhere (node, metric, time_window, mean, stddev, samples), instead of the
+        previous one of the same window. Raises `InvalidInputError` that names the wrong field."""
         return self._records.put((scope or self._scope).key, given)
 
 
 @dataclass(slots=True)
 class ValueBatch:
-    """Values on their way in: by day of a series, each with its place. `refuse` takes one out and keeps the reason."""
+    """Values to add, by day of a series, each with its index in the request; and the refused ones with their reasons."""
 
     days: dict[Day, list[tuple[int, Reading]]] = field(default_factory=dict)
     refused: list[RefusedValue] = field(default_factory=list)
@@ -173,9 +172,9 @@ class ValueBatch:
             batch.days.setdefault(day, []).append((index, reading))
         return batch
 
-    def refuse(self, day: Day, reason: str, places: Iterable[int] | None = None) -> None:
-        """Take values of a day out: those at these places of the batch, or all."""
-        out = {index for index, _ in self.days[day]} if places is None else set(places)
+    def refuse(self, day: Day, reason: str, indexes: Iterable[int] | None = None) -> None:
+        """Moves values of a day to `refused`: those with these indexes, or all."""
+        out = {index for index, _ in self.days[day]} if indexes is None else set(indexes)
         self.refused += [RefusedValue(index, reason) for index in sorted(out)]
         self.days[day] = [(index, one) for index, one in self.days[day] if index not in out]
 
@@ -189,7 +188,7 @@ def _checked(given: object, now: float) -> Reading:
 
 
 class Adder:
-    """Adds batches. An item that somebody else wrote meanwhile is read again, and added to again."""
+    """Adds batches. An item that another process wrote meanwhile is read again, and the values are added to that state."""
 
     def __init__(self, table: Table, series: SeriesRegistry, sleep: Callable[[float], None]) -> None:
         self._table = table
@@ -197,7 +196,7 @@ class Adder:
         self._sleep = sleep
 
     def prepare(self, batch: ValueBatch) -> dict[Day, DayPart]:
-        """The days as they are stored, after what may not be added is refused and new series are noted."""
+        """Returns the days as they are stored, after refusing invalid values and noting new series."""
         parts = self._stored(batch)
         fresh = [day for day, part in parts.items() if not part.version]
         notes = self._series.known({series for series, _ in fresh})
@@ -209,7 +208,7 @@ class Adder:
         return parts
 
     def write(self, part: DayPart, day_start: int, readings: Sequence[Reading]) -> int:
-        """Add what wasn't added before; how many that is. Raises `StoreUnavailableError`."""
+        """Adds the readings that weren't added before; returns their number. Raises `StoreUnavailableError`."""
         for attempt in range(ATTEMPTS):
             new = part.lacking(readings)
             if not new:
@@ -235,7 +234,7 @@ class Adder:
         return parts
 
     def _refuse_too_many(self, batch: ValueBatch, fresh: Sequence[Day], notes: Mapping[Series, Item]) -> None:
-        """A series that isn't noted is a new one, and needs room."""
+        """Refuses values of new series (without a note) beyond the scope's limit."""
         new = dict.fromkeys(series for series, _ in fresh if series not in notes)
         if not new:
             return
@@ -259,30 +258,30 @@ class Adder:
 
 
 def _refuse_other_units(batch: ValueBatch, day: Day, unit: str) -> None:
-    """A series has one unit: the first that is said."""
+    """Refuses values in another unit: a series has one, the first that was given."""
     given = batch.days[day]
     unit = unit or next((one.unit for _, one in given if one.unit), "")
     wrong: dict[str, list[int]] = {}
     for index, one in given:
         if one.unit and one.unit != unit:
             wrong.setdefault(one.unit, []).append(index)
-    for other, places in wrong.items():
-        batch.refuse(day, f"{day[0].metric} of {day[0].node} is in {unit}, not in {other}: convert it", places)
+    for other, indexes in wrong.items():
+        batch.refuse(day, f"{day[0].metric} of {day[0].node} is in {unit}, not in {other}: convert it", indexes)
 
 
 def marked(reading: Reading, batch_id: str) -> Reading:
-    """With the batch's id as its mark, unless it has one."""
+    """Returns the reading with the batch's id as its mark, unless it has one."""
     return reading if reading.mark or not batch_id else replace(reading, mark=batch_id)
 
 
 def _hours(part: DayPart) -> dict[int, int]:
-    """The seconds at which the hours begin that have values."""
+    """Maps each hour with values to the second at which it begins."""
     start = (date.fromisoformat(part.day) - date(1970, 1, 1)).days * DAY
     return {hour: start + hour * HOUR for hour in part.hours}
 
 
 def _of_one_unit(parts: list[DayPart]) -> tuple[list[DayPart], tuple[str, ...]]:
-    """The parts whose unit is that of the newest one, and a note about those that are left out."""
+    """Returns the parts in the unit of the newest one, and a note about those that are left out."""
     newest = max((part for part in parts if part.unit), key=lambda part: part.last_seen, default=None)
     if newest is None:
         return parts, ()

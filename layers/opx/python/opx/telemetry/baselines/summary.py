@@ -1,15 +1,15 @@
-"""What is kept of some values: count, mean and deviation, and a sketch of their percentiles. All can be added up.
+"""Summarises values mergeably: count, mean, deviation, minimum, maximum, and a sketch of their percentiles.
 
-Two sets' moments are put together as Chan, Golub and LeVeque do it ("Algorithms for Computing the Sample Variance", The
+The moments of two sets are merged as Chan, Golub and LeVeque do it ("Algorithms for Computing the Sample Variance", The
 American Statistician 37, 1983): from their means and deviations, never from sums of squares, which cancel out. The
 deviation is kept instead of the sum of its squares, so that values of 1e300 don't overflow.
 
 Values are counted in buckets whose bounds grow by 1 %, as in DDSketch (Masson, Rim and Lee, "DDSketch: A Fast and
 Fully-Mergeable Quantile Sketch with Relative-Error Guarantees", VLDB 2019): a percentile is in the bucket of the value
-that it stands for, hence within 1 % of it. If there are too many buckets, all of them are joined in pairs (Epicoco et
+that it stands for, hence within 1 % of it. If there are too many buckets, all of them are merged in pairs (Epicoco et
 al., "UDDSketch: Accurate Tracking of Quantiles in Data Streams", IEEE Access 2020), so that precision is lost evenly,
-and sketches of different precision can still be added. What a sketch is depends on its values alone, not on their order
-or on how they were added up.
+and sketches of different precision can still be merged. A sketch depends on its values alone, not on their order or on
+how they were merged.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ SIZE = _FORM.size
 
 GROWTH = 1.01
 MAX_BUCKETS = 1024
-"""Of one sketch: values that lie next to each other may span a factor of 26,000 before they are counted less precisely."""
+"""Buckets of one sketch: values without gaps may span a factor of 26,000 before they are counted less precisely."""
 
 SMALLEST, LARGEST = 1e-300, 1e300
-"""What is smaller is counted as zero; nothing may be larger, either way."""
+"""Bounds of absolute values: smaller ones count as zero, larger ones are refused."""
 
 _LOG_GROWTH = math.log(GROWTH)
 _FORMAT = 1
 
 
 class Summary:
-    """Values added up. Two of them can be put together, and the result is as if all values had gone into one."""
+    """Summary of values. Merging two gives the same result as adding all values to one."""
 
     __slots__ = ("moments", "sketch")
 
@@ -49,7 +49,7 @@ class Summary:
         self.sketch = sketch or Sketch(limit=limit)
 
     def add(self, values: Sequence[float]) -> None:
-        """Add finite values, of at most 1e300 either way."""
+        """Adds finite values with absolute values of at most 1e300."""
         self.moments = self.moments.merged(Moments.of(values))
         self.sketch.add(values)
 
@@ -58,7 +58,7 @@ class Summary:
         self.sketch.merge(other.sketch)
 
     def numbers(self) -> dict[str, Any]:
-        """The fields of a `Distribution`."""
+        """Returns the fields of a `Distribution`; none without values."""
         moments = self.moments
         if not moments.count:
             return {}
@@ -80,7 +80,7 @@ class Summary:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, limit: int = MAX_BUCKETS) -> Summary:
-        """Raises `ValueError` for what `to_bytes` didn't give."""
+        """Raises `ValueError` for bytes that aren't from `to_bytes`."""
         try:
             moments = Moments.from_bytes(data[:SIZE])
         except struct.error as exc:
@@ -90,7 +90,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """`deviation` is the root of the mean squared distance from the mean (n, not n - 1)."""
+    """Moments of values. `deviation` is the root of the mean squared distance from the mean (n, not n - 1)."""
 
     count: int = 0
     mean: float = 0.0
@@ -100,7 +100,7 @@ class Moments:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Moments:
-        """Those of finite values of at most 1e300 either way, and fewer than 10^8 of them: their sum has to be one."""
+        """Computes the moments of fewer than 10^8 finite values of at most 1e300 either way: their sum must not overflow."""
         if not values:
             return cls()
         count = len(values)
@@ -134,7 +134,7 @@ class Moments:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Moments:
-        """Raises `struct.error` for what `to_bytes` didn't give."""
+        """Raises `struct.error` for bytes that aren't from `to_bytes`."""
         return cls(*_FORM.unpack(data))
 
 
@@ -156,7 +156,7 @@ class Sketch:
         return self.zeros + self.positive.total() + self.negative.total()
 
     def add(self, values: Iterable[float]) -> None:
-        """Count finite values of at most `LARGEST` either way."""
+        """Counts finite values of at most `LARGEST` either way."""
         for value in values:
             if abs(value) < SMALLEST:
                 self.zeros += 1
@@ -170,7 +170,7 @@ class Sketch:
         return _joined(math.ceil(math.log(value) / _LOG_GROWTH), self.level)
 
     def merge(self, other: Sketch) -> None:
-        """Count all values of another sketch, too."""
+        """Adds the counts of another sketch."""
         while self.level < other.level:
             self._join()
         steps = self.level - other.level
@@ -193,7 +193,7 @@ class Sketch:
         self.negative = _in_pairs(self.negative)
 
     def quantile(self, share: float) -> float:
-        """The value that `share` (0 to 1) of the values are at or below, placed evenly within its bucket. Raises
+        """Returns the value that `share` (0 to 1) of the values are at or below, interpolated within its bucket. Raises
         `ValueError` for an empty sketch."""
         count = self.count
         if not count:
@@ -202,13 +202,13 @@ class Sketch:
         before = 0
         for low, high, held in self._ascending():
             if before + held > rank:
-                place = min(1.0, (rank - before + 0.5) / held)
-                return low + (high - low) * place
+                fraction = min(1.0, (rank - before + 0.5) / held)
+                return low + (high - low) * fraction
             before += held
         raise AssertionError("a rank is below the count")
 
     def _ascending(self) -> Iterator[tuple[float, float, int]]:
-        """Lower bound, upper bound and count of each bucket."""
+        """Yields the lower bound, upper bound and count of each bucket."""
         for bucket in sorted(self.negative, reverse=True):
             yield -self._bound(bucket), -self._bound(bucket - 1), self.negative[bucket]
         if self.zeros:
@@ -220,7 +220,7 @@ class Sketch:
         return math.exp(max(-708.0, min(709.0, bucket * _LOG_GROWTH * 2**self.level)))
 
     def to_bytes(self) -> bytes:
-        """The same bytes for the same values, however they were added."""
+        """Serialises the sketch: the same bytes for the same values, however they were added."""
         found = bytearray((_FORMAT, self.level))
         _write(found, self.zeros)
         for buckets in (self.positive, self.negative):
@@ -234,7 +234,7 @@ class Sketch:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, limit: int = MAX_BUCKETS) -> Sketch:
-        """Raises `ValueError` for what `to_bytes` didn't give."""
+        """Raises `ValueError` for bytes that aren't from `to_bytes`."""
         if not data or data[0] != _FORMAT:
             raise ValueError("this is no sketch, or one of a newer version")
         sketch = cls(limit=limit)
@@ -254,7 +254,7 @@ class Sketch:
 
 
 def _joined(bucket: int, levels: int) -> int:
-    """The bucket that has this one's values so many levels higher."""
+    """Returns the bucket with this one's values so many levels higher."""
     return -((-bucket) >> levels)
 
 
@@ -266,7 +266,7 @@ def _in_pairs(buckets: Mapping[int, int]) -> Counter[int]:
 
 
 def _folded(number: int) -> int:
-    """Whole numbers of either sign as those from 0 on: small ones stay small."""
+    """Maps integers to non-negative ones (zigzag encoding): small ones stay small."""
     return 2 * number if number >= 0 else -2 * number - 1
 
 
@@ -275,7 +275,7 @@ def _unfolded(number: int) -> int:
 
 
 def _write(target: bytearray, number: int) -> None:
-    """Seven bits a byte, the low ones first; the eighth says that more follow."""
+    """Appends a variable-length integer: seven bits a byte, the low ones first; the eighth is set if more follow."""
     while number > 127:
         target.append(number & 127 | 128)
         number >>= 7
