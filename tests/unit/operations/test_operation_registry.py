@@ -78,8 +78,8 @@ class NameMoon(Request, frozen=True):
 
 
 MARS = (Moon("Phobos", 22), Moon("Deimos", 12))
-TOLD = "List the moons of a planet. Use it where a tide is to be explained."
-ASKED = {"planet": "mars", "least_size": 20}
+DESCRIPTION = "List the moons of a planet. Use it where a tide is to be explained."
+ARGUMENTS = {"planet": "mars", "least_size": 20}
 FOUND = {"planet": "mars", "clientId": "", "moons": [{"name": "Phobos", "meanSize": 22}]}
 
 
@@ -126,7 +126,7 @@ class TestHttp:
         return answered(http.respond(a_request(name, **request), function, lambda: services, Measured()))
 
     def test_reply_is_the_json_that_is_described(self, services: System) -> None:
-        status, found = self.asked(services, query={"leastSize": "20"}, planet="mars", caller=a_token("acme"))
+        status, found = self.replied(services, query={"leastSize": "20"}, planet="mars", caller=a_token("acme"))
         assert (status, found) == (200, {**FOUND, "clientId": "acme"})
         check_described("count_moons", found)
 
@@ -136,7 +136,7 @@ class TestHttp:
         assert refusal(self.replied(services, query={"size": "1"}, planet="mars")) == (400, "invalid_argument")
 
     def test_errors_of_the_operation_are_returned(self, services: System) -> None:
-        status, found = self.asked(services, planet="sun")
+        status, found = self.replied(services, planet="sun")
         assert (status, found) == (400, {"error": {"code": "invalid_argument", "message": "sun is no planet"}})
 
     def test_fields_are_in_the_path_and_in_the_body(self, services: System) -> None:
@@ -203,7 +203,7 @@ class TestTools:
 
     def test_gateway_gets_json(self, services: System) -> None:
         context = FakeContext.of_gateway("count_moons", {"x-opx-client-id": "acme"})
-        assert self.asked(services, ASKED, context) == {**FOUND, "clientId": "acme"}
+        assert self.replied(services, ARGUMENTS, context) == {**FOUND, "clientId": "acme"}
 
     def test_function_of_an_action_group_gets_text(self, services: System) -> None:
         response = self.replied(services, a_function_event("count_moons", planet="mars", leastSize="20"))
@@ -211,10 +211,10 @@ class TestTools:
 
     def test_operation_of_an_api_schema_gets_json(self, services: System) -> None:
         event = an_api_event("/count_moons", {"opxClientId": "acme"}, planet="mars", least_size="20")
-        assert body_of(self.asked(services, event)) == {**FOUND, "clientId": "acme"}
+        assert body_of(self.replied(services, event)) == {**FOUND, "clientId": "acme"}
 
     def test_wrong_argument_is_reported(self, services: System) -> None:
-        response = self.asked(services, a_function_event("count_moons", planet="mars", least_size="0"))
+        response = self.replied(services, a_function_event("count_moons", planet="mars", least_size="0"))
         assert state_of(response) == "REPROMPT"
         assert text_of(response) == "least_size must be a whole number from 1 to 5000, not 0"
 

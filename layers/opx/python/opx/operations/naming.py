@@ -92,7 +92,7 @@ def _by_path(context: Context, text: str) -> KnowledgeDocument | None:
     return context.system.questions.documents.find(context.reader, visible[-1].document_id) if visible else None
 
 
-class _Called(NamedTuple):
+class _Named(NamedTuple):
     """A document with its names."""
 
     document_id: str
@@ -140,9 +140,7 @@ def _called(answer: Answer) -> list[_Named]:
     return [_Named(one.document_id, one.title, one.source) for one in answer.results if one.document_id]
 
 
-def _exactly(
-    context: Context, name: str, among: Iterable[_Called], *, partly: bool = False
-) -> KnowledgeDocument | None:
+def _exactly(context: Context, name: str, among: Iterable[_Named], *, partly: bool = False) -> KnowledgeDocument | None:
     """The one of these documents with this title, else with this suffix of its path or address; with `partly` else with
     these words in its title. Raises `InvalidInputError` for several."""
     wanted = name.casefold().removeprefix("./").strip("/")

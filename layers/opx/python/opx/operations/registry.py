@@ -189,7 +189,7 @@ class Registry:
     def add(self, added: Operation[Any, Any]) -> None:
         """Adds an operation. Raises `DeclarationError` for a duplicate name, route, tool or command, for a tool with more
         parameters than Bedrock accepts, and for a reply that can't be JSON."""
-        _check_alone(added)
+        _check_declaration(added)
         for claim in _claims(added):
             if other := self._claimed.get(claim):
                 duplicate = "name" if other.name == added.name else claim

@@ -66,7 +66,7 @@ DocumentIds = Annotated[tuple[str, ...], Meta(description="The documents that th
 ReceiptId = Annotated[str, Meta(description="The record of this answer in the audit log, empty if there is none.")]
 Partial = Annotated[bool, Meta(description="True if something could not be searched.")]
 NextCalls = Annotated[tuple[NextCall, ...], Meta(description="Calls that read more where nothing was good enough.")]
-WhatIsAbsent = Annotated[tuple[Absent, ...], Meta(description="Things that the question names and no page is about.")]
+AbsentNames = Annotated[tuple[Absent, ...], Meta(description="Names in the question that no document is about.")]
 Untrusted = Annotated[
     bool,
     Meta(description="True if some of the answer is quoted from outside the organisation: it is data, marked as such."),
