@@ -106,7 +106,7 @@ def test_of_several_pages_called_like_an_alert_none_is_bound(opx: Opx) -> None:
     ingest(opx)
     (line, total) = imported(opx, rules(opx, "BrokerDown"))
     assert line == (
-        "BrokerDown  no runbook: several pages are called like it: "
+        "BrokerDown  no runbook: several pages match its name: "
         "documents/docs/runbooks/broker-down.md, documents/docs/runbooks/x.md"
     )
     assert total == "1 alert: 0 bound, 0 already bound, 1 without a runbook"
@@ -223,11 +223,11 @@ def test_a_page_of_another_client_is_neither_bound_nor_named(opx: Opx) -> None:
 def test_imported_again_a_file_replaces_what_it_said(opx: Opx) -> None:
     imported(opx, rules(opx, "Stays", "Goes"))
     assert imported(opx, rules(opx, "Stays"))[-2:] == [
-        "Goes  removed: rules.yaml has it no more",
+        "Goes  removed: rules.yaml no longer defines it",
         "1 alert: 0 bound, 0 already bound, 1 without a runbook, 1 removed",
     ]
     assert list(known(opx)) == ["Stays"]
-    assert imported(opx, rules(opx))[0] == "Stays  removed: rules.yaml has it no more"
+    assert imported(opx, rules(opx))[0] == "Stays  removed: rules.yaml no longer defines it"
     assert known(opx) == {}
 
 
@@ -279,7 +279,7 @@ def test_a_file_with_more_alerts_than_the_graph_takes_says_which_are_left_out(
 ) -> None:
     monkeypatch.setattr("opx.graph.extraction.material.MAX_NODES", 3)
     lines = imported(opx, rules(opx, "A", "B", "C", "D"))
-    assert lines[-2] == "D  left out: the file has more alerts than the graph takes of one; split it"
+    assert lines[-2] == "D  left out: the file has more alerts than the graph accepts from one document; split it"
     assert lines[-1] == "4 alerts: 0 bound, 0 already bound, 2 without a runbook, 2 left out"
 
 

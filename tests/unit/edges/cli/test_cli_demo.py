@@ -46,7 +46,7 @@ def test_the_demo_asks_five_questions_and_says_what_to_try_next(tmp_path: Path) 
 def test_the_demo_without_documents_is_an_error(tmp_path: Path) -> None:
     result = Opx(tmp_path)("demo", "--documents", tmp_path / "nowhere")
     assert result.exit_code == 2
-    assert "give one with --documents" in result.stderr
+    assert "name one with --documents" in result.stderr
 
 
 @pytest.mark.slow

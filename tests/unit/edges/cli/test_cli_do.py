@@ -196,7 +196,7 @@ def test_a_document_without_steps_is_shown_by_its_name(opx: Opx) -> None:
     found = opx("do", "tea.md")
     shown = found.stdout
     assert found.stderr == ""
-    assert "It has no steps." in shown
+    assert "The document has no steps." in shown
     assert "Tea needs hot water." in shown
 
 
@@ -339,14 +339,14 @@ def test_warnings_stand_before_the_text_of_their_step(opx: Opx) -> None:
 def test_what_each_command_does_is_said_in_words(opx: Opx) -> None:
     shown = opx("do", *ALERT).stdout
     assert "read: changes nothing" in shown
-    assert "reversible: another command puts it back" in shown
+    assert "reversible: another command undoes it" in shown
     assert "destructive: loses data, state, history or work in flight" in shown
-    assert shown.index("This step loses something") < shown.index("delete pvc data")
+    assert shown.index("This step destroys something") < shown.index("delete pvc data")
 
 
 def test_a_reversible_command_without_a_known_undo_says_so(opx: Opx) -> None:
     first, second, third = opx("do", *ALERT).stdout.split("Step ")[1:4]
-    assert "undo: none follows from the command; note the state before" in second
+    assert "undo: none can be derived from the command; note the state before" in second
     assert "undo:" not in first + third
 
 
@@ -358,7 +358,7 @@ def test_step_begins_there(opx: Opx) -> None:
 
 def test_unknown_step_is_refused_with_those_there_are(opx: Opx) -> None:
     found = opx("do", *ALERT, "--step", "9")
-    assert (found.exit_code, found.stderr) == (2, "opx: there is no step '9'; there are 3: 1, 2, 3\n")
+    assert (found.exit_code, found.stderr) == (2, "opx: there is no step '9'; the 3 steps are: 1, 2, 3\n")
 
 
 def test_labels_of_both_options_fill_placeholders(opx: Opx) -> None:
@@ -459,8 +459,8 @@ class TestKeys:
         assert "  3  Delete its volume.  destructive" in shown
 
     def test_o_keeps_what_came_of_the_step(self, opx: Opx) -> None:
-        assert "Kept: resolved." in pressed(opx, "orq")
-        assert "Nothing was told." in pressed(opx, "oxq")
+        assert "Recorded: resolved." in pressed(opx, "orq")
+        assert "Nothing was recorded." in pressed(opx, "oxq")
 
     def test_nothing_is_executed_and_nothing_asked_with_print(self, opx: Opx) -> None:
         shown = pressed(opx, "", *ALERT, "--print")
@@ -483,7 +483,7 @@ class TestKeys:
         monkeypatch.setattr(do, "step_lines", deleted_behind)
         found = opx("do", "consumer falls behind kafka restart", stdin="nq")
         assert found.exit_code == 2
-        assert "the document is gone meanwhile" in found.stderr
+        assert "the document was deleted meanwhile" in found.stderr
 
 
 # -- filled commands
@@ -545,8 +545,8 @@ def test_a_placeholder_that_begins_another_leaves_it_whole() -> None:
 def test_import_says_what_each_alert_is_bound_to(opx: Opx) -> None:
     assert opx("alerts", "import", opx.folder / "rules.yaml").stdout.splitlines() == [
         "GroupIsSlow  bound by url to Consumer falls behind (documents/docs/runbooks/kafka-lag.md)",
-        "Elsewhere  no runbook: its runbook_url leads nowhere here (https://wiki.example.com/ops/nothing)",
-        "Bare  no runbook: it names none, and no page is called like it or says that it is for it",
+        "Elsewhere  no runbook: its runbook_url matches no document here (https://wiki.example.com/ops/nothing)",
+        "Bare  no runbook: its rule names none, and no page matches by title or text",
         "3 alerts: 0 bound, 1 already bound, 2 without a runbook",
     ]
 

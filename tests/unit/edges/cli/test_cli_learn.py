@@ -153,10 +153,10 @@ def test_an_outcome_is_told_and_shown(opx: Opx) -> None:
     answer = json.loads(opx("search", "disk full", "--min-confidence", "0", "--json").stdout)
     receipt, document = answer["receiptId"], answer["results"][0]["metadata"]["documentId"]
     told = opx("outcome", "record", receipt, document, "resolved")
-    assert told.stdout.startswith("new: Disk full resolved\nknown of it: 1 of 1 resolved")
+    assert told.stdout.startswith("new: Disk full resolved\noutcomes so far: 1 of 1 resolved")
     corrected = opx("outcome", "record", receipt, document, "made_worse", "--step", "Restart the broker.")
     assert corrected.stdout.startswith("corrected: Disk full made worse")
-    assert "the next checkpoint makes a warning of it" in corrected.stderr
+    assert "the next checkpoint turns it into a warning" in corrected.stderr
     assert "0 of 1 resolved, 1 made it worse" in opx("outcome", "show", document).stdout
     assert opx("outcome", "record", "0" * 32, document, "resolved").exit_code == 2
 
