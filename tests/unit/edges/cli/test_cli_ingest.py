@@ -80,7 +80,7 @@ def test_an_unusable_file_fails_with_its_reason(opx: Opx, data: bytes, reason: s
     result = opx("ingest", opx.write("bad.md", data))
     assert result.exit_code == 1
     progress, failure = result.stderr.splitlines()
-    assert progress == "taking in 1 new or changed"
+    assert progress == "ingesting 1 new or changed"
     assert failure.startswith("opx: failed: ")
     assert reason in failure
     assert "1 failed" in result.stdout

@@ -49,9 +49,9 @@ def test_what_is_kept_waits_until_it_is_verified_and_then_for_a_checkpoint(eithe
     listed = either("learn", "list", "--state", "waiting")
     assert (listed.exit_code, entry_id in listed.stdout, FAILURE in listed.stdout) == (0, True, True)
     early = either("learn", "checkpoint", "invoices")
-    assert (early.exit_code, "0 taken in" in early.stdout) == (0, True)
+    assert (early.exit_code, "0 processed" in early.stdout) == (0, True)
     assert f"1 waits for `opx learn verify`, or for a solution that could be verified:\n  {entry_id}" in early.stdout
-    assert "worked; the next checkpoint takes it in" in either("learn", "verify", entry_id, "--worked").stdout
+    assert "worked; the next checkpoint processes it" in either("learn", "verify", entry_id, "--worked").stdout
     done = either("learn", "checkpoint", "invoices", "--type", "phase_completion", "--json")
     assert json.loads(done.stdout)["report"]["patternsNew"] == 1
     assert either("learn", "list", "--state", "waiting").exit_code == 1

@@ -113,7 +113,7 @@ class TestGaps:
         assert ESPRESSO in (tmp_path / "report.md").read_text()
 
     def test_check_closes_nothing_that_has_no_answer(self, shared: Opx) -> None:
-        assert "1 gap asked, 0 closed" in shared("gaps", "check").stdout
+        assert "1 gap checked, 0 closed" in shared("gaps", "check").stdout
 
     def test_document_that_is_taken_in_closes_one(self, tmp_path: Path) -> None:
         opx = Opx(tmp_path)

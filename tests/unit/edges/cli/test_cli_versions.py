@@ -194,7 +194,7 @@ class TestRestoring:
         first = with_two_versions(opx)
         result = opx("restore", current(opx), "--version", "1")
         assert result.exit_code == 0, result.output
-        assert result.stdout.splitlines()[0].startswith(f"version 1 of {SOURCE} is put back")
+        assert result.stdout.splitlines()[0].startswith(f"version 1 of {SOURCE} is restored")
         found = versions(opx, first)
         assert [(each["version"], each["documentId"] == first) for each in found] == [(3, True), (2, False), (1, True)]
         assert (found[0]["tags"], found[0]["owner"], found[0]["source"]) == (["linux"], "storage", "docs/disk.md")

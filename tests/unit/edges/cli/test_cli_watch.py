@@ -75,7 +75,7 @@ def a_follower(
 def following(opx: Opx, base: Knowledge, *, delete: bool = True) -> Follower:
     follower = a_follower(opx, base, delete=delete)
     follower.folder.mkdir(exist_ok=True)
-    follower.take_in()
+    follower.ingest()
     return follower
 
 
@@ -226,7 +226,7 @@ def test_changes_are_handled_later_if_the_store_does_not_answer(
     failing.down = True
     follower.react([path])
     assert titles(services) == {}
-    assert "opx: will try again: busy" in capsys.readouterr().err
+    assert "opx: will retry: busy" in capsys.readouterr().err
     failing.down = False
     follower.react([])
     assert titles(services) == {"docs/a.md": "A"}

@@ -73,7 +73,7 @@ def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> No
     tally = IntakeTally()
     before = _Known.of(session)
     with tempfile.TemporaryDirectory() as folder, reporter_for_stderr(uploads=session.is_remote) as reporter:
-        intake = Intake(session.client, session.loader, session.place, reporter)
+        intake = Intake(session.client, session.loader, session.working_folder, reporter)
         standard_input = FileToIngest(Path(folder) / "rules", f"alert-rules/{name}.rules")
         found = dict(_found(intake, paths, standard_input, before))
         intake.put(list(found), {"category": ALERT_RULES_CATEGORY}, tally)

@@ -96,7 +96,7 @@ def _ingest(session: Session, folder: Path) -> None:
     started = time.perf_counter()
     tally = IntakeTally()
     with reporter_for_stderr() as reporter:
-        intake = Intake(session.client, session.loader, session.place, reporter)
+        intake = Intake(session.client, session.loader, session.working_folder, reporter)
         intake.put(intake.plan([folder]), {}, tally)
         intake.work(tally)
     warn_of(tally.failures)
