@@ -206,7 +206,7 @@ def test_what_the_api_says_is_said_as_it_is(
         (404, OpxError, "knows no GET /status (404, no): it is no such API, or was deployed from an older version"),
         (413, InvalidInputError, "too large for the API"),
         (418, OpxError, "with status 418, no"),
-        (500, StoreUnavailableError, "with status 500, no, request abc; its log may say more"),
+        (500, StoreUnavailableError, "with status 500, no, request abc; its log may have details"),
     ],
 )
 def test_what_api_gateway_says_is_explained(

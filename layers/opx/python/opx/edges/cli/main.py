@@ -31,8 +31,8 @@ from opx.settings import Settings
 
 _COMMANDS = {
     "ingest": ("ingest", "Ingest files and folders."),
-    "search": ("search", "Search: the documents that answer a question, with their relevant blocks."),
-    "research": ("research", "Research a topic with several searches, repeated for missing parts."),
+    "search": ("search", "Search for documents that answer a question."),
+    "research": ("research", "Research a topic with several searches."),
     "web": ("research", "Query a search engine on the web."),
     "do": ("do", "Step through the procedure for an alert."),
     "alerts": ("alerts", "Import alert rules, list alerts with their runbooks."),
@@ -70,7 +70,7 @@ _COMMANDS = {
     "mcp": ("serving", "Serve the tools to agents over the Model Context Protocol."),
     "run": ("serving", "Pull sources on schedule and ingest documents, until Ctrl-C."),
     "receipt": ("questions", "Replay the query of a receipt and compare the answers."),
-    "audit": ("questions", "List queries: who, when, and which documents were returned."),
+    "audit": ("questions", "List queries with caller, time and returned documents."),
     "gaps": ("questions", "Questions without a good answer: list, check, close, ignore."),
     "eval": ("evaluate", "Measure how well a labelled set of questions is answered."),
     "call": ("operations", "Call any operation by its name."),
