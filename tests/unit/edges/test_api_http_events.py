@@ -1,4 +1,4 @@
-"""API Gateway's form of requests and replies: what is one, what it holds, and who is asking."""
+"""API Gateway's requests and replies: recognition, decoding, and the caller's identity."""
 
 from __future__ import annotations
 

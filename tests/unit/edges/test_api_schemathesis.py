@@ -64,11 +64,11 @@ NAMES: dict[str, Any] = {
     "started_at": "2026-03-31T10:00:00Z",
     "finished_at": "2026-03-31T10:30:00Z",
 }
-"""What a request is to name for it to be about something that there is."""
+"""Values of fields that name existing resources."""
 
 ANSWERED: dict[str, Any] = dict.fromkeys(("q", "query", "topic"), DISK_TITLE)
 ANSWERED |= dict.fromkeys(("tag", "tags", "service", "services", "language", "minConfidence", "plain"))
-"""What a question is to be for it to have an answer; None is left out."""
+"""Values of fields for queries that have an answer; None omits the field."""
 
 OTHER_NAMES: dict[str, dict[str, Any]] = {
     "pullSource": {"sourceId": "feed"},
@@ -79,17 +79,17 @@ OTHER_NAMES: dict[str, dict[str, Any]] = {
     "ingest": {"documents": None},
     "retryFailures": {"failureIds": None, "all": True},
 }
-"""What an operation is to be given, or not to be: it doesn't go with the rest."""
+"""Fields that an operation needs, or that conflict with the others."""
 
 CASES, EXAMPLES = 30, 3
 """Of an operation, for time's sake: one has up to 260 boundaries. All of them hold if there is no limit here."""
 
 
 class UnreadQueue:
-    """Where pulls are asked for."""
+    """A queue for requested pulls."""
 
     def send(self, body: str, *, delay_seconds: int = 0) -> None:
-        """Nobody comes to fetch it."""
+        """Drops the message."""
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +99,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[requests.Sessi
         services.corpus.upload_signer = UploadAddresses(services, "https://bucket.example.com")
         services.functions.pulls = UnreadQueue()  # type: ignore[assignment,misc]
         NAMES["documentId"] = id_of(services, DISK)
-        asking = session_of(services)
-        assert asking.put(f"{ADDRESS}/sources/feed", json={"definition": FEED}).ok
-        yield asking
+        opened = session_of(services)
+        assert opened.put(f"{ADDRESS}/sources/feed", json={"definition": FEED}).ok
+        yield opened
     logging.disable(logging.NOTSET)
 
 
@@ -152,7 +152,8 @@ def named(value: Any, names: Mapping[str, Any]) -> Any:
     return {
         name: known(names[name], inner) if name in names else named(inner, names)
         for name, inner in value.items()
-        if names.get(name, "") is not None and (name, type(inner)) != ("after", str)  # which only another page tells
+        if names.get(name, "") is not None
+        and (name, type(inner)) != ("after", str)  # a cursor, which only another page has
     }
 
 

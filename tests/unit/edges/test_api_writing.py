@@ -99,8 +99,8 @@ class TestIngest:
         assert text_of(services, key) == TEXT
         info = services.store.head(key)
         assert info is not None
-        said = json.loads(info.metadata[OBJECT_METADATA])
-        assert said == {"tags": ["security"], "category": "runbooks/procedures"}
+        stated = json.loads(info.metadata[OBJECT_METADATA])
+        assert stated == {"tags": ["security"], "category": "runbooks/procedures"}
 
     def test_an_object_is_put_as_json(self, handler: Handler, services: System) -> None:
         body = {"document": {"title": "Keys", "content": "Rotate them."}}
@@ -166,7 +166,7 @@ class TestIngest:
         answer = call(refusing, "ingest", body={"document": TEXT}, tier=tier, category=category)
         assert refusal(answer) == (400, code)
 
-    def test_a_forged_identity_in_the_metadata_says_nothing_about_the_scope(
+    def test_a_forged_identity_in_the_metadata_does_not_change_the_scope(
         self, handler: Handler, services: System
     ) -> None:
         metadata = {"source": "x", "clientId": "acme", "scope": {"clientId": "acme"}}
@@ -216,12 +216,12 @@ class TestUpload:
         put = {"url": f"https://corpus.example/{key}", "headers": {"content-length": str(len(TEXT))}}
         assert (status, found) == (200, {"state": "upload", "objectKey": key, "put": put})
         (signed,) = signer.signed.items()
-        said = signed[1]["metadata"][OBJECT_METADATA]
+        stated = signed[1]["metadata"][OBJECT_METADATA]
         assert signed == (
             key,
-            {"size": len(TEXT), "sha256": self.HASH, "metadata": {OBJECT_METADATA: said}, "seconds": 900},
+            {"size": len(TEXT), "sha256": self.HASH, "metadata": {OBJECT_METADATA: stated}, "seconds": 900},
         )
-        assert json.loads(said) == {"name": "keys.md", "source_uri": "docs/keys.md", "tags": ["security"]}
+        assert json.loads(stated) == {"name": "keys.md", "source_uri": "docs/keys.md", "tags": ["security"]}
 
     def test_a_sidecar_has_an_address_of_its_own(self, handler: Handler, signer: NotedSigner) -> None:
         sidecar = {"sha256": "0" * 64, "size": 12}
@@ -311,7 +311,7 @@ class TestUpload:
         assert refusal(answer) == (400, "invalid_argument")
 
     def put_as_signed(self, handler: Handler, services: System, signer: NotedSigner, *, work: bool = True) -> str:
-        """Ask, put what was asked about, and have it taken in."""
+        """Prepares an upload, puts the file, and ingests it."""
         key: str = call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]["objectKey"]
         services.store.put(key, TEXT.encode(), metadata=signer.signed[key]["metadata"])
         signer.stored[key] = self.HASH
@@ -410,7 +410,7 @@ class TestFailures:
 
 
 class TestObjectStates:
-    def test_what_became_of_own_objects_is_told(self, handler: Handler) -> None:
+    def test_states_of_own_objects_are_reported(self, handler: Handler) -> None:
         missing = "clients/acme/documents/no.md"
         status, found = call(handler, "get_object_states", body={"objectKeys": [VAULT, BROKEN, missing]}, caller=ACME)
         assert status == 200

@@ -71,7 +71,7 @@ def _has_an_end(kind: Any, field: FieldFacts) -> bool:
 
 
 class TestDocument:
-    def test_checked_in_document_is_what_the_code_says(self) -> None:
+    def test_checked_in_document_is_current(self) -> None:
         for name, text in schemas.documents().items():
             assert (FOLDER / name).read_text(encoding="utf-8") == text, name
 
@@ -84,7 +84,7 @@ class TestDocument:
         assert found == {key.replace("+}", "}") for key in ROUTED}
 
     @every_route
-    def test_an_operation_says_what_a_token_needs(self, operation: Operation[Any, Any]) -> None:
+    def test_an_operation_declares_the_scopes_of_tokens(self, operation: Operation[Any, Any]) -> None:
         route = operation.route
         assert route is not None
         described: dict[str, Any] = schemas.openapi()["paths"][route.path.replace("+}", "}")][route.method.lower()]
@@ -97,6 +97,6 @@ class TestDocument:
         for file in FOLDER.glob("*.json"):
             assert (tmp_path / "new" / file.name).read_bytes() == file.read_bytes()
 
-    def test_command_without_a_folder_says_how_it_is_used(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_command_without_a_folder_prints_its_usage(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert schemas.main([]) == 2
         assert "usage" in capsys.readouterr().err

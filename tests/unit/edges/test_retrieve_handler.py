@@ -250,8 +250,8 @@ class TestScope:
         ],
     )
     def test_scope_as_an_argument_is_refused(self, handler: Handler, name: str, shown: str) -> None:
-        said = ask(handler, "search_runbooks", None, **{"query": VAULT, name: "acme"})
-        assert said == f"unknown field {shown}; there are: query, max_results, max_tokens, at_least"
+        reply = ask(handler, "search_runbooks", None, **{"query": VAULT, name: "acme"})
+        assert reply == f"unknown field {shown}; there are: query, max_results, max_tokens, at_least"
 
     def test_prompt_session_attributes_are_no_identity(self, handler: Handler) -> None:
         event = a_function_event("search_runbooks", query=VAULT) | {"promptSessionAttributes": ACME}
@@ -376,7 +376,7 @@ class TestSize:
         assert answer["notes"] == []
 
 
-def test_call_that_asks_nothing_prints_its_metrics_in_one_line(
+def test_a_call_without_a_query_prints_its_metrics_in_one_line(
     handler: Handler, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask(handler, "get_document_details", document_id="0" * 32)

@@ -1,4 +1,4 @@
-"""What the library knows survives the way over the wire."""
+"""Records survive serialization and transfer."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_without_labels_all_rules_of_an_alert_are_named(lag: Opx) -> None:
     assert "severity=warning: A little behind" in shown
 
 
-def test_a_runbook_for_other_labels_is_said_to_be_one(lag: Opx) -> None:
+def test_a_runbook_for_other_labels_is_shown_with_a_note(lag: Opx) -> None:
     (lag.folder / "docs/runbooks/lag-warn.md").unlink()
     ingest(lag, "--delete-missing", "--force")
     shown = done(lag, 'ConsumerLag{severity="warning"}')
@@ -220,7 +220,7 @@ def test_a_page_of_another_client_is_neither_bound_nor_named(opx: Opx) -> None:
         assert "acme" not in str(found)
 
 
-def test_imported_again_a_file_replaces_what_it_said(opx: Opx) -> None:
+def test_a_second_import_replaces_the_rules_of_a_file(opx: Opx) -> None:
     imported(opx, rules(opx, "Stays", "Goes"))
     assert imported(opx, rules(opx, "Stays"))[-2:] == [
         "Goes  removed: rules.yaml no longer defines it",
@@ -256,7 +256,7 @@ def test_the_rules_of_a_folder_are_read_and_broken_files_named(opx: Opx) -> None
     assert set(known(opx)) == {"One", "Two", "Three \U0001f6a8"}
 
 
-def test_a_folder_without_rules_is_said_to_be_one(opx: Opx) -> None:
+def test_a_folder_without_rules_is_reported(opx: Opx) -> None:
     (opx.folder / "empty").mkdir()
     found = opx("alerts", "import", opx.folder / "empty")
     assert found.exit_code == 1
@@ -274,9 +274,7 @@ def test_rules_from_standard_input_are_kept_under_a_name(opx: Opx) -> None:
     assert "standard input:2: it is no YAML" in opx("alerts", "import", "-", stdin="a: [").stderr
 
 
-def test_a_file_with_more_alerts_than_the_graph_takes_says_which_are_left_out(
-    opx: Opx, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alerts_above_the_limit_of_a_file_are_reported(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opx.graph.extraction.material.MAX_NODES", 3)
     lines = imported(opx, rules(opx, "A", "B", "C", "D"))
     assert lines[-2] == "D  left out: the file has more alerts than the graph accepts from one document; split it"

@@ -39,7 +39,7 @@ def opx(tmp_path: Path) -> Run:
     return run
 
 
-def test_it_calibrates_and_says_what_is_in_use(opx: Run) -> None:
+def test_it_calibrates_and_shows_the_models_in_use(opx: Run) -> None:
     assert "shipped, for any embedding model" in opx("calibrate", "--show").stdout
     made = opx("calibrate")
     assert made.exit_code == 0
@@ -87,7 +87,7 @@ def test_show_and_discard_together_are_refused(opx: Run) -> None:
     assert opx("calibrate", "--show", "--discard").exit_code == 2
 
 
-def test_a_damaged_calibration_is_said(opx: Run, tmp_path: Path) -> None:
+def test_a_damaged_calibration_is_reported(opx: Run, tmp_path: Path) -> None:
     with services_of(Settings(home=str(tmp_path / "home"))) as system:
         row = {"subject": "index", "entry": "calibration#shifted/64", "calibration": {"rules": 0}}
         system.tables.table(LIFECYCLE).put(row)

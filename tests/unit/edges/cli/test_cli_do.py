@@ -93,14 +93,14 @@ def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pressed(opx: Opx, keys: str, *arguments: str) -> str:
-    """What is shown while these keys are pressed."""
+    """The output for these keys."""
     found = opx("do", *(arguments or ALERT), stdin=keys)
     assert found.exit_code == 0, found.output
     return found.stdout
 
 
 def copies(shown: str) -> list[str]:
-    """The texts that a terminal is told to put into the clipboard."""
+    """The strings that a terminal puts into the clipboard."""
     return [base64.b64decode(part.partition("\a")[0]).decode() for part in shown.split("\x1b]52;c;")[1:]]
 
 
@@ -119,7 +119,7 @@ def test_labels_in_either_form_are_read(opx: Opx, labels: str) -> None:
     assert "kubectl -n prod exec" in opx("do", "GroupIsSlow", "--labels", labels).stdout
 
 
-def test_an_alert_that_is_only_a_part_of_json_is_said_to_be(opx: Opx) -> None:
+def test_a_truncated_json_alert_is_reported(opx: Opx) -> None:
     shown = opx("do", "-", stdin='{"labels": {"alertname": "GroupIsSlow", ').stdout
     assert "begins like JSON and isn't valid JSON" in shown
 
@@ -163,7 +163,7 @@ def test_on_a_terminal_the_step_is_rendered_with_what_a_command_does_above_it(
     )
 
 
-def test_where_no_label_fills_a_command_nothing_is_said_of_how_it_was_written(opx: Opx) -> None:
+def test_a_command_without_filled_labels_has_no_original_wording(opx: Opx) -> None:
     shown = opx("do", "GroupIsSlow").stdout
     assert "as written" not in shown
     assert shown.count("kubectl -n <namespace> get pods") == 1
@@ -312,7 +312,7 @@ Orders arrive for 15 minutes.
 """
 
 
-def test_what_is_said_between_steps_is_shown_below_its_heading(tmp_path: Path) -> None:
+def test_text_between_steps_is_shown_below_its_heading(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     assert opx("ingest", opx.write("runbooks/failover.md", SECTIONS)).exit_code == 0
     lines = [line.strip() for line in opx("do", "failover.md").stdout.splitlines() if line.strip()]
@@ -336,7 +336,7 @@ def test_warnings_stand_before_the_text_of_their_step(opx: Opx) -> None:
     assert second.index("! ") < second.index("rollout restart")
 
 
-def test_what_each_command_does_is_said_in_words(opx: Opx) -> None:
+def test_the_effect_of_each_command_is_described(opx: Opx) -> None:
     shown = opx("do", *ALERT).stdout
     assert "read: changes nothing" in shown
     assert "reversible: another command undoes it" in shown
@@ -344,7 +344,7 @@ def test_what_each_command_does_is_said_in_words(opx: Opx) -> None:
     assert shown.index("This step destroys something") < shown.index("delete pvc data")
 
 
-def test_a_reversible_command_without_a_known_undo_says_so(opx: Opx) -> None:
+def test_a_reversible_command_without_a_known_undo_has_a_note(opx: Opx) -> None:
     first, second, third = opx("do", *ALERT).stdout.split("Step ")[1:4]
     assert "undo: none can be derived from the command; note the state before" in second
     assert "undo:" not in first + third
@@ -393,7 +393,7 @@ def test_a_label_without_a_value_is_refused(opx: Opx) -> None:
     assert "takes NAME=VALUE" in opx("do", "GroupIsSlow", "--label", "namespace").stderr
 
 
-def test_nothing_found_is_said_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_procedure_is_reported_with_exit_code_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opx.operations.reading._SEARCH", replace(_SEARCH, tags=("of no document",)))
     found = opx("do", "volcanic ash over the airfield")
     assert found.exit_code == 1
@@ -431,7 +431,7 @@ class TestKeys:
         assert "there is no step '8'" in found.stderr
         assert "Step 2 (" in found.stdout
 
-    def test_the_end_is_said(self, opx: Opx) -> None:
+    def test_the_last_step_is_announced(self, opx: Opx) -> None:
         assert "That was the last step." in pressed(opx, "3nq")
 
     def test_the_end_of_input_quits(self, opx: Opx) -> None:
@@ -440,7 +440,7 @@ class TestKeys:
     def test_y_copies_the_filled_command_and_nothing_else(self, opx: Opx) -> None:
         assert copies(pressed(opx, "yq")) == ["kubectl -n prod exec  web-1 -- kafka-consumer-groups.sh --describe"]
 
-    def test_of_several_commands_a_number_is_asked_for(self, opx: Opx) -> None:
+    def test_copying_one_of_several_commands_prompts_for_its_number(self, opx: Opx) -> None:
         assert copies(pressed(opx, "2y2q")) == ["kubectl -n prod get pods"]
         assert copies(pressed(opx, "2y7q")) == []
 
@@ -462,7 +462,7 @@ class TestKeys:
         assert "Recorded: resolved." in pressed(opx, "orq")
         assert "Nothing was recorded." in pressed(opx, "oxq")
 
-    def test_nothing_is_executed_and_nothing_asked_with_print(self, opx: Opx) -> None:
+    def test_print_executes_nothing_and_prompts_for_nothing(self, opx: Opx) -> None:
         shown = pressed(opx, "", *ALERT, "--print")
         assert "[q]uit" not in shown
         assert "Step 3 (" in shown
@@ -542,7 +542,7 @@ def test_a_placeholder_that_begins_another_leaves_it_whole() -> None:
 # -- alerts
 
 
-def test_import_says_what_each_alert_is_bound_to(opx: Opx) -> None:
+def test_import_reports_the_binding_of_each_alert(opx: Opx) -> None:
     assert opx("alerts", "import", opx.folder / "rules.yaml").stdout.splitlines() == [
         "GroupIsSlow  bound by url to Consumer falls behind (documents/docs/runbooks/kafka-lag.md)",
         "Elsewhere  no runbook: its runbook_url matches no document here (https://wiki.example.com/ops/nothing)",

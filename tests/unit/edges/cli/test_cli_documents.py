@@ -41,7 +41,7 @@ def test_show_prints_the_text_exactly_as_it_was_taken_in(opx: Opx) -> None:
     assert json.loads(opx("show", document_id, "--json").stdout)["text"] == LONG
 
 
-def test_show_says_title_category_and_source(opx: Opx) -> None:
+def test_show_has_title_category_and_source(opx: Opx) -> None:
     lines = opx("show", taken_in(opx, "runbooks/x.md", "# X\n\ntext\n")).stdout.splitlines()
     assert lines[0] == "X"
     assert "  category     runbooks/procedures (internal, trust 1)" in lines
@@ -112,7 +112,7 @@ def test_list_can_be_narrowed(opx: Opx) -> None:
     assert [d["title"] for d in json.loads(opx("list", "--category", "postmortem", "--json").stdout)] == ["B"]
 
 
-def test_list_shows_old_versions_only_when_asked(opx: Opx) -> None:
+def test_list_shows_old_versions_only_on_request(opx: Opx) -> None:
     taken_in(opx, "x.md", "# X\n\nold\n")
     taken_in(opx, "x.md", "# X\n\nnew\n")
     assert len(json.loads(opx("list", "--json").stdout)) == 1
@@ -155,7 +155,7 @@ def test_a_document_of_another_scope_is_seen_and_not_deleted_nor_any_with_it(fol
     assert len(json.loads(folder("--client", "acme", "list", "--json").stdout)) == 2
 
 
-def test_delete_asks_nobody_in_a_pipe_and_refuses(opx: Opx) -> None:
+def test_delete_in_a_pipe_is_refused_without_a_prompt(opx: Opx) -> None:
     document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
     result = opx("delete", document_id, stdin="y\n")
     assert result.exit_code == 2

@@ -67,7 +67,7 @@ def test_neighbours_two_steps_away_come_behind_those_one_step_away(opx: Opx) -> 
     assert steps == [["1", "service:payments"], ["2", "host:db-01"]]
 
 
-def test_neighbours_are_those_of_the_types_and_times_that_are_asked_for(opx: Opx) -> None:
+def test_neighbours_are_filtered_by_type_and_time(opx: Opx) -> None:
     only = ("graph", "neighbours", "service:payments", "--type", "AFFECTS", "--since", "2026-03-31")
     assert [line.split()[1] for line in opx(*only).stdout.splitlines()[1:]] == ["change:42"]
     several = opx("graph", "neighbours", "service:payments", "--type", "affects", "--type", "hosted-on")
@@ -111,7 +111,7 @@ def test_what_others_own_and_wild_characters_are_things_that_there_are_none_of(o
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("show", "nonesuch"), "no node has the name"),
         (("neighbours", "service:checkout", "--hops", "9"), "9 is not in the range 1<=x<=3"),
@@ -119,10 +119,10 @@ def test_what_others_own_and_wild_characters_are_things_that_there_are_none_of(o
         (("neighbours", "service:checkout", "--type", "!"), "not an edge type"),
     ],
 )
-def test_what_can_not_be_is_wrong_usage(opx: Opx, arguments: tuple[str, ...], told: str) -> None:
+def test_what_can_not_be_is_wrong_usage(opx: Opx, arguments: tuple[str, ...], message: str) -> None:
     found = opx("graph", *arguments)
     assert found.exit_code == 2
-    assert told in found.stderr
+    assert message in found.stderr
 
 
 def test_changes_upstream_come_with_what_changed(opx: Opx) -> None:
@@ -193,7 +193,7 @@ def test_names_can_not_reach_the_terminal(alone: Opx) -> None:
         assert "ments" in shown
 
 
-def test_a_relation_goes_with_the_document_that_says_it(alone: Opx) -> None:
+def test_a_relation_is_deleted_with_the_document_that_states_it(alone: Opx) -> None:
     with alone.services() as services:
         services.manager.delete_object(CHECKOUT)
         list(services.manager.work())

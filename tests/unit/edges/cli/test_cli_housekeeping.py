@@ -111,7 +111,7 @@ def test_status_without_knowledge_is_no_error_and_makes_no_folder(folder: Opx) -
     assert not folder.home.exists()
 
 
-def test_status_tells_of_an_index_of_another_model(folder: Opx) -> None:
+def test_status_reports_an_index_of_another_model(folder: Opx) -> None:
     with_a_failure(folder)
     with folder.services() as services:
         services.indexing.editions.current().index._database.set_meta("identity", "another/1")  # type: ignore[attr-defined]

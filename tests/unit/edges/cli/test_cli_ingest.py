@@ -43,7 +43,7 @@ def test_progress_goes_to_stderr(opx: Opx) -> None:
     assert "documents/docs/disk.md" not in result.stdout
 
 
-def test_ingest_again_says_that_nothing_changed(opx: Opx) -> None:
+def test_a_second_ingest_reports_that_nothing_changed(opx: Opx) -> None:
     opx.write("disk.md", RUNBOOK)
     opx("ingest", opx.folder / "docs")
     result = opx("ingest", opx.folder / "docs")
@@ -141,7 +141,7 @@ def ten_files(opx: Opx) -> list[Path]:
     return paths
 
 
-def test_a_vanished_file_keeps_its_document_unless_told_otherwise(opx: Opx) -> None:
+def test_a_vanished_file_keeps_its_document_by_default(opx: Opx) -> None:
     ten_files(opx)[0].unlink()
     result = opx("ingest", opx.folder / "docs")
     assert "nothing changed" in result.stdout

@@ -50,7 +50,7 @@ def things(opx: Opx) -> str:
 
 
 def lose_graph(opx: Opx, *, name: str) -> None:
-    """Delete rows of the graph: those whose place begins so."""
+    """Deletes rows of the graph whose partition key begins with `name`."""
     with closing(sqlite3.connect(opx.home / "opx.db")) as database, database:
         database.execute(f'DELETE FROM "{GRAPH.name}" WHERE place LIKE ?', (f"{name}%",))
 

@@ -55,7 +55,7 @@ def changed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 class TestReading:
-    def test_history_says_from_when_to_when_each_was_current(self, changed: tuple[Opx, str]) -> None:
+    def test_history_shows_the_period_of_each_version(self, changed: tuple[Opx, str]) -> None:
         opx, first = changed
         new, old = versions(opx, current(opx)[:8])
         assert [(each["version"], each["state"]) for each in (new, old)] == [(2, "current"), (1, "superseded")]
@@ -121,7 +121,7 @@ class TestReading:
             (("--from", "7"), "the document has no version 7; there are 1, 2"),
         ],
     )
-    def test_diff_says_what_there_is_to_compare_with(
+    def test_diff_without_a_version_to_compare_with_is_refused(
         self, changed: tuple[Opx, str], arguments: tuple[str, ...], message: str
     ) -> None:
         result = changed[0]("diff", changed[1], *arguments)
@@ -308,7 +308,7 @@ def test_what_has_expired_is_neither_shown_nor_restored(tmp_path: Path) -> None:
         assert f"version 1 of {SOURCE} expired on 2020-01-01, and is being removed" in result.stderr
 
 
-def test_a_receipt_can_be_asked_as_of_when_it_was_given_out(tmp_path: Path) -> None:
+def test_a_receipt_can_be_replayed_as_of_its_issue(tmp_path: Path) -> None:
     opx, receipt = Opx(tmp_path), tmp_path / "receipt.json"
     opx.write("disk.md", FIRST)
     opx("ingest", opx.folder / "docs")

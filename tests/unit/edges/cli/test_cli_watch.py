@@ -42,7 +42,7 @@ def services(opx: Opx) -> Iterator[System]:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What documents are put into, and how."""
+    """The knowledge that documents are put into, with its client and loader."""
 
     client: OperationClient
     loader: Loader
@@ -50,7 +50,7 @@ class Knowledge:
 
 @pytest.fixture(params=KINDS)
 def base(request: pytest.FixtureRequest, services: System) -> Iterator[Knowledge]:
-    """In this process, or asked over HTTP."""
+    """Knowledge in this process, or over HTTP."""
     if request.param == "folder":
         context = Context(services, Caller(Identity(), owns_system=True))
         yield Knowledge(LocalClient(context), LocalLoader(context))
@@ -232,7 +232,7 @@ def test_changes_are_handled_later_if_the_store_does_not_answer(
     assert titles(services) == {"docs/a.md": "A"}
 
 
-def test_what_is_waited_for_in_vain_is_told(
+def test_unsettled_documents_are_reported(
     opx: Opx, services: System, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opx.edges.loading.Waiting", partial(Waiting, patience=0.0))
@@ -243,8 +243,8 @@ def test_what_is_waited_for_in_vain_is_told(
         following(opx, Knowledge(client, RemoteLoader(client))).react([path])
         client.close()
     lines = capsys.readouterr().err.splitlines()
-    told = "still waiting: 1 document is still being worked on: see `opx status` and `opx failed` in a while"
-    assert [line.split(maxsplit=2)[2] for line in lines if "waiting" in line] == [told, told]
+    message = "still waiting: 1 document is still being worked on: see `opx status` and `opx failed` in a while"
+    assert [line.split(maxsplit=2)[2] for line in lines if "waiting" in line] == [message, message]
 
 
 def wait_for(log: Path, text: str) -> None:

@@ -60,7 +60,7 @@ class TestWebhook:
         (alarms,) = (line for line in lines if line.startswith("alarms "))
         assert alarms.endswith("signed by AWS")
 
-    def test_without_webhooks_it_says_where_they_are_declared(self, opx: Opx) -> None:
+    def test_without_webhooks_it_names_the_section_to_declare_them_in(self, opx: Opx) -> None:
         assert "knowledge.yaml" in opx("webhook", "list").output
 
     def test_a_secret_is_made_up_kept_and_shown_once(self, opx: Opx, declared: str) -> None:
@@ -68,7 +68,7 @@ class TestWebhook:
         assert len(bytes.fromhex(value)) == 32
         assert opx.services().secrets.get("hub") == value
 
-    def test_one_that_is_set_is_replaced_only_if_that_is_said(self, opx: Opx, declared: str) -> None:
+    def test_a_secret_that_is_set_is_replaced_only_with_an_option(self, opx: Opx, declared: str) -> None:
         first = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared).stdout
         again = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared)
         assert (again.exit_code, "set already" in again.output) == (2, True)
@@ -81,7 +81,7 @@ class TestWebhook:
         assert opx.services().secrets.get("pager-new") == value
         assert opx("webhook", "secret", "pager", "--of", "other", OPX_KNOWLEDGE_FILE=declared).exit_code == 2
 
-    def test_for_a_deployed_system_it_says_what_to_set(self, opx: Opx, declared: str) -> None:
+    def test_for_a_deployed_system_it_names_the_secret_to_set(self, opx: Opx, declared: str) -> None:
         found = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared, OPX_BACKEND="aws")
         assert "dev-opx-knowledge/hub in Secrets Manager" in found.output
 
@@ -106,7 +106,7 @@ class TestWebhook:
         found = opx("webhook", "test", "github", "--file", file, **environ)
         assert (found.exit_code, "400" in found.output) == (1, True)
 
-    def test_where_nothing_answers_it_says_what_to_start(self, opx: Opx, declared: str) -> None:
+    def test_without_a_receiver_it_names_the_command_to_start(self, opx: Opx, declared: str) -> None:
         opx("secret", "set", "hub", stdin="x")
         found = opx("webhook", "test", "github", OPX_KNOWLEDGE_FILE=declared, OPX_WEBHOOK_URL="http://127.0.0.1:9")
         assert (found.exit_code, "opx run --listen" in found.output) == (2, True)
