@@ -178,7 +178,7 @@ class TestRoutes:
 
 
 class TestAgentsAndRequests:
-    """One function answers both, and never takes one for the other."""
+    """One function answers both, and never mistakes one for the other."""
 
     def test_an_agents_call_is_answered_in_its_form(self) -> None:
         with function_logs():

@@ -1,4 +1,4 @@
-"""The HTTP API's operations on things and relations: what each caller sees and may change, and what is refused."""
+"""The HTTP API's operations on nodes and relations: visibility and permissions per caller, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are pushed as forms: what is read of a body, and what becomes of the files."""
+"""Files pushed as multipart forms: parsing of bodies, and ingestion of the files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 @pytest.fixture
 def services(system: System) -> System:
-    """Setting one up takes a while, and what a test put would not be there in the next."""
+    """A shared system, as setup is slow; files of one test are not expected in the next."""
     for key in keys(system):
         system.store.delete(key)
     return system
@@ -66,7 +66,7 @@ def keys(services: System) -> list[str]:
 
 
 def push(handler: Handler, body: bytes, content_type: str = TYPE, **more: Any) -> tuple[int, Any]:
-    """Status and JSON. API Gateway hands on as base64 what is no text."""
+    """Status and JSON of a pushed body. API Gateway encodes binary bodies as base64."""
     headers = {"content-type": content_type, **more.pop("headers", {})}
     event = a_request("ingest", caller=a_token("acme"), headers=headers, **{**PROCEDURES, **more})
     event["body"], event["isBase64Encoded"] = base64.b64encode(body).decode(), True

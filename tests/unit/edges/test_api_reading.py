@@ -1,4 +1,4 @@
-"""The HTTP API's operations that read: what each caller sees, and never more."""
+"""The HTTP API's reading operations: each caller sees its scopes, and never more."""
 
 from __future__ import annotations
 
@@ -405,7 +405,7 @@ def test_described_failures_and_keys_are_what_is_replied(handler: Handler) -> No
 
 
 def test_every_route_is_answered_with_the_packages_of_the_lean_layer(tmp_path: Path) -> None:
-    """The function has no packages for taking documents in: what would import one fails there, and not here."""
+    """The function has no packages for ingestion: an import of one would fail there, but not here."""
     with a_system(tmp_path) as system:
         document = id_of(system, DISK)
     program = f"""

@@ -1,4 +1,4 @@
-"""The HTTP API is as its OpenAPI document says, also for requests that schemathesis makes up from it.
+"""The HTTP API conforms to its OpenAPI document, also for requests that schemathesis generates from it.
 
 Two kinds of them: every boundary of what the document declares, from both sides, and a few at random.
 """
@@ -146,7 +146,7 @@ def spread(cases: list[Case[Any]], most: int) -> list[Case[Any]]:
 
 
 def named(value: Any, names: Mapping[str, Any]) -> Any:
-    """With the names of things that there are."""
+    """The values with names of existing resources."""
     if not isinstance(value, dict):
         return value
     return {
@@ -162,7 +162,7 @@ def known(name: object, value: object) -> object:
 
 
 def has_null(value: object) -> bool:
-    """Null stands for what may be left out, as the document says."""
+    """Null is accepted for optional fields, as documented."""
     if isinstance(value, dict):
         return any(inner is None or has_null(inner) for inner in value.values())
     return False

@@ -1,4 +1,4 @@
-"""Sources over the HTTP API: who may, what is kept, and what a deployed system refuses."""
+"""Sources over the HTTP API: permissions, stored definitions, and refusals of a deployed system."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FEED = {"kind": "feed", "category": "web/blogs", "options": {"urls": ["https://e
 
 
 class Pulls:
-    """A queue that keeps what is sent."""
+    """A queue that stores sent messages."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []

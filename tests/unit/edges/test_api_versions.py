@@ -1,4 +1,4 @@
-"""Versions of documents over the HTTP API: what each caller may see and restore."""
+"""Versions of documents over the HTTP API: visibility and restoring per caller."""
 
 from __future__ import annotations
 

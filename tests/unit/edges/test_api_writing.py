@@ -33,7 +33,7 @@ TEXT = "# Rotate keys\n\nMake a new key, then remove the old one."
 
 @dataclass
 class NotedSigner:
-    """An `UploadSigner` that notes what it signs. `stored` are digests by key."""
+    """An `UploadSigner` that records signed uploads. `stored` has digests by key."""
 
     signed: dict[str, dict[str, Any]] = field(default_factory=dict)
     stored: dict[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def handler(services: System) -> Handler:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """A system for tests in which nothing is written: setting one up takes a while."""
+    """A shared system for tests that write nothing, as setup is slow."""
     corpus = {**CORPUS, BROKEN: "", POST: "# Write a post\n\nOnce a week."}
     with a_system(tmp_path_factory.mktemp("kept"), corpus, upload_signer=NotedSigner()) as system:
         yield system
@@ -468,7 +468,7 @@ NEEDING_ONE = (
     "process_checkpoint",
     "record_outcome",
 )
-"""Writes of what has to be there already."""
+"""Writes that need an existing resource."""
 
 
 SOURCES = {"list_sources", "register_source", "remove_source", "pull_source", "check_source", "crawl_site"}

@@ -38,8 +38,8 @@ def test_what_may_write_needs_a_scope_and_what_reads_does_not(operation: Operati
 
 @every_route
 def test_no_route_takes_an_identity(operation: Operation[Any, Any]) -> None:
-    """Projects are named by those who manage them, and as that in which something was learned, which a caller of another
-    project is refused; they don't say who asks."""
+    """Project ids select what is managed, or the project of a learned entry, which callers of other projects are refused;
+    they don't identify the caller."""
     assert operation.route is not None
     names = {field.json_name.lower() for field in fields_of(operation.request)}
     if operation.route.path in ("/learning/entries", "/learning/checkpoints"):

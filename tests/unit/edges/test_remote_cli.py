@@ -1,4 +1,4 @@
-"""The `opx` command against a deployed system: what is different from a folder."""
+"""The `opx` command on a deployed system: differences from a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests to the API: what is sent, what is repeated, and what each refusal is called."""
+"""Requests to the API: headers and bodies, retries, and the error of each refusal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.doubles.http_double import HttpDouble, Request, Response
 
 
 class Echo(HttpDouble):
-    """Answers with what it was sent."""
+    """Answers with the received request."""
 
     def _answer(self, request: Request) -> Response:
         return Response(200, {"target": request.target, "headers": request.headers, "body": request.body.decode()})

@@ -1,4 +1,4 @@
-"""The tools that look at running systems, as each runtime calls them: what they answer, and what they refuse."""
+"""The tools for running systems, as each runtime calls them: replies and refusals."""
 
 from __future__ import annotations
 

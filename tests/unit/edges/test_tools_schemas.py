@@ -1,4 +1,4 @@
-"""The interface documents: equal to the code, and valid for what reads them."""
+"""The interface documents: equal to the code, and valid for their consumers."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def sent(record: R) -> R:
 
 
 def asked(request: Query) -> Query:
-    """The request as the API reads what a client sends."""
+    """The request that the API reads from a client's body."""
     return read_request(Query, json.loads(json.dumps(given_of(request))))
 
 

@@ -1,4 +1,4 @@
-"""`opx alerts` on a folder: what binds an alert to a page, what follows the pages, and files of rules among documents."""
+"""`opx alerts` on a folder: binding alerts to pages, updates with the pages, and rule files among documents."""
 
 from __future__ import annotations
 

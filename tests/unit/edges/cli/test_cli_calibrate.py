@@ -1,4 +1,4 @@
-"""`opx calibrate`: fits the models of confidence to a folder's corpus, says what is in use, and goes back."""
+"""`opx calibrate`: fits the confidence models to a folder's corpus, shows the models in use, and discards them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer for people: what stands around the text of each document."""
+"""Rendering of answers: the lines around the text of each document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`opx learn` and `opx outcome`: what people see, and what the exit code says."""
+"""`opx learn` and `opx outcome`: output and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retention on the command line and over the HTTP API: what goes, what is held, what is to be reviewed."""
+"""Retention on the command line and over the HTTP API: pruning, holds and reviews."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ _MODELS = {
 
 
 def _status_lines(status: calibration.CalibrationStatus) -> list[str]:
-    rows = [("embedding model", status.embedding_model), ("models of confidence", _MODELS[status.models])]
+    rows = [("embedding model", status.embedding_model), ("confidence models", _MODELS[status.models])]
     if status.calibration:
         made = status.calibration
         rows += [

@@ -118,7 +118,7 @@ def _print(stats: BaselineStats, verdict: Verdict | None) -> None:
     rows = [("all", *_cells(stats)), *((f"{one.hour:02}:00", *_cells(one)) for one in stats.by_hour)]
     print_table(("HOUR (UTC)", "COUNT", "MEAN", "STDDEV", "MIN", "P50", "P95", "P99", "MAX"), rows)
     if verdict is not None:
-        judged = "anomalous" if verdict.anomalous else "normal"
+        judged = "anomalous" if verdict.anomalous else "not anomalous"
         click.echo(f"{judged}: {verdict.reason}")
 
 
