@@ -88,14 +88,14 @@ def _described(schema: Any) -> Any:
 
 def _plain(schema: Any) -> Any:
     """A schema as plain JSON, as defaults may be tuples, in the usual form."""
-    return _usual(json.loads(msgspec.json.encode(schema)))
+    return _normalized(json.loads(msgspec.json.encode(schema)))
 
 
-def _usual(schema: Any) -> Any:
+def _normalized(schema: Any) -> Any:
     """Normalizes a schema: enums with their type only; no empty list as default, `minLength` instead of the pattern that
     refuses blank strings, and no empty `required`, which OpenAPI 3.0 doesn't allow."""
     if isinstance(schema, list):
-        return [_usual(one) for one in schema]
+        return [_normalized(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     omitted: tuple[tuple[str, object], ...] = (("default", []), ("pattern", NOT_BLANK), ("required", []))
@@ -103,7 +103,7 @@ def _usual(schema: Any) -> Any:
     if isinstance(schema.get("enum"), list):
         leave_out |= {"pattern", "title"}
         schema = {"type": "string", **schema}
-    return {name: _usual(one) for name, one in schema.items() if name not in leave_out}
+    return {name: _normalized(one) for name, one in schema.items() if name not in leave_out}
 
 
 # -- the HTTP API

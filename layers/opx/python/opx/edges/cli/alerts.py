@@ -85,7 +85,7 @@ def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> No
     print_lines(_import_lines(files, before, _Known.of(session)))
 
 
-# -- files
+# -- rule files
 
 
 def _found(

@@ -206,7 +206,7 @@ class StepWalk:
         return found
 
 
-# -- lines
+# -- rendering
 
 
 def head_lines(walk: StepWalk) -> Iterator[str]:
@@ -339,7 +339,7 @@ def _list_lines(walk: StepWalk, here: int) -> Iterator[str]:
         yield f"{'>' if at == here else ' '} {step.name}  {printable(step.title)}{effect}"
 
 
-# -- keys
+# -- interactive keys
 
 
 class Keys:

@@ -200,7 +200,7 @@ def _run_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     yield from lapse_lines(run)
 
 
-# -- two runs over the same questions
+# -- comparison of two runs
 
 
 @eval_command.command("compare")
@@ -279,7 +279,7 @@ def _loser_lines(run: EvaluationRun, count: int, before: EvaluationRun | None) -
         yield from _unhelped_lines(unhelped(run, form, count, before))
 
 
-# -- tables, losers, comparisons, and progress
+# -- rendering and progress
 
 SHOWN_INSTEAD = 3
 NOT_CORRECTED = "p of each row alone: with many rows, a few are below .05 by luck"

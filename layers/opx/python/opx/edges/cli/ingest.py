@@ -30,7 +30,7 @@ from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome, Result
 from opx.operations.administration import REBUILD_ELSEWHERE, Rebuild, rebuild
 from opx.operations.corpus import MAX_BATCH, FailurePage, ListFailures, RetryFailures, list_failures, retry_failures
 
-TO_GO_ON = "interrupted: what was finished is kept; run the same command again to go on"
+RESUME_HINT = "interrupted: what was finished is kept; run the same command again to go on"
 
 
 @click.command("ingest")
@@ -82,7 +82,7 @@ def ingest_command(
             if wait or not session.is_remote:  # a folder has no workers: what isn't done here is not done
                 intake.work(tally)
     except KeyboardInterrupt:
-        raise CommandFailed(TO_GO_ON, INTERRUPTED) from None
+        raise CommandFailed(RESUME_HINT, INTERRUPTED) from None
     report_closed_gaps(session.client, tally)
     finish(tally, started, left=tally.left_to_others if wait else 0)
 

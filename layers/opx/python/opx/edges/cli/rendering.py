@@ -261,7 +261,7 @@ def _highlighted(code: str, language: str) -> list[tuple[str, str]]:
     return pieces if "".join(text for text, _ in pieces) == code else []
 
 
-# -- words
+# -- words and wrapping
 
 
 def _words(inline: SyntaxTreeNode, style: str = "") -> Iterator[_Word]:
