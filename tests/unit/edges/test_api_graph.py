@@ -75,7 +75,7 @@ def test_a_caller_sees_own_relations_and_those_of_everybody_and_no_others(handle
 
 
 @pytest.mark.parametrize("name", OF_ONE)
-def test_a_reference_of_another_client_is_answered_like_one_that_nobody_has(handler: Handler, name: str) -> None:
+def test_a_reference_of_another_client_is_answered_like_an_unknown_one(handler: Handler, name: str) -> None:
     def reply(reference: str) -> bytes:
         event = a_request(name, query={"ref": reference}, caller=ACME)
         return str(handler(event, FakeContext())).replace(reference, "REFERENCE").encode()
@@ -123,7 +123,7 @@ def test_there_are_no_wild_characters(handler: Handler, reference: str) -> None:
         ("get_graph_coverage", {"limit": 1001}, "limit must be a whole number from 1 to 1000"),
     ],
 )
-def test_what_can_not_be_is_refused(handler: Handler, name: str, query: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_are_refused(handler: Handler, name: str, query: dict[str, Any], message: str) -> None:
     answer = call(handler, name, query=query)
     assert refusal(answer) == (400, "invalid_argument")
     assert message in answer[1]["error"]["message"]
@@ -167,7 +167,7 @@ class TestAliases:
         assert call(handler, "list_merges", caller=ACME)[1]["merges"][0]["mergeId"] == merge["mergeId"]
 
     @pytest.mark.parametrize("pair", [("service:x", "service:x"), ("nonsense", "service:x"), ("service:x", "")])
-    def test_what_can_not_be_another_name_is_refused(self, managing: Handler, pair: tuple[str, str]) -> None:
+    def test_an_invalid_alias_is_refused(self, managing: Handler, pair: tuple[str, str]) -> None:
         answer = call(managing, "add_alias", body=dict(zip(("alias", "canonical"), pair, strict=True)), caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
 

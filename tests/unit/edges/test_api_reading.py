@@ -191,7 +191,7 @@ class TestWhoSeesWhat:
         assert DISK_TITLE in {found["title"] for found in listed}
 
     @pytest.mark.parametrize("route", ["get_document", "read_chunks"])
-    def test_a_document_of_someone_else_is_missing_like_one_that_never_was(
+    def test_a_document_of_another_scope_is_reported_like_an_unknown_one(
         self, handler: Handler, services: System, route: str
     ) -> None:
         vault = id_of(services, VAULT)

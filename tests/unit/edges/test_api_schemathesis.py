@@ -106,7 +106,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[requests.Sessi
 
 
 @every_operation
-def test_boundaries_of_what_is_declared_are_kept(operation: Any, session: requests.Session) -> None:
+def test_declared_boundaries_are_enforced(operation: Any, session: requests.Session) -> None:
     cases = SCHEMA.iter_coverage_cases(
         operation=operation, generation_modes=list(GenerationMode), generation_config=SCHEMA.config.generation
     )

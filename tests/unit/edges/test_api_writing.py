@@ -353,7 +353,7 @@ class TestDeletion:
         answer = call(refusing, "delete_objects", body=body, caller=a_token("acme", "blog"))
         assert refusal(answer) == (400, "invalid_argument")
 
-    def test_a_client_does_not_remove_what_is_its_projects(self, handler: Handler, services: System) -> None:
+    def test_a_client_can_not_remove_documents_of_its_projects(self, handler: Handler, services: System) -> None:
         answer = call(handler, "delete_objects", body={"objectKeys": [CART]}, caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
         assert CART in keys(services)
@@ -364,7 +364,7 @@ class TestDeletion:
         assert (status, [one["documentId"] for one in found["deleted"]]) == (200, [vault])
         assert VAULT not in keys(services)
 
-    def test_who_got_no_reply_may_remove_a_document_again(self, handler: Handler, services: System) -> None:
+    def test_a_deletion_without_a_reply_may_be_repeated(self, handler: Handler, services: System) -> None:
         vault = id_of(services, VAULT)
         call(handler, "delete_document", caller=ACME, documentId=vault)
         list(services.manager.work())
@@ -372,7 +372,7 @@ class TestDeletion:
         assert refusal(call(handler, "delete_document", caller=OTHER, documentId=vault)) == (404, "not_found")
 
     @pytest.mark.parametrize("caller", [OTHER, a_token("acme", "shop"), ADMIN])
-    def test_a_document_of_someone_else_is_missing_like_one_that_never_was(
+    def test_a_document_of_another_scope_is_reported_like_an_unknown_one(
         self, handler: Handler, services: System, caller: dict[str, Any]
     ) -> None:
         vault = id_of(services, VAULT)
@@ -522,13 +522,13 @@ class TestWhoMayWrite:
 
     @pytest.mark.parametrize(("name", "request_"), [*WRITES, *PROJECTS, *HOLDS])
     @pytest.mark.parametrize("caller", [None, {}, READER, a_token(scopes=""), a_token(scopes="opx/writer xopx/write")])
-    def test_nobody_writes_without_the_scope(
+    def test_writing_needs_the_scope_of_a_token(
         self, refusing: Handler, name: str, request_: dict[str, Any], caller: dict[str, Any] | None
     ) -> None:
         assert refusal(call(refusing, name, caller=caller, **request_)) == (403, "forbidden")
 
     @pytest.mark.parametrize(("name", "request_"), WRITES)
-    def test_a_token_that_names_no_client_does_not_write_what_everyone_sees(
+    def test_a_token_without_a_client_does_not_write_global_documents(
         self, refusing: Handler, name: str, request_: dict[str, Any]
     ) -> None:
         assert refusal(call(refusing, name, caller=a_token(), **request_)) == (403, "forbidden")
@@ -550,9 +550,7 @@ class TestWhoMayWrite:
         assert refusal(call(handler, name, caller=ACME, **request_)) == (403, "forbidden")
         assert call(handler, name, caller=a_token("acme", scopes="opx/admin"), **request_)[0] in (200, 400, 404)
 
-    def test_a_role_writes_for_whom_the_installation_is_configured(
-        self, services: System, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_role_writes_to_the_configured_scope(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             services.installation, "settings", replace(services.settings, client_id="acme", project_id="shop")
         )
@@ -579,7 +577,7 @@ def test_replies_are_as_they_are_described(handler: Handler, name: str, request_
     check_described(name, found)
 
 
-def test_what_is_no_request_of_the_api_is_not_answered(handler: Handler) -> None:
+def test_an_event_other_than_a_request_is_not_answered(handler: Handler) -> None:
     with pytest.raises(FunctionFailedError):
         handler({"routeKey": "POST /uploads"}, FakeContext())
     with pytest.raises(FunctionFailedError):

@@ -29,7 +29,7 @@ def test_there_are_as_many_routes_as_are_documented() -> None:
 
 
 @every_route
-def test_what_may_write_needs_a_scope_and_what_reads_does_not(operation: Operation[Any, Any]) -> None:
+def test_writing_needs_a_scope_and_reading_does_not(operation: Operation[Any, Any]) -> None:
     scopes = token_scopes(operation.access)
     assert operation.route is not None
     assert bool(scopes) == (operation.route.function is Function.MANAGE or operation.name == "list_audit_records")

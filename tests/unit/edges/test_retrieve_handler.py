@@ -351,7 +351,7 @@ def answered(services: System, event: Any, context: FakeContext) -> dict[str, An
 
 
 class TestSize:
-    def test_action_group_gets_as_many_results_as_it_takes(self, large: System) -> None:
+    def test_action_group_gets_as_many_results_as_fit(self, large: System) -> None:
         session = {"note": "x" * 5000}
         event = a_function_event(
             "search_runbooks", session, query="Broken gadget", max_results="20", max_tokens="20000"

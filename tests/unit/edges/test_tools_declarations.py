@@ -76,7 +76,7 @@ def test_tools_are_within_bedrocks_quotas() -> None:
     assert max(len(parameters_of(tool)) for tool in TOOLS.values()) <= MAX_FUNCTION_PARAMETERS == 5
 
 
-def test_no_tool_takes_whose_something_is() -> None:
+def test_no_tool_has_an_argument_for_the_owner() -> None:
     named = {name for tool in TOOLS.values() for name in parameters_of(tool)}
     assert named.isdisjoint({"client_id", "project_id", "group_id", "scope", "principal", "agent"})
 
@@ -228,5 +228,5 @@ class TestOptionalParameters:
         assert description(field).endswith("One of fast, balanced, thorough, balanced if not given.")
 
 
-def test_part_of_a_group_has_what_is_allowed_of_it() -> None:
+def test_a_group_has_only_its_granted_tools() -> None:
     assert granted(KNOWLEDGE, {"search_docs", "query_logs"}) == {"search_docs": TOOLS["search_docs"]}

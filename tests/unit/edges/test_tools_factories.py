@@ -30,7 +30,7 @@ def test_tool_describes_itself(services: System) -> None:
     assert set(tool.input_schema["properties"]) == {"query", "thoroughness", "limit", "max_tokens", "at_least"}
 
 
-def test_tool_has_the_signature_of_what_it_takes(services: System) -> None:
+def test_tool_has_the_signature_of_its_arguments(services: System) -> None:
     signature = inspect.signature(create_search_docs_tool(services))
     assert (
         str(signature) == "(*, query: str, thoroughness: str = 'balanced', limit: int = 5, max_tokens: int = 1200, "
@@ -48,7 +48,7 @@ def test_result_is_in_the_shape_that_callers_know(services: System) -> None:
     assert found["results"][0]["relevance"].endswith("%")
 
 
-def test_tool_sees_what_its_identity_sees(services: System) -> None:
+def test_tool_searches_the_scopes_of_its_identity(services: System) -> None:
     assert VAULT in create_search_docs_tool(services, Identity("acme"))(query=VAULT)
     assert "vault" not in create_search_docs_tool(services)(query=VAULT).lower()
 

@@ -66,7 +66,7 @@ def test_a_name_alone_is_enough_where_one_thing_has_it(services: System) -> None
         call(services, "find_related", reference="ledger")
 
 
-def test_types_direction_and_time_bound_what_is_found(services: System) -> None:
+def test_results_are_filtered_by_types_direction_and_time(services: System) -> None:
     found = call(
         services, "find_related", reference="service:payments", edge_types="affects, hosted_on", since="2026-03-31"
     )
@@ -107,7 +107,7 @@ def test_unconnected_things_are_reported_as_such(services: System) -> None:
     assert (plain(reply)["connected"], reply.shortened()) == (False, None)
 
 
-def test_what_is_from_outside_is_framed_and_marked(services: System) -> None:
+def test_untrusted_content_is_framed_and_marked(services: System) -> None:
     reply = call(services, "find_related", reference="product:nginx")
     assert isinstance(reply, RelatedAnswer)
     text = reply.text()
@@ -138,7 +138,7 @@ def test_a_function_of_an_action_group_answers(services: System) -> None:
         assert text_of(handler(event, FakeContext())) == "no service:chekout; did you mean service:checkout?"
 
 
-def test_a_long_answer_is_cut_to_what_an_agent_takes(tmp_path: Path) -> None:
+def test_a_long_answer_is_cut_to_the_agents_limit(tmp_path: Path) -> None:
     with a_system(tmp_path, {}) as system:
         seed_graph(system)
         system.store.put(CHECKOUT, ("# Checkout\n\n" + "depends on much and says so at length. " * 60).encode())

@@ -101,7 +101,7 @@ class TestSearching:
         assert reply.text().count("Confidence: weak, read it before you rely on it (") == 2
 
     @pytest.mark.parametrize("tool", ["search_runbooks", "search_docs"])
-    def test_agents_may_ask_for_what_is_sure_alone(self, tools: KnowledgeTools, tool: str) -> None:
+    def test_agents_may_request_sure_results_only(self, tools: KnowledgeTools, tool: str) -> None:
         sure = tools.call(tool, query=DISK_TITLE, at_least="sure")
         assert [one.band for one in sure.answer.documents] == [Band.SURE]
         assert "weak" not in sure.text()
@@ -283,7 +283,7 @@ class TestResearch:
         tools.call("research_topic", topic="disks", maxIterations="2")
         assert researcher.asked == [("disks", 2, Band.LIKELY.least)]
 
-    def test_reply_has_what_callers_know_and_is_as_described(self) -> None:
+    def test_reply_has_known_fields_and_matches_its_description(self) -> None:
         reply = plain(ResearchAnswer(self.REPORT))
         described = output_schema(load().tools()["research_topic"])
         jsonschema.validate(reply, described)
@@ -298,7 +298,7 @@ class TestResearch:
         assert reply["untrusted"] is True
         assert reply["trace"][0]["text"] == "disks"
 
-    def test_text_cites_the_findings_and_marks_what_is_quoted(self) -> None:
+    def test_text_cites_the_findings_and_marks_quotations(self) -> None:
         text = ResearchAnswer(self.REPORT).text()
         assert QUOTED in text
         assert "Source: One" in text

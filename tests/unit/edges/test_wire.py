@@ -109,7 +109,7 @@ def test_configurations_survive(config: QueryConfig) -> None:
     assert asked(Query(query="disk", config=config)).config == config
 
 
-def test_what_is_empty_in_a_configuration_is_left_out() -> None:
+def test_empty_values_of_a_configuration_are_omitted() -> None:
     left_out = {"categories", "tags", "documentId", "language", "fusion", "expandGraph"}
     assert not left_out & given_of(Query(query="disk", config=QueryConfig(max_results=3)))["config"].keys()
     assert "config" not in given_of(Query(query="disk"))

@@ -122,7 +122,7 @@ def test_where_functions_make_indexes_one_of_them_calibrates(tmp_path: Path) -> 
     assert [json.loads(body) for body in sent.bodies] == [{"do": "calibrate"}]
 
 
-def test_a_store_that_is_away_changes_nothing(opx: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_store_changes_nothing(opx: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from opx.retrieval.calibration.questions import EvidenceCollector
 
     def away(*_: object) -> None:

@@ -150,9 +150,7 @@ def test_a_step_is_shown_once(opx: Opx) -> None:
     ] == [1] * 3
 
 
-def test_on_a_terminal_the_step_is_rendered_with_what_a_command_does_above_it(
-    opx: Opx, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_terminal_a_command_is_rendered_below_its_effect(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Screen, "current", classmethod(lambda cls: cls(100, height=40)))
     shown = opx("do", *ALERT, "--print", "--step", "3").stdout
     assert shown.endswith(
@@ -184,7 +182,7 @@ def test_a_literal_that_the_alert_contradicts_is_pointed_out_and_left(tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["kafka-lag.md", "docs/runbooks/kafka-lag.md", "Consumer falls behind", "ID"])
-def test_the_name_of_a_document_goes_through_that_one(opx: Opx, name: str) -> None:
+def test_the_name_of_a_document_selects_its_procedure(opx: Opx, name: str) -> None:
     listed = json.loads(opx("list", "--json").stdout)
     ids = {one["title"]: one["documentId"] for one in listed}
     shown = opx("do", ids["Consumer falls behind"] if name == "ID" else name, "--label", "namespace=prod").stdout
@@ -322,7 +320,7 @@ def test_text_between_steps_is_shown_below_its_heading(tmp_path: Path) -> None:
     assert "The Region is down." not in lines
 
 
-def test_a_step_alone_has_what_warns_above_it(tmp_path: Path) -> None:
+def test_a_single_step_has_its_warnings_above_it(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     opx("ingest", opx.write("runbooks/failover.md", SECTIONS))
     shown = opx("show", "failover.md", "--step", "#4").stdout
@@ -400,7 +398,7 @@ def test_no_procedure_is_reported_with_exit_code_1(opx: Opx, monkeypatch: pytest
     assert found.stdout.startswith("No procedure was found for volcanic ash over the airfield.\n")
 
 
-def test_nothing_sure_enough_names_what_is_nearest_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsure_result_names_the_nearest_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opx.operations.reading._SEARCH", replace(_SEARCH, min_confidence=1))
     found = opx("do", "hot water for pods")
     assert found.exit_code == 1
@@ -458,7 +456,7 @@ class TestKeys:
         assert "> 1  Look at the group.  read" in shown
         assert "  3  Delete its volume.  destructive" in shown
 
-    def test_o_keeps_what_came_of_the_step(self, opx: Opx) -> None:
+    def test_o_records_the_outcome_of_the_step(self, opx: Opx) -> None:
         assert "Recorded: resolved." in pressed(opx, "orq")
         assert "Nothing was recorded." in pressed(opx, "oxq")
 
@@ -527,7 +525,7 @@ def test_a_value_within_quotes_stays_within_them(value: str) -> None:
         "echo `ls <pod>`",
     ],
 )
-def test_what_a_second_shell_reads_takes_only_names(text: str) -> None:
+def test_placeholders_for_a_second_shell_accept_only_names(text: str) -> None:
     command = Command(text, "bash", ("<pod>",))
     assert filled(command, {"pod": "a; reboot"}) == (text, ("<pod>",))
     assert filled(command, {"pod": "web-1"}) == (text.replace("<pod>", "web-1"), ())

@@ -33,7 +33,7 @@ def taken_in(opx: Opx, name: str, text: str) -> str:
     return str(next(d["documentId"] for d in found if d["source"].endswith(name)))
 
 
-def test_show_prints_the_text_exactly_as_it_was_taken_in(opx: Opx) -> None:
+def test_show_prints_the_text_exactly_as_ingested(opx: Opx) -> None:
     document_id = taken_in(opx, "long.md", LONG)
     result = opx("show", document_id)
     assert result.exit_code == 0
@@ -226,7 +226,7 @@ class TestParts:
             shown = opx("show", document_id, "--step", name).stdout
             assert shown == f"Disk full, {name}\n\n## Who to call\n\nThe storage team.\n"
 
-    def test_a_step_that_is_not_there_is_an_error_that_names_the_parts(self, opx: Opx) -> None:
+    def test_a_missing_step_is_an_error_that_names_the_parts(self, opx: Opx) -> None:
         result = opx("show", taken_in(opx, "disk.md", STEPS), "--step", "9")
         assert (result.exit_code, result.stderr) == (
             2,

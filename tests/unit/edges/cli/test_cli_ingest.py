@@ -28,7 +28,7 @@ def documents(opx: Opx, *options: str) -> list[dict[str, object]]:
     return found
 
 
-def test_ingest_prints_what_it_did(opx: Opx) -> None:
+def test_ingest_prints_a_summary(opx: Opx) -> None:
     opx.write("runbooks/disk.md", RUNBOOK)
     result = opx("ingest", opx.folder / "docs")
     assert result.exit_code == 0

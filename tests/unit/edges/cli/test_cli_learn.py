@@ -44,7 +44,7 @@ def captured(opx: Opx, *more: str, what: str = FAILURE) -> str:
     return found.stdout.strip()
 
 
-def test_what_is_kept_waits_until_it_is_verified_and_then_for_a_checkpoint(either: Opx) -> None:
+def test_an_entry_waits_for_verification_and_then_for_a_checkpoint(either: Opx) -> None:
     entry_id = captured(either)
     listed = either("learn", "list", "--state", "waiting")
     assert (listed.exit_code, entry_id in listed.stdout, FAILURE in listed.stdout) == (0, True, True)
@@ -112,7 +112,7 @@ def test_invalid_use_is_reported_with_exit_code_2(learned: Opx, arguments: tuple
     assert message in found.stderr
 
 
-def test_what_was_learned_is_found_for_a_task_and_for_a_failure(learned: Opx) -> None:
+def test_patterns_are_found_for_a_task_and_for_a_failure(learned: Opx) -> None:
     for asked in (("patterns", FAILURE), ("patterns", "--failure", FAILURE)):
         found = learned("learn", *asked)
         assert found.exit_code == 0, found.output
@@ -122,7 +122,7 @@ def test_what_was_learned_is_found_for_a_task_and_for_a_failure(learned: Opx) ->
     assert (nothing.exit_code, "helps with this" in nothing.stdout) == (1, True)
 
 
-def test_patterns_are_listed_and_shown_with_what_they_were_learned_from(learned: Opx) -> None:
+def test_patterns_are_listed_and_shown_with_their_occurrences(learned: Opx) -> None:
     (pattern,) = json.loads(learned("learn", "patterns", "--json").stdout)
     assert pattern["patternId"] in learned("learn", "patterns").stdout
     shown = learned("learn", "pattern", pattern["patternId"]).stdout

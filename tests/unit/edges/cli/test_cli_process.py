@@ -205,7 +205,7 @@ WRITING = tuple(
 )
 
 
-def test_search_imports_nothing_that_takes_documents_in(opx: Opx) -> None:
+def test_search_imports_nothing_for_ingestion(opx: Opx) -> None:
     opx("ingest", opx.folder / "docs")
     loaded = modules_after(SEARCH, "--home", str(opx.home), "search", "restart", "--min-confidence", "0")
     assert "opx.retrieval.query" in loaded

@@ -62,7 +62,7 @@ def test_rebuild_brings_a_lost_graph_back(opx: Opx) -> None:
     assert "Disk full" in things(opx)
 
 
-def test_rebuild_of_the_graph_brings_back_what_it_has_lost(opx: Opx) -> None:
+def test_rebuild_of_the_graph_restores_lost_rows(opx: Opx) -> None:
     lose_graph(opx, name="global")
     assert "nothing changed" in opx("rebuild").stdout
     assert "2 ingested" in opx("rebuild", "--graph").stdout

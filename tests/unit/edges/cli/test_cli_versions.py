@@ -135,7 +135,7 @@ class TestReading:
         then = opx("search", "storage team", "--as-of", "2020-05-01", "--min-confidence", "0")
         assert (then.exit_code, "as of 2020-05-01T00:00:00Z" in then.stderr) == (1, True)
 
-    def test_a_time_that_is_none_is_refused(self, changed: tuple[Opx, str]) -> None:
+    def test_an_invalid_time_is_refused(self, changed: tuple[Opx, str]) -> None:
         result = changed[0]("search", "x", "--as-of", "yesterday")
         assert result.exit_code == 2
         assert "must be a time such as 2026-03-31T14:05Z, not 'yesterday'" in result.stderr
@@ -261,7 +261,7 @@ def test_documents_of_another_client_are_not_named(tmp_path: Path) -> None:
             assert "storage" not in result.output
 
 
-def test_a_file_that_is_no_text_comes_back_as_what_was_read_of_it(tmp_path: Path) -> None:
+def test_a_binary_file_is_restored_as_its_extracted_text(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     page = "<html><head><title>Disk full</title></head><body><h1>Disk full</h1><p>{}</p></body></html>"
     opx.write("disk.html", page.format("Rotate the logs."))
@@ -287,7 +287,7 @@ def test_restored_title_is_the_one_that_was_completed(tmp_path: Path) -> None:
     assert json.loads(opx("list", "--json").stdout)[0]["title"] == "Overview (kafka)"
 
 
-def test_what_nothing_is_left_of_is_not_restored(tmp_path: Path) -> None:
+def test_a_version_without_stored_text_is_not_restored(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     first = with_two_versions(opx)
     (opx.home / "corpus" / "chunks" / f"{first}.jsonl").unlink()
@@ -296,7 +296,7 @@ def test_what_nothing_is_left_of_is_not_restored(tmp_path: Path) -> None:
     assert len(versions(opx, current(opx))) == 2
 
 
-def test_what_has_expired_is_neither_shown_nor_restored(tmp_path: Path) -> None:
+def test_an_expired_version_is_neither_shown_nor_restored(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     opx.write("disk.md", FIRST.replace("owner: storage", "expires: 2020-01-01"))
     opx("ingest", opx.folder / "docs")

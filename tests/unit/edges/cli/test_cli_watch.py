@@ -87,13 +87,13 @@ def titles(services: System) -> dict[str, str]:
     return {document.source_uri: document.title for document in found}
 
 
-def test_what_is_there_is_taken_in_first(opx: Opx, services: System, base: Knowledge) -> None:
+def test_existing_files_are_ingested_first(opx: Opx, services: System, base: Knowledge) -> None:
     opx.write("a.md", "# A\n\ntext\n")
     following(opx, base)
     assert titles(services) == {"docs/a.md": "A"}
 
 
-def test_what_went_away_meanwhile_is_removed_at_the_start(opx: Opx, services: System, base: Knowledge) -> None:
+def test_files_deleted_meanwhile_are_removed_at_the_start(opx: Opx, services: System, base: Knowledge) -> None:
     for number in range(6):
         opx.write(f"{number}.md", f"# {number}\n\ntext\n")
     following(opx, base)
@@ -184,7 +184,7 @@ def test_a_changed_sidecar_changes_its_document(opx: Opx, services: System, base
     assert titles(services) == {"docs/a.md": "Better"}
 
 
-def test_a_folder_that_is_gone_as_a_whole_takes_nothing_with_it(opx: Opx, services: System, base: Knowledge) -> None:
+def test_a_vanished_folder_removes_no_documents(opx: Opx, services: System, base: Knowledge) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base)
     shutil.rmtree(path.parent)

@@ -94,7 +94,7 @@ class RemoteClient:
             ) from exc
         except (ValueError, RecursionError) as exc:
             raise OpxError(
-                f"{self.endpoint} answered {operation.name} with what is not JSON: is it the API's address?"
+                f"{self.endpoint} answered {operation.name} with something other than JSON: is it the API's address?"
             ) from exc
         return reply
 
@@ -167,7 +167,7 @@ def bearer(token: str) -> Authorizer:
     """Authorizes with a token, for APIs that accept JWTs. Raises `AccessDeniedError` for one that no header can hold."""
     text = token.strip()
     if not text.isascii() or any(character.isspace() for character in text):
-        raise AccessDeniedError("OPX_API_TOKEN is no token: it has blanks or characters that aren't ASCII")
+        raise AccessDeniedError("OPX_API_TOKEN is not a token: it has blanks or characters that aren't ASCII")
 
     def authorize(_method: str, _url: str, headers: Mapping[str, str], _body: bytes | None) -> Mapping[str, str]:
         return {**headers, "Authorization": f"Bearer {text}"}

@@ -169,7 +169,9 @@ def body_of(event: Mapping[str, Any]) -> bytes:
 
 
 def _body_too_large() -> TooLargeError:
-    return TooLargeError(f"the body may have {MAX_BODY_BYTES:,} bytes; larger documents go through POST /uploads")
+    return TooLargeError(
+        f"the body may have at most {MAX_BODY_BYTES:,} bytes; larger documents go through POST /uploads"
+    )
 
 
 def json_object(content_type: str, body: bytes) -> dict[str, object]:
@@ -232,7 +234,7 @@ def _role_identity(role: object, configured: Identity) -> Identity:
 def _claim(claims: Mapping[str, Any], names: tuple[str, ...]) -> str:
     values = [claims[name] for name in names if name in claims]
     if not all(isinstance(value, str) and value == values[0] for value in values):
-        raise ForbiddenError(f"the token's claims {' and '.join(names)} contradict each other, or are no text")
+        raise ForbiddenError(f"the token's claims {' and '.join(names)} contradict each other, or are not strings")
     return str(values[0]) if values else ""
 
 
@@ -243,6 +245,6 @@ def reply(status: int, payload: object, headers: Mapping[str, str] | None = None
     """A reply in API Gateway's form. Raises `TooLargeError` if it can't be sent."""
     body = json_bytes(payload).decode("utf-8")
     if sent_bytes(body) > MAX_REPLY_BYTES:
-        raise TooLargeError("the reply would be too large; ask for less at once")
+        raise TooLargeError("the reply would be too large; request less at once")
     common = {"content-type": "application/json; charset=utf-8", "cache-control": "no-store"}
     return {"statusCode": status, "headers": {**common, **(headers or {})}, "body": body, "isBase64Encoded": False}

@@ -133,7 +133,7 @@ def learn(services: System, event: LearningEvent) -> str:
         return verify_entry(context, read_request(VerifyEntry, _given(event), attributes=True)).id
     if event.kind is EntryKind.OUTCOME:
         return record_outcome(context, read_request(RecordOutcome, _given(event), attributes=True)).outcome_id
-    raise InvalidInputError(f"{event.kind.value} goes to the function that does checkpoints")
+    raise InvalidInputError(f"{event.kind.value} is handled by the function for checkpoints")
 
 
 def _capture(services: System, event: LearningEvent) -> str:
@@ -163,7 +163,7 @@ def checkpoint(services: System, event: LearningEvent, report: Report = unreport
     Raises `InvalidInputError`, `UnknownProjectError` if neither has entries, and `StoreUnavailableError`.
     """
     if event.kind is not EntryKind.CHECKPOINT:
-        raise InvalidInputError(f"{event.kind.value} is no checkpoint")
+        raise InvalidInputError(f"{event.kind.value} is not a checkpoint")
     for name in event.detail:
         if name not in _CHECKPOINT:
             raise InvalidInputError(

@@ -183,7 +183,7 @@ class Gateway:
         headers = self._headers()
         agent = headers.get(AGENT_HEADER, target)
         if not isinstance(agent, str):
-            raise ForbiddenError(f"header {AGENT_HEADER} is not a text")
+            raise ForbiddenError(f"header {AGENT_HEADER} is not a string")
         return ToolCall(tool, list(self._event.items()), _identity(headers, CLIENT_HEADER, PROJECT_HEADER), agent)
 
     def answer(self, reply: Any) -> Json:
@@ -272,7 +272,7 @@ def _identity(values: Mapping[str, Any], client: str, project: str) -> Identity 
         return None
     ids = values.get(client, ""), values.get(project, "")
     if not all(isinstance(value, str) for value in ids):
-        raise ForbiddenError("a client or project id is not a text")
+        raise ForbiddenError("a client or project id is not a string")
     return Identity(*ids)
 
 

@@ -93,7 +93,7 @@ def show_path(found: Connection, *, as_json: bool) -> None:
         print_lines(path_lines(found))
     elif not as_json:
         bounds = f"; not all relations were followed of {', '.join(found.cut)}" if found.cut else ""
-        click.echo(f"no way was found from {found.source} to {found.target}{bounds}")
+        click.echo(f"no path was found from {found.source} to {found.target}{bounds}")
     exit_unless(found.found)
 
 
@@ -157,7 +157,7 @@ def relink(session: Session) -> None:
     mentions = f"{plural(done.mentions, 'mention')} added in {plural(done.documents, 'document')}"
     click.echo(f"{plural(done.names, 'name')}, {mentions}")
     if done.busy:
-        warn(f"{plural(done.busy, 'document')} are being ingested just now: run it again")
+        warn(f"{plural(done.busy, 'document')} being ingested just now: run it again")
     warn(*(f"left out: {left}" for left in done.left_out))
 
 
@@ -202,7 +202,7 @@ def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
     if not found.removed:
         click.echo(f"{printable(request.alias)} is no alias in your scope")
         click.get_current_context().exit(NO_ANSWER)
-    click.echo(f"{printable(request.alias)} is no alias any more")
+    click.echo(f"removed the alias {printable(request.alias)}")
 
 
 @alias_command.operation(

@@ -131,9 +131,9 @@ def _report_lines(job: administration.IndexJob) -> list[str]:
 def _discard(client: OperationClient) -> None:
     gone = client.call(administration.discard_indexes, administration.SwitchIndex()).indexes
     if not gone:
-        click.echo("there is no other index than the one that answers")
+        click.echo("there is no index besides the one in use")
     for edition in gone:
-        click.echo(f"removed the index {edition.name or 'that was the first'} for {edition.embedding_model}")
+        click.echo(f"removed the index {edition.name or '(first)'} for {edition.embedding_model}")
 
 
 def _print_status(client: OperationClient, *, as_json: bool) -> None:

@@ -197,7 +197,7 @@ def _compare_with_record(session: Session, receipt: Receipt) -> None:
 def _replayed(session: Session, question: str, config: QueryConfig) -> Receipt:
     answer = session.call(query, Query(query=question, config=config, receipt=True))
     if not answer.receipt:
-        raise OpxError("the answer has no receipt to compare with: the audit log is off, or can't be written")
+        raise OpxError("the answer has no receipt to compare with: the audit log is off or can't be written")
     return answer.receipt
 
 
