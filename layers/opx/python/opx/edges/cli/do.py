@@ -1,4 +1,4 @@
-"""`opx do`: the procedure for an alert, step by step in the terminal. Nothing is ever executed."""
+"""`opx do`: steps through the procedure for an alert in the terminal. Nothing is ever executed."""
 
 from __future__ import annotations
 

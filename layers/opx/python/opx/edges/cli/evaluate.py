@@ -249,7 +249,7 @@ def _comparison(
 def _show_comparison(
     first: EvaluationRun, second: EvaluationRun, systems: Sequence[tuple[str, str]], floor: float, *, as_json: bool
 ) -> None:
-    """Print a comparison."""
+    """Prints a comparison."""
     from opx.operations.evaluation.comparison import compare_runs
 
     if as_json:
@@ -261,7 +261,7 @@ def _show_comparison(
 
 
 def _show_losers(run: EvaluationRun, count: int, before: EvaluationRun | None) -> None:
-    """Print the questions with the worst results, or that lost most since another run."""
+    """Prints the questions with the worst results, or that lost most since another run."""
     print_lines(_loser_lines(run, count, before))
 
 

@@ -30,7 +30,7 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
     """Pull sources on schedule, follow watched directories, ingest documents, and once a day prune and calibrate if due,
     until Ctrl-C.
 
-    One process does the work of AWS functions and schedules; a second one waits for the leases of the first.
+    One process does the work of AWS functions and schedules; a second one waits for work that the first has claimed.
     """
     services = session.services
     with ExitStack() as stack:
