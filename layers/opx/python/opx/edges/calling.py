@@ -42,7 +42,7 @@ class LocalClient:
 
 
 def perform(operation: Operation[Q, R], context: Context, request: Q) -> R:
-    """Checks access and performs an operation. Raises `ForbiddenError`, `NotOrchestratorError`, and the operation's errors."""
+    """Performs an operation if access allows it. Raises `ForbiddenError`, `NotOrchestratorError` and errors of its own."""
     own = replace(context)  # a context caches its caller's scopes, which may change from one call to the next
     check_access(operation.access, own)
     return operation.run(own, request)

@@ -1,4 +1,4 @@
-"""`opx learn capture`, `opx evidence`, `opx outcome`: records learned entries, agents' findings, and outcomes of documents."""
+"""`opx learn capture`, `opx evidence`, `opx outcome`: records learned entries, agents' findings and outcomes."""
 
 from __future__ import annotations
 
@@ -229,8 +229,8 @@ def _at_most_one(context: click.Context, _param: click.Parameter, value: Sequenc
 )
 @click.argument("document_id", nargs=-1, metavar="[DOCUMENT]", callback=_at_most_one)
 def show_report(report: OutcomeReport) -> None:
-    """Record whether following a document of an answer helped. RECEIPT_ID is the id printed by `opx search`, or `last`; DOCUMENT
-    is its rank in that answer (the first if omitted), or its id.
+    """Record whether following a document of an answer helped. RECEIPT_ID is the id printed by `opx search`, or `last`;
+    DOCUMENT is its rank in that answer (the first if omitted), or its id.
 
     Recorded twice it counts once; another result replaces the former one."""
     click.echo(f"{report.counted}: {printable(report.title)} {report.result.value.replace('_', ' ')}")
