@@ -1,6 +1,6 @@
-"""The `opx` command in this process, or in one of its own, with an embedder that needs no model.
+"""Runs the `opx` command in this process or a new one, with an embedder that needs no model.
 
-Run as a program it is `opx` whose embedder hangs: `cli_support.py HANG_AT ARGUMENT...`, where HANG_AT counts texts.
+As a program it is `opx` with an embedder that hangs: `cli_support.py HANG_AT ARGUMENT...`, where HANG_AT counts passages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HANGING = "the embedder hangs"
 
 
 class WordEmbedder:
-    """A bag of words, hashed: texts are alike as far as they share words. Hangs at a text if told to."""
+    """Embeds a hashed bag of words: passages are similar if they share words. Hangs after `hang_at` passages."""
 
     model_id = "words/1"
     dimension = 64
@@ -58,7 +58,7 @@ class WordEmbedder:
 
 @dataclass(frozen=True)
 class Opx:
-    """A folder with documents in `docs` and the knowledge in `.opx`."""
+    """A folder with documents in `docs` and the knowledge base in `.opx`."""
 
     folder: Path
 
@@ -73,13 +73,13 @@ class Opx:
         return path
 
     def __call__(self, *arguments: str | Path, stdin: str = "", **environ: str) -> Result:
-        """Run in this process."""
+        """Runs the command in this process."""
         launch = Launch(word_services, connect, environ)
         line = ["--home", str(self.home), *map(str, arguments)]
         return CliRunner().invoke(cli, line, obj=launch, input=stdin, prog_name="opx")
 
     def start(self, *arguments: str | Path, hang_at: int = NEVER, **options: object) -> subprocess.Popen[str]:
-        """Start a process of its own; output is text."""
+        """Starts the command as a process with text output."""
         line = [sys.executable, "-m", "tests.support.cli_support", str(hang_at), "--home", str(self.home)]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         given = {**pipes, "text": True, "encoding": "utf-8", "env": environment(), "cwd": ROOT, **options}
@@ -91,12 +91,12 @@ class Opx:
 
 
 def _heed_interrupts() -> None:
-    """Shells start background jobs, and what those start, with SIGINT ignored."""
+    """Restores SIGINT, which shells ignore for background jobs and their children."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's environment without settings of the library."""
+    """The environment of this process without settings of the library."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPX_", "COV_", "NO_COLOR"))}
     return {**kept, "PYTHONPATH": str(ROOT), **more}
 

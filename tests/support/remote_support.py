@@ -1,4 +1,4 @@
-"""The `opx` command against a deployed system on this machine, and either kind of it for tests that hold for both."""
+"""Runs the `opx` command on a deployed system simulated on this machine, or on either kind for tests of both."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = ("folder", "deployed")
 
 @dataclass(frozen=True)
 class DeployedOpx(Opx):
-    """Documents in `docs`, and a system behind HTTP, whose stores are in `.opx`."""
+    """Documents in `docs`, and a system behind HTTP with its stores in `.opx`."""
 
     system: DeployedSystem
 
@@ -32,7 +32,7 @@ class DeployedOpx(Opx):
 
 @contextmanager
 def deployed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeployedOpx]:
-    """Signed in to with credentials of the environment; commands run in `folder`."""
+    """A deployed system, with credentials in the environment; commands run in `folder`."""
     aws_credentials(monkeypatch)
     monkeypatch.chdir(folder)
     with word_services(Settings(home=str(folder / ".opx"))) as services, DeployedSystem(services) as system:
@@ -41,7 +41,7 @@ def deployed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployed
 
 @contextmanager
 def opx_at(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opx]:
-    """A folder of this machine, or a deployed system: one of `KINDS`."""
+    """A command on a folder of this machine or a deployed system, by one of `KINDS`."""
     if kind == "folder":
         yield Opx(folder)
         return
@@ -50,7 +50,7 @@ def opx_at(kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def aws_credentials(monkeypatch: pytest.MonkeyPatch, key_id: str = KEY_ID, secret: str = SECRET) -> None:
-    """Credentials in the environment, and nothing else of this machine's AWS configuration."""
+    """Sets credentials in the environment, and hides all other AWS configuration of this machine."""
     for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", key_id)

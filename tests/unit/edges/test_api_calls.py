@@ -1,4 +1,4 @@
-"""From a request to an operation: which function does what, how errors look, and what is told about them."""
+"""Dispatch of HTTP requests to operations: functions of routes, and the form and content of errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def never_started() -> Any:
 
 
 def raising(error: Exception) -> Callable[[], Any]:
-    """Starts a system in which whoever asks for what a caller may see gets this error."""
+    """Starts a system that raises this error for every lookup of a caller's scopes."""
 
     def fail(_: object) -> None:
         raise error
@@ -84,10 +84,10 @@ class TestErrors:
         assert answered(status_of(InvalidInputError("limit must be 1")))[1]["error"]["message"] == "limit must be 1"
 
     @pytest.mark.parametrize("kind", [RuntimeError, KnowledgeConfigError, StoreUnavailableError, ConditionFailedError])
-    def test_what_is_inside_is_not_told(self, kind: type[Exception]) -> None:
+    def test_internal_errors_are_not_disclosed(self, kind: type[Exception]) -> None:
         assert SECRET not in json.dumps(status_of(kind(SECRET)))
 
-    def test_who_should_try_again_is_told_when(self) -> None:
+    def test_a_temporary_error_has_a_retry_after_header(self) -> None:
         assert status_of(StoreUnavailableError("x"))["headers"]["retry-after"] == "5"
         assert "retry-after" not in status_of(InvalidInputError("x"))["headers"]
 
@@ -171,14 +171,14 @@ class TestRoutes:
                 reply = answered(other(a_request(name), FakeContext()))
                 assert refusal(reply) == (404, "no_such_route")
 
-    def test_nobody_is_answered_before_it_is_known_who_asks(self) -> None:
+    def test_a_request_without_an_identity_is_refused_first(self) -> None:
         event = a_request("query", caller=None, body="{" * 10, kbId="../..")
         reply = respond(event, Function.RETRIEVE, started, Measured())
         assert refusal(answered(reply)) == (403, "forbidden")
 
 
 class TestAgentsAndRequests:
-    """One function answers both, and never takes one for the other."""
+    """One function answers both, and never mistakes one for the other."""
 
     def test_an_agents_call_is_answered_in_its_form(self) -> None:
         with function_logs():

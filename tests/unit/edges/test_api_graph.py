@@ -1,4 +1,4 @@
-"""The HTTP API's operations on things and relations: what each caller sees and may change, and what is refused."""
+"""The HTTP API's operations on nodes and relations: visibility and permissions per caller, and refusals."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_caller_sees_own_relations_and_those_of_everybody_and_no_others(handle
 
 
 @pytest.mark.parametrize("name", OF_ONE)
-def test_a_reference_of_another_client_is_answered_like_one_that_nobody_has(handler: Handler, name: str) -> None:
+def test_a_reference_of_another_client_is_answered_like_an_unknown_one(handler: Handler, name: str) -> None:
     def reply(reference: str) -> bytes:
         event = a_request(name, query={"ref": reference}, caller=ACME)
         return str(handler(event, FakeContext())).replace(reference, "REFERENCE").encode()
@@ -95,8 +95,8 @@ def test_either_end_of_a_path_may_be_unknown_alike(handler: Handler) -> None:
 def test_near_names_are_those_that_the_caller_may_see(handler: Handler) -> None:
     asked = {"ref": "service:vaultt"}
     assert call(handler, "get_node", query=asked)[1]["error"]["message"] == "no service:vaultt"
-    told = call(handler, "get_node", query=asked, caller=ACME)[1]["error"]["message"]
-    assert told == "no service:vaultt; did you mean service:vault?"
+    message = call(handler, "get_node", query=asked, caller=ACME)[1]["error"]["message"]
+    assert message == "no service:vaultt; did you mean service:vault?"
 
 
 @pytest.mark.parametrize("reference", ["service:*", "service:%", "service:?", "*:checkout_", "service:checkout#"])
@@ -106,7 +106,7 @@ def test_there_are_no_wild_characters(handler: Handler, reference: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "query", "told"),
+    ("name", "query", "message"),
     [
         ("list_neighbours", {"ref": "service:checkout", "hops": 9}, "hops must be a whole number from 1 to 3"),
         ("list_neighbours", {"ref": "service:checkout", "hops": 0}, "hops must be a whole number from 1 to 3"),
@@ -123,10 +123,10 @@ def test_there_are_no_wild_characters(handler: Handler, reference: str) -> None:
         ("get_graph_coverage", {"limit": 1001}, "limit must be a whole number from 1 to 1000"),
     ],
 )
-def test_what_can_not_be_is_refused(handler: Handler, name: str, query: dict[str, Any], told: str) -> None:
+def test_invalid_parameters_are_refused(handler: Handler, name: str, query: dict[str, Any], message: str) -> None:
     answer = call(handler, name, query=query)
     assert refusal(answer) == (400, "invalid_argument")
-    assert told in answer[1]["error"]["message"]
+    assert message in answer[1]["error"]["message"]
 
 
 @pytest.mark.parametrize("name", ["add_alias", "remove_alias", "merge_nodes", "undo_merge"])
@@ -167,11 +167,11 @@ class TestAliases:
         assert call(handler, "list_merges", caller=ACME)[1]["merges"][0]["mergeId"] == merge["mergeId"]
 
     @pytest.mark.parametrize("pair", [("service:x", "service:x"), ("nonsense", "service:x"), ("service:x", "")])
-    def test_what_can_not_be_another_name_is_refused(self, managing: Handler, pair: tuple[str, str]) -> None:
+    def test_an_invalid_alias_is_refused(self, managing: Handler, pair: tuple[str, str]) -> None:
         answer = call(managing, "add_alias", body=dict(zip(("alias", "canonical"), pair, strict=True)), caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
 
-    def test_who_set_an_alias_of_everybody_is_told_to_administrators_alone(
+    def test_the_author_of_a_global_alias_is_shown_to_administrators_only(
         self, handler: Handler, managing: Handler
     ) -> None:
         body = {"alias": "service:pay", "canonical": "service:payments"}

@@ -1,4 +1,4 @@
-"""API Gateway's form of requests and replies: what is one, what it holds, and who is asking."""
+"""API Gateway's requests and replies: recognition, decoding, and the caller's identity."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class TestWhatIsARequest:
     def test_a_request_is_one(self) -> None:
         assert is_http(a_request("get_status"), FakeContext())
 
-    def test_a_gateways_call_is_none_whatever_a_model_wrote_into_it(self) -> None:
+    def test_a_gateways_call_is_no_http_request_whatever_a_model_wrote_into_it(self) -> None:
         assert not is_http(a_request("get_status"), FakeContext.of_gateway("search_runbooks"))
         assert not is_http(a_request("get_status"), FakeContext(SimpleNamespace(custom=None)))
 
     @pytest.mark.parametrize("event", [a_function_event("search_runbooks"), an_api_event("/search_runbooks")])
-    def test_an_action_groups_call_is_none(self, event: dict[str, Any]) -> None:
+    def test_an_action_groups_call_is_no_http_request(self, event: dict[str, Any]) -> None:
         assert not is_http(event, FakeContext())
         assert not is_http(a_request("get_status") | event, FakeContext())
 
@@ -59,11 +59,11 @@ class TestWhatIsARequest:
             {"requestContext": {"http": "GET"}},
         ],
     )
-    def test_an_event_that_lacks_a_part_is_none(self, change: dict[str, Any]) -> None:
+    def test_an_event_that_lacks_a_part_is_no_http_request(self, change: dict[str, Any]) -> None:
         assert not is_http(a_request("get_status") | change, FakeContext())
 
     @pytest.mark.parametrize("event", [None, [], "GET /status", 5, {}])
-    def test_anything_else_is_none(self, event: object) -> None:
+    def test_any_other_event_is_no_http_request(self, event: object) -> None:
         assert not is_http(event, FakeContext())
 
 
@@ -72,7 +72,7 @@ class TestRequest:
         event = a_request("search", query="q=disk+full%3F&tag=a%2Cb&tag=%C3%BC&tag=", kbId="default")
         assert tuple(pairs_of(event)) == (("q", "disk full?"), ("tag", "a,b"), ("tag", "ü"), ("tag", ""))
 
-    def test_what_api_gateway_made_of_parameters_is_not_read(self) -> None:
+    def test_parameters_parsed_by_api_gateway_are_not_read(self) -> None:
         event = a_request("search", query="q=1", kbId="default") | {"queryStringParameters": {"q": "2", "tier": "x"}}
         assert pairs_of(event) == [("q", "1")]
 
@@ -107,7 +107,7 @@ class TestRequest:
         with pytest.raises(TooLargeError):
             body_of(a_request("query", body="x" * (MAX_BODY_BYTES + 1)))
 
-    def test_a_body_is_measured_as_it_is_not_as_it_travels(self) -> None:
+    def test_the_decoded_size_of_a_body_is_limited(self) -> None:
         text = base64.b64encode(b"x" * MAX_BODY_BYTES).decode()
         event = a_request("query") | {"isBase64Encoded": True}
         assert len(body_of(event | {"body": text})) == MAX_BODY_BYTES
@@ -140,7 +140,7 @@ class TestRequest:
             ("[" * 200_000, "the body is nested too deeply"),
         ],
     )
-    def test_what_is_no_json_object_is_refused(self, body: str, message: str) -> None:
+    def test_a_body_other_than_a_json_object_is_refused(self, body: str, message: str) -> None:
         with pytest.raises(RequestError, match=message):
             json_of(a_request("query", body=body))
 
@@ -151,10 +151,10 @@ class TestRequest:
 
 
 class TestCaller:
-    def test_a_role_is_whom_the_installation_is_configured_for(self) -> None:
+    def test_a_role_has_the_configured_identity(self) -> None:
         assert caller_of(a_request("get_status", caller=ROLE), CONFIGURED) == Caller(CONFIGURED)
 
-    def test_a_token_is_whom_its_claims_name(self) -> None:
+    def test_a_token_has_the_identity_of_its_claims(self) -> None:
         event = a_request("get_status", caller=a_token("acme", "shop", "openid opx/write"))
         assert caller_of(event, CONFIGURED) == Caller(
             Identity("acme", "shop"), token_scopes=frozenset({"openid", "opx/write"})
@@ -164,7 +164,7 @@ class TestCaller:
         token = a_token(**{"custom:opxClientId": "acme", "custom:opxProjectId": "shop"})
         assert caller_of(a_request("get_status", caller=token), CONFIGURED).identity == Identity("acme", "shop")
 
-    def test_a_token_that_names_nobody_is_not_the_configured_client(self) -> None:
+    def test_a_token_without_a_client_is_not_the_configured_client(self) -> None:
         assert caller_of(a_request("get_status", caller=a_token()), CONFIGURED).identity == Identity()
 
     @pytest.mark.parametrize("scopes", ["opx/write opx/admin", "[opx/write opx/admin]", "[opx/write, opx/admin]"])
@@ -225,7 +225,7 @@ class TestReply:
         assert json.loads(body.encode("utf-8")) == {"content": "a \ud800 ü"}
 
     @pytest.mark.parametrize("character", ["x", '"', "\n", "ü", "語"])
-    def test_one_that_lambda_would_cut_is_refused(self, character: str) -> None:
+    def test_a_reply_above_lambdas_limit_is_refused(self, character: str) -> None:
         """Whatever a character becomes on its way."""
         written = len(json.dumps(json.dumps(character, ensure_ascii=False))) - 6
         most = (MAX_REPLY_BYTES - 100) // written

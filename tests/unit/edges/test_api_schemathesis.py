@@ -1,4 +1,4 @@
-"""The HTTP API is as its OpenAPI document says, also for requests that schemathesis makes up from it.
+"""The HTTP API conforms to its OpenAPI document, also for requests that schemathesis generates from it.
 
 Two kinds of them: every boundary of what the document declares, from both sides, and a few at random.
 """
@@ -64,11 +64,11 @@ NAMES: dict[str, Any] = {
     "started_at": "2026-03-31T10:00:00Z",
     "finished_at": "2026-03-31T10:30:00Z",
 }
-"""What a request is to name for it to be about something that there is."""
+"""Values of fields that name existing resources."""
 
 ANSWERED: dict[str, Any] = dict.fromkeys(("q", "query", "topic"), DISK_TITLE)
 ANSWERED |= dict.fromkeys(("tag", "tags", "service", "services", "language", "minConfidence", "plain"))
-"""What a question is to be for it to have an answer; None is left out."""
+"""Values of fields for queries that have an answer; None omits the field."""
 
 OTHER_NAMES: dict[str, dict[str, Any]] = {
     "pullSource": {"sourceId": "feed"},
@@ -79,17 +79,17 @@ OTHER_NAMES: dict[str, dict[str, Any]] = {
     "ingest": {"documents": None},
     "retryFailures": {"failureIds": None, "all": True},
 }
-"""What an operation is to be given, or not to be: it doesn't go with the rest."""
+"""Fields that an operation needs, or that conflict with the others."""
 
 CASES, EXAMPLES = 30, 3
 """Of an operation, for time's sake: one has up to 260 boundaries. All of them hold if there is no limit here."""
 
 
 class UnreadQueue:
-    """Where pulls are asked for."""
+    """A queue for requested pulls."""
 
     def send(self, body: str, *, delay_seconds: int = 0) -> None:
-        """Nobody comes to fetch it."""
+        """Drops the message."""
 
 
 @pytest.fixture(scope="module")
@@ -99,14 +99,14 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[requests.Sessi
         services.corpus.upload_signer = UploadAddresses(services, "https://bucket.example.com")
         services.functions.pulls = UnreadQueue()  # type: ignore[assignment,misc]
         NAMES["documentId"] = id_of(services, DISK)
-        asking = session_of(services)
-        assert asking.put(f"{ADDRESS}/sources/feed", json={"definition": FEED}).ok
-        yield asking
+        opened = session_of(services)
+        assert opened.put(f"{ADDRESS}/sources/feed", json={"definition": FEED}).ok
+        yield opened
     logging.disable(logging.NOTSET)
 
 
 @every_operation
-def test_boundaries_of_what_is_declared_are_kept(operation: Any, session: requests.Session) -> None:
+def test_declared_boundaries_are_enforced(operation: Any, session: requests.Session) -> None:
     cases = SCHEMA.iter_coverage_cases(
         operation=operation, generation_modes=list(GenerationMode), generation_config=SCHEMA.config.generation
     )
@@ -146,13 +146,14 @@ def spread(cases: list[Case[Any]], most: int) -> list[Case[Any]]:
 
 
 def named(value: Any, names: Mapping[str, Any]) -> Any:
-    """With the names of things that there are."""
+    """The values with names of existing resources."""
     if not isinstance(value, dict):
         return value
     return {
         name: known(names[name], inner) if name in names else named(inner, names)
         for name, inner in value.items()
-        if names.get(name, "") is not None and (name, type(inner)) != ("after", str)  # which only another page tells
+        if names.get(name, "") is not None
+        and (name, type(inner)) != ("after", str)  # a cursor, which only another page has
     }
 
 
@@ -161,7 +162,7 @@ def known(name: object, value: object) -> object:
 
 
 def has_null(value: object) -> bool:
-    """Null stands for what may be left out, as the document says."""
+    """Null is accepted for optional fields, as documented."""
     if isinstance(value, dict):
         return any(inner is None or has_null(inner) for inner in value.values())
     return False

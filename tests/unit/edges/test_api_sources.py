@@ -1,4 +1,4 @@
-"""Sources over the HTTP API: who may, what is kept, and what a deployed system refuses."""
+"""Sources over the HTTP API: permissions, stored definitions, and refusals of a deployed system."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FEED = {"kind": "feed", "category": "web/blogs", "options": {"urls": ["https://e
 
 
 class Pulls:
-    """A queue that keeps what is sent."""
+    """A queue that stores sent messages."""
 
     def __init__(self) -> None:
         self.sent: list[str] = []
@@ -85,7 +85,7 @@ def test_a_source_is_registered_listed_pulled_and_removed(handler: Handler, pull
         ("crawl_site", {"body": {"category": "vendor/cloud", "urls": ["https://example.org/"]}}),
     ],
 )
-def test_nobody_else_than_the_installations_administrator_has_to_do_with_sources(
+def test_only_the_installations_administrator_manages_sources(
     handler: Handler, pulls: Pulls, caller: dict[str, Any] | None, name: str, request_: dict[str, Any]
 ) -> None:
     assert refusal(call(handler, name, caller=caller, **request_)) == (403, "forbidden")
@@ -147,7 +147,7 @@ def test_the_same_site_again_is_the_same_source(handler: Handler) -> None:
     )
 
 
-def test_the_health_of_a_source_is_what_it_answers(handler: Handler, services: System, tmp_path: Path) -> None:
+def test_the_health_of_a_source_is_that_of_its_connector(handler: Handler, services: System, tmp_path: Path) -> None:
     given = {"kind": "directory", "category": "runbooks/procedures", "options": {"path": str(tmp_path / "gone")}}
     register(handler, given)
     assert call(handler, "check_source", caller=ADMIN, sourceId="blog")[1]["health"]["ok"] is False

@@ -1,4 +1,4 @@
-"""Versions of documents over the HTTP API: what each caller may see and restore."""
+"""Versions of documents over the HTTP API: visibility and restoring per caller."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_version_is_put_back(manager: Handler, services: System, old: dict[str
     ],
     ids=["of everyone", "of another client", "of no version", "of no number", "without the right to write"],
 )
-def test_what_may_not_be_restored_is_refused(
+def test_a_version_that_may_not_be_restored_is_refused(
     manager: Handler, old: dict[str, str], key: str, who: Any, body: dict[str, int], expected: tuple[int, str]
 ) -> None:
     assert refusal(call(manager, "restore_document", body=body, caller=who, documentId=old[key])) == expected

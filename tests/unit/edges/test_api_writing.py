@@ -33,7 +33,7 @@ TEXT = "# Rotate keys\n\nMake a new key, then remove the old one."
 
 @dataclass
 class NotedSigner:
-    """An `UploadSigner` that notes what it signs. `stored` are digests by key."""
+    """An `UploadSigner` that records signed uploads. `stored` has digests by key."""
 
     signed: dict[str, dict[str, Any]] = field(default_factory=dict)
     stored: dict[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def handler(services: System) -> Handler:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """A system for tests in which nothing is written: setting one up takes a while."""
+    """A shared system for tests that write nothing, as setup is slow."""
     corpus = {**CORPUS, BROKEN: "", POST: "# Write a post\n\nOnce a week."}
     with a_system(tmp_path_factory.mktemp("kept"), corpus, upload_signer=NotedSigner()) as system:
         yield system
@@ -99,8 +99,8 @@ class TestIngest:
         assert text_of(services, key) == TEXT
         info = services.store.head(key)
         assert info is not None
-        said = json.loads(info.metadata[OBJECT_METADATA])
-        assert said == {"tags": ["security"], "category": "runbooks/procedures"}
+        stated = json.loads(info.metadata[OBJECT_METADATA])
+        assert stated == {"tags": ["security"], "category": "runbooks/procedures"}
 
     def test_an_object_is_put_as_json(self, handler: Handler, services: System) -> None:
         body = {"document": {"title": "Keys", "content": "Rotate them."}}
@@ -166,7 +166,7 @@ class TestIngest:
         answer = call(refusing, "ingest", body={"document": TEXT}, tier=tier, category=category)
         assert refusal(answer) == (400, code)
 
-    def test_a_forged_identity_in_the_metadata_says_nothing_about_the_scope(
+    def test_a_forged_identity_in_the_metadata_does_not_change_the_scope(
         self, handler: Handler, services: System
     ) -> None:
         metadata = {"source": "x", "clientId": "acme", "scope": {"clientId": "acme"}}
@@ -216,12 +216,12 @@ class TestUpload:
         put = {"url": f"https://corpus.example/{key}", "headers": {"content-length": str(len(TEXT))}}
         assert (status, found) == (200, {"state": "upload", "objectKey": key, "put": put})
         (signed,) = signer.signed.items()
-        said = signed[1]["metadata"][OBJECT_METADATA]
+        stated = signed[1]["metadata"][OBJECT_METADATA]
         assert signed == (
             key,
-            {"size": len(TEXT), "sha256": self.HASH, "metadata": {OBJECT_METADATA: said}, "seconds": 900},
+            {"size": len(TEXT), "sha256": self.HASH, "metadata": {OBJECT_METADATA: stated}, "seconds": 900},
         )
-        assert json.loads(said) == {"name": "keys.md", "source_uri": "docs/keys.md", "tags": ["security"]}
+        assert json.loads(stated) == {"name": "keys.md", "source_uri": "docs/keys.md", "tags": ["security"]}
 
     def test_a_sidecar_has_an_address_of_its_own(self, handler: Handler, signer: NotedSigner) -> None:
         sidecar = {"sha256": "0" * 64, "size": 12}
@@ -311,7 +311,7 @@ class TestUpload:
         assert refusal(answer) == (400, "invalid_argument")
 
     def put_as_signed(self, handler: Handler, services: System, signer: NotedSigner, *, work: bool = True) -> str:
-        """Ask, put what was asked about, and have it taken in."""
+        """Prepares an upload, puts the file, and ingests it."""
         key: str = call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]["objectKey"]
         services.store.put(key, TEXT.encode(), metadata=signer.signed[key]["metadata"])
         signer.stored[key] = self.HASH
@@ -353,7 +353,7 @@ class TestDeletion:
         answer = call(refusing, "delete_objects", body=body, caller=a_token("acme", "blog"))
         assert refusal(answer) == (400, "invalid_argument")
 
-    def test_a_client_does_not_remove_what_is_its_projects(self, handler: Handler, services: System) -> None:
+    def test_a_client_can_not_remove_documents_of_its_projects(self, handler: Handler, services: System) -> None:
         answer = call(handler, "delete_objects", body={"objectKeys": [CART]}, caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
         assert CART in keys(services)
@@ -364,7 +364,7 @@ class TestDeletion:
         assert (status, [one["documentId"] for one in found["deleted"]]) == (200, [vault])
         assert VAULT not in keys(services)
 
-    def test_who_got_no_reply_may_remove_a_document_again(self, handler: Handler, services: System) -> None:
+    def test_a_deletion_without_a_reply_may_be_repeated(self, handler: Handler, services: System) -> None:
         vault = id_of(services, VAULT)
         call(handler, "delete_document", caller=ACME, documentId=vault)
         list(services.manager.work())
@@ -372,7 +372,7 @@ class TestDeletion:
         assert refusal(call(handler, "delete_document", caller=OTHER, documentId=vault)) == (404, "not_found")
 
     @pytest.mark.parametrize("caller", [OTHER, a_token("acme", "shop"), ADMIN])
-    def test_a_document_of_someone_else_is_missing_like_one_that_never_was(
+    def test_a_document_of_another_scope_is_reported_like_an_unknown_one(
         self, handler: Handler, services: System, caller: dict[str, Any]
     ) -> None:
         vault = id_of(services, VAULT)
@@ -410,7 +410,7 @@ class TestFailures:
 
 
 class TestObjectStates:
-    def test_what_became_of_own_objects_is_told(self, handler: Handler) -> None:
+    def test_states_of_own_objects_are_reported(self, handler: Handler) -> None:
         missing = "clients/acme/documents/no.md"
         status, found = call(handler, "get_object_states", body={"objectKeys": [VAULT, BROKEN, missing]}, caller=ACME)
         assert status == 200
@@ -468,7 +468,7 @@ NEEDING_ONE = (
     "process_checkpoint",
     "record_outcome",
 )
-"""Writes of what has to be there already."""
+"""Writes that need an existing resource."""
 
 
 SOURCES = {"list_sources", "register_source", "remove_source", "pull_source", "check_source", "crawl_site"}
@@ -522,13 +522,13 @@ class TestWhoMayWrite:
 
     @pytest.mark.parametrize(("name", "request_"), [*WRITES, *PROJECTS, *HOLDS])
     @pytest.mark.parametrize("caller", [None, {}, READER, a_token(scopes=""), a_token(scopes="opx/writer xopx/write")])
-    def test_nobody_writes_without_the_scope(
+    def test_writing_needs_the_scope_of_a_token(
         self, refusing: Handler, name: str, request_: dict[str, Any], caller: dict[str, Any] | None
     ) -> None:
         assert refusal(call(refusing, name, caller=caller, **request_)) == (403, "forbidden")
 
     @pytest.mark.parametrize(("name", "request_"), WRITES)
-    def test_a_token_that_names_no_client_does_not_write_what_everyone_sees(
+    def test_a_token_without_a_client_does_not_write_global_documents(
         self, refusing: Handler, name: str, request_: dict[str, Any]
     ) -> None:
         assert refusal(call(refusing, name, caller=a_token(), **request_)) == (403, "forbidden")
@@ -550,9 +550,7 @@ class TestWhoMayWrite:
         assert refusal(call(handler, name, caller=ACME, **request_)) == (403, "forbidden")
         assert call(handler, name, caller=a_token("acme", scopes="opx/admin"), **request_)[0] in (200, 400, 404)
 
-    def test_a_role_writes_for_whom_the_installation_is_configured(
-        self, services: System, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_role_writes_to_the_configured_scope(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             services.installation, "settings", replace(services.settings, client_id="acme", project_id="shop")
         )
@@ -579,7 +577,7 @@ def test_replies_are_as_they_are_described(handler: Handler, name: str, request_
     check_described(name, found)
 
 
-def test_what_is_no_request_of_the_api_is_not_answered(handler: Handler) -> None:
+def test_an_event_other_than_a_request_is_not_answered(handler: Handler) -> None:
     with pytest.raises(FunctionFailedError):
         handler({"routeKey": "POST /uploads"}, FakeContext())
     with pytest.raises(FunctionFailedError):

@@ -29,7 +29,7 @@ def test_there_are_as_many_routes_as_are_documented() -> None:
 
 
 @every_route
-def test_what_may_write_needs_a_scope_and_what_reads_does_not(operation: Operation[Any, Any]) -> None:
+def test_writing_needs_a_scope_and_reading_does_not(operation: Operation[Any, Any]) -> None:
     scopes = token_scopes(operation.access)
     assert operation.route is not None
     assert bool(scopes) == (operation.route.function is Function.MANAGE or operation.name == "list_audit_records")
@@ -38,8 +38,8 @@ def test_what_may_write_needs_a_scope_and_what_reads_does_not(operation: Operati
 
 @every_route
 def test_no_route_takes_an_identity(operation: Operation[Any, Any]) -> None:
-    """Projects are named by those who manage them, and as that in which something was learned, which a caller of another
-    project is refused; they don't say who asks."""
+    """Project ids select what is managed, or the project of a learned entry, which callers of other projects are refused;
+    they don't identify the caller."""
     assert operation.route is not None
     names = {field.json_name.lower() for field in fields_of(operation.request)}
     if operation.route.path in ("/learning/entries", "/learning/checkpoints"):
@@ -71,7 +71,7 @@ def _has_an_end(kind: Any, field: FieldFacts) -> bool:
 
 
 class TestDocument:
-    def test_checked_in_document_is_what_the_code_says(self) -> None:
+    def test_checked_in_document_is_current(self) -> None:
         for name, text in schemas.documents().items():
             assert (FOLDER / name).read_text(encoding="utf-8") == text, name
 
@@ -84,7 +84,7 @@ class TestDocument:
         assert found == {key.replace("+}", "}") for key in ROUTED}
 
     @every_route
-    def test_an_operation_says_what_a_token_needs(self, operation: Operation[Any, Any]) -> None:
+    def test_an_operation_declares_the_scopes_of_tokens(self, operation: Operation[Any, Any]) -> None:
         route = operation.route
         assert route is not None
         described: dict[str, Any] = schemas.openapi()["paths"][route.path.replace("+}", "}")][route.method.lower()]
@@ -97,6 +97,6 @@ class TestDocument:
         for file in FOLDER.glob("*.json"):
             assert (tmp_path / "new" / file.name).read_bytes() == file.read_bytes()
 
-    def test_command_without_a_folder_says_how_it_is_used(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_command_without_a_folder_prints_its_usage(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert schemas.main([]) == 2
         assert "usage" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The tools over the Model Context Protocol, asked by the official client."""
+"""The tools over the Model Context Protocol, called by the official client."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class TestTools:
             "find_procedure",
         }
 
-    def test_they_only_read_and_say_what_they_take_and_give(self, services: System) -> None:
+    def test_tools_are_read_only_and_declare_their_schemas(self, services: System) -> None:
         tool = listed(a_server(services))["search_docs"]
         assert tool.annotations.read_only_hint
         assert set(tool.input_schema["properties"]) == {"query", "thoroughness", "limit", "max_tokens", "at_least"}
@@ -109,7 +109,7 @@ class TestTools:
         assert result.structured_content["title"] == "Disk full"
 
     @pytest.mark.parametrize(
-        ("name", "arguments", "told"),
+        ("name", "arguments", "message"),
         [
             ("search_docs", {}, "query is missing"),
             ("search_docs", {"query": "disk", "limit": 21}, "limit must be a whole number from 1 to 20"),
@@ -118,14 +118,14 @@ class TestTools:
             ("drop_tables", {}, "unknown tool 'drop_tables'"),
         ],
     )
-    def test_what_is_wrong_with_a_call_is_told(
-        self, services: System, name: str, arguments: dict[str, Any], told: str
+    def test_an_invalid_call_is_reported(
+        self, services: System, name: str, arguments: dict[str, Any], message: str
     ) -> None:
         result = ask(a_server(services), name, **arguments)
         assert result.is_error
-        assert told in result.content[0].text
+        assert message in result.content[0].text
 
-    def test_a_tool_that_fails_tells_no_more_than_that(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_failing_tool_discloses_no_details(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         def broken(*_: object) -> None:
             raise RuntimeError("secret detail")
 

@@ -70,7 +70,7 @@ def a_stack(environment: str, outputs: dict[str, str]) -> None:
 
 
 @pytest.mark.usefixtures("cloud")
-def test_the_address_is_what_the_stack_of_the_environment_says() -> None:
+def test_the_address_is_an_output_of_the_environments_stack() -> None:
     a_stack("dev", {"ApiUrl": f"https://{HOST}"})
     a_stack("prod", {"ApiUrl": "https://knowledge.example.com"})
     assert AwsAccount("work").api_url("prod") == "https://knowledge.example.com"
@@ -80,7 +80,7 @@ def test_the_address_is_what_the_stack_of_the_environment_says() -> None:
 
 
 @pytest.mark.usefixtures("cloud")
-def test_a_system_that_is_not_there_is_said_with_the_place_that_was_looked_in() -> None:
+def test_a_missing_system_is_reported_with_region_and_profile() -> None:
     with pytest.raises(OpxError, match=r"no stack opx-knowledge-prod-api \(region eu-west-1, AWS profile work\)"):
         AwsAccount("work", "eu-west-1").api_url("prod")
 
@@ -97,7 +97,7 @@ def test_an_unknown_profile_is_refused_with_those_there_are() -> None:
         AwsAccount("wrok")
 
 
-def test_a_profile_without_a_region_asks_for_one() -> None:
+def test_a_profile_without_a_region_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="AWS profile nowhere has no region: give one with --region"):
         AwsAccount("nowhere").api_url("dev")
 
@@ -125,7 +125,9 @@ def test_half_of_a_key_is_no_credentials() -> None:
 
 
 @pytest.mark.parametrize("error", [UnauthorizedSSOTokenError(), SSOTokenLoadError(error_msg="gone")])
-def test_a_session_that_is_over_says_how_to_sign_in_again(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_an_expired_session_is_reported_with_the_sign_in_command(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     def over(*_: object) -> None:
         raise error
 

@@ -1,4 +1,4 @@
-"""The `opx` command against a deployed system: what is different from a folder."""
+"""The `opx` command on a deployed system: differences from a folder."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_wait_in_vain_says_what_is_open_and_where_to_look(opx: DeployedOpx) -> None:
+def test_unsettled_documents_are_reported_with_the_commands_to_check(opx: DeployedOpx) -> None:
     opx.write("a.md", RUNBOOK)
     opx.write("b.md", RUNBOOK)
     opx.system.asleep = True
@@ -72,7 +72,7 @@ def test_a_wait_in_vain_says_what_is_open_and_where_to_look(opx: DeployedOpx) ->
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_deletion_that_is_waited_for_in_vain_says_so(opx: DeployedOpx) -> None:
+def test_an_unsettled_deletion_is_reported(opx: DeployedOpx) -> None:
     opx("ingest", opx.write("a.md", RUNBOOK))
     document_id = json.loads(opx("list", "--json").stdout)[0]["documentId"]
     opx.system.asleep = True
@@ -126,7 +126,7 @@ def test_files_are_named_from_the_folder_that_the_command_runs_in(
     assert sources(opx) == [str(elsewhere), "a.md"]
 
 
-def test_status_says_which_api_and_whose_documents(opx: DeployedOpx) -> None:
+def test_status_shows_api_and_scope(opx: DeployedOpx) -> None:
     facts = json.loads(opx("status", "--json").stdout)
     assert (facts["backend"], facts["api"], facts["scope"], facts["documents"]) == (
         "api",
@@ -139,7 +139,7 @@ def test_status_says_which_api_and_whose_documents(opx: DeployedOpx) -> None:
     assert lines[1].split() == ["your", "documents", "global"]
 
 
-def test_status_tells_of_an_index_that_is_broken(opx: DeployedOpx) -> None:
+def test_status_reports_a_broken_index(opx: DeployedOpx) -> None:
     opx("ingest", opx.write("a.md", RUNBOOK))
     answering = opx.system.services.indexing.editions.current().index
     answering._database.set_meta("identity", "another/1")  # type: ignore[attr-defined]
@@ -163,7 +163,7 @@ def test_a_procedure_is_gone_through_as_in_a_folder(opx: DeployedOpx) -> None:
     assert "kubectl get pods -n prod" in found.stdout
 
 
-def test_a_token_says_whose_documents_are_meant(opx: DeployedOpx) -> None:
+def test_the_scope_follows_from_the_token(opx: DeployedOpx) -> None:
     opx.system.tokens = {"abc": {"opx_client_id": "acme", "scope": "opx/write"}}
     result = opx("ingest", opx.write("a.md", RUNBOOK), OPX_API_TOKEN="abc")
     assert result.exit_code == 0
@@ -202,7 +202,7 @@ def test_an_unknown_profile_is_one_line(opx: DeployedOpx) -> None:
     )
 
 
-def test_interrupted_while_it_waits_ingest_says_how_to_go_on(opx: DeployedOpx, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_wait_prints_how_to_continue(opx: DeployedOpx, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -232,7 +232,9 @@ def test_an_upload_that_broke_off_is_completed_by_the_next(opx: DeployedOpx) -> 
         (("eval", "."), "eval measures on this machine"),
     ],
 )
-def test_what_is_for_folders_says_so(opx: DeployedOpx, command: tuple[str, ...], text: str) -> None:
+def test_commands_for_folders_are_refused_with_the_reason(
+    opx: DeployedOpx, command: tuple[str, ...], text: str
+) -> None:
     result = opx(*command)
     assert result.exit_code == 2
     assert text in result.stderr
@@ -258,14 +260,14 @@ def test_an_option_counts_more_than_a_variable(opx: DeployedOpx, tmp_path: Path)
 
 
 @pytest.mark.parametrize("option", ["--client", "--project"])
-def test_who_asks_can_not_be_chosen(opx: DeployedOpx, option: str) -> None:
+def test_the_identity_can_not_be_chosen(opx: DeployedOpx, option: str) -> None:
     result = opx(option, "acme", "list")
     assert result.exit_code == 2
     assert f"{option} is for a folder of this machine: a deployed system knows who you are" in result.stderr
     assert opx.system.requests == []
 
 
-def test_who_asks_can_not_be_chosen_by_a_variable_either(opx: DeployedOpx) -> None:
+def test_the_identity_can_not_be_chosen_by_a_variable_either(opx: DeployedOpx) -> None:
     assert "OPX_CLIENT_ID is for a folder of this machine" in opx("list", OPX_CLIENT_ID="acme").stderr
 
 

@@ -1,4 +1,4 @@
-"""Requests to the API: what is sent, what is repeated, and what each refusal is called."""
+"""Requests to the API: headers and bodies, retries, and the error of each refusal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.doubles.http_double import HttpDouble, Request, Response
 
 
 class Echo(HttpDouble):
-    """Answers with what it was sent."""
+    """Answers with the received request."""
 
     def _answer(self, request: Request) -> Response:
         return Response(200, {"target": request.target, "headers": request.headers, "body": request.body.decode()})
@@ -154,7 +154,7 @@ def test_what_will_not_pass_is_not_tried_again(api: ApiClient, server: Echo, sta
     assert len(server.requests) == 1
 
 
-def test_the_pause_is_as_long_as_the_answer_says(api: ApiClient, server: Echo, pauses: list[float]) -> None:
+def test_the_pause_follows_retry_after(api: ApiClient, server: Echo, pauses: list[float]) -> None:
     server.inject(Response(503, {}, (("Retry-After", "7"),)))
     api.send("GET", "/status", None)
     assert pauses == [7]
@@ -189,7 +189,7 @@ def test_pauses_double_and_have_an_end(
         (403, "forbidden", AccessDeniedError),
     ],
 )
-def test_what_the_api_says_is_said_as_it_is(
+def test_an_error_of_the_api_keeps_its_message(
     api: ApiClient, server: Echo, status: int, code: str, kind: type[OpxError]
 ) -> None:
     server.inject(Response(status, refused(code)))
@@ -206,10 +206,10 @@ def test_what_the_api_says_is_said_as_it_is(
         (404, OpxError, "knows no GET /status (404, no): it is no such API, or was deployed from an older version"),
         (413, InvalidInputError, "too large for the API"),
         (418, OpxError, "with status 418, no"),
-        (500, StoreUnavailableError, "with status 500, no, request abc; its log may say more"),
+        (500, StoreUnavailableError, "with status 500, no, request abc; its log may have details"),
     ],
 )
-def test_what_api_gateway_says_is_explained(
+def test_an_error_of_api_gateway_is_explained(
     api: ApiClient, server: Echo, status: int, kind: type[OpxError], text: str
 ) -> None:
     server.inject(Response(status, {"message": "no"}, (("apigw-requestid", "abc"),)))

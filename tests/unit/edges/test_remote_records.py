@@ -27,7 +27,7 @@ def test_receipt_of_a_deployed_system_is_replayed_there(opx: DeployedOpx, tmp_pa
     assert (found.exit_code, found.stdout.startswith("the same answer")) == (0, True)
 
 
-def test_answer_has_a_receipt_only_where_it_is_asked_for(opx: DeployedOpx) -> None:
+def test_answer_has_a_receipt_only_on_request(opx: DeployedOpx) -> None:
     answer = json.loads(opx("search", QUESTION, "--json").stdout)
     assert answer["receiptId"]
     assert "receipt" not in answer

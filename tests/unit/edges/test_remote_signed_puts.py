@@ -24,7 +24,7 @@ DATA = "# Größe\n\ntext\n".encode()
 
 
 class Gateway(HttpDouble):
-    """Gives one signed address to whoever asks, and takes what is put."""
+    """Returns one signed address for every request, and stores what is put."""
 
     signer: UploadSigner
 

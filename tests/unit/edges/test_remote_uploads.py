@@ -271,13 +271,13 @@ def test_many_keys_are_deleted_in_portions(system: DeployedSystem, client: Remot
     assert sizes == [100, 50]
 
 
-def test_a_system_that_is_newer_says_so_whatever_else_it_says(system: DeployedSystem, client: RemoteClient) -> None:
+def test_a_newer_system_is_reported_before_other_fields_are_read(system: DeployedSystem, client: RemoteClient) -> None:
     system.inject(Response(200, {"apiVersion": API_VERSION + 1, "owner": "global"}), path="/status")
     with pytest.raises(OpxError, match="is newer than this command: update opx"):
         client.call(get_status, GetStatus())
 
 
-def test_an_answer_of_another_version_says_so(system: DeployedSystem, client: RemoteClient) -> None:
+def test_an_answer_of_another_version_is_reported(system: DeployedSystem, client: RemoteClient) -> None:
     system.inject(Response(200, {"kinds": []}), path="/categories")
     with pytest.raises(OpxError, match="bring both to the same version"):
         client.call(list_categories, ListCategories())

@@ -10,7 +10,7 @@ WAITING, INGESTED, FAILED = ObjectPhase.WAITING, ObjectPhase.INGESTED, ObjectPha
 
 
 class Workers:
-    """Settles what it is asked about as `phase` says; time passes only in pauses."""
+    """Reports the states that `phase` returns; time passes only in pauses."""
 
     def __init__(self, phase: Callable[[str, float], ObjectPhase]) -> None:
         self.phase = phase
@@ -35,13 +35,13 @@ class Workers:
         return {outcome.object_key: outcome.result for outcome in waiting.outcomes(keys, known or {})}
 
 
-def test_nothing_to_wait_for_asks_nothing() -> None:
+def test_without_objects_nothing_is_polled() -> None:
     workers = Workers(lambda key, now: INGESTED)
     assert workers.wait([]) == {}
     assert workers.asked == []
 
 
-def test_what_is_settled_is_not_asked_for_again() -> None:
+def test_settled_objects_are_not_polled_again() -> None:
     workers = Workers(lambda key, now: INGESTED if key == "a" or now > 2 else WAITING)
     assert workers.wait(["b", "a", "a"]) == {"a": Result.INGESTED, "b": Result.INGESTED}
     assert workers.asked[0] == ["a", "b"]
@@ -79,7 +79,7 @@ def test_pauses_grow_while_nothing_happens() -> None:
     assert workers.pauses[-1] == LONGEST_PAUSE_SECONDS
 
 
-def test_many_are_asked_for_in_portions_in_turn() -> None:
+def test_many_objects_are_polled_in_batches_in_rotation() -> None:
     keys = [f"{number:04d}" for number in range(2 * KEYS_A_ROUND)]
     workers = Workers(lambda key, now: WAITING if key < keys[KEYS_A_ROUND] and now < 1 else INGESTED)
     assert len(workers.wait(keys)) == len(keys)

@@ -99,7 +99,7 @@ class TestProse:
             "kubectl get pods \\\n--all",
         ],
     )
-    def test_what_may_be_a_command_keeps_every_character(self, text: str) -> None:
+    def test_a_possible_command_keeps_every_character(self, text: str) -> None:
         assert page(text) == text
 
     def test_marks_around_words_are_left_out(self) -> None:

@@ -250,8 +250,8 @@ class TestScope:
         ],
     )
     def test_scope_as_an_argument_is_refused(self, handler: Handler, name: str, shown: str) -> None:
-        said = ask(handler, "search_runbooks", None, **{"query": VAULT, name: "acme"})
-        assert said == f"unknown field {shown}; there are: query, max_results, max_tokens, at_least"
+        reply = ask(handler, "search_runbooks", None, **{"query": VAULT, name: "acme"})
+        assert reply == f"unknown field {shown}; there are: query, max_results, max_tokens, at_least"
 
     def test_prompt_session_attributes_are_no_identity(self, handler: Handler) -> None:
         event = a_function_event("search_runbooks", query=VAULT) | {"promptSessionAttributes": ACME}
@@ -351,7 +351,7 @@ def answered(services: System, event: Any, context: FakeContext) -> dict[str, An
 
 
 class TestSize:
-    def test_action_group_gets_as_many_results_as_it_takes(self, large: System) -> None:
+    def test_action_group_gets_as_many_results_as_fit(self, large: System) -> None:
         session = {"note": "x" * 5000}
         event = a_function_event(
             "search_runbooks", session, query="Broken gadget", max_results="20", max_tokens="20000"
@@ -376,7 +376,7 @@ class TestSize:
         assert answer["notes"] == []
 
 
-def test_call_that_asks_nothing_prints_its_metrics_in_one_line(
+def test_a_call_without_a_query_prints_its_metrics_in_one_line(
     handler: Handler, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask(handler, "get_document_details", document_id="0" * 32)

@@ -1,4 +1,4 @@
-"""What the tools accept, and what they say about what they don't."""
+"""Arguments that the tools accept, and errors for others."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_tools_are_within_bedrocks_quotas() -> None:
     assert max(len(parameters_of(tool)) for tool in TOOLS.values()) <= MAX_FUNCTION_PARAMETERS == 5
 
 
-def test_no_tool_takes_whose_something_is() -> None:
+def test_no_tool_has_an_argument_for_the_owner() -> None:
     named = {name for tool in TOOLS.values() for name in parameters_of(tool)}
     assert named.isdisjoint({"client_id", "project_id", "group_id", "scope", "principal", "agent"})
 
@@ -168,12 +168,12 @@ def test_operation_that_is_no_tool_is_unknown() -> None:
 
 
 def test_tool_that_is_not_allowed_is_refused_like_one_that_does_not_exist() -> None:
-    said = []
+    messages = []
     for name in ("research_topic", "no_such_thing1"):
         with pytest.raises(UnknownToolError) as caught:
             tool_named(granted(KNOWLEDGE, {"search_docs"}), name)
-        said.append(str(caught.value).replace(name, "NAME"))
-    assert said == ["unknown tool 'NAME'; there are: search_docs"] * 2
+        messages.append(str(caught.value).replace(name, "NAME"))
+    assert messages == ["unknown tool 'NAME'; there are: search_docs"] * 2
 
 
 def test_tool_of_another_group_is_unknown() -> None:
@@ -181,7 +181,7 @@ def test_tool_of_another_group_is_unknown() -> None:
         tool_named(granted(KNOWLEDGE, TOOLS), "query_logs")
 
 
-def test_agent_without_any_tool_is_told_so() -> None:
+def test_an_agent_without_tools_gets_an_empty_list_in_the_error() -> None:
     with pytest.raises(UnknownToolError, match=r"there are: none$"):
         tool_named(granted(KNOWLEDGE, ()), "search_docs")
 
@@ -228,5 +228,5 @@ class TestOptionalParameters:
         assert description(field).endswith("One of fast, balanced, thorough, balanced if not given.")
 
 
-def test_part_of_a_group_has_what_is_allowed_of_it() -> None:
+def test_a_group_has_only_its_granted_tools() -> None:
     assert granted(KNOWLEDGE, {"search_docs", "query_logs"}) == {"search_docs": TOOLS["search_docs"]}

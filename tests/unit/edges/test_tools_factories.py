@@ -30,7 +30,7 @@ def test_tool_describes_itself(services: System) -> None:
     assert set(tool.input_schema["properties"]) == {"query", "thoroughness", "limit", "max_tokens", "at_least"}
 
 
-def test_tool_has_the_signature_of_what_it_takes(services: System) -> None:
+def test_tool_has_the_signature_of_its_arguments(services: System) -> None:
     signature = inspect.signature(create_search_docs_tool(services))
     assert (
         str(signature) == "(*, query: str, thoroughness: str = 'balanced', limit: int = 5, max_tokens: int = 1200, "
@@ -48,18 +48,18 @@ def test_result_is_in_the_shape_that_callers_know(services: System) -> None:
     assert found["results"][0]["relevance"].endswith("%")
 
 
-def test_tool_sees_what_its_identity_sees(services: System) -> None:
+def test_tool_searches_the_scopes_of_its_identity(services: System) -> None:
     assert VAULT in create_search_docs_tool(services, Identity("acme"))(query=VAULT)
     assert "vault" not in create_search_docs_tool(services)(query=VAULT).lower()
 
 
-def test_wrong_argument_is_told_and_not_raised(services: System) -> None:
+def test_an_invalid_argument_is_returned_as_an_error_not_raised(services: System) -> None:
     tool = create_search_docs_tool(services)
     assert tool(query="q", limit=50) == "Error: limit must be a whole number from 1 to 20, not 50"
     assert tool.result(limit=5)["error"]["code"] == "invalid_argument"
 
 
-def test_failure_is_told_without_its_details(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_reported_without_its_details(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError("secret detail")
 
@@ -67,7 +67,7 @@ def test_failure_is_told_without_its_details(services: System, monkeypatch: pyte
     assert create_search_docs_tool(services)(query="q") == "Error: the request failed; the error was logged"
 
 
-def test_store_that_is_away_is_told(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_store_is_reported(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
     def unavailable(*_: object) -> None:
         raise StoreUnavailableError("no route to host")
 

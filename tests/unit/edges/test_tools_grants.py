@@ -1,4 +1,4 @@
-"""Which agent may use which tools, as the file says it and as calls are answered."""
+"""Grants of tools to agents, as declared in the file and as enforced for calls."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ GRANTS = ToolGrants(frozenset({"search_docs"}), {"responder": frozenset({"resear
 
 
 class SystemUnderTest:
-    """What a call is answered by."""
+    """The parts of a system that answer a call."""
 
     def __init__(self) -> None:
         self.settings = Settings()

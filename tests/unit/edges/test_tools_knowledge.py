@@ -1,4 +1,4 @@
-"""What the tools find, whom they show it to, and what they say when there is nothing good."""
+"""Results of the tools, their visibility, and the reply without a good result."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class TestSearching:
         assert reply.text().count("Confidence: weak, read it before you rely on it (") == 2
 
     @pytest.mark.parametrize("tool", ["search_runbooks", "search_docs"])
-    def test_agents_may_ask_for_what_is_sure_alone(self, tools: KnowledgeTools, tool: str) -> None:
+    def test_agents_may_request_sure_results_only(self, tools: KnowledgeTools, tool: str) -> None:
         sure = tools.call(tool, query=DISK_TITLE, at_least="sure")
         assert [one.band for one in sure.answer.documents] == [Band.SURE]
         assert "weak" not in sure.text()
@@ -169,7 +169,7 @@ class TestSearching:
             f"[Document ID: {document_id}]"
         )
 
-    def test_empty_corpus_is_said_plainly(self, tmp_path: Path) -> None:
+    def test_an_empty_corpus_is_reported(self, tmp_path: Path) -> None:
         with a_system(tmp_path, {}) as system:
             assert KnowledgeTools(system, NOBODY).search_runbooks("disk").text() == NOTHING_FOUND
 
@@ -199,10 +199,10 @@ class TestSearching:
         outside = replace(reply.answer, unconfirmed=(replace(nearest, tier="internet"),))
         assert QUOTED in FoundAnswer(outside).text()
 
-    def test_query_that_was_cut_says_so(self, tools: KnowledgeTools) -> None:
+    def test_a_cut_query_has_a_note(self, tools: KnowledgeTools) -> None:
         assert "Note: the query has 12,000 characters" in tools.search_runbooks("x" * 12_000).text()
 
-    def test_shorter_reply_says_how_many_results_it_lacks(self, tools: KnowledgeTools) -> None:
+    def test_a_shortened_reply_counts_omitted_results(self, tools: KnowledgeTools) -> None:
         reply = tools.search_runbooks("servers hosts lookups")
         shorter = reply.shortened()
         assert shorter is not None
@@ -248,7 +248,7 @@ class TestDocs:
 
 
 class FakeResearcher:
-    """Finds what it is given, and remembers what it was asked."""
+    """Returns a fixed report, and records requests."""
 
     def __init__(self, report: ResearchReport) -> None:
         self._report = report
@@ -283,7 +283,7 @@ class TestResearch:
         tools.call("research_topic", topic="disks", maxIterations="2")
         assert researcher.asked == [("disks", 2, Band.LIKELY.least)]
 
-    def test_reply_has_what_callers_know_and_is_as_described(self) -> None:
+    def test_reply_has_known_fields_and_matches_its_description(self) -> None:
         reply = plain(ResearchAnswer(self.REPORT))
         described = output_schema(load().tools()["research_topic"])
         jsonschema.validate(reply, described)
@@ -298,14 +298,14 @@ class TestResearch:
         assert reply["untrusted"] is True
         assert reply["trace"][0]["text"] == "disks"
 
-    def test_text_cites_the_findings_and_marks_what_is_quoted(self) -> None:
+    def test_text_cites_the_findings_and_marks_quotations(self) -> None:
         text = ResearchAnswer(self.REPORT).text()
         assert QUOTED in text
         assert "Source: One" in text
         assert "Note: nothing was found on quotas" in text
         assert text.endswith("Searches performed: 4")
 
-    def test_shorter_reply_says_how_many_findings_it_lacks(self) -> None:
+    def test_a_shortened_reply_counts_omitted_findings(self) -> None:
         shorter = ResearchAnswer(self.REPORT).shortened()
         assert shorter is not None
         assert "Note: 1 more findings were left out" in shorter.text()
@@ -353,12 +353,12 @@ class TestDocumentDetails:
 
     def test_unknown_id_and_another_clients_id_look_the_same(self, services: System, tools: KnowledgeTools) -> None:
         theirs, unknown = id_of(services, VAULT), "0" * 32
-        said = []
+        messages = []
         for document_id in (theirs, unknown):
             with pytest.raises(DocumentNotFoundError) as caught:
                 tools.get_document_details(document_id)
-            said.append(str(caught.value).replace(document_id, "ID"))
-        assert said == ["no document with this id: ID"] * 2
+            messages.append(str(caught.value).replace(document_id, "ID"))
+        assert messages == ["no document with this id: ID"] * 2
 
     def test_own_document_is_shown(self, services: System) -> None:
         details = KnowledgeTools(services, ACME).get_document_details(id_of(services, VAULT))

@@ -59,7 +59,7 @@ def receipt_of(services: System) -> dict[str, str]:
     return {"receipt_id": answer.receipt_id, "document_id": document}
 
 
-def test_replies_are_as_their_schemas_say(services: System) -> None:
+def test_replies_match_their_schemas(services: System) -> None:
     entry = called(services, "capture_failure_solution", failure_description="It hangs", solution_steps="Restart it")
     replies = {
         "capture_failure_solution": entry,
@@ -80,7 +80,7 @@ def test_replies_are_as_their_schemas_say(services: System) -> None:
 
 
 @pytest.mark.parametrize("name", ["project_id", "client_id", "agent_type", "scope", "success_verified"])
-def test_no_argument_says_whose_it_is_or_that_it_worked(services: System, name: str) -> None:
+def test_no_argument_sets_the_owner_or_verification(services: System, name: str) -> None:
     with pytest.raises(InvalidInputError, match=f"unknown field {name}; there are: failure_description, "):
         called(services, "capture_failure_solution", failure_description="x", solution_steps="y", **{name: "other"})
 
@@ -93,7 +93,7 @@ def test_no_argument_says_whose_it_is_or_that_it_worked(services: System, name: 
         ("build_context_for_task", {"task": "t"}),
     ],
 )
-def test_other_agents_are_told_nothing(services: System, name: str, arguments: dict[str, str]) -> None:
+def test_other_agents_are_refused(services: System, name: str, arguments: dict[str, str]) -> None:
     for identity in (SHOP, Identity("acme", "search")):
         with pytest.raises(NotOrchestratorError):
             called(services, name, identity, **arguments)
@@ -112,7 +112,7 @@ class TestRuntimes:
         called = {**event, "actionGroup": LEARNING.name, "agent": {"name": agent}, "sessionId": "session-7"}
         return make_handler(lambda: services)(called, FakeContext())
 
-    def test_an_action_group_is_told_that_it_may_not_ask(self, services: System) -> None:
+    def test_an_action_group_without_access_is_refused(self, services: System) -> None:
         answer = self.asked(services, "operations")
         assert answer["response"]["httpStatusCode"] == 403
         assert body_of(answer)["error"]["code"] == "forbidden"

@@ -1,4 +1,4 @@
-"""The tools that look at running systems, as each runtime calls them: what they answer, and what they refuse."""
+"""The tools for running systems, as each runtime calls them: replies and refusals."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FakeProjects:
 
 
 class SystemUnderTest(SimpleNamespace):
-    """What the tools need of a system."""
+    """The parts of a system that the tools need."""
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ class TestEveryTool:
 
 class TestRefusing:
     @pytest.mark.parametrize(
-        ("call", "said"),
+        ("call", "message"),
         [
             ({"query": "error", "log_group": "/other"}, "log group '/other' may not be queried; there are: /ecs/shop"),
             ({"query": '"', "log_group": GROUP}, 'query has an unclosed "'),
@@ -159,17 +159,19 @@ class TestRefusing:
             ({"query": "e", "log_group": GROUP, "limit": "201"}, "limit must be a whole number from 1 to 200"),
         ],
     )
-    def test_agent_is_told_what_would_be_accepted(self, handler: Any, call: dict[str, str], said: str) -> None:
+    def test_an_invalid_call_is_reported_with_accepted_values(
+        self, handler: Any, call: dict[str, str], message: str
+    ) -> None:
         response = handler(an_event("query_logs", **call), FakeContext())
         assert state_of(response) == "REPROMPT"
-        assert text_of(response).startswith(said)
+        assert text_of(response).startswith(message)
 
-    def test_time_window_that_is_none_is_told(self, handler: Any) -> None:
+    def test_an_invalid_time_window_is_reported(self, handler: Any) -> None:
         response = handler(an_event("get_baseline", node="n", metric="m", time_window="soon"), FakeContext())
         assert state_of(response) == "REPROMPT"
         assert "such as 7d" in text_of(response)
 
-    def test_store_that_is_away_says_what_is_away(
+    def test_an_unavailable_store_is_named(
         self, handler: Any, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def away(query: LogQuery) -> str:
@@ -187,7 +189,7 @@ class TestRefusing:
     def test_tool_of_the_other_group_is_unknown(self, handler: Any) -> None:
         assert "unknown tool 'search_docs'" in text_of(handler(an_event("search_docs", query="q"), FakeContext()))
 
-    def test_nothing_that_was_asked_or_found_is_logged(
+    def test_queries_and_results_are_not_logged(
         self, handler: Any, system: SystemUnderTest, capsys: pytest.CaptureFixture[str]
     ) -> None:
         system.telemetry.stores.logs.rows = ({"message": "needle error"},)
@@ -204,7 +206,7 @@ class TestScope:
         handler(event, FakeContext())
         assert system.telemetry.baselines.readers == [FakeProjects().reader(Identity("acme"))]
 
-    def test_agent_is_known_as_who_asked(self, handler: Any, system: SystemUnderTest) -> None:
+    def test_the_agent_is_the_recorded_principal(self, handler: Any, system: SystemUnderTest) -> None:
         handler(an_event("get_baseline", **CALLS["get_baseline"]), FakeContext())
         assert system.telemetry.baselines.readers[0].identity.principal == "responder session session-1"
 

@@ -1,4 +1,4 @@
-"""The interface documents: equal to the code, and valid for what reads them."""
+"""The interface documents: equal to the code, and valid for their consumers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def openapi(group: ToolGroup) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "file", [schemas.HTTP_FILE, *(f"{group.name}.{kind}.json" for group in GROUPS for kind in KINDS)]
 )
-def test_checked_in_document_is_what_the_code_says(file: str) -> None:
+def test_checked_in_document_is_current(file: str) -> None:
     assert (DOCS / file).read_text(encoding="utf-8") == schemas.documents()[file]
 
 
@@ -54,7 +54,7 @@ def test_command_writes_the_same_bytes_every_time(tmp_path: Path) -> None:
     assert set(written) == set(schemas.documents())
 
 
-def test_command_without_a_folder_says_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_without_a_folder_prints_its_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert schemas.main([]) == 2
     assert "usage" in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""What the library knows survives the way over the wire."""
+"""Records survive serialization and transfer."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def sent(record: R) -> R:
 
 
 def asked(request: Query) -> Query:
-    """The request as the API reads what a client sends."""
+    """The request that the API reads from a client's body."""
     return read_request(Query, json.loads(json.dumps(given_of(request))))
 
 
@@ -109,7 +109,7 @@ def test_configurations_survive(config: QueryConfig) -> None:
     assert asked(Query(query="disk", config=config)).config == config
 
 
-def test_what_is_empty_in_a_configuration_is_left_out() -> None:
+def test_empty_values_of_a_configuration_are_omitted() -> None:
     left_out = {"categories", "tags", "documentId", "language", "fusion", "expandGraph"}
     assert not left_out & given_of(Query(query="disk", config=QueryConfig(max_results=3)))["config"].keys()
     assert "config" not in given_of(Query(query="disk"))

@@ -54,7 +54,7 @@ class TestCommand:
         shown = opx("baseline", "show", "web-01", "cpu", "--value", "97.3")
         assert shown.exit_code == 0
         assert "cpu of web-01 (percent), last 7d: 61 values of 1 day" in shown.stdout
-        assert "out of the ordinary: 97.3 is above what is usual" in shown.stdout
+        assert "anomalous: 97.3 is above what is usual" in shown.stdout
         found = json.loads(opx("baseline", "show", "web-01", "cpu", "--value", "41", "--json").stdout)
         assert (found["baseline"]["minimum"], found["verdict"]["anomalous"]) == (-3, False)
 
@@ -74,7 +74,7 @@ class TestCommand:
         assert "line 1502: value must be a number" in first.stderr
         assert "line 1504: there are 6 columns" in first.stderr
         assert opx("baseline", "push", "--file", file).stdout == (
-            "0 values added, 1,500 had been counted before, 2 refused\n"
+            "0 values added, 1,500 were counted before, 2 refused\n"
         )
 
     def test_json_lines_come_from_stdin(self, opx: Opx) -> None:

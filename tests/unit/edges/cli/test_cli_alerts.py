@@ -1,4 +1,4 @@
-"""`opx alerts` on a folder: what binds an alert to a page, what follows the pages, and files of rules among documents."""
+"""`opx alerts` on a folder: binding alerts to pages, updates with the pages, and rule files among documents."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_of_several_pages_called_like_an_alert_none_is_bound(opx: Opx) -> None:
     ingest(opx)
     (line, total) = imported(opx, rules(opx, "BrokerDown"))
     assert line == (
-        "BrokerDown  no runbook: several pages are called like it: "
+        "BrokerDown  no runbook: several pages match its name: "
         "documents/docs/runbooks/broker-down.md, documents/docs/runbooks/x.md"
     )
     assert total == "1 alert: 0 bound, 0 already bound, 1 without a runbook"
@@ -162,7 +162,7 @@ def test_without_labels_all_rules_of_an_alert_are_named(lag: Opx) -> None:
     assert "severity=warning: A little behind" in shown
 
 
-def test_a_runbook_for_other_labels_is_said_to_be_one(lag: Opx) -> None:
+def test_a_runbook_for_other_labels_is_shown_with_a_note(lag: Opx) -> None:
     (lag.folder / "docs/runbooks/lag-warn.md").unlink()
     ingest(lag, "--delete-missing", "--force")
     shown = done(lag, 'ConsumerLag{severity="warning"}')
@@ -220,14 +220,14 @@ def test_a_page_of_another_client_is_neither_bound_nor_named(opx: Opx) -> None:
         assert "acme" not in str(found)
 
 
-def test_imported_again_a_file_replaces_what_it_said(opx: Opx) -> None:
+def test_a_second_import_replaces_the_rules_of_a_file(opx: Opx) -> None:
     imported(opx, rules(opx, "Stays", "Goes"))
     assert imported(opx, rules(opx, "Stays"))[-2:] == [
-        "Goes  removed: rules.yaml has it no more",
+        "Goes  removed: rules.yaml no longer defines it",
         "1 alert: 0 bound, 0 already bound, 1 without a runbook, 1 removed",
     ]
     assert list(known(opx)) == ["Stays"]
-    assert imported(opx, rules(opx))[0] == "Stays  removed: rules.yaml has it no more"
+    assert imported(opx, rules(opx))[0] == "Stays  removed: rules.yaml no longer defines it"
     assert known(opx) == {}
 
 
@@ -256,7 +256,7 @@ def test_the_rules_of_a_folder_are_read_and_broken_files_named(opx: Opx) -> None
     assert set(known(opx)) == {"One", "Two", "Three \U0001f6a8"}
 
 
-def test_a_folder_without_rules_is_said_to_be_one(opx: Opx) -> None:
+def test_a_folder_without_rules_is_reported(opx: Opx) -> None:
     (opx.folder / "empty").mkdir()
     found = opx("alerts", "import", opx.folder / "empty")
     assert found.exit_code == 1
@@ -274,12 +274,10 @@ def test_rules_from_standard_input_are_kept_under_a_name(opx: Opx) -> None:
     assert "standard input:2: it is no YAML" in opx("alerts", "import", "-", stdin="a: [").stderr
 
 
-def test_a_file_with_more_alerts_than_the_graph_takes_says_which_are_left_out(
-    opx: Opx, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alerts_above_the_limit_of_a_file_are_reported(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opx.graph.extraction.material.MAX_NODES", 3)
     lines = imported(opx, rules(opx, "A", "B", "C", "D"))
-    assert lines[-2] == "D  left out: the file has more alerts than the graph takes of one; split it"
+    assert lines[-2] == "D  left out: the file has more alerts than the graph accepts from one document; split it"
     assert lines[-1] == "4 alerts: 0 bound, 0 already bound, 2 without a runbook, 2 left out"
 
 

@@ -36,7 +36,7 @@ def test_stores_that_agree_end_with_zero(opx: Opx) -> None:
     assert "0 differences" in result.stdout
 
 
-def test_differences_are_named_with_their_repair_and_repaired_if_asked(opx: Opx) -> None:
+def test_differences_are_reported_and_repaired_on_request(opx: Opx) -> None:
     lose_an_object(opx)
     result = opx("reconcile")
     assert result.exit_code == 1

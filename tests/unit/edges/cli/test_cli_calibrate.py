@@ -1,4 +1,4 @@
-"""`opx calibrate`: fits the models of confidence to a folder's corpus, says what is in use, and goes back."""
+"""`opx calibrate`: fits the confidence models to a folder's corpus, shows the models in use, and discards them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def opx(tmp_path: Path) -> Run:
     return run
 
 
-def test_it_calibrates_and_says_what_is_in_use(opx: Run) -> None:
+def test_it_calibrates_and_shows_the_models_in_use(opx: Run) -> None:
     assert "shipped, for any embedding model" in opx("calibrate", "--show").stdout
     made = opx("calibrate")
     assert made.exit_code == 0
@@ -87,7 +87,7 @@ def test_show_and_discard_together_are_refused(opx: Run) -> None:
     assert opx("calibrate", "--show", "--discard").exit_code == 2
 
 
-def test_a_damaged_calibration_is_said(opx: Run, tmp_path: Path) -> None:
+def test_a_damaged_calibration_is_reported(opx: Run, tmp_path: Path) -> None:
     with services_of(Settings(home=str(tmp_path / "home"))) as system:
         row = {"subject": "index", "entry": "calibration#shifted/64", "calibration": {"rules": 0}}
         system.tables.table(LIFECYCLE).put(row)
@@ -122,7 +122,7 @@ def test_where_functions_make_indexes_one_of_them_calibrates(tmp_path: Path) -> 
     assert [json.loads(body) for body in sent.bodies] == [{"do": "calibrate"}]
 
 
-def test_a_store_that_is_away_changes_nothing(opx: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_store_changes_nothing(opx: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from opx.retrieval.calibration.questions import EvidenceCollector
 
     def away(*_: object) -> None:

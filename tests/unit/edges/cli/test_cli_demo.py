@@ -31,7 +31,7 @@ def test_the_document_that_answers_is_in_the_corpus(question: object) -> None:
     assert (example_documents() / question.answered_by).is_file()  # type: ignore[attr-defined]
 
 
-def test_the_demo_asks_five_questions_and_says_what_to_try_next(tmp_path: Path) -> None:
+def test_the_demo_runs_five_queries_and_suggests_another(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     opx.write("runbooks/disk.md", "# Disk full\n\nDeleted log files, df still shows the disk full.\n")
     result = opx("demo", "--documents", opx.folder / "docs")
@@ -46,13 +46,13 @@ def test_the_demo_asks_five_questions_and_says_what_to_try_next(tmp_path: Path) 
 def test_the_demo_without_documents_is_an_error(tmp_path: Path) -> None:
     result = Opx(tmp_path)("demo", "--documents", tmp_path / "nowhere")
     assert result.exit_code == 2
-    assert "give one with --documents" in result.stderr
+    assert "name one with --documents" in result.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_demo_finds_each_answer_first_and_none_where_there_is_none(tmp_path: Path) -> None:
-    """With the real model and corpus; the second run has nothing to take in."""
+    """With the real model and corpus; the second run has nothing to ingest."""
     home = tmp_path / ".opx"
     runs = [
         CliRunner().invoke(cli, ["--home", str(home), "demo"], obj=Launch(bootstrap, connect, {}), prog_name="opx")

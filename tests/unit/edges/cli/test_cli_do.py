@@ -93,14 +93,14 @@ def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pressed(opx: Opx, keys: str, *arguments: str) -> str:
-    """What is shown while these keys are pressed."""
+    """The output for these keys."""
     found = opx("do", *(arguments or ALERT), stdin=keys)
     assert found.exit_code == 0, found.output
     return found.stdout
 
 
 def copies(shown: str) -> list[str]:
-    """The texts that a terminal is told to put into the clipboard."""
+    """The strings that a terminal puts into the clipboard."""
     return [base64.b64decode(part.partition("\a")[0]).decode() for part in shown.split("\x1b]52;c;")[1:]]
 
 
@@ -119,7 +119,7 @@ def test_labels_in_either_form_are_read(opx: Opx, labels: str) -> None:
     assert "kubectl -n prod exec" in opx("do", "GroupIsSlow", "--labels", labels).stdout
 
 
-def test_an_alert_that_is_only_a_part_of_json_is_said_to_be(opx: Opx) -> None:
+def test_a_truncated_json_alert_is_reported(opx: Opx) -> None:
     shown = opx("do", "-", stdin='{"labels": {"alertname": "GroupIsSlow", ').stdout
     assert "begins like JSON and isn't valid JSON" in shown
 
@@ -150,9 +150,7 @@ def test_a_step_is_shown_once(opx: Opx) -> None:
     ] == [1] * 3
 
 
-def test_on_a_terminal_the_step_is_rendered_with_what_a_command_does_above_it(
-    opx: Opx, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_terminal_a_command_is_rendered_below_its_effect(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Screen, "current", classmethod(lambda cls: cls(100, height=40)))
     shown = opx("do", *ALERT, "--print", "--step", "3").stdout
     assert shown.endswith(
@@ -163,7 +161,7 @@ def test_on_a_terminal_the_step_is_rendered_with_what_a_command_does_above_it(
     )
 
 
-def test_where_no_label_fills_a_command_nothing_is_said_of_how_it_was_written(opx: Opx) -> None:
+def test_a_command_without_filled_labels_has_no_original_wording(opx: Opx) -> None:
     shown = opx("do", "GroupIsSlow").stdout
     assert "as written" not in shown
     assert shown.count("kubectl -n <namespace> get pods") == 1
@@ -184,7 +182,7 @@ def test_a_literal_that_the_alert_contradicts_is_pointed_out_and_left(tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["kafka-lag.md", "docs/runbooks/kafka-lag.md", "Consumer falls behind", "ID"])
-def test_the_name_of_a_document_goes_through_that_one(opx: Opx, name: str) -> None:
+def test_the_name_of_a_document_selects_its_procedure(opx: Opx, name: str) -> None:
     listed = json.loads(opx("list", "--json").stdout)
     ids = {one["title"]: one["documentId"] for one in listed}
     shown = opx("do", ids["Consumer falls behind"] if name == "ID" else name, "--label", "namespace=prod").stdout
@@ -196,7 +194,7 @@ def test_a_document_without_steps_is_shown_by_its_name(opx: Opx) -> None:
     found = opx("do", "tea.md")
     shown = found.stdout
     assert found.stderr == ""
-    assert "It has no steps." in shown
+    assert "The document has no steps." in shown
     assert "Tea needs hot water." in shown
 
 
@@ -312,7 +310,7 @@ Orders arrive for 15 minutes.
 """
 
 
-def test_what_is_said_between_steps_is_shown_below_its_heading(tmp_path: Path) -> None:
+def test_text_between_steps_is_shown_below_its_heading(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     assert opx("ingest", opx.write("runbooks/failover.md", SECTIONS)).exit_code == 0
     lines = [line.strip() for line in opx("do", "failover.md").stdout.splitlines() if line.strip()]
@@ -322,7 +320,7 @@ def test_what_is_said_between_steps_is_shown_below_its_heading(tmp_path: Path) -
     assert "The Region is down." not in lines
 
 
-def test_a_step_alone_has_what_warns_above_it(tmp_path: Path) -> None:
+def test_a_single_step_has_its_warnings_above_it(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     opx("ingest", opx.write("runbooks/failover.md", SECTIONS))
     shown = opx("show", "failover.md", "--step", "#4").stdout
@@ -336,17 +334,17 @@ def test_warnings_stand_before_the_text_of_their_step(opx: Opx) -> None:
     assert second.index("! ") < second.index("rollout restart")
 
 
-def test_what_each_command_does_is_said_in_words(opx: Opx) -> None:
+def test_the_effect_of_each_command_is_described(opx: Opx) -> None:
     shown = opx("do", *ALERT).stdout
     assert "read: changes nothing" in shown
-    assert "reversible: another command puts it back" in shown
+    assert "reversible: another command undoes it" in shown
     assert "destructive: loses data, state, history or work in flight" in shown
-    assert shown.index("This step loses something") < shown.index("delete pvc data")
+    assert shown.index("This step destroys something") < shown.index("delete pvc data")
 
 
-def test_a_reversible_command_without_a_known_undo_says_so(opx: Opx) -> None:
+def test_a_reversible_command_without_a_known_undo_has_a_note(opx: Opx) -> None:
     first, second, third = opx("do", *ALERT).stdout.split("Step ")[1:4]
-    assert "undo: none follows from the command; note the state before" in second
+    assert "undo: none can be derived from the command; note the state before" in second
     assert "undo:" not in first + third
 
 
@@ -358,7 +356,7 @@ def test_step_begins_there(opx: Opx) -> None:
 
 def test_unknown_step_is_refused_with_those_there_are(opx: Opx) -> None:
     found = opx("do", *ALERT, "--step", "9")
-    assert (found.exit_code, found.stderr) == (2, "opx: there is no step '9'; there are 3: 1, 2, 3\n")
+    assert (found.exit_code, found.stderr) == (2, "opx: there is no step '9'; the 3 steps are: 1, 2, 3\n")
 
 
 def test_labels_of_both_options_fill_placeholders(opx: Opx) -> None:
@@ -393,14 +391,14 @@ def test_a_label_without_a_value_is_refused(opx: Opx) -> None:
     assert "takes NAME=VALUE" in opx("do", "GroupIsSlow", "--label", "namespace").stderr
 
 
-def test_nothing_found_is_said_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_procedure_is_reported_with_exit_code_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opx.operations.reading._SEARCH", replace(_SEARCH, tags=("of no document",)))
     found = opx("do", "volcanic ash over the airfield")
     assert found.exit_code == 1
     assert found.stdout.startswith("No procedure was found for volcanic ash over the airfield.\n")
 
 
-def test_nothing_sure_enough_names_what_is_nearest_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsure_result_names_the_nearest_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opx.operations.reading._SEARCH", replace(_SEARCH, min_confidence=1))
     found = opx("do", "hot water for pods")
     assert found.exit_code == 1
@@ -431,7 +429,7 @@ class TestKeys:
         assert "there is no step '8'" in found.stderr
         assert "Step 2 (" in found.stdout
 
-    def test_the_end_is_said(self, opx: Opx) -> None:
+    def test_the_last_step_is_announced(self, opx: Opx) -> None:
         assert "That was the last step." in pressed(opx, "3nq")
 
     def test_the_end_of_input_quits(self, opx: Opx) -> None:
@@ -440,7 +438,7 @@ class TestKeys:
     def test_y_copies_the_filled_command_and_nothing_else(self, opx: Opx) -> None:
         assert copies(pressed(opx, "yq")) == ["kubectl -n prod exec  web-1 -- kafka-consumer-groups.sh --describe"]
 
-    def test_of_several_commands_a_number_is_asked_for(self, opx: Opx) -> None:
+    def test_copying_one_of_several_commands_prompts_for_its_number(self, opx: Opx) -> None:
         assert copies(pressed(opx, "2y2q")) == ["kubectl -n prod get pods"]
         assert copies(pressed(opx, "2y7q")) == []
 
@@ -458,11 +456,11 @@ class TestKeys:
         assert "> 1  Look at the group.  read" in shown
         assert "  3  Delete its volume.  destructive" in shown
 
-    def test_o_keeps_what_came_of_the_step(self, opx: Opx) -> None:
-        assert "Kept: resolved." in pressed(opx, "orq")
-        assert "Nothing was told." in pressed(opx, "oxq")
+    def test_o_records_the_outcome_of_the_step(self, opx: Opx) -> None:
+        assert "Recorded: resolved." in pressed(opx, "orq")
+        assert "Nothing was recorded." in pressed(opx, "oxq")
 
-    def test_nothing_is_executed_and_nothing_asked_with_print(self, opx: Opx) -> None:
+    def test_print_executes_nothing_and_prompts_for_nothing(self, opx: Opx) -> None:
         shown = pressed(opx, "", *ALERT, "--print")
         assert "[q]uit" not in shown
         assert "Step 3 (" in shown
@@ -483,7 +481,7 @@ class TestKeys:
         monkeypatch.setattr(do, "step_lines", deleted_behind)
         found = opx("do", "consumer falls behind kafka restart", stdin="nq")
         assert found.exit_code == 2
-        assert "the document is gone meanwhile" in found.stderr
+        assert "the document was deleted meanwhile" in found.stderr
 
 
 # -- filled commands
@@ -527,7 +525,7 @@ def test_a_value_within_quotes_stays_within_them(value: str) -> None:
         "echo `ls <pod>`",
     ],
 )
-def test_what_a_second_shell_reads_takes_only_names(text: str) -> None:
+def test_placeholders_for_a_second_shell_accept_only_names(text: str) -> None:
     command = Command(text, "bash", ("<pod>",))
     assert filled(command, {"pod": "a; reboot"}) == (text, ("<pod>",))
     assert filled(command, {"pod": "web-1"}) == (text.replace("<pod>", "web-1"), ())
@@ -542,11 +540,11 @@ def test_a_placeholder_that_begins_another_leaves_it_whole() -> None:
 # -- alerts
 
 
-def test_import_says_what_each_alert_is_bound_to(opx: Opx) -> None:
+def test_import_reports_the_binding_of_each_alert(opx: Opx) -> None:
     assert opx("alerts", "import", opx.folder / "rules.yaml").stdout.splitlines() == [
         "GroupIsSlow  bound by url to Consumer falls behind (documents/docs/runbooks/kafka-lag.md)",
-        "Elsewhere  no runbook: its runbook_url leads nowhere here (https://wiki.example.com/ops/nothing)",
-        "Bare  no runbook: it names none, and no page is called like it or says that it is for it",
+        "Elsewhere  no runbook: its runbook_url matches no document here (https://wiki.example.com/ops/nothing)",
+        "Bare  no runbook: its rule names none, and no page matches by title or text",
         "3 alerts: 0 bound, 1 already bound, 2 without a runbook",
     ]
 

@@ -33,7 +33,7 @@ def taken_in(opx: Opx, name: str, text: str) -> str:
     return str(next(d["documentId"] for d in found if d["source"].endswith(name)))
 
 
-def test_show_prints_the_text_exactly_as_it_was_taken_in(opx: Opx) -> None:
+def test_show_prints_the_text_exactly_as_ingested(opx: Opx) -> None:
     document_id = taken_in(opx, "long.md", LONG)
     result = opx("show", document_id)
     assert result.exit_code == 0
@@ -41,7 +41,7 @@ def test_show_prints_the_text_exactly_as_it_was_taken_in(opx: Opx) -> None:
     assert json.loads(opx("show", document_id, "--json").stdout)["text"] == LONG
 
 
-def test_show_says_title_category_and_source(opx: Opx) -> None:
+def test_show_has_title_category_and_source(opx: Opx) -> None:
     lines = opx("show", taken_in(opx, "runbooks/x.md", "# X\n\ntext\n")).stdout.splitlines()
     assert lines[0] == "X"
     assert "  category     runbooks/procedures (internal, trust 1)" in lines
@@ -112,7 +112,7 @@ def test_list_can_be_narrowed(opx: Opx) -> None:
     assert [d["title"] for d in json.loads(opx("list", "--category", "postmortem", "--json").stdout)] == ["B"]
 
 
-def test_list_shows_old_versions_only_when_asked(opx: Opx) -> None:
+def test_list_shows_old_versions_only_on_request(opx: Opx) -> None:
     taken_in(opx, "x.md", "# X\n\nold\n")
     taken_in(opx, "x.md", "# X\n\nnew\n")
     assert len(json.loads(opx("list", "--json").stdout)) == 1
@@ -155,7 +155,7 @@ def test_a_document_of_another_scope_is_seen_and_not_deleted_nor_any_with_it(fol
     assert len(json.loads(folder("--client", "acme", "list", "--json").stdout)) == 2
 
 
-def test_delete_asks_nobody_in_a_pipe_and_refuses(opx: Opx) -> None:
+def test_delete_in_a_pipe_is_refused_without_a_prompt(opx: Opx) -> None:
     document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
     result = opx("delete", document_id, stdin="y\n")
     assert result.exit_code == 2
@@ -226,7 +226,7 @@ class TestParts:
             shown = opx("show", document_id, "--step", name).stdout
             assert shown == f"Disk full, {name}\n\n## Who to call\n\nThe storage team.\n"
 
-    def test_a_step_that_is_not_there_is_an_error_that_names_the_parts(self, opx: Opx) -> None:
+    def test_a_missing_step_is_an_error_that_names_the_parts(self, opx: Opx) -> None:
         result = opx("show", taken_in(opx, "disk.md", STEPS), "--step", "9")
         assert (result.exit_code, result.stderr) == (
             2,

@@ -52,7 +52,7 @@ def test_a_thing_is_shown_with_its_relations_in_words_and_where_they_are_written
     assert "sure 0.90" in found.stdout
 
 
-def test_what_is_shown_as_json_has_evidence_for_each_edge_and_its_passages(opx: Opx) -> None:
+def test_json_output_has_evidence_and_passages_for_each_edge(opx: Opx) -> None:
     found = json.loads(opx("graph", "show", "service:checkout", "--json").stdout)
     passages = {passage["chunkId"]: passage for passage in found["passages"]}
     assert {edge["edgeType"] for edge in found["edges"]} == {"depends_on", "documents"}
@@ -67,7 +67,7 @@ def test_neighbours_two_steps_away_come_behind_those_one_step_away(opx: Opx) -> 
     assert steps == [["1", "service:payments"], ["2", "host:db-01"]]
 
 
-def test_neighbours_are_those_of_the_types_and_times_that_are_asked_for(opx: Opx) -> None:
+def test_neighbours_are_filtered_by_type_and_time(opx: Opx) -> None:
     only = ("graph", "neighbours", "service:payments", "--type", "AFFECTS", "--since", "2026-03-31")
     assert [line.split()[1] for line in opx(*only).stdout.splitlines()[1:]] == ["change:42"]
     several = opx("graph", "neighbours", "service:payments", "--type", "affects", "--type", "hosted-on")
@@ -86,7 +86,7 @@ def test_each_step_of_a_path_has_the_passage_that_proves_it(opx: Opx) -> None:
 
 def test_things_without_a_way_between_them_end_with_one(opx: Opx) -> None:
     found = opx("graph", "path", "service:checkout", "product:nginx")
-    assert (found.exit_code, found.stdout) == (1, "no way was found from service:checkout to product:nginx\n")
+    assert (found.exit_code, found.stdout) == (1, "no path was found from service:checkout to product:nginx\n")
 
 
 def test_things_are_found_by_the_beginning_of_their_name(opx: Opx) -> None:
@@ -103,7 +103,7 @@ def test_an_unknown_thing_is_an_error_that_names_those_written_alike(opx: Opx) -
 
 
 @pytest.mark.parametrize("reference", ["service:vault", "service:ledger", "service:*", "service:che*"])
-def test_what_others_own_and_wild_characters_are_things_that_there_are_none_of(opx: Opx, reference: str) -> None:
+def test_nodes_of_others_and_wildcards_are_reported_as_missing(opx: Opx, reference: str) -> None:
     found = opx("graph", "show", reference)
     assert found.exit_code == 2
     assert found.stderr.startswith(f"opx: no {reference}")
@@ -111,7 +111,7 @@ def test_what_others_own_and_wild_characters_are_things_that_there_are_none_of(o
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("show", "nonesuch"), "no node has the name"),
         (("neighbours", "service:checkout", "--hops", "9"), "9 is not in the range 1<=x<=3"),
@@ -119,13 +119,13 @@ def test_what_others_own_and_wild_characters_are_things_that_there_are_none_of(o
         (("neighbours", "service:checkout", "--type", "!"), "not an edge type"),
     ],
 )
-def test_what_can_not_be_is_wrong_usage(opx: Opx, arguments: tuple[str, ...], told: str) -> None:
+def test_invalid_arguments_are_wrong_usage(opx: Opx, arguments: tuple[str, ...], message: str) -> None:
     found = opx("graph", *arguments)
     assert found.exit_code == 2
-    assert told in found.stderr
+    assert message in found.stderr
 
 
-def test_changes_upstream_come_with_what_changed(opx: Opx) -> None:
+def test_changes_of_dependencies_are_listed(opx: Opx) -> None:
     found = json.loads(opx("graph", "changes", "service:checkout", "--since", "2026-03-31", "--json").stdout)
     assert [row["key"] for row in found["rows"]] == ["change:42"]
     assert found["passages"][0]["title"] in {"Payments", "Checkout is slow"}
@@ -162,7 +162,7 @@ def test_an_alias_is_added_used_listed_and_removed(opx: Opx) -> None:
     assert opx("graph", "show", "service:kasse").exit_code == 2
 
 
-def test_nothing_is_merged_into_what_nobody_knows(opx: Opx) -> None:
+def test_merging_into_an_unknown_node_is_refused(opx: Opx) -> None:
     found = opx("graph", "alias", "merge", "host:db-01", "service:paymnets")
     assert found.exit_code == 2
     assert "no service:paymnets; did you mean service:payments?" in found.stderr
@@ -193,7 +193,7 @@ def test_names_can_not_reach_the_terminal(alone: Opx) -> None:
         assert "ments" in shown
 
 
-def test_a_relation_goes_with_the_document_that_says_it(alone: Opx) -> None:
+def test_a_relation_is_deleted_with_the_document_that_states_it(alone: Opx) -> None:
     with alone.services() as services:
         services.manager.delete_object(CHECKOUT)
         list(services.manager.work())

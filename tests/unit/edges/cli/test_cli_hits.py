@@ -1,4 +1,4 @@
-"""An answer for people: what stands around the text of each document."""
+"""Rendering of answers: the lines around the text of each document."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def test_document_is_headed_by_what_to_know_before_acting_on_it() -> None:
     ("confidence", "band"),
     [(0.951, "sure (0.95)"), (0.949, "likely (0.95)"), (0.5, "likely (0.50)"), (0.1, "weak (0.10)")],
 )
-def test_document_says_how_sure_it_is(confidence: float, band: str) -> None:
+def test_a_document_is_shown_with_its_band(confidence: float, band: str) -> None:
     assert shown(a_document(confidence=confidence))[1].startswith(f"   runbooks/procedures, {band}, updated")
 
 
-def test_what_is_absent_is_said_line_by_line() -> None:
+def test_each_absent_identifier_is_a_line() -> None:
     absent = (Absent("QueueHigh", "alert", "QueueLow\x1b[2J", "d"), Absent("CVE-2024-3094", "CVE"))
     lines = [unstyle(line) for line in absent_lines(Answer("q", (), absent=absent))]
     assert lines == [
@@ -80,7 +80,7 @@ def test_what_is_absent_is_said_line_by_line() -> None:
     assert list(absent_lines(Answer("q", ()))) == []
 
 
-def test_nothing_near_is_said_apart_from_nothing_good_enough() -> None:
+def test_nothing_near_is_distinguished_from_nothing_good_enough() -> None:
     weak = a_result(score=0.31)
     assert list(no_answer_lines(Answer("q", ()), 0.5)) == ["No answer: nothing here is near this question."]
     assert list(no_answer_lines(Answer("q", (), unconfirmed=(weak,)), 0.5, "--min-confidence")) == [
@@ -89,7 +89,7 @@ def test_nothing_near_is_said_apart_from_nothing_good_enough() -> None:
     ]
 
 
-def test_nothing_is_said_to_be_far_if_not_everything_was_searched() -> None:
+def test_a_partial_search_does_not_report_that_nothing_is_near() -> None:
     assert list(no_answer_lines(Answer("q", (), partial=True), 0.5)) == [
         "No good answer: nothing reaches confidence 0.50."
     ]
@@ -112,7 +112,7 @@ def test_other_steps_of_the_first_document_are_listed_with_their_effects() -> No
     assert "   2 other steps: opx show 3f9a5e2c --outline" in second
 
 
-def test_what_shown_commands_lose_is_said_below_the_text() -> None:
+def test_data_loss_of_shown_commands_is_reported_below_the_text() -> None:
     command = ShownCommand("truncate -s 0 /var/log/app.log", effect=Effect.DESTRUCTIVE)
     step = StepView(number=2, name="2", step_id="s", title="Free room", effect=Effect.DESTRUCTIVE, commands=(command,))
     (line,) = (line for line in shown(a_document(steps=(step,), step_count=1)) if "Destructive" in line)

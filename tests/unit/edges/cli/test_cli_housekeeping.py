@@ -44,7 +44,7 @@ def test_failed_lists_object_and_reason(opx: Opx) -> None:
         assert "NUL" in lines[1]
 
 
-def test_retry_keeps_what_fails_again(opx: Opx) -> None:
+def test_retry_keeps_items_that_fail_again(opx: Opx) -> None:
     failure = with_a_failure(opx)
     result = opx("failed", "retry", failure[:8])
     assert result.exit_code == 1
@@ -52,7 +52,7 @@ def test_retry_keeps_what_fails_again(opx: Opx) -> None:
     assert len(json.loads(opx("failed", "--json").stdout)) == 1
 
 
-def test_retry_removes_what_works_now(opx: Opx) -> None:
+def test_retry_removes_items_that_succeed(opx: Opx) -> None:
     with_a_failure(opx)
     with opx.services() as services:
         services.store.put("documents/docs/bad.md", b"# Mended\n\ntext\n")
@@ -62,7 +62,7 @@ def test_retry_removes_what_works_now(opx: Opx) -> None:
     assert opx("failed").stdout == "nothing failed\n"
 
 
-def test_retry_removes_what_is_gone(opx: Opx) -> None:
+def test_retry_removes_items_of_deleted_objects(opx: Opx) -> None:
     with_a_failure(opx)
     (opx.home / "corpus" / "documents" / "docs" / "bad.md").unlink()
     assert opx("failed", "retry", "--all").exit_code == 0
@@ -81,7 +81,7 @@ def test_retry_wants_to_know_what(opx: Opx, arguments: tuple[str, ...]) -> None:
     assert opx("failed", "retry", *arguments).exit_code == 2
 
 
-def test_status_counts_what_there_is(folder: Opx) -> None:
+def test_status_counts_documents_and_chunks(folder: Opx) -> None:
     with_a_failure(folder)
     facts = json.loads(folder("status", "--json").stdout)
     assert facts["home"] == str(folder.home)
@@ -111,7 +111,7 @@ def test_status_without_knowledge_is_no_error_and_makes_no_folder(folder: Opx) -
     assert not folder.home.exists()
 
 
-def test_status_tells_of_an_index_of_another_model(folder: Opx) -> None:
+def test_status_reports_an_index_of_another_model(folder: Opx) -> None:
     with_a_failure(folder)
     with folder.services() as services:
         services.indexing.editions.current().index._database.set_meta("identity", "another/1")  # type: ignore[attr-defined]

@@ -28,7 +28,7 @@ def documents(opx: Opx, *options: str) -> list[dict[str, object]]:
     return found
 
 
-def test_ingest_prints_what_it_did(opx: Opx) -> None:
+def test_ingest_prints_a_summary(opx: Opx) -> None:
     opx.write("runbooks/disk.md", RUNBOOK)
     result = opx("ingest", opx.folder / "docs")
     assert result.exit_code == 0
@@ -43,7 +43,7 @@ def test_progress_goes_to_stderr(opx: Opx) -> None:
     assert "documents/docs/disk.md" not in result.stdout
 
 
-def test_ingest_again_says_that_nothing_changed(opx: Opx) -> None:
+def test_a_second_ingest_reports_that_nothing_changed(opx: Opx) -> None:
     opx.write("disk.md", RUNBOOK)
     opx("ingest", opx.folder / "docs")
     result = opx("ingest", opx.folder / "docs")
@@ -80,7 +80,7 @@ def test_an_unusable_file_fails_with_its_reason(opx: Opx, data: bytes, reason: s
     result = opx("ingest", opx.write("bad.md", data))
     assert result.exit_code == 1
     progress, failure = result.stderr.splitlines()
-    assert progress == "taking in 1 new or changed"
+    assert progress == "ingesting 1 new or changed"
     assert failure.startswith("opx: failed: ")
     assert reason in failure
     assert "1 failed" in result.stdout
@@ -141,7 +141,7 @@ def ten_files(opx: Opx) -> list[Path]:
     return paths
 
 
-def test_a_vanished_file_keeps_its_document_unless_told_otherwise(opx: Opx) -> None:
+def test_a_vanished_file_keeps_its_document_by_default(opx: Opx) -> None:
     ten_files(opx)[0].unlink()
     result = opx("ingest", opx.folder / "docs")
     assert "nothing changed" in result.stdout

@@ -1,4 +1,4 @@
-"""`opx learn` and `opx outcome`: what people see, and what the exit code says."""
+"""`opx learn` and `opx outcome`: output and exit codes."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def captured(opx: Opx, *more: str, what: str = FAILURE) -> str:
     return found.stdout.strip()
 
 
-def test_what_is_kept_waits_until_it_is_verified_and_then_for_a_checkpoint(either: Opx) -> None:
+def test_an_entry_waits_for_verification_and_then_for_a_checkpoint(either: Opx) -> None:
     entry_id = captured(either)
     listed = either("learn", "list", "--state", "waiting")
     assert (listed.exit_code, entry_id in listed.stdout, FAILURE in listed.stdout) == (0, True, True)
     early = either("learn", "checkpoint", "invoices")
-    assert (early.exit_code, "0 taken in" in early.stdout) == (0, True)
+    assert (early.exit_code, "0 processed" in early.stdout) == (0, True)
     assert f"1 waits for `opx learn verify`, or for a solution that could be verified:\n  {entry_id}" in early.stdout
-    assert "worked; the next checkpoint takes it in" in either("learn", "verify", entry_id, "--worked").stdout
+    assert "worked; the next checkpoint processes it" in either("learn", "verify", entry_id, "--worked").stdout
     done = either("learn", "checkpoint", "invoices", "--type", "phase_completion", "--json")
     assert json.loads(done.stdout)["report"]["patternsNew"] == 1
     assert either("learn", "list", "--state", "waiting").exit_code == 1
 
 
-def test_what_a_checkpoint_could_not_take_in_is_told(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_refused_by_a_checkpoint_are_reported(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
     entry_id = captured(opx, "--verified")
     report = CheckpointReport("invoices", CheckpointType.MANUAL, refused=(Refusal(entry_id, "it is too long"),))
     monkeypatch.setattr(CheckpointEmbeddingService, "process_checkpoint", lambda *_: report)
@@ -65,7 +65,7 @@ def test_what_a_checkpoint_could_not_take_in_is_told(opx: Opx, monkeypatch: pyte
     assert (found.exit_code, f"{entry_id}: it is too long" in found.stderr) == (1, True)
 
 
-def test_every_type_is_kept_with_what_was_said(opx: Opx) -> None:
+def test_every_entry_type_is_captured_with_its_fields(opx: Opx) -> None:
     opx("learn", "capture", "rejection", "security_review", "--feedback", "no passwords", "--approach", "a store")
     opx("learn", "capture", "approval", "architecture_review", "--approach", "a queue a client")
     opx("learn", "capture", "warning", "restart it", "--effect", "made_worse", "--problem", "lag")
@@ -92,7 +92,7 @@ def test_of_entries_in_a_pipe_the_wrong_one_is_named_and_those_before_it_are_kep
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("capture", "failure", "x", "--verified"), "solution_steps"),
         (("capture", "failure", "", "--step", "y"), "failure_description"),
@@ -106,13 +106,13 @@ def test_of_entries_in_a_pipe_the_wrong_one_is_named_and_those_before_it_are_kep
         (("pattern", "0" * 32), "no pattern has the id"),
     ],
 )
-def test_what_is_wrong_is_told_with_exit_code_2(learned: Opx, arguments: tuple[str, ...], told: str) -> None:
+def test_invalid_use_is_reported_with_exit_code_2(learned: Opx, arguments: tuple[str, ...], message: str) -> None:
     found = learned("learn", *arguments)
     assert found.exit_code == 2
-    assert told in found.stderr
+    assert message in found.stderr
 
 
-def test_what_was_learned_is_found_for_a_task_and_for_a_failure(learned: Opx) -> None:
+def test_patterns_are_found_for_a_task_and_for_a_failure(learned: Opx) -> None:
     for asked in (("patterns", FAILURE), ("patterns", "--failure", FAILURE)):
         found = learned("learn", *asked)
         assert found.exit_code == 0, found.output
@@ -122,7 +122,7 @@ def test_what_was_learned_is_found_for_a_task_and_for_a_failure(learned: Opx) ->
     assert (nothing.exit_code, "helps with this" in nothing.stdout) == (1, True)
 
 
-def test_patterns_are_listed_and_shown_with_what_they_were_learned_from(learned: Opx) -> None:
+def test_patterns_are_listed_and_shown_with_their_occurrences(learned: Opx) -> None:
     (pattern,) = json.loads(learned("learn", "patterns", "--json").stdout)
     assert pattern["patternId"] in learned("learn", "patterns").stdout
     shown = learned("learn", "pattern", pattern["patternId"]).stdout
@@ -147,16 +147,16 @@ def test_nothing_that_was_captured_acts_on_the_terminal(opx: Opx) -> None:
     assert opx("learn", "context", "It stops").stdout.count("[END CONTEXT]") <= 1
 
 
-def test_an_outcome_is_told_and_shown(opx: Opx) -> None:
+def test_an_outcome_is_recorded_and_shown(opx: Opx) -> None:
     path = opx.write("disk.md", "# Disk full\n\n1. Delete old logs.\n2. Restart the broker.\n")
     opx("ingest", path)
     answer = json.loads(opx("search", "disk full", "--min-confidence", "0", "--json").stdout)
     receipt, document = answer["receiptId"], answer["results"][0]["metadata"]["documentId"]
-    told = opx("outcome", "record", receipt, document, "resolved")
-    assert told.stdout.startswith("new: Disk full resolved\nknown of it: 1 of 1 resolved")
+    message = opx("outcome", "record", receipt, document, "resolved")
+    assert message.stdout.startswith("new: Disk full resolved\noutcomes so far: 1 of 1 resolved")
     corrected = opx("outcome", "record", receipt, document, "made_worse", "--step", "Restart the broker.")
     assert corrected.stdout.startswith("corrected: Disk full made worse")
-    assert "the next checkpoint makes a warning of it" in corrected.stderr
+    assert "the next checkpoint turns it into a warning" in corrected.stderr
     assert "0 of 1 resolved, 1 made it worse" in opx("outcome", "show", document).stdout
     assert opx("outcome", "record", "0" * 32, document, "resolved").exit_code == 2
 

@@ -51,17 +51,17 @@ def test_every_answer_can_be_had_as_json(tmp_path: Path, arguments: tuple[str, .
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("logs", "/other", "error"), "log group '/other' may not be queried; there are: /ecs/shop"),
         (("logs", GROUP, "error", "--limit", "500"), "limit must be a whole number from 1 to 200, not 500"),
         (("traces", "other"), "service 'other' may not be queried; there are: shop"),
     ],
 )
-def test_what_may_not_be_asked_is_told(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_a_refused_query_is_reported(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     result = opx(tmp_path, *arguments)
     assert result.exit_code == 2
-    assert said in result.output
+    assert message in result.output
 
 
 def test_laptop_has_nothing_to_ask(tmp_path: Path) -> None:

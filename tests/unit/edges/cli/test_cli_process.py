@@ -1,4 +1,4 @@
-"""What only a process of its own shows: streams, signals, imports and exit codes."""
+"""Tests of the command as a separate process: streams, signals, imports and exit codes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_killed_ingest_is_completed_by_the_next(opx: Opx) -> None:
     assert_complete(opx)
 
 
-def test_ctrl_c_says_how_to_go_on_and_the_next_ingest_completes(opx: Opx) -> None:
+def test_ctrl_c_prints_how_to_continue_and_the_next_ingest_completes(opx: Opx) -> None:
     code, errors = interrupted_while_embedding(opx, signal.SIGINT)
     assert code == 130
     assert errors.endswith("opx: interrupted: what was finished is kept; run the same command again to go on\n")
@@ -141,7 +141,7 @@ def broken_services(settings: object) -> object:
     raise ZeroDivisionError("a bug")
 
 
-def test_an_unexpected_error_is_one_line_that_says_how_to_see_more(
+def test_an_unexpected_error_is_one_line_with_a_hint_for_the_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = run(["--home", str(tmp_path), "status"], Launch(broken_services, connect))  # type: ignore[arg-type]
@@ -156,7 +156,7 @@ def test_verbose_shows_the_traceback(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def modules_after(code: str, *arguments: str) -> set[str]:
-    """What a process has imported that runs a program and then exits."""
+    """Modules imported by a process that runs a program and exits."""
     code += "sys.stderr.write(' '.join(sys.modules))\n"
     line = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(line, env=environment(), capture_output=True, text=True, check=True, cwd=ROOT)
@@ -205,7 +205,7 @@ WRITING = tuple(
 )
 
 
-def test_search_imports_nothing_that_takes_documents_in(opx: Opx) -> None:
+def test_search_imports_nothing_for_ingestion(opx: Opx) -> None:
     opx("ingest", opx.folder / "docs")
     loaded = modules_after(SEARCH, "--home", str(opx.home), "search", "restart", "--min-confidence", "0")
     assert "opx.retrieval.query" in loaded

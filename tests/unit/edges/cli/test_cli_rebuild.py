@@ -50,7 +50,7 @@ def things(opx: Opx) -> str:
 
 
 def lose_graph(opx: Opx, *, name: str) -> None:
-    """Delete rows of the graph: those whose place begins so."""
+    """Deletes rows of the graph whose partition key begins with `name`."""
     with closing(sqlite3.connect(opx.home / "opx.db")) as database, database:
         database.execute(f'DELETE FROM "{GRAPH.name}" WHERE place LIKE ?', (f"{name}%",))
 
@@ -62,7 +62,7 @@ def test_rebuild_brings_a_lost_graph_back(opx: Opx) -> None:
     assert "Disk full" in things(opx)
 
 
-def test_rebuild_of_the_graph_brings_back_what_it_has_lost(opx: Opx) -> None:
+def test_rebuild_of_the_graph_restores_lost_rows(opx: Opx) -> None:
     lose_graph(opx, name="global")
     assert "nothing changed" in opx("rebuild").stdout
     assert "2 ingested" in opx("rebuild", "--graph").stdout

@@ -51,13 +51,13 @@ class TestReceipt:
         as_json = json.loads(opx("receipt", "replay", tmp_path / "r.json", "--json").stdout)
         assert (as_json["verdict"], as_json["causes"]) == ("changed", ["corpus changed since: 1 -> 2"])
 
-    def test_tampered_one_is_told(self, shared: Opx, receipt: Path) -> None:
+    def test_a_tampered_receipt_is_reported(self, shared: Opx, receipt: Path) -> None:
         receipt.write_text(receipt.read_text().replace(QUESTION, "disk full on all hosts"))
         found = shared("receipt", "replay", receipt)
         assert found.exit_code == 4
         assert "changed after it was issued" in found.stderr
 
-    def test_one_that_was_made_up_is_told_by_the_audit_log(self, shared: Opx, receipt: Path) -> None:
+    def test_a_forged_receipt_is_detected_by_the_audit_log(self, shared: Opx, receipt: Path) -> None:
         from opx.retrieval.receipts import _hash_of_results
         from tests.unit.retrieval.test_receipts import resealed
 
@@ -113,7 +113,7 @@ class TestGaps:
         assert ESPRESSO in (tmp_path / "report.md").read_text()
 
     def test_check_closes_nothing_that_has_no_answer(self, shared: Opx) -> None:
-        assert "1 gap asked, 0 closed" in shared("gaps", "check").stdout
+        assert "1 gap checked, 0 closed" in shared("gaps", "check").stdout
 
     def test_document_that_is_taken_in_closes_one(self, tmp_path: Path) -> None:
         opx = Opx(tmp_path)
@@ -154,7 +154,7 @@ class TestGaps:
         assert "no gaps" in opx("gaps").stdout
         assert opx("gaps", "ignore", "ffff").exit_code == 2
 
-    def test_mistake_among_the_owners_is_told_and_keeps_no_answer(self, shared: Opx, tmp_path: Path) -> None:
+    def test_an_invalid_owner_is_reported_and_prevents_no_answer(self, shared: Opx, tmp_path: Path) -> None:
         from opx.runtime.knowledge_file import _default_file
 
         path = tmp_path / "knowledge.yaml"

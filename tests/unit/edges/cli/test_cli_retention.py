@@ -1,4 +1,4 @@
-"""Retention on the command line and over the HTTP API: what goes, what is held, what is to be reviewed."""
+"""Retention on the command line and over the HTTP API: pruning, holds and reviews."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_a_hold_needs_to_be_on_something(opx: Opx) -> None:
     assert (refused.exit_code, "nothing to hold" in refused.stderr) == (2, True)
 
 
-def test_a_deployed_system_tells_operators_what_it_pruned_and_prunes_by_itself(opx: Opx) -> None:
+def test_a_deployed_system_prunes_on_schedule_and_reports_to_operators(opx: Opx) -> None:
     taken_in(opx, disk=REVIEWED)
     assert printed(opx, "prune", "--reports") == []
     if type(opx) is not Opx:
@@ -105,7 +105,7 @@ def test_what_expired_is_removed_and_reported(folder: Opx) -> None:
     assert [one["title"] for one in printed(folder, "list", "--all-versions")] == ["Disk full"]
 
 
-def test_a_run_that_was_stopped_says_why(folder: Opx) -> None:
+def test_a_stopped_run_reports_the_reason(folder: Opx) -> None:
     taken_in(folder, **{f"old{number}": EXPIRED.replace("pool", f"pool {number}") for number in range(21)})
     stopped = folder("prune")
     assert stopped.exit_code == 1

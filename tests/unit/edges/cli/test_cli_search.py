@@ -100,7 +100,7 @@ def test_nothing_good_enough_exits_with_one_shows_what_is_unconfirmed_and_names_
     assert re.fullmatch(r"Closest: Disk full > Symptoms \(.*\); see it with --min-confidence 0\.\d", lines[at + 1])
 
 
-def test_every_document_says_its_band(opx: Opx) -> None:
+def test_every_document_has_its_band(opx: Opx) -> None:
     shown = opx("search", "load average of requests", "--limit", "3").stdout
     confidences = [(band, float(value)) for band, value in re.findall(r", (sure|likely|weak) \((\d\.\d\d)\)", shown)]
     assert confidences
@@ -108,7 +108,7 @@ def test_every_document_says_its_band(opx: Opx) -> None:
     assert all(band == "weak" for band, value in confidences if value < 0.49)
 
 
-def test_nothing_near_is_said_without_a_candidate(opx: Opx) -> None:
+def test_without_a_candidate_nothing_near_is_reported(opx: Opx) -> None:
     result = opx("search", "?!")
     assert result.exit_code == 1
     assert result.stdout == "No answer: nothing here is near this question.\n"
@@ -116,7 +116,7 @@ def test_nothing_near_is_said_without_a_candidate(opx: Opx) -> None:
     assert (answer["results"], answer.get("unconfirmed"), answer.get("nearest")) == ([], None, None)
 
 
-def test_alert_without_a_page_is_said_first(opx: Opx) -> None:
+def test_an_alert_without_a_page_is_reported_first(opx: Opx) -> None:
     shown = opx("search", "alert NodeDiskGone").stdout.splitlines()
     assert shown[:2] == ["No page for alert NodeDiskGone; nearest sibling: NodeDiskFull (Disk full).", ""]
     assert "No page" not in opx("search", "alert NodeDiskFull").stdout
@@ -139,7 +139,7 @@ def test_json_without_results_exits_with_one(opx: Opx) -> None:
     assert (result.exit_code, json.loads(result.stdout)["results"]) == (1, [])
 
 
-def test_explain_says_how_each_hit_was_found(opx: Opx) -> None:
+def test_explain_shows_the_ranks_and_scores_of_each_hit(opx: Opx) -> None:
     result = opx("search", "load average", *ANY, "--explain", "--limit", "1")
     assert "found by words at rank 1 and by meaning at rank 1" in result.stdout
     for part in ("fused", "confidence", "trust", "final", "judged: estimated"):
@@ -164,7 +164,7 @@ def test_punctuation_has_no_good_answer(opx: Opx) -> None:
     assert result.stdout == "No answer: nothing here is near this question.\n"
 
 
-def test_a_very_long_question_is_cut_and_says_so(opx: Opx) -> None:
+def test_a_very_long_question_is_cut_with_a_note(opx: Opx) -> None:
     result = opx("search", "load disk " * 8000, *ANY, "--limit", "1")
     assert result.exit_code == 0
     assert "only the first 10,000 were searched" in result.stderr
@@ -183,7 +183,7 @@ def test_a_limit_of_zero_is_wrong_usage(opx: Opx) -> None:
     assert opx("search", "disk", "--limit", "0").exit_code == 2
 
 
-def test_a_huge_limit_is_lowered_and_says_so(opx: Opx) -> None:
+def test_a_huge_limit_is_lowered_with_a_note(opx: Opx) -> None:
     result = opx("search", "disk", *ANY, "--limit", "10000")
     assert result.exit_code == 0
     assert "at most 100 results" in result.stderr
@@ -211,7 +211,7 @@ def test_category_and_fusion_and_mode_are_passed_on(opx: Opx) -> None:
     assert found[0]["scores"]["fused"] == pytest.approx(2 / 61, abs=1e-6)
 
 
-def test_the_internet_is_searched_only_when_asked_for(opx: Opx) -> None:
+def test_the_internet_is_searched_only_on_request(opx: Opx) -> None:
     assert "Forum" not in opx("search", "zebra stripes", *ANY).stdout
     for option in (("--include-internet",), ("--tier", "internet")):
         assert "Forum" in opx("search", "zebra stripes", *ANY, *option).stdout
@@ -234,7 +234,7 @@ def test_a_document_of_another_client_can_not_be_named(folder: Opx) -> None:
     assert result.exit_code == 1
 
 
-def test_without_knowledge_it_says_what_to_do_and_makes_no_folder(tmp_path: Path) -> None:
+def test_without_knowledge_it_prints_a_remedy_and_makes_no_folder(tmp_path: Path) -> None:
     nothing = Opx(tmp_path)
     result = nothing("search", "disk")
     assert result.exit_code == 2
@@ -264,7 +264,7 @@ def test_plain_question_is_searched_as_words(opx: Opx) -> None:
     assert found["understood"]["plain"]
 
 
-def test_what_was_not_read_as_an_operator_is_said(opx: Opx) -> None:
+def test_an_invalid_operator_is_reported(opx: Opx) -> None:
     assert "searched as words: tier:gold (unknown tier" in opx("search", "disk tier:gold", *ANY).stderr
 
 

@@ -49,7 +49,7 @@ class TestSources:
         assert "1 put, 5 unchanged, 1 withdrawn" in opx("source", "pull", "notes").output
         assert opx("list").output.count("Page a") == 1
 
-    def test_a_source_that_lost_too_much_says_so_and_fails(self, opx: Opx) -> None:
+    def test_a_source_that_lost_too_much_is_reported_as_failed(self, opx: Opx) -> None:
         for name in "abc":
             opx.write(f"{name}.md", f"# Page {name}\n\nText.\n")
         added(opx)("source", "pull", "notes")
@@ -60,7 +60,7 @@ class TestSources:
         assert "misses 2 of 3" in opx("source", "list").output
         assert "2 withdrawn" in opx("source", "pull", "notes", "--accept-missing").output
 
-    def test_health_says_what_is_wrong(self, opx: Opx) -> None:
+    def test_health_reports_the_problem_of_a_source(self, opx: Opx) -> None:
         added(opx)
         assert opx("source", "health", "notes").output.strip() == "notes: ok"
         (opx.folder / "docs").rmdir()
@@ -83,11 +83,11 @@ class TestSources:
             (("source", "show", "x"), "no source 'x'"),
         ],
     )
-    def test_wrong_use_is_told(self, opx: Opx, arguments: tuple[str, ...], problem: str) -> None:
+    def test_invalid_use_is_reported(self, opx: Opx, arguments: tuple[str, ...], problem: str) -> None:
         result = opx(*arguments)
         assert (result.exit_code, problem in result.output) == (2, True)
 
-    def test_run_does_what_is_due_and_ends_when_asked_to(self, opx: Opx) -> None:
+    def test_run_once_does_the_due_work_and_exits(self, opx: Opx) -> None:
         opx.write("disk.md", "# Disk full\n\nDelete rotated logs.\n")
         result = added(opx)("run", "--once")
         assert (result.exit_code, "source notes: done: 1 put" in result.output) == (0, True)

@@ -55,7 +55,7 @@ def changed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 class TestReading:
-    def test_history_says_from_when_to_when_each_was_current(self, changed: tuple[Opx, str]) -> None:
+    def test_history_shows_the_period_of_each_version(self, changed: tuple[Opx, str]) -> None:
         opx, first = changed
         new, old = versions(opx, current(opx)[:8])
         assert [(each["version"], each["state"]) for each in (new, old)] == [(2, "current"), (1, "superseded")]
@@ -121,7 +121,7 @@ class TestReading:
             (("--from", "7"), "the document has no version 7; there are 1, 2"),
         ],
     )
-    def test_diff_says_what_there_is_to_compare_with(
+    def test_diff_without_a_version_to_compare_with_is_refused(
         self, changed: tuple[Opx, str], arguments: tuple[str, ...], message: str
     ) -> None:
         result = changed[0]("diff", changed[1], *arguments)
@@ -135,7 +135,7 @@ class TestReading:
         then = opx("search", "storage team", "--as-of", "2020-05-01", "--min-confidence", "0")
         assert (then.exit_code, "as of 2020-05-01T00:00:00Z" in then.stderr) == (1, True)
 
-    def test_a_time_that_is_none_is_refused(self, changed: tuple[Opx, str]) -> None:
+    def test_an_invalid_time_is_refused(self, changed: tuple[Opx, str]) -> None:
         result = changed[0]("search", "x", "--as-of", "yesterday")
         assert result.exit_code == 2
         assert "must be a time such as 2026-03-31T14:05Z, not 'yesterday'" in result.stderr
@@ -194,7 +194,7 @@ class TestRestoring:
         first = with_two_versions(opx)
         result = opx("restore", current(opx), "--version", "1")
         assert result.exit_code == 0, result.output
-        assert result.stdout.splitlines()[0].startswith(f"version 1 of {SOURCE} is put back")
+        assert result.stdout.splitlines()[0].startswith(f"version 1 of {SOURCE} is restored")
         found = versions(opx, first)
         assert [(each["version"], each["documentId"] == first) for each in found] == [(3, True), (2, False), (1, True)]
         assert (found[0]["tags"], found[0]["owner"], found[0]["source"]) == (["linux"], "storage", "docs/disk.md")
@@ -261,7 +261,7 @@ def test_documents_of_another_client_are_not_named(tmp_path: Path) -> None:
             assert "storage" not in result.output
 
 
-def test_a_file_that_is_no_text_comes_back_as_what_was_read_of_it(tmp_path: Path) -> None:
+def test_a_binary_file_is_restored_as_its_extracted_text(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     page = "<html><head><title>Disk full</title></head><body><h1>Disk full</h1><p>{}</p></body></html>"
     opx.write("disk.html", page.format("Rotate the logs."))
@@ -287,7 +287,7 @@ def test_restored_title_is_the_one_that_was_completed(tmp_path: Path) -> None:
     assert json.loads(opx("list", "--json").stdout)[0]["title"] == "Overview (kafka)"
 
 
-def test_what_nothing_is_left_of_is_not_restored(tmp_path: Path) -> None:
+def test_a_version_without_stored_text_is_not_restored(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     first = with_two_versions(opx)
     (opx.home / "corpus" / "chunks" / f"{first}.jsonl").unlink()
@@ -296,7 +296,7 @@ def test_what_nothing_is_left_of_is_not_restored(tmp_path: Path) -> None:
     assert len(versions(opx, current(opx))) == 2
 
 
-def test_what_has_expired_is_neither_shown_nor_restored(tmp_path: Path) -> None:
+def test_an_expired_version_is_neither_shown_nor_restored(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     opx.write("disk.md", FIRST.replace("owner: storage", "expires: 2020-01-01"))
     opx("ingest", opx.folder / "docs")
@@ -308,7 +308,7 @@ def test_what_has_expired_is_neither_shown_nor_restored(tmp_path: Path) -> None:
         assert f"version 1 of {SOURCE} expired on 2020-01-01, and is being removed" in result.stderr
 
 
-def test_a_receipt_can_be_asked_as_of_when_it_was_given_out(tmp_path: Path) -> None:
+def test_a_receipt_can_be_replayed_as_of_its_issue(tmp_path: Path) -> None:
     opx, receipt = Opx(tmp_path), tmp_path / "receipt.json"
     opx.write("disk.md", FIRST)
     opx("ingest", opx.folder / "docs")

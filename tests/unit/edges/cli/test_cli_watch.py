@@ -42,7 +42,7 @@ def services(opx: Opx) -> Iterator[System]:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What documents are put into, and how."""
+    """The knowledge that documents are put into, with its client and loader."""
 
     client: OperationClient
     loader: Loader
@@ -50,7 +50,7 @@ class Knowledge:
 
 @pytest.fixture(params=KINDS)
 def base(request: pytest.FixtureRequest, services: System) -> Iterator[Knowledge]:
-    """In this process, or asked over HTTP."""
+    """Knowledge in this process, or over HTTP."""
     if request.param == "folder":
         context = Context(services, Caller(Identity(), owns_system=True))
         yield Knowledge(LocalClient(context), LocalLoader(context))
@@ -75,7 +75,7 @@ def a_follower(
 def following(opx: Opx, base: Knowledge, *, delete: bool = True) -> Follower:
     follower = a_follower(opx, base, delete=delete)
     follower.folder.mkdir(exist_ok=True)
-    follower.take_in()
+    follower.ingest()
     return follower
 
 
@@ -87,13 +87,13 @@ def titles(services: System) -> dict[str, str]:
     return {document.source_uri: document.title for document in found}
 
 
-def test_what_is_there_is_taken_in_first(opx: Opx, services: System, base: Knowledge) -> None:
+def test_existing_files_are_ingested_first(opx: Opx, services: System, base: Knowledge) -> None:
     opx.write("a.md", "# A\n\ntext\n")
     following(opx, base)
     assert titles(services) == {"docs/a.md": "A"}
 
 
-def test_what_went_away_meanwhile_is_removed_at_the_start(opx: Opx, services: System, base: Knowledge) -> None:
+def test_files_deleted_meanwhile_are_removed_at_the_start(opx: Opx, services: System, base: Knowledge) -> None:
     for number in range(6):
         opx.write(f"{number}.md", f"# {number}\n\ntext\n")
     following(opx, base)
@@ -184,7 +184,7 @@ def test_a_changed_sidecar_changes_its_document(opx: Opx, services: System, base
     assert titles(services) == {"docs/a.md": "Better"}
 
 
-def test_a_folder_that_is_gone_as_a_whole_takes_nothing_with_it(opx: Opx, services: System, base: Knowledge) -> None:
+def test_a_vanished_folder_removes_no_documents(opx: Opx, services: System, base: Knowledge) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
     follower = following(opx, base)
     shutil.rmtree(path.parent)
@@ -226,13 +226,13 @@ def test_changes_are_handled_later_if_the_store_does_not_answer(
     failing.down = True
     follower.react([path])
     assert titles(services) == {}
-    assert "opx: will try again: busy" in capsys.readouterr().err
+    assert "opx: will retry: busy" in capsys.readouterr().err
     failing.down = False
     follower.react([])
     assert titles(services) == {"docs/a.md": "A"}
 
 
-def test_what_is_waited_for_in_vain_is_told(
+def test_unsettled_documents_are_reported(
     opx: Opx, services: System, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("opx.edges.loading.Waiting", partial(Waiting, patience=0.0))
@@ -243,8 +243,8 @@ def test_what_is_waited_for_in_vain_is_told(
         following(opx, Knowledge(client, RemoteLoader(client))).react([path])
         client.close()
     lines = capsys.readouterr().err.splitlines()
-    told = "still waiting: 1 document is still being worked on: see `opx status` and `opx failed` in a while"
-    assert [line.split(maxsplit=2)[2] for line in lines if "waiting" in line] == [told, told]
+    message = "still waiting: 1 document is still being worked on: see `opx status` and `opx failed` in a while"
+    assert [line.split(maxsplit=2)[2] for line in lines if "waiting" in line] == [message, message]
 
 
 def wait_for(log: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""People are told what was masked and what looks wrong: when it is taken in, in lists, and with every answer."""
+"""Masked secrets and other remarks are shown at ingestion, in lists, and with every answer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_summary_of_an_ingest_counts_documents_with_remarks_by_kind(tmp_path: Pa
     assert TOKEN not in result.output
 
 
-def test_nothing_is_said_where_there_are_no_remarks(opx: Opx) -> None:
+def test_documents_without_remarks_have_no_summary(opx: Opx) -> None:
     result = opx("ingest", opx.write("plain.md", "# Plain\n\nNothing to say.\n"))
     assert result.exit_code == 0
     assert "remark" not in result.output
@@ -93,7 +93,7 @@ class TestHits:
     def test_our_own_hit_has_nothing_to_warn_of(self) -> None:
         assert not [line for line in self.lines() if "untrusted" in line or "warning" in line or "also in" in line]
 
-    def test_hit_from_outside_says_so(self) -> None:
+    def test_a_hit_from_outside_is_marked(self) -> None:
         outside = replace(a_result(), tier="internet")
         assert "   untrusted: from outside (internet)" in HitPage(Screen()).passage(1, outside)
 

@@ -51,7 +51,7 @@ def server(opx: Opx, declared: str) -> Iterator[str]:
 
 
 class TestWebhook:
-    def test_the_list_shows_addresses_and_what_is_missing(self, opx: Opx, declared: str) -> None:
+    def test_the_list_shows_addresses_and_missing_secrets(self, opx: Opx, declared: str) -> None:
         opx("secret", "set", "hub", stdin="x")
         lines = opx("webhook", "list", OPX_KNOWLEDGE_FILE=declared).output.splitlines()
         (github,) = (line for line in lines if line.startswith("github "))
@@ -60,7 +60,7 @@ class TestWebhook:
         (alarms,) = (line for line in lines if line.startswith("alarms "))
         assert alarms.endswith("signed by AWS")
 
-    def test_without_webhooks_it_says_where_they_are_declared(self, opx: Opx) -> None:
+    def test_without_webhooks_it_names_the_section_to_declare_them_in(self, opx: Opx) -> None:
         assert "knowledge.yaml" in opx("webhook", "list").output
 
     def test_a_secret_is_made_up_kept_and_shown_once(self, opx: Opx, declared: str) -> None:
@@ -68,27 +68,27 @@ class TestWebhook:
         assert len(bytes.fromhex(value)) == 32
         assert opx.services().secrets.get("hub") == value
 
-    def test_one_that_is_set_is_replaced_only_if_that_is_said(self, opx: Opx, declared: str) -> None:
+    def test_a_secret_that_is_set_is_replaced_only_with_an_option(self, opx: Opx, declared: str) -> None:
         first = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared).stdout
         again = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared)
         assert (again.exit_code, "set already" in again.output) == (2, True)
         assert opx.services().secrets.get("hub") == first.strip()
         assert opx("webhook", "secret", "github", "--replace", OPX_KNOWLEDGE_FILE=declared).stdout != first
 
-    def test_of_two_the_one_that_is_not_set_is_made(self, opx: Opx, declared: str) -> None:
+    def test_of_two_secrets_the_missing_one_is_generated(self, opx: Opx, declared: str) -> None:
         opx("secret", "set", "pager-old", stdin="x")
         value = opx("webhook", "secret", "pager", OPX_KNOWLEDGE_FILE=declared).stdout.strip()
         assert opx.services().secrets.get("pager-new") == value
         assert opx("webhook", "secret", "pager", "--of", "other", OPX_KNOWLEDGE_FILE=declared).exit_code == 2
 
-    def test_for_a_deployed_system_it_says_what_to_set(self, opx: Opx, declared: str) -> None:
+    def test_for_a_deployed_system_it_names_the_secret_to_set(self, opx: Opx, declared: str) -> None:
         found = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared, OPX_BACKEND="aws")
         assert "dev-opx-knowledge/hub in Secrets Manager" in found.output
 
     @pytest.mark.parametrize(
         "arguments", [("secret", "nobody"), ("secret", "alarms"), ("test", "github"), ("test", "alarms")]
     )
-    def test_what_can_not_be_done_is_refused(self, opx: Opx, declared: str, arguments: tuple[str, ...]) -> None:
+    def test_invalid_requests_are_refused(self, opx: Opx, declared: str, arguments: tuple[str, ...]) -> None:
         assert opx("webhook", *arguments, OPX_KNOWLEDGE_FILE=declared).exit_code == 2
 
     @pytest.mark.parametrize("name", ["github", "status", "prometheus"])
@@ -106,12 +106,12 @@ class TestWebhook:
         found = opx("webhook", "test", "github", "--file", file, **environ)
         assert (found.exit_code, "400" in found.output) == (1, True)
 
-    def test_where_nothing_answers_it_says_what_to_start(self, opx: Opx, declared: str) -> None:
+    def test_without_a_receiver_it_names_the_command_to_start(self, opx: Opx, declared: str) -> None:
         opx("secret", "set", "hub", stdin="x")
         found = opx("webhook", "test", "github", OPX_KNOWLEDGE_FILE=declared, OPX_WEBHOOK_URL="http://127.0.0.1:9")
         assert (found.exit_code, "opx run --listen" in found.output) == (2, True)
 
-    def test_what_it_signs_is_genuine(self, opx: Opx, declared: str, tmp_path: Path) -> None:
+    def test_its_signed_deliveries_are_accepted(self, opx: Opx, declared: str, tmp_path: Path) -> None:
         opx("secret", "set", "hub", stdin="a secret of some length")
         file = opx.write("x.json", '{"id": 1, "name": "N", "text": "T"}')
         lines = opx("webhook", "sign", "deploys", file, OPX_KNOWLEDGE_FILE=declared).output.splitlines()
@@ -138,7 +138,7 @@ class TestEvidence:
     def test_from_a_pipe(self, opx: Opx) -> None:
         assert opx("evidence", "-", stdin=json.dumps(self.RUN)).exit_code == 0
 
-    def test_what_is_wrong_with_one_file_does_not_keep_others_out(self, opx: Opx) -> None:
+    def test_an_invalid_file_does_not_prevent_others(self, opx: Opx) -> None:
         good, bad = opx.write("a.json", json.dumps(self.RUN)), opx.write("b.json", '{"agent_type": "a"}')
         found = opx("evidence", bad, opx.write("c.json", "no JSON"), good)
         assert found.exit_code == 1
@@ -146,5 +146,5 @@ class TestEvidence:
         assert "not JSON" in found.stderr
         assert len(found.stdout.splitlines()) == 1
 
-    def test_a_file_that_is_not_there_is_an_error(self, opx: Opx) -> None:
+    def test_a_missing_file_is_an_error(self, opx: Opx) -> None:
         assert opx("evidence", opx.folder / "missing.json").exit_code == 2

@@ -1,1 +1,1 @@
-"""The interfaces, made from the registry of operations: HTTP, tools, MCP, the remote client."""
+"""Interfaces built from the registry of operations: HTTP, tools, MCP, the remote client, the command."""

@@ -1,4 +1,4 @@
-"""One way to do an operation, for every interface: who may, what is read, what goes out."""
+"""Performs operations for every interface: checks access, reads requests and encodes replies."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
 
 WRITE_SCOPE, ADMIN_SCOPE = "opx/write", "opx/admin"
-"""What a token must have to write, one of them. The latter may also write what everyone sees."""
+"""Token scopes for writing; a token needs one of them. The latter also allows writing global documents."""
 
 
 class OperationClient(Protocol):
-    """Calls operations: of this process, or of a deployed system."""
+    """Calls operations of this process or of a deployed system."""
 
     def call(self, run: Run[Q, R], request: Q) -> R:
-        """The reply of an operation, given by its function. Raises the errors of the operation."""
+        """The reply of the operation with this function. Raises the errors of the operation."""
 
 
 class LocalClient:
@@ -42,23 +42,23 @@ class LocalClient:
 
 
 def perform(operation: Operation[Q, R], context: Context, request: Q) -> R:
-    """Do an operation for a caller who may. Raises `ForbiddenError` and `NotOrchestratorError`, and what it raises."""
-    own = replace(context)  # a context keeps whom its caller sees, which may change from one call to the next
+    """Performs an operation if access allows it. Raises `ForbiddenError`, `NotOrchestratorError` and errors of its own."""
+    own = replace(context)  # a context caches its caller's scopes, which may change from one call to the next
     check_access(operation.access, own)
     return operation.run(own, request)
 
 
 def check_access(access: Access, context: Context) -> None:
-    """Raise `ForbiddenError` or `NotOrchestratorError` for a caller who may not. Where there is a token, API Gateway checks
-    its scopes before; where there is none, permissions are on routes."""
+    """Raises `ForbiddenError` or `NotOrchestratorError` for a caller without access. API Gateway has checked the scopes of a
+    token before; without a token, permissions are on routes."""
     caller = context.caller
     if caller.owns_system:
         return
     if access is Access.ORCHESTRATOR:
         from opx.learning.rules import check_orchestrator
 
-        asked = replace(caller.identity, principal=caller.agent or caller.identity.principal)
-        check_orchestrator(context.system.learning.rules, asked)
+        identity = replace(caller.identity, principal=caller.agent or caller.identity.principal)
+        check_orchestrator(context.system.learning.rules, identity)
     needed = token_scopes(access)
     if caller.token_scopes is None or not needed:
         return
@@ -69,7 +69,7 @@ def check_access(access: Access, context: Context) -> None:
 
 
 def check_identity(identity: Identity, whose: str) -> None:
-    """Raise `ForbiddenError` for ids that no scope can have."""
+    """Raises `ForbiddenError` for ids that no scope can have."""
     try:
         reader_of(identity)
     except InvalidScopeError as exc:
@@ -77,17 +77,17 @@ def check_identity(identity: Identity, whose: str) -> None:
 
 
 def token_scopes(access: Access) -> Collection[str]:
-    """The scopes of which a token must have one; none for what every token may do."""
+    """Scopes of which a token needs one; empty for operations open to every token."""
     return {Access.WRITER: (WRITE_SCOPE, ADMIN_SCOPE), Access.OPERATOR: (ADMIN_SCOPE,)}.get(access, ())
 
 
 def record_of(reply: Any) -> Any:
-    """The record that a reply goes out as."""
+    """The record of a reply."""
     return reply.record() if is_agent_reply(reply) else reply
 
 
 def text_of(reply: Any) -> str:
-    """The text that an agent reads of a reply."""
+    """The text of a reply, for agents."""
     if is_agent_reply(reply):
         return cast("AgentReply[Any]", reply).text()
     return msgspec.json.format(encoded(reply), indent=2).decode()
@@ -109,13 +109,13 @@ def encoded(record: Any) -> bytes:
 
 
 def decoded(data: bytes, kind: Any) -> Any:
-    """What `encoded` made of a record of this type. Raises `msgspec.ValidationError` for another type, and `ValueError` or
-    `RecursionError` for what is no JSON."""
+    """Decodes JSON of `encoded` to this type. Raises `msgspec.ValidationError` for another type, and `ValueError` or
+    `RecursionError` for invalid JSON."""
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError:
         raise
-    except msgspec.DecodeError:  # halves of surrogate pairs, unless it is no JSON at all
+    except msgspec.DecodeError:  # halves of surrogate pairs, or invalid JSON
         import json
 
         return msgspec.convert(json.loads(data), kind)
@@ -138,7 +138,7 @@ def given_of(request: Request) -> Mapping[str, Any]:
 
 
 def all_pages(client: OperationClient, run: Run[Q, R], request: Q) -> Iterator[R]:
-    """The pages of a reply that says with `next` where the next one begins, one after the other."""
+    """Pages of a reply, one after the other; each has the cursor of the following one in `next`."""
     while True:
         page: Any = client.call(run, request)
         yield page

@@ -1,4 +1,4 @@
-"""Operations of a deployed system, called over its HTTP API."""
+"""Calls operations of a deployed system over its HTTP API."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class _Version(Record, frozen=True):
 
 
 class RemoteClient:
-    """Calls operations of the system whose API is at `endpoint`. Who the caller is follows from what `authorize` proves.
+    """Calls operations of the system whose API is at `endpoint`. The caller's identity follows from the proof of `authorize`.
 
-    A request that is throttled, that the system can't serve for now, or that gets no answer is tried again: every
-    operation leaves the same state however often it is done.
+    A request that is throttled, that the system can't serve for now, or that gets no answer is retried: every operation
+    is idempotent.
     """
 
     def __init__(
@@ -65,17 +65,17 @@ class RemoteClient:
         return self._api.endpoint
 
     def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
         self.connections.close()
 
     def call(self, run: Run[Q, R], request: Q) -> R:
         """The reply of an operation, which may have fields that this version doesn't know. Raises the errors that the API
-        tells, `InvalidInputError` for an operation that is done on the machine of the system alone, and `OpxError` for an
-        answer that this version doesn't understand."""
+        reports, `InvalidInputError` for an operation without a route, and `OpxError` for an answer that this version
+        doesn't understand."""
         operation = REGISTRY.of(run)
         if operation.route is None:
             raise InvalidInputError(
-                f"{operation.name} works where the stores are: leave --profile and --api out, and for a system on AWS set "
+                f"{operation.name} works where the stores are: omit --profile and --api, and for a system on AWS set "
                 "OPX_BACKEND=aws and the settings of its functions"
             )
         given = given_of(request)
@@ -97,12 +97,12 @@ class RemoteClient:
             ) from exc
         except (ValueError, RecursionError) as exc:
             raise OpxError(
-                f"{self.endpoint} answered {operation.name} with what is not JSON: is it the API's address?"
+                f"{self.endpoint} answered {operation.name} with something other than JSON: is it the API's address?"
             ) from exc
         return reply
 
     def _check_version(self, found: _Version) -> None:
-        """Before anything else of the status is read, which may look different in another version."""
+        """Raises `OpxError` for a newer system; called before the other fields are decoded, as their types may differ."""
         if found.api_version > API_VERSION:
             raise OpxError(f"the system at {self.endpoint} is newer than this command: update opx ({opx.__version__})")
 
@@ -122,7 +122,7 @@ def _parts(route: HttpRoute, given: Mapping[str, Any]) -> tuple[str, str, bytes 
 
 
 def _check_segments(name: str, text: str) -> None:
-    """Raise `InvalidInputError` for what would be another address: an empty part of a path, `.` or `..`."""
+    """Raises `InvalidInputError` for a value that would change the path: an empty segment, `.` or `..`."""
     if {"", ".", ".."} & set(text.split("/")):
         words = re.sub("[A-Z]", lambda letter: f" {letter[0].lower()}", name)
         raise InvalidInputError(f"{text!r} is not a {words}")
@@ -132,7 +132,7 @@ def _text(value: Any) -> Any:
     return str(value).lower() if isinstance(value, bool) else value
 
 
-# -- api requests
+# -- requests to the API
 
 
 ATTEMPTS = 5
@@ -145,30 +145,30 @@ Pause = Callable[[float], None]
 
 
 class HttpConnections(Protocol):
-    """Connections to any hosts, as `opx.adapters.connections` has them."""
+    """HTTP connections to any hosts, implemented by `opx.adapters.connections`."""
 
     def request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | BinaryIO | None
     ) -> BaseHTTPResponse:
-        """One request, not repeated and not redirected, its answer read. Raises `StoreUnavailableError` if none comes,
-        and `OpxError` if the other side can't prove who it is."""
+        """Sends one request, without retry or redirect, and reads the answer. Raises `StoreUnavailableError` if none comes,
+        and `OpxError` if the server's certificate is not trusted."""
 
     def close(self) -> None:
-        """Close all connections."""
+        """Closes all connections."""
 
 
 class Authorizer(Protocol):
-    """Gives a request what proves who sends it."""
+    """Adds credentials to a request."""
 
     def __call__(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, /) -> Mapping[str, str]:
         """The headers to send. Raises `AccessDeniedError` if there are no credentials to use."""
 
 
 def bearer(token: str) -> Authorizer:
-    """Proves it by a token, for APIs that take JWTs. Raises `AccessDeniedError` for what no header can hold."""
+    """Authorizes with a token, for APIs that accept JWTs. Raises `AccessDeniedError` for one that no header can hold."""
     text = token.strip()
     if not text.isascii() or any(character.isspace() for character in text):
-        raise AccessDeniedError("OPX_API_TOKEN is no token: it has blanks or characters that aren't ASCII")
+        raise AccessDeniedError("OPX_API_TOKEN is not a token: it has blanks or characters that aren't ASCII")
 
     def authorize(_method: str, _url: str, headers: Mapping[str, str], _body: bytes | None) -> Mapping[str, str]:
         return {**headers, "Authorization": f"Bearer {text}"}
@@ -177,10 +177,10 @@ def bearer(token: str) -> Authorizer:
 
 
 class ApiClient:
-    """Sends requests to one API. All of them may be repeated: each leaves the same state however often it is done.
+    """Sends requests to one API. All of them are idempotent.
 
     A request that is throttled, that the system can't serve for now, or that gets no answer is tried up to five times,
-    each pause about twice the one before or as long as the answer says. Thread-safe.
+    with pauses that about double or follow the answer's `Retry-After`. Thread-safe.
     """
 
     def __init__(
@@ -193,10 +193,10 @@ class ApiClient:
         self._pause = pause
 
     def send(self, method: str, address: str, body: bytes | None) -> bytes:
-        """The body of a successful answer. `address` is the path with its query, as it is written.
+        """The body of a successful answer. `address` is the encoded path with its query.
 
         Raises `InvalidInputError` (400, 413), `UnknownCategoryError`, `NotFoundError` (404), `ConditionFailedError` (409),
-        `AccessDeniedError` (401, 403), and `StoreUnavailableError` for what may pass.
+        `AccessDeniedError` (401, 403), and `StoreUnavailableError` for temporary errors.
         """
         url = self.endpoint + address
         response = self._repeated(method, url, body)
@@ -205,7 +205,7 @@ class ApiClient:
         return response.data
 
     def _repeated(self, method: str, url: str, data: bytes | None) -> BaseHTTPResponse:
-        """The last response."""
+        """The response of the last attempt."""
         for attempt in range(1, ATTEMPTS + 1):
             response, problem = self._once(method, url, data)
             if response is not None and response.status not in AGAIN:
@@ -219,7 +219,7 @@ class ApiClient:
         raise StoreUnavailableError(f"{self.endpoint} doesn't answer: {problem}")
 
     def _once(self, method: str, url: str, data: bytes | None) -> tuple[BaseHTTPResponse | None, str]:
-        """The response, or None and what kept it from coming."""
+        """The response with its status as text, or None and the reason."""
         headers = {"Accept": "application/json", "User-Agent": _USER_AGENT}
         if data is not None:
             headers["Content-Type"] = "application/json"
@@ -231,24 +231,24 @@ class ApiClient:
 
 
 def check_endpoint(url: str) -> None:
-    """Raise `InvalidInputError` for what isn't the address of an API, or would carry a token in the open."""
+    """Raises `InvalidInputError` for anything but the address of an API, and for one that would send a token unencrypted."""
     parts = urlsplit(url)
     local = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if not parts.hostname or parts.query or parts.fragment or not (parts.scheme == "https" or local):
-        raise InvalidInputError(f"{url!r} is no address of an API: https://..., without anything behind a ? or #")
+        raise InvalidInputError(f"{url!r} is no address of an API: https://..., without a query or fragment")
 
 
 def pause_before(attempt: int, headers: Mapping[str, str]) -> float:
-    """Seconds after failed attempt `attempt` (from 1): what `Retry-After` says, else doubling, with up to half as much
-    taken off by chance, so that many clients don't come back at once."""
-    asked = headers.get("Retry-After", "")
-    if asked.isascii() and asked.isdigit():
-        return min(float(asked), LONGEST_PAUSE_SECONDS)
+    """Seconds after failed attempt `attempt` (from 1): the value of `Retry-After`, else doubling, less a random part of up
+    to half, so that many clients don't return at once."""
+    requested = headers.get("Retry-After", "")
+    if requested.isascii() and requested.isdigit():
+        return min(float(requested), LONGEST_PAUSE_SECONDS)
     doubled = min(FIRST_PAUSE_SECONDS * 2.0 ** (attempt - 1), LONGEST_PAUSE_SECONDS)
     return doubled * random.uniform(0.5, 1)  # noqa: S311 - not a secret
 
 
-# -- what an answer that is no success means, in words that say what to do
+# -- errors of the API and of API Gateway
 
 _SHOWN = 300
 _BY_CODE: Mapping[str, type[OpxError]] = {
@@ -267,39 +267,38 @@ _MISSING: Mapping[str, type[OpxError]] = {kind.kind: kind for kind in NotFoundEr
 _REFUSALS: Mapping[int, tuple[type[OpxError], str]] = {
     401: (
         AccessDeniedError,
-        "{host} doesn't accept the token of OPX_API_TOKEN ({said}): it has expired, or is another's",
+        "{host} doesn't accept the token of OPX_API_TOKEN ({status}): it has expired, or is of another issuer",
     ),
-    403: (AccessDeniedError, "{host} refused {action} ({said}): {permission}"),
-    404: (OpxError, "{host} knows no {action} ({said}): it is no such API, or was deployed from an older version"),
-    413: (InvalidInputError, "{action} is too large for the API ({said})"),
-    429: (StoreUnavailableError, "{host} is asked too much at once ({said}): try again in a while"),
-    **dict.fromkeys((502, 503, 504), (StoreUnavailableError, "{host} can't answer {action} for now ({said})")),
+    403: (AccessDeniedError, "{host} refused {action} ({status}): {permission}"),
+    404: (OpxError, "{host} knows no {action} ({status}): it is no such API, or was deployed from an older version"),
+    413: (InvalidInputError, "{action} is too large for the API ({status})"),
+    429: (StoreUnavailableError, "{host} throttles requests ({status}): try again in a while"),
+    **dict.fromkeys((502, 503, 504), (StoreUnavailableError, "{host} can't answer {action} for now ({status})")),
 }
-"""What API Gateway itself answers."""
+"""Errors of API Gateway itself, by status."""
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str], method: str, url: str) -> OpxError:
-    """The error of an answer. The API says what is wrong; API Gateway, before it, hardly does."""
-    code, message, what = _said(body)
+    """The error of an answer: the API's own, or one for the status of API Gateway, which reports hardly any reason."""
+    code, message, what = _error_fields(body)
     if what in _MISSING:
         return _MISSING[what](message)
     if code in _BY_CODE:
         return _BY_CODE[code](message)
     parts = urlsplit(url)
     host, action = parts.netloc, f"{method} {parts.path}"
-    said = f"{status}, {message[:_SHOWN]}" if message else str(status)
+    shown = f"{status}, {message[:_SHOWN]}" if message else str(status)
     if status in _REFUSALS:
         kind, text = _REFUSALS[status]
-        return kind(text.format(host=host, action=action, said=said, permission=_permission(host, action)))
+        return kind(text.format(host=host, action=action, status=shown, permission=_permission(host, action)))
     request = headers.get("apigw-requestid", "")
     which = f", request {request}" if request else ""
     kind = StoreUnavailableError if status >= 500 else OpxError
-    return kind(f"{host} answered {action} with status {said}{which}; its log may say more")
+    return kind(f"{host} answered {action} with status {shown}{which}; its log may have details")
 
 
-def _said(body: bytes) -> tuple[str, str, str]:
-    """Code and message of an error of the API, and of what isn't there what it would be; or "" and the message of API
-    Gateway."""
+def _error_fields(body: bytes) -> tuple[str, str, str]:
+    """Code and message of an error of the API, with the kind of a missing resource; or "" and the message of API Gateway."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -313,7 +312,7 @@ def _said(body: bytes) -> tuple[str, str, str]:
 
 
 def _permission(host: str, action: str) -> str:
-    """What a caller needs whom API Gateway doesn't let in."""
+    """The permission that a caller lacks whom API Gateway refused."""
     api, _, rest = host.partition(".execute-api.")
     if not rest:
         return "the credentials don't allow it"

@@ -1,6 +1,6 @@
-"""Tools as plain objects for agent frameworks: a name, a description, a schema, and a call that answers with text.
+"""Provides tools as plain objects for agent frameworks: a name, a description, a schema, and a call that returns text.
 
-Strands, LangChain and others take such an object as it is, or with a line that names these fields.
+Strands, LangChain and others accept such an object as it is, or with a line that names these fields.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CallableTool:
-    """One tool of one identity."""
+    """A tool bound to one identity."""
 
     operation: Operation[Any, Any]
     context: Context
@@ -39,12 +39,12 @@ class CallableTool:
 
     @property
     def __name__(self) -> str:
-        """What frameworks call a function by."""
+        """The name by which frameworks call a function."""
         return self.operation.name
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """For frameworks that look at a function's parameters in place of a schema."""
+        """The signature for frameworks that inspect parameters instead of a schema."""
         fields = fields_of(self.operation.request)
         return inspect.Signature([_parameter(each) for each in fields], return_annotation=str)
 
@@ -58,7 +58,7 @@ class CallableTool:
         return input_schema(self.operation)
 
     def __call__(self, **arguments: Any) -> str:
-        """The answer as text. Never raises: the message of an error is the answer then."""
+        """The answer as text. Never raises: an error is returned as its message."""
         return attempt(
             lambda: text_of(self._reply(arguments)), lambda _, error: f"Error: {error['message']}", self.operation.name
         )
@@ -80,10 +80,10 @@ def _parameter(declared: FieldFacts) -> inspect.Parameter:
 
 
 def create_search_docs_tool(services: System, identity: Identity | None = None) -> CallableTool:
-    """Searches what the identity may see; without one, what is global."""
+    """A search tool within the scopes of the identity; without one, within the global scope."""
     return CallableTool(REGISTRY.of(search_docs), Context(services, Caller(identity or Identity())))
 
 
 def create_research_topic_tool(services: System, identity: Identity | None = None) -> CallableTool:
-    """Researches within what the identity may see; without one, within what is global."""
+    """A research tool within the scopes of the identity; without one, within the global scope."""
     return CallableTool(REGISTRY.of(research_topic), Context(services, Caller(identity or Identity())))

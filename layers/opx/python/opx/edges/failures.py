@@ -1,4 +1,4 @@
-"""The errors that callers see: for each, its code, its HTTP status, and whether an agent goes on."""
+"""Maps errors to codes, HTTP statuses and messages for callers, and runs work with that mapping."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class StartError(OpxError):
-    """The system can't be started as it is configured, which is never the caller's mistake."""
+    """The system can't start with its configuration, which is never the caller's mistake."""
 
 
 class UnknownRouteError(OpxError):
@@ -41,19 +41,19 @@ class UnknownRouteError(OpxError):
 
 
 class UnknownToolError(OpxError):
-    """There is no such tool for this agent: whatever sends the calls is set up wrongly."""
+    """There is no such tool for this agent: the sender of the calls is misconfigured."""
 
 
 class UnknownKnowledgeBaseError(NotFoundError):
-    """The path names a knowledge base that this is not."""
+    """The path names another knowledge base."""
 
     kind = "knowledge base"
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorResponse:
-    """How an error looks to a caller; without a `message` it has the error's own. An agent that is reprompted goes on,
-    knowing the message; otherwise its turn ends. `is_ours`: it is no mistake of the caller's, and is logged."""
+    """An error as a caller sees it; without a `message` it has the error's own. A reprompted agent continues with the
+    message; otherwise its turn ends. `is_ours`: the error is not the caller's mistake, and is logged."""
 
     code: str
     status: int
@@ -98,14 +98,14 @@ FAILURES: dict[type[Exception], ErrorResponse] = {
         "unavailable", 503, is_ours=True, message="the knowledge base is unavailable for now"
     ),
 }
-"""The first that fits counts; what none does is unexpected."""
+"""Responses by type of error; the first match counts, and an error without one is unexpected."""
 
 
 def attempt(work: Callable[[], T], failed: Callable[[ErrorResponse, Json], T], name: str) -> T:
-    """The result of `work`, or else what `failed` makes of the failure and its JSON, `{"code", "message"}`; of what isn't
-    there also `what` it would be. Never raises.
+    """The result of `work`, or else of `failed` for the failure and its JSON, `{"code", "message"}`, with the kind of a
+    missing resource as `what`. Never raises.
 
-    `name` is for the log, which has nothing of a refused call's arguments: messages may quote them.
+    `name` is for the log, which omits messages of refused calls: they may quote arguments.
     """
     try:
         return work()
@@ -120,8 +120,8 @@ def attempt(work: Callable[[], T], failed: Callable[[ErrorResponse, Json], T], n
 
 
 def started(start: Callable[[], T], *passed: type[OpxError]) -> T:
-    """What `start` gives. Raises `StartError` for what would look like an error of the request, but for errors that are
-    `passed` on."""
+    """The result of `start`. Raises `StartError` instead of errors that would look like errors of the request; `passed` types
+    are raised as they are."""
     try:
         return start()
     except passed:

@@ -1,7 +1,6 @@
-"""Operations over HTTP: requests in the form in which API Gateway's HTTP APIs send them to a function (payload format
-2.0), and replies.
+"""Serves operations over HTTP: reads requests in the payload format 2.0 of API Gateway's HTTP APIs, and builds replies.
 
-Who asks is what the authorizer found out, and nothing else: no parameter, header or field of a body is read for it.
+The caller's identity is that of the authorizer, and nothing else: no parameter, header or field of a body is read for it.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ if TYPE_CHECKING:
     from opx.operations.system import System
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
-"""Lambda takes an event of 6 MB, in which a body that isn't text is a third longer."""
+"""Lambda accepts an event of 6 MB, in which a binary body is a third longer."""
 
 MAX_REPLY_BYTES = 5_900_000
-"""Lambda hands on 6 MB of a reply, of which a little is not the body."""
+"""Lambda returns 6 MB of a reply, of which a little is not the body."""
 
 RETRY_AFTER_SECONDS = 5
 CLIENT_CLAIMS = ("opx_client_id", "custom:opxClientId")
@@ -49,8 +48,8 @@ _MAX_PARAMETERS = 1000
 
 
 def is_http(event: object, context: object) -> bool:
-    """Whether API Gateway sent the event. Where the context says that an agent's gateway calls, the event is nothing
-    but arguments that a model chose, and is never taken for a request; neither is what an action group sent."""
+    """True if API Gateway sent the event. If the context shows a call of an agent's gateway, the event is nothing but
+    arguments that a model chose, and is never treated as a request; neither is an event of an action group."""
     if not isinstance(event, Mapping) or getattr(context, "client_context", None) is not None:
         return False
     request_context = event.get("requestContext")
@@ -64,7 +63,7 @@ def is_http(event: object, context: object) -> bool:
 
 
 def respond(event: Mapping[str, Any], function: Function, start: Callable[[], System], report: Report) -> Json:
-    """Answer a request of `function`'s routes. Never raises."""
+    """Answers a request of `function`'s routes. Never raises."""
     report(Metric.API_REQUESTS)
 
     def failed(failure: ErrorResponse, error: Json) -> Json:
@@ -94,7 +93,7 @@ def _answer(event: Mapping[str, Any], function: Function, start: Callable[[], Sy
 
 
 def path_of(event: Mapping[str, Any]) -> dict[str, str]:
-    """The address's own parameters, decoded. Raises `RequestError`."""
+    """Path parameters, decoded. Raises `RequestError`."""
     try:
         return {name: unquote(text, errors="strict") for name, text in (event.get("pathParameters") or {}).items()}
     except ValueError as exc:
@@ -116,8 +115,8 @@ def _request(
     if route.form is not None and is_form(content_type):
         form = read_form(content_type, body)
         fields = read_request(route.form, _grouped(form.fields, route.form), texts=True)
-        told = {name: value for name, value in msgspec.to_builtins(fields).items() if value not in ("", (), [])}
-        context = replace(context, files=form.files, form=told)
+        stated = {name: value for name, value in msgspec.to_builtins(fields).items() if value not in ("", (), [])}
+        context = replace(context, files=form.files, form=stated)
         return read_request(operation.request, path), context
     given = json_object(content_type, body)
     for name in path:
@@ -127,9 +126,9 @@ def _request(
 
 
 def pairs_of(event: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Parameters of the query, decoded, in order. Raises `RequestError`."""
+    """Query parameters, decoded, in order. Raises `RequestError`."""
     try:
-        # The parameters that API Gateway parsed are joined with commas where one is given twice.
+        # API Gateway joins parameters that are given twice with commas.
         return parse_qsl(
             event.get("rawQueryString") or "", keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS
         )
@@ -154,8 +153,8 @@ def _header(event: Mapping[str, Any], name: str) -> str:
 
 
 def body_of(event: Mapping[str, Any]) -> bytes:
-    """The body, decoded. One that is declared to be too large, or can't be anything else, isn't decoded to find out. Raises
-    `RequestError` and `TooLargeError`."""
+    """The body, decoded. One with a declared or encoded length above the limit isn't decoded. Raises `RequestError` and
+    `TooLargeError`."""
     declared = _header(event, "content-length")
     text = event.get("body") or ""
     if (declared.isdecimal() and int(declared[:18]) > MAX_BODY_BYTES) or len(text) > 2 * MAX_BODY_BYTES:
@@ -170,11 +169,13 @@ def body_of(event: Mapping[str, Any]) -> bytes:
 
 
 def _body_too_large() -> TooLargeError:
-    return TooLargeError(f"the body may have {MAX_BODY_BYTES:,} bytes; larger documents go through POST /uploads")
+    return TooLargeError(
+        f"the body may have at most {MAX_BODY_BYTES:,} bytes; larger documents go through POST /uploads"
+    )
 
 
 def json_object(content_type: str, body: bytes) -> dict[str, object]:
-    """The object that a body is. Raises `RequestError`."""
+    """The JSON object of a body. Raises `RequestError`."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind != "application/json":
         raise RequestError(f"the body must be application/json, not {kind[:60] or 'without a content-type'}")
@@ -193,15 +194,15 @@ def _refuse_constant(name: str) -> object:
     raise ValueError(f"{name} is no number")
 
 
-# -- who asks
+# -- the caller
 
 
 def caller_of(event: Mapping[str, Any], configured: Identity) -> Caller:
-    """Who the authorizer says is asking: for a token, whom its claims name; for an IAM role, whom the installation is
-    `configured` for.
+    """The caller that the authorizer reports: for a token, the identity of its claims; for an IAM role, the identity that the
+    installation is `configured` for.
 
-    Raises `ForbiddenError` if no authorizer said anything, so that a route which is open by mistake answers nobody,
-    and for claims that contradict each other or are malformed.
+    Raises `ForbiddenError` without an authorizer's result, so that a route which is open by mistake answers nobody, and
+    for claims that contradict each other or are malformed.
     """
     authorizer = event["requestContext"].get("authorizer")
     found = authorizer if isinstance(authorizer, Mapping) else {}
@@ -220,7 +221,7 @@ def _token_caller(token: Mapping[str, Any]) -> Caller:
     principal = next((claims[name] for name in _SUBJECT_CLAIMS if isinstance(claims.get(name), str)), "")
     identity = Identity(_claim(claims, CLIENT_CLAIMS), _claim(claims, PROJECT_CLAIMS), principal)
     texts = [claims[name] for name in _SCOPE_CLAIMS if isinstance(claims.get(name), str)]
-    # A claim that is a list arrives as a text in brackets.
+    # A claim that is a list arrives as a string in brackets.
     scopes = frozenset(scope for text in texts for scope in text.strip("[]").replace(",", " ").split())
     return Caller(identity, token_scopes=scopes)
 
@@ -233,7 +234,7 @@ def _role_identity(role: object, configured: Identity) -> Identity:
 def _claim(claims: Mapping[str, Any], names: tuple[str, ...]) -> str:
     values = [claims[name] for name in names if name in claims]
     if not all(isinstance(value, str) and value == values[0] for value in values):
-        raise ForbiddenError(f"the token's claims {' and '.join(names)} contradict each other, or are no text")
+        raise ForbiddenError(f"the token's claims {' and '.join(names)} contradict each other, or are not strings")
     return str(values[0]) if values else ""
 
 
@@ -244,6 +245,6 @@ def reply(status: int, payload: object, headers: Mapping[str, str] | None = None
     """A reply in API Gateway's form. Raises `TooLargeError` if it can't be sent."""
     body = json_bytes(payload).decode("utf-8")
     if sent_bytes(body) > MAX_REPLY_BYTES:
-        raise TooLargeError("the reply would be too large; ask for less at once")
+        raise TooLargeError("the reply would be too large; request less at once")
     common = {"content-type": "application/json; charset=utf-8", "cache-control": "no-store"}
     return {"statusCode": status, "headers": {**common, **(headers or {})}, "body": body, "isBase64Encoded": False}

@@ -1,4 +1,4 @@
-"""Handles batches of learning events from a queue, each event by itself."""
+"""Processes batches of learning events from a queue, each event separately."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LAST_WAIT = 3
-"""Deliveries of an event about an entry that isn't there: what it is about may come after it."""
+"""Deliveries of an event about an unknown entry: the entry may arrive after it."""
 
 _DAY_SECONDS = 86_400
 
@@ -59,11 +59,11 @@ Do = Callable[["System", LearningEvent], object]
 
 
 def handle_batch(records: Iterable[Mapping[str, Any]], services: System, do: Do, report: Report) -> list[str]:
-    """Do what the messages of a queue say. Returns the ids of those that are to come again, as a store was away or what
-    they are about isn't there yet.
+    """Processes messages of a queue. Returns the ids of those to deliver again, as a store was unavailable or their entry
+    isn't there yet.
 
-    What can't be done, however often it is tried, is set aside with the reason (`System.learning_failed`), and done as a
-    message. One that raises what nobody foresaw comes again until the queue moves it to its dead letters.
+    A message that can never succeed is sent to the queue of refused events with the reason (`System.learning_failed`), and
+    counts as processed. One with an unexpected error is delivered again until the queue moves it to its dead letters.
     """
     report(Metric.LEARNING_EVENTS, len(listed := list(records)))
     return [record["messageId"] for record in listed if not _handled(record, services, do, report)]
@@ -76,7 +76,7 @@ def _handled(record: Mapping[str, Any], services: System, do: Do, report: Report
         do(services, event)
         log.info("done: %s", event.kind.value)
     except (StoreUnavailableError, ConditionFailedError) as exc:
-        log.warning("a learning event is to come again: %s", type(exc).__name__)
+        log.warning("a learning event will be delivered again: %s", type(exc).__name__)
         return False
     except EntryNotFoundError as exc:
         return receives_of(record) >= LAST_WAIT and _refused(body, exc, services.functions.learning_failed, report)
@@ -89,26 +89,28 @@ def _handled(record: Mapping[str, Any], services: System, do: Do, report: Report
 
 
 def receives_of(record: Mapping[str, Any]) -> int:
-    """How often a message was delivered, this time included."""
+    """Number of deliveries of a message, including this one."""
     return int(record.get("attributes", {}).get("ApproximateReceiveCount", 1))
 
 
 def _refused(body: str, error: OpxError, set_aside: Queue | None, report: Report) -> bool:
-    """Whether it was set aside. Messages may quote the event, so that log lines have none."""
+    """True if the event was sent to the queue of refused events. Log lines omit messages, which may quote the event."""
     report(Metric.LEARNING_REFUSED)
     log.warning("a learning event is refused: %s", type(error).__name__)
     if set_aside is None:
         return False
     try:
-        set_aside.send(json.dumps({ENVELOPE_REASON: str(error), ENVELOPE_EVENT: _as_it_came(body)}))
+        set_aside.send(json.dumps({ENVELOPE_REASON: str(error), ENVELOPE_EVENT: _original_event(body)}))
     except (StoreUnavailableError, InvalidInputError):
-        log.exception("a refused event can't be set aside; it comes again, and then goes there without the reason")
+        log.exception(
+            "a refused event can't be set aside; it is delivered again, and then moved there without the reason"
+        )
         return False
     return True
 
 
-def _as_it_came(body: str) -> object:
-    """What was set aside before is not wrapped once more."""
+def _original_event(body: str) -> object:
+    """The original event, unwrapped if it was refused before."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -118,11 +120,11 @@ def _as_it_came(body: str) -> object:
 
 
 def learn(services: System, event: LearningEvent) -> str:
-    """Do what an event says, but for a checkpoint; the id of the entry or the outcome.
+    """Processes an event other than a checkpoint; returns the id of the entry or outcome.
 
-    What is captured is of the time of the event: one that is delivered or replayed much later is the same occurrence as
-    when it came first. Raises `InvalidInputError`, `EntryNotFoundError`, `ReceiptNotFoundError` and
-    `StoreUnavailableError`.
+    An entry has the time of its event: one that is delivered or replayed much later is the same occurrence as at first.
+
+    Raises `InvalidInputError`, `EntryNotFoundError`, `ReceiptNotFoundError` and `StoreUnavailableError`.
     """
     if event.kind in _CAPTURED:
         return _capture(services, event)
@@ -131,7 +133,7 @@ def learn(services: System, event: LearningEvent) -> str:
         return verify_entry(context, read_request(VerifyEntry, _given(event), attributes=True)).id
     if event.kind is EntryKind.OUTCOME:
         return record_outcome(context, read_request(RecordOutcome, _given(event), attributes=True)).outcome_id
-    raise InvalidInputError(f"{event.kind.value} goes to the function that does checkpoints")
+    raise InvalidInputError(f"{event.kind.value} is handled by the function for checkpoints")
 
 
 def _capture(services: System, event: LearningEvent) -> str:
@@ -145,23 +147,23 @@ def _capture(services: System, event: LearningEvent) -> str:
 
 
 def _given(event: LearningEvent) -> dict[str, object]:
-    """The detail without the project, and without texts that are empty: who fills in a template may leave them so."""
+    """The detail without the project and without empty strings, which templates may leave."""
     stripped = {name: value.strip() if isinstance(value, str) else value for name, value in event.detail.items()}
     return {name: value for name, value in stripped.items() if name != PROJECT_FIELD and value != ""}
 
 
 def _happened(event: LearningEvent, now: float) -> float | None:
-    """The time of the event; None if it can't be that: no clock is more than a day ahead."""
+    """The time of the event; None if it is implausible: no clock is more than a day ahead."""
     return event.at if event.at is not None and 0 < event.at < now + _DAY_SECONDS else None
 
 
 def checkpoint(services: System, event: LearningEvent, report: Report = unreported) -> list[CheckpointReport]:
-    """Take in what was captured for a project: by itself, and by its client for it, unless the event names one scope.
+    """Processes the entries of a project: its own, and those that its client captured for it, unless the event names a scope.
 
-    Raises `InvalidInputError`, `UnknownProjectError` where neither captured anything, and `StoreUnavailableError`.
+    Raises `InvalidInputError`, `UnknownProjectError` if neither has entries, and `StoreUnavailableError`.
     """
     if event.kind is not EntryKind.CHECKPOINT:
-        raise InvalidInputError(f"{event.kind.value} is no checkpoint")
+        raise InvalidInputError(f"{event.kind.value} is not a checkpoint")
     for name in event.detail:
         if name not in _CHECKPOINT:
             raise InvalidInputError(
@@ -171,7 +173,7 @@ def checkpoint(services: System, event: LearningEvent, report: Report = unreport
     project = text_of(event.detail, PROJECT_FIELD) or event.identity.project_id
     reports: list[CheckpointReport] = []
     unknown: UnknownProjectError | None = None
-    for identity in _who(event):
+    for identity in _identities(event):
         try:
             reports.append(services.learning.checkpoints(identity).process_checkpoint(project, kind))
         except UnknownProjectError as exc:
@@ -181,12 +183,12 @@ def checkpoint(services: System, event: LearningEvent, report: Report = unreport
     report(Metric.ENTRIES_TAKEN_IN, sum(each.taken_in for each in reports))
     report(Metric.ENTRIES_REFUSED, sum(len(each.refused) for each in reports))
     for each in reports:
-        log.info("%s: %d taken in, %d refused", each.checkpoint_type.value, each.taken_in, len(each.refused))
+        log.info("%s: %d processed, %d refused", each.checkpoint_type.value, each.taken_in, len(each.refused))
     return reports
 
 
-def _who(event: LearningEvent) -> list[Identity]:
-    """Whose entries a checkpoint is about, the project's first."""
+def _identities(event: LearningEvent) -> list[Identity]:
+    """Identities whose entries a checkpoint processes, the project's first."""
     own = event.identity
     if event.detail.get(SCOPE_FIELD) or not own.project_id:
         return [own]

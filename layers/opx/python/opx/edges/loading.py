@@ -1,4 +1,4 @@
-"""Files into the corpus, and what becomes of them: on this machine, or by the workers of a deployed system."""
+"""Loads files into the corpus and waits for their outcomes: on this machine, or by the workers of a deployed system."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 Progress = Callable[[str, int], None]
-"""Gets an object's key and how many of its chunks are embedded so far."""
+"""Receives an object's key and the number of its chunks embedded so far."""
 
 
 KEYS_AT_ONCE = 100
@@ -55,8 +55,8 @@ KEYS_A_ROUND = 300
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 5.0
 PATIENCE_SECONDS = 900.0
-"""Longer than the system's own attempts at a document that fails for a while go on, about 620 seconds in all. What a
-worker left undone that crashed comes back to the queue only after 1,800 seconds: nobody is kept waiting for that."""
+"""Longer than the system's own retries of a document that fails temporarily, about 620 seconds in all. The work of a crashed
+worker returns to the queue only after 1,800 seconds, which is too long to wait."""
 
 _DONE = {ObjectPhase.INGESTED: Result.INGESTED, ObjectPhase.DELETED: Result.DELETED, ObjectPhase.FAILED: Result.FAILED}
 
@@ -65,23 +65,23 @@ class Loader(Protocol):
     """Loads files of this machine into the corpus."""
 
     def note_failures(self) -> None:
-        """Call it before anything is sent by other ways than `put_files`: what failed before doesn't count afterwards."""
+        """Records existing failures, which don't count as outcomes. Call it before sending other than by `put_files`."""
 
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
-        """Put files, each with this metadata. What is wrong with one of them doesn't keep the others out."""
+        """Puts files, each with this metadata. An error of one file doesn't affect the others."""
 
     def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[EventOutcome]:
-        """What becomes of objects that were put or deleted, as they are ingested."""
+        """Outcomes of objects that were put or deleted, as they are ingested."""
 
 
 class LocalLoader:
-    """Puts files into the store of this process, and ingests what waits."""
+    """Puts files into the store of this process, and ingests waiting events."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     def note_failures(self) -> None:
-        """Here outcomes come from the work itself."""
+        """Does nothing: outcomes come from the ingestion itself."""
 
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
         for file in files:
@@ -90,11 +90,11 @@ class LocalLoader:
     def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> EventOutcome | None:
         try:
             return manager_of(self._context).put_file(file, metadata)
-        except InvalidInputError as exc:  # a name that no object can have: the other files are fine
+        except InvalidInputError as exc:  # a name that no object can have; the other files are unaffected
             return EventOutcome(Result.FAILED, str(file.path), str(exc), error=exc)
 
     def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[EventOutcome]:  # noqa: ARG002
-        """Everything that waits is ingested, whoever sent it; nothing where functions do it."""
+        """Ingests all waiting events, of any sender; nothing if functions do it."""
         drain = self._context.system.ingestion.drain
         if drain is not None:
             yield from drain.run(progress=progress or unwatched)
@@ -108,7 +108,7 @@ class RemoteLoader:
         self._known_failures: dict[str, str] | None = None
 
     def note_failures(self) -> None:
-        """Once until the next wait is over: what is sent first may have failed when more is sent."""
+        """Records failures once per wait: files that were sent first may have failed when more are sent."""
         if self._known_failures is None:
             found = all_pages(self._client, list_failures, ListFailures())
             self._known_failures = {failure.object_key: failure.mark for page in found for failure in page.failures}
@@ -131,7 +131,7 @@ class RemoteLoader:
 
 
 class Waiting:
-    """Asks for the states of objects until they are settled, less and less often while nothing happens."""
+    """Polls the states of objects until they are settled, at growing intervals while nothing changes."""
 
     def __init__(
         self,
@@ -147,20 +147,20 @@ class Waiting:
         self._patience = patience
 
     def outcomes(self, sent: Collection[str], known_failures: Mapping[str, str]) -> Iterator[EventOutcome]:
-        """Outcomes as objects are settled, until all are or none was for `patience` seconds.
+        """Outcomes as objects are settled, until all are, or none was for `patience` seconds.
 
-        `known_failures` has the marks of failures from before the objects were sent, by key: those don't count.
+        `known_failures` has the marks of earlier failures by key, which don't count.
         """
         pending = sorted(set(sent))
         pause, last_news = FIRST_PAUSE_SECONDS, self._now()
         while pending:
-            asked, later = pending[:KEYS_A_ROUND], pending[KEYS_A_ROUND:]
+            polled, later = pending[:KEYS_A_ROUND], pending[KEYS_A_ROUND:]
             settled = []
-            for state in self._asked(asked):
+            for state in self._polled(polled):
                 if state.state in _DONE and (not state.mark or state.mark != known_failures.get(state.object_key)):
                     settled.append(state.object_key)
                     yield _outcome(state)
-            pending = [*later, *(key for key in asked if key not in settled)]
+            pending = [*later, *(key for key in polled if key not in settled)]
             if settled:
                 pause, last_news = FIRST_PAUSE_SECONDS, self._now()
             elif self._now() - last_news >= self._patience:
@@ -169,7 +169,7 @@ class Waiting:
                 self._pause(pause)
                 pause = min(1.5 * pause, LONGEST_PAUSE_SECONDS)
 
-    def _asked(self, keys: Sequence[str]) -> Iterator[ObjectState]:
+    def _polled(self, keys: Sequence[str]) -> Iterator[ObjectState]:
         for at in range(0, len(keys), KEYS_AT_ONCE):
             yield from self._states(keys[at : at + KEYS_AT_ONCE])
 
@@ -187,13 +187,13 @@ def _outcome(state: ObjectState) -> EventOutcome:
 
 
 def remove_objects(client: OperationClient, object_keys: Sequence[str]) -> None:
-    """Delete objects, `MAX_BATCH` at a time."""
+    """Deletes objects, `MAX_BATCH` at a time."""
     for at in range(0, len(object_keys), MAX_BATCH):
         client.call(delete_objects, DeleteObjects(object_keys=tuple(object_keys[at : at + MAX_BATCH])))
 
 
 def remove_document(client: OperationClient, document_id: str) -> tuple[KnowledgeDocument, ...]:
-    """Delete a document: what was deleted of it. That is also what an earlier attempt whose reply was lost deleted.
+    """Deletes a document; returns the deleted versions, also those that an earlier attempt without a reply deleted.
 
     Raises `DocumentNotFoundError`, and `HeldError`.
     """
@@ -218,23 +218,23 @@ def stored_under(client: OperationClient, source: str) -> Iterator[str]:
 
 FILES_AT_ONCE = 4
 _CHANGED = ("BadDigest", "XAmzContentSHA256Mismatch", "InvalidDigest", "IncompleteBody", "EntityTooLarge")
-"""What S3 says when the bytes are not those that the address was made for."""
+"""Error codes of S3 for bytes other than those that the address was signed for."""
 
 _CODE = re.compile(rb"<Code>([A-Za-z0-9]+)</Code>")
 
 
 class _StoppedError(Exception):
-    """The caller has gone: the rest is not sent."""
+    """The caller stopped: the rest is not sent."""
 
 
 class Uploads:
-    """Puts files, a few at a time."""
+    """Uploads files, a few at a time."""
 
     def __init__(self, client: RemoteClient) -> None:
         self._client = client
 
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
-        """One result a file, as they are done. A caller that stops leaves files unsent, none in part."""
+        """One result per file, as they are done. A caller that stops leaves files unsent, but none partially."""
         stopped = threading.Event()
         pool = ThreadPoolExecutor(FILES_AT_ONCE, thread_name_prefix="opx-upload")
         try:
@@ -247,7 +247,7 @@ class Uploads:
 
 
 class _Upload:
-    """One file. `stopped` ends it between two blocks."""
+    """Upload of one file, which `stopped` ends between two blocks."""
 
     def __init__(self, client: RemoteClient, stopped: threading.Event) -> None:
         self._client = client
@@ -258,7 +258,7 @@ class _Upload:
             return self._put(file, metadata)
         except OSError as exc:
             return PutFile(file.source, unreadable(file.source, file.path, exc))
-        except InvalidInputError as exc:  # the other files are fine
+        except InvalidInputError as exc:  # the other files are unaffected
             return PutFile(file.source, EventOutcome(Result.FAILED, file.source, f"{file.source}: {exc}", error=exc))
 
     def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> PutFile:
@@ -273,15 +273,15 @@ class _Upload:
         if answer.put is None:
             return PutFile(key, EventOutcome(Result.UNCHANGED, key, document_id=answer.document_id))
         if sidecar and answer.sidecar_put:
-            _headers_for(answer.put, file.path)  # a sidecar goes only before a document that follows
+            _headers_for(answer.put, file.path)  # raises if the document changed, before its sidecar is sent
             self._send(answer.sidecar_put, sidecar)
         self._send(answer.put, file.path)
-        if answer.remove_sidecar:  # not earlier: it belongs to the stored document until there is the new one
+        if answer.remove_sidecar:  # not earlier: it belongs to the stored document until the new one is stored
             self._client.call(delete_objects, DeleteObjects(object_keys=(key + SIDECAR_SUFFIX,)))
         return PutFile(key)
 
     def _send(self, address: SignedPut, path: Path) -> None:
-        """Put a file where the API said. Raises `InvalidInputError` if it changed meanwhile, and
+        """Puts a file at a signed address. Raises `InvalidInputError` if it changed meanwhile, and
         `StoreUnavailableError`."""
         for attempt in range(1, ATTEMPTS + 1):
             problem, headers = self._once(address, path)
@@ -289,10 +289,10 @@ class _Upload:
                 return
             if attempt < ATTEMPTS:
                 self._client.pause(pause_before(attempt, headers))
-        raise StoreUnavailableError(f"can't send {path}: {problem}; what was sent is kept, try again")
+        raise StoreUnavailableError(f"can't send {path}: {problem}; files that were sent are kept, try again")
 
     def _once(self, address: SignedPut, path: Path) -> tuple[str, Mapping[str, str]]:
-        """What was in the way for now and the answer's headers; "" once the file is stored."""
+        """A temporary error and the answer's headers; "" once the file is stored."""
         headers = _headers_for(address, path)
         with cast("BinaryIO", _StoppableFile(path, self._stopped)) as stream:
             try:
@@ -312,7 +312,7 @@ class _Upload:
 
 
 class _StoppableFile(io.FileIO):
-    """A file as long as it was when it was opened, that can be read until somebody says stop."""
+    """A file with the length that it had when it was opened, whose reads raise `_StoppedError` after a stop."""
 
     def __init__(self, path: Path, stopped: threading.Event) -> None:
         super().__init__(path, "rb")
@@ -329,8 +329,8 @@ class _StoppableFile(io.FileIO):
 
 
 def _headers_for(address: SignedPut, path: Path) -> dict[str, str]:
-    """Headers of the request that puts a file. Raises `InvalidInputError` if it hasn't the size any more that the
-    address was made for."""
+    """Headers of the request that puts a file. Raises `InvalidInputError` if its size is no longer that which
+    the address was signed for."""
     size = str(path.stat().st_size)
     headers = {"content-length": size, **{name.lower(): value for name, value in address.headers.items()}}
     if headers["content-length"] != size:
@@ -339,7 +339,7 @@ def _headers_for(address: SignedPut, path: Path) -> dict[str, str]:
 
 
 def _changed(path: Path, what: str) -> InvalidInputError:
-    return InvalidInputError(f"{path} changed while it was sent ({what}): take it in again")
+    return InvalidInputError(f"{path} changed while it was sent ({what}): ingest it again")
 
 
 def _facts(path: Path) -> FileFacts:

@@ -1,7 +1,7 @@
-"""The documents that describe operations, made from their types: OpenAPI 3.1 for people, OpenAPI 3.0.3, function details and
+"""Generates descriptions of operations from their types: OpenAPI 3.1 of the HTTP API; OpenAPI 3.0.3, function details and
 tool schemas for agent runtimes.
 
-`python -m opx.edges.schemas docs/api` writes them, the same bytes every time.
+`python -m opx.edges.schemas docs/api` writes them, byte for byte the same every time.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ HTTP_FILE = "http-api.json"
 TOOLS_VERSION = "1.1.0"
 
 _ERRORS = {
-    "400": "Something in the request is wrong; the message says what is accepted.",
-    "403": "Nobody says who the caller is, or the caller may not do this.",
-    "404": "There is no such thing that the caller may see.",
-    "409": "It was changed meanwhile, or is being worked on; the message says whether to try again.",
+    "400": "The request is invalid; the message states what is accepted.",
+    "403": "The caller is not identified, or may not do this.",
+    "404": "There is no such resource in the caller's scopes.",
+    "409": "The resource was changed meanwhile, or is in use; the message states whether to retry.",
     "413": "The request or its reply is too large.",
     "500": "The request failed; the error was logged.",
-    "503": "The knowledge base is unavailable for now; the header Retry-After says in how many seconds to try again.",
+    "503": "The knowledge base is unavailable for now; the header Retry-After has the seconds to wait before a retry.",
 }
 _DESCRIPTION = (
-    "Questions and documents of OPX Knowledge. What a caller sees and whose documents it changes follows from who the "
-    "caller is, never from a request: from the token's claims `opx_client_id` and `opx_project_id`, or, for a caller "
-    "with an IAM role, from how the installation is configured. A field that may be left out may also be null."
+    "Queries and documents of OPX Knowledge. The scopes that a caller reads and writes follow from its identity, "
+    "never from a request: from the token's claims `opx_client_id` and `opx_project_id`, or, for a caller "
+    "with an IAM role, from how the installation is configured. An optional field may also be null."
 )
 _REFERENCE = "#/components/schemas/{name}"
 _ERROR: Json = {
@@ -51,7 +51,7 @@ _ERROR: Json = {
             "properties": {
                 "code": {"type": "string"},
                 "message": {"type": "string"},
-                "what": {"type": "string", "description": "Of what isn't there: of which kind it would be."},
+                "what": {"type": "string", "description": "The kind of a resource that was not found."},
             },
             "required": ["code", "message"],
         }
@@ -64,20 +64,20 @@ _ERROR: Json = {
 
 
 def components(kinds: Sequence[Any]) -> tuple[list[Json], Json]:
-    """The schema of each type, and those that they refer to by name."""
+    """The schema of each type, and referenced schemas by name."""
     schemas, named = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
     return [_plain(one) for one in schemas], {name: _described(one) for name, one in sorted(named.items())}
 
 
 def inlined(kind: Any) -> Json:
-    """The schema of a type with everything that it refers to in place."""
+    """The schema of a type with references replaced by their schemas."""
     (schema,), named = components([kind])
     found: Json = without_references(schema, named)
     return found
 
 
 def _described(schema: Any) -> Any:
-    """Without the docstrings of record types, which are for programmers, and without fields that never go out."""
+    """A schema without docstrings of record types, which are for programmers, and without internal fields."""
     found = _plain(schema)
     if isinstance(found, dict) and "properties" in found:
         found.pop("description", None)
@@ -87,23 +87,23 @@ def _described(schema: Any) -> Any:
 
 
 def _plain(schema: Any) -> Any:
-    """JSON alone, as defaults may be tuples, in the form that readers of schemas expect."""
-    return _usual(json.loads(msgspec.json.encode(schema)))
+    """A schema as plain JSON, as defaults may be tuples, in the usual form."""
+    return _normalized(json.loads(msgspec.json.encode(schema)))
 
 
-def _usual(schema: Any) -> Any:
-    """Enums with their type and nothing else; no defaults of lists, which may have to be filled where they are given,
-    `minLength` alone where a blank text is refused, and no empty `required`, which OpenAPI 3.0 doesn't have."""
+def _normalized(schema: Any) -> Any:
+    """Normalizes a schema: enums with their type only; no empty list as default, `minLength` instead of the pattern that
+    refuses blank strings, and no empty `required`, which OpenAPI 3.0 doesn't allow."""
     if isinstance(schema, list):
-        return [_usual(one) for one in schema]
+        return [_normalized(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    unsaid: tuple[tuple[str, object], ...] = (("default", []), ("pattern", NOT_BLANK), ("required", []))
-    leave_out = {name for name, value in unsaid if schema.get(name) == value}
+    omitted: tuple[tuple[str, object], ...] = (("default", []), ("pattern", NOT_BLANK), ("required", []))
+    leave_out = {name for name, value in omitted if schema.get(name) == value}
     if isinstance(schema.get("enum"), list):
         leave_out |= {"pattern", "title"}
         schema = {"type": "string", **schema}
-    return {name: _usual(one) for name, one in schema.items() if name not in leave_out}
+    return {name: _normalized(one) for name, one in schema.items() if name not in leave_out}
 
 
 # -- the HTTP API
@@ -117,10 +117,10 @@ def openapi() -> Json:
     schemas, named = components([*kinds, *forms])
     requests = {one.request.__name__ for one in operations} | {form.__name__ for form in forms}
     paths: Json = {}
-    for place, one in enumerate(operations):
+    for position, one in enumerate(operations):
         assert one.route is not None
         path = one.route.path.replace("+}", "}")
-        paths.setdefault(path, {})[one.route.method.lower()] = _http_operation(one, named, schemas[2 * place + 1])
+        paths.setdefault(path, {})[one.route.method.lower()] = _http_operation(one, named, schemas[2 * position + 1])
     error = _content({"$ref": "#/components/schemas/Error"})
     return {
         "openapi": "3.1.0",
@@ -198,13 +198,13 @@ _NULL: Json = {"type": "null"}
 
 
 def _other_kinds(schema: Json) -> tuple[list[Json], Json]:
-    """The types that a value may have besides null, and the rest of the schema, without null as default."""
+    """Types of a value besides null, and the rest of the schema, without null as default."""
     rest = {key: value for key, value in schema.items() if key != "anyOf" and (key, value) != ("default", None)}
     return [one for one in schema["anyOf"] if one != _NULL], rest
 
 
 def _without_null(schema: Any) -> Any:
-    """A field that may be left out: its other type. That it may also be null is said once for all of them."""
+    """A schema without null as a type of optional fields: the description of the API states once that they may be null."""
     if isinstance(schema, list):
         return [_without_null(one) for one in schema]
     if not isinstance(schema, dict):
@@ -215,14 +215,14 @@ def _without_null(schema: Any) -> Any:
     return {key: _without_null(value) for key, value in schema.items()}
 
 
-def _parameter(name: str, schema: Json, place: str, required: bool) -> Json:
+def _parameter(name: str, schema: Json, location: str, required: bool) -> Json:
     rest = {**schema}
     about = rest.pop("description", "")
-    return {"name": name, "in": place, "required": required, "description": about, "schema": rest}
+    return {"name": name, "in": location, "required": required, "description": about, "schema": rest}
 
 
 def _accepted(operation: Operation[Any, Any], body: Json, named: Json) -> Json:
-    """What a body may be, by media type."""
+    """Schemas of a body by media type."""
     found = _content(body)
     form = operation.route.form if operation.route else None
     if form is None:
@@ -231,7 +231,7 @@ def _accepted(operation: Operation[Any, Any], body: Json, named: Json) -> Json:
         "type": "array",
         "items": {"type": "string", "contentMediaType": "application/octet-stream"},
         "minItems": 1,
-        "description": "A file, under its name, whose extension tells the format; may be given several times.",
+        "description": "A file with its name, whose extension determines the format; may be repeated.",
     }
     fields = _request_schema(form, named)
     schema = {**fields, "properties": {FILE_FIELD: files, **fields["properties"]}, "required": [FILE_FIELD]}
@@ -246,8 +246,8 @@ def _content(schema: Json) -> Json:
 
 
 def input_schema(operation: Operation[Any, Any], *, objects: bool = False) -> Json:
-    """The JSON Schema of a tool's arguments, with every limit that there is. With `objects`, arguments that may also be
-    objects are declared so; Bedrock's action groups know none."""
+    """The JSON Schema of a tool's arguments, with all limits. With `objects`, arguments that may also be objects are declared
+    so; Bedrock's action groups support none."""
     properties = {one.name: _argument(one) for one in fields_of(operation.request)}
     for one in fields_of(operation.request) if objects else ():
         if _may_be_object(one):
@@ -299,7 +299,7 @@ def json_type(field: FieldFacts) -> str:
 
 
 def description(field: FieldFacts) -> str:
-    """What an argument is, with its limits in words, as not every agent runtime has fields for them."""
+    """The description of an argument with its limits in words, as not every agent runtime has fields for them."""
     default = field.default if not field.required and field.default not in (None, "") else None
     otherwise = f", {default} if not given" if default is not None else ""
     kind: Any = field.kind
@@ -315,7 +315,7 @@ def _required(operation: Operation[Any, Any]) -> list[str]:
 
 
 def tools_openapi(group: ToolGroup, tools: Tools) -> Json:
-    """OpenAPI 3.0.3, for an action group with an API schema: one POST an operation, named like the tool."""
+    """OpenAPI 3.0.3, for an action group with an API schema: one POST per operation, named like the tool."""
     schemas, named = components([tool.reply for tool in tools])
     return {
         "openapi": "3.0.3",
@@ -332,8 +332,8 @@ def _tool_operation(operation: Operation[Any, Any], reply: Json) -> Json:
     tool = operation.tool
     assert tool is not None
     failures = {
-        "400": "An argument is wrong; the message says what is accepted.",
-        **({"403": "Only orchestrators may ask."} if operation.access is Access.ORCHESTRATOR else {}),
+        "400": "An argument is invalid; the message states what is accepted.",
+        **({"403": "Only orchestrators may call this."} if operation.access is Access.ORCHESTRATOR else {}),
         "404": "There is no such document or operation.",
         "500": "The call failed; the error was logged.",
         "503": "The knowledge base is unavailable for now.",
@@ -351,7 +351,7 @@ def _tool_operation(operation: Operation[Any, Any], reply: Json) -> Json:
 
 
 def _in_3_0(schema: Any) -> Any:
-    """A schema of JSON Schema 2020-12 in the words of OpenAPI 3.0: null is `nullable`, and a reference stands alone."""
+    """Converts JSON Schema 2020-12 to OpenAPI 3.0: null is `nullable`, and a reference has no siblings."""
     if isinstance(schema, list):
         return [_in_3_0(one) for one in schema]
     if not isinstance(schema, dict):
@@ -371,7 +371,7 @@ def _named(tool: Operation[Any, Any]) -> Json:
 
 
 def functions(tools: Tools) -> Json:
-    """The `functionSchema` of an action group with function details, as CreateAgentActionGroup takes it."""
+    """The `functionSchema` of an action group with function details, as CreateAgentActionGroup accepts it."""
     return {
         "functions": [
             {
@@ -419,7 +419,7 @@ def _text(content: object) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the documents into the folder that is named."""
+    """Writes the documents into the folder given as argument."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m opx.edges.schemas FOLDER\n")
         return 2

@@ -1,17 +1,17 @@
-"""Operations as agents' tools: how each agent runtime calls one and wants its answer. Bedrock action groups of both kinds,
-and AgentCore Gateway.
+"""Serves operations as agents' tools, in the calling conventions of Bedrock action groups (both kinds) and AgentCore
+Gateway.
 
-The scope of a call comes from what the application set, never from an argument:
+The scope of a call comes from values that the application set, never from an argument:
 
 - action groups: the session attributes `opxClientId` and `opxProjectId`;
 - the gateway: the request headers `x-opx-client-id` and `x-opx-project-id`, propagated to the target. A caller could
   send them too, so that they may be on the target's list of allowed headers only behind a request interceptor which
   sets both from the verified token.
 
-Where neither is present the installation's own identity counts. Which agent calls, and so which tools it may use, is
-not an argument either: action groups name it, and the gateway is known by its target's name, or by the header
+Without either, the installation's own identity counts. The calling agent, which determines the granted tools, is not an
+argument either: action groups name it, and the gateway is known by its target's name, or by the header
 `x-opx-agent` on the same terms as the others. An action group may have any name: tools' names are unique.
-docs/decisions/0005-agent-entry-points.md says why these are not Powertools' resolvers.
+docs/decisions/0005-agent-entry-points.md has the reasons not to use Powertools' resolvers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ GATEWAY_HEADERS = "bedrockAgentCorePropagatedHeaders"
 GATEWAY_SEPARATOR = "___"
 
 MAX_RESPONSE_BYTES = 25_000
-"""Bedrock takes at most 25 KB from an action group's function, session attributes included."""
+"""Bedrock accepts at most 25 KB from an action group's function, session attributes included."""
 
 Arguments = list[tuple[str, object]]
 
@@ -52,17 +52,17 @@ _CAMEL_CASE = re.compile(r"[a-z]+(?:[A-Z][a-z0-9]*)+\Z")
 _HUMP = re.compile(r"(?=[A-Z])")
 
 
-# -- one call, whatever runtime it comes from
+# -- calls, independent of the runtime
 
 
 def call_tool(operation: Operation[Any, Any], context: Context, arguments: Iterable[tuple[str, object]]) -> Any:
-    """The reply to a tool's arguments. Raises `RequestError`, and what the operation raises."""
+    """The reply to a tool's arguments. Raises `RequestError`, and the operation's errors."""
     return perform(operation, context, read_arguments(operation, arguments))
 
 
 def read_arguments(operation: Operation[Any, Any], arguments: Iterable[tuple[str, object]]) -> Any:
-    """The request that a tool's arguments are. Bedrock sends every value as a text, and some agents an empty one for what
-    they leave out; `maxResults` is taken for `max_results`. Raises `RequestError`."""
+    """The request of a tool's arguments. Bedrock sends every value as a string, and some agents send empty ones for omitted
+    arguments; `maxResults` is accepted as `max_results`. Raises `RequestError`."""
     given: dict[str, object] = {}
     for spelled, value in arguments:
         name = snake_case(spelled)
@@ -76,8 +76,8 @@ def read_arguments(operation: Operation[Any, Any], arguments: Iterable[tuple[str
 
 
 def tool_named(tools: Mapping[str, Operation[Any, Any]], name: object) -> Operation[Any, Any]:
-    """The tool; `searchDocs` is taken for `search_docs`. Raises `UnknownToolError` that lists those there are: the same for
-    a tool that isn't granted and for none."""
+    """The tool with a name; `searchDocs` is accepted as `search_docs`. Raises an `UnknownToolError` that lists the tools, the
+    same one for a tool that isn't granted and for one that doesn't exist."""
     found = tools.get(snake_case(name)) if isinstance(name, str) else None
     if found is None:
         raise UnknownToolError(f"unknown tool {quoted(name)}; there are: {', '.join(tools) or 'none'}")
@@ -85,12 +85,12 @@ def tool_named(tools: Mapping[str, Operation[Any, Any]], name: object) -> Operat
 
 
 def granted(group: ToolGroup | None, allowed: Collection[str]) -> dict[str, Operation[Any, Any]]:
-    """The tools of a group, or of all, that are among the names."""
+    """Tools of a group, or of all groups, with allowed names."""
     return {name: one for name, one in load().tools(group).items() if name in allowed}
 
 
 def granted_tool(group: ToolGroup, grants: ToolGrants, call: ToolCall) -> Operation[Any, Any]:
-    """The tool that is called. Raises `UnknownToolError` as `tool_named`."""
+    """The called tool, if it is granted. Raises `UnknownToolError` as `tool_named`."""
     found = of_tool(snake_case(call.tool), group) if isinstance(call.tool, str) else None
     if found is not None and found.name in grants.allowed(call.agent):
         return found
@@ -98,7 +98,7 @@ def granted_tool(group: ToolGroup, grants: ToolGrants, call: ToolCall) -> Operat
 
 
 def snake_case(name: str) -> str:
-    """`maxResults` as `max_results`; any other form of name as it is."""
+    """`maxResults` as `max_results`; other forms of names unchanged."""
     return _HUMP.sub("_", name).lower() if _CAMEL_CASE.match(name) else name
 
 
@@ -107,8 +107,8 @@ def snake_case(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """`tool` is as it was sent. `identity` is None if the application said nothing about it; an empty `agent` is one
-    that nothing was said about."""
+    """A call of a tool. `tool` is the name as sent. `identity` is None if the application set none, and `agent` is empty if
+    it is unknown."""
 
     tool: object
     arguments: Arguments
@@ -117,10 +117,10 @@ class ToolCall:
 
 
 class Runtime(Protocol):
-    """One call of one runtime."""
+    """One call in the convention of a runtime."""
 
     def call(self) -> ToolCall:
-        """Raises `UnknownToolError`, `RequestError` or `ForbiddenError`."""
+        """The call of the event. Raises `UnknownToolError`, `RequestError` or `ForbiddenError`."""
 
     def answer(self, reply: Any) -> Json: ...
 
@@ -128,7 +128,7 @@ class Runtime(Protocol):
 
 
 def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], System], report: Report) -> Json:
-    """Answer a call of one of the group's tools in the form of the runtime that made it. Never raises: an agent gets a
+    """Answers a call of one of the group's tools in the form of the runtime that made it. Never raises: an agent gets a
     message, not a traceback."""
     runtime = runtime_of(event, context)
     report(Metric.TOOL_CALLS)
@@ -137,7 +137,7 @@ def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Syst
 
     def answered() -> Json:
         call = runtime.call()
-        system = started(start, StoreUnavailableError)  # an agent goes on without it
+        system = started(start, StoreUnavailableError)  # an agent continues without it
         operation = granted_tool(group, system.installation.declared(read_grants), call)
         configured = Identity(system.settings.client_id, system.settings.project_id)
         identity = replace(call.identity or configured, principal=caller_of_tool(event, context, call.agent))
@@ -154,8 +154,8 @@ def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Syst
 
 
 def runtime_of(event: Any, context: Any) -> Runtime:
-    """Which runtime calls. The context decides before the event does: a gateway's event is nothing but the arguments
-    that a model chose, and must not be taken for an action group's, which has the scope in it."""
+    """The calling runtime. The context takes precedence over the event: a gateway's event is nothing but arguments that a
+    model chose, and must not be treated as an action group's, which has the scope in it."""
     fields = event if isinstance(event, Mapping) else {}
     client_context = getattr(context, "client_context", None)
     if client_context is not None:
@@ -164,15 +164,15 @@ def runtime_of(event: Any, context: Any) -> Runtime:
 
 
 def caller_of_tool(event: Any, context: Any, agent: str) -> str:
-    """Who calls, for records: the agent, with its session if an action group calls. What a gateway sends was chosen by a
-    model."""
+    """The principal for records: the agent, with the session of an action group. A gateway's event is not read: a model chose
+    it."""
     of_gateway = getattr(context, "client_context", None) is not None
     session = "" if of_gateway or not isinstance(event, Mapping) else event.get("sessionId")
     return " ".join(filter(None, (agent, f"session {session}" if session else "")))
 
 
 class Gateway:
-    """AgentCore Gateway: the event is the arguments, everything else is in the context; plain JSON goes back."""
+    """AgentCore Gateway: the event is the arguments, everything else is in the context; the answer is plain JSON."""
 
     def __init__(self, event: Mapping[str, Any], custom: Mapping[str, Any]) -> None:
         self._event = event
@@ -183,7 +183,7 @@ class Gateway:
         headers = self._headers()
         agent = headers.get(AGENT_HEADER, target)
         if not isinstance(agent, str):
-            raise ForbiddenError(f"header {AGENT_HEADER} is not a text")
+            raise ForbiddenError(f"header {AGENT_HEADER} is not a string")
         return ToolCall(tool, list(self._event.items()), _identity(headers, CLIENT_HEADER, PROJECT_HEADER), agent)
 
     def answer(self, reply: Any) -> Json:
@@ -202,7 +202,7 @@ class Gateway:
 
 
 class ActionGroup:
-    """What both kinds of Bedrock action group have in common."""
+    """Base of both kinds of Bedrock action groups."""
 
     def __init__(self, event: Mapping[str, Any]) -> None:
         self._event = event
@@ -213,7 +213,7 @@ class ActionGroup:
         return ToolCall(tool, arguments, identity, str(agent.get("name") or "") if isinstance(agent, Mapping) else "")
 
     def _response(self, names: tuple[str, ...], content: Mapping[str, Any]) -> Json:
-        """`names`: the fields of the event that the answer repeats."""
+        """The response envelope. `names`: fields of the event that the answer repeats."""
         event = self._event
         return {
             "messageVersion": "1.0",
@@ -272,12 +272,12 @@ def _identity(values: Mapping[str, Any], client: str, project: str) -> Identity 
         return None
     ids = values.get(client, ""), values.get(project, "")
     if not all(isinstance(value, str) for value in ids):
-        raise ForbiddenError("a client or project id is not a text")
+        raise ForbiddenError("a client or project id is not a string")
     return Identity(*ids)
 
 
 def _arguments(listed: object) -> Arguments:
-    """Bedrock's list of names, types and values; every value is a text."""
+    """Arguments of Bedrock's list of names, types and values; every value is a string. Raises `RequestError`."""
     if not isinstance(listed, list | tuple | None):
         raise RequestError("the parameters are not a list")
     given: Arguments = []
@@ -289,7 +289,7 @@ def _arguments(listed: object) -> Arguments:
 
 
 def _fitting(reply: Any, respond_with: Callable[[Any], Json]) -> Json:
-    """The response with as much of the reply as the runtime takes."""
+    """The response with as much of the reply as the runtime accepts."""
     response = respond_with(reply)
     while len(json.dumps(response, ensure_ascii=False).encode("utf-8", "replace")) > MAX_RESPONSE_BYTES:
         shorter = reply.shortened() if is_agent_reply(reply) else None

@@ -1,4 +1,4 @@
-"""Deliveries in the form in which API Gateway sends them to a function (payload format 2.0), and answers in its form."""
+"""Receives webhook deliveries in API Gateway's payload format 2.0, and answers in its form."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opx.connectors.webhooks.receiving import DeliveryReply, WebhookReceiver, an
 from opx.edges.http import reply
 
 ROUTE = "POST /ingest/{tier}/{category+}"
-"""The only one that there is."""
+"""The only route of the API for deliveries."""
 
 _MAX_PARAMETERS = 20
 
@@ -28,7 +28,7 @@ def _answer(event: Mapping[str, Any], receiver: Callable[[], WebhookReceiver]) -
     if event.get("routeKey") != ROUTE:
         return failed(404, "no_such_route", "there is no such route; deliveries go to /ingest/{tier}/{category}")
     text = str(event.get("body") or "")
-    if len(text) > 2 * MAX_BODY_BYTES:  # not decoded to find out
+    if len(text) > 2 * MAX_BODY_BYTES:  # too large even before decoding
         return too_large()
     try:
         body = base64.b64decode(text, validate=True) if event.get("isBase64Encoded") else text.encode("utf-8")

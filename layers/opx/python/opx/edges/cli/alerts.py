@@ -1,4 +1,4 @@
-"""`opx alerts`: rules of alerts taken in, and the alerts that are known with their runbooks."""
+"""`opx alerts`: imports alert rules and lists known alerts with their runbooks."""
 
 from __future__ import annotations
 
@@ -38,11 +38,10 @@ _NAME = re.compile(r"\w[\w.-]{0,99}")
 
 @click.group("alerts", cls=OperationGroup)
 def alerts_command() -> None:
-    """Alerts and their runbooks: rules of Prometheus, Grafana, CloudWatch or Datadog say which alerts there are, and where
-    each one's runbook is.
+    """Alerts and their runbooks, from the alert rules of Prometheus, Grafana, CloudWatch or Datadog.
 
     \b
-    opx alerts import rules/         take rules in, and see which runbooks they lead to
+    opx alerts import rules/         import rules, and list the runbook of each alert
     opx alerts list --unbound        alerts without a runbook
     opx do KafkaLag                  the procedure for an alert
     """
@@ -51,30 +50,30 @@ def alerts_command() -> None:
 @alerts_command.command("import")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
 @click.option(
-    "--name", default="standard-input", show_default=True, metavar="NAME", help="The name to keep rules from - under."
+    "--name", default="standard-input", show_default=True, metavar="NAME", help="The source name of rules read from -."
 )
 @pass_session
 def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> None:
-    """Take rules of alerts in, and say which runbook each alert is bound to.
+    """Import alert rules, and print the runbook that each alert is bound to.
 
     FILE is a file of rules, a folder with such files (.yaml, .yml, .json, .rules), or - for standard input. Rules are those
     of Prometheus, PrometheusRule objects, the reply of /api/v1/rules, what Grafana exports, the JSON of `aws cloudwatch
     describe-alarms`, monitors of Datadog, or YAML with a list `alerts` of entries with name, runbook, severity and summary.
 
-    A file becomes a document of the category operations/alert_rules: changed and taken in again, it replaces what it said
-    before, and `opx delete` withdraws it. An alert is bound by url: to the page that its rule names, by the page's path, the
-    address that it came from, or the file name at the end of an address. Else by title: to the only page that is called like
-    the alert (`KafkaDown`, `Runbook: KafkaDown`, kafka-down.md), or whose title ends so (`Broker down (KafkaDown)`). Else by
-    text: to the page that says it is for the alert.
+    A file becomes a document of the category operations/alert_rules: imported again after a change, it replaces its former
+    version, and `opx delete` withdraws it. An alert is bound by url: to the page that its rule names, by the page's path, the
+    address that it came from, or the file name at the end of an address. Else by title: to the only page that has the alert's
+    name (`KafkaDown`, `Runbook: KafkaDown`, kafka-down.md), or whose title ends with it (`Broker down (KafkaDown)`). Else by
+    text: to the page that states that it is for the alert.
 
     Exit codes: 0 done, 1 no file could be read, 2 wrong usage or another error.
     """
     if not _NAME.fullmatch(name):
-        raise InvalidInputError(f"a name has letters, digits and . _ - only, not {name[:60]!r}")
+        raise InvalidInputError(f"--name takes letters, digits and . _ - only, not {name[:60]!r}")
     tally = IntakeTally()
     before = _Known.of(session)
     with tempfile.TemporaryDirectory() as folder, reporter_for_stderr(uploads=session.is_remote) as reporter:
-        intake = Intake(session.client, session.loader, session.place, reporter)
+        intake = Intake(session.client, session.loader, session.working_folder, reporter)
         standard_input = FileToIngest(Path(folder) / "rules", f"alert-rules/{name}.rules")
         found = dict(_found(intake, paths, standard_input, before))
         intake.put(list(found), {"category": ALERT_RULES_CATEGORY}, tally)
@@ -86,13 +85,13 @@ def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> No
     print_lines(_import_lines(files, before, _Known.of(session)))
 
 
-# -- files
+# -- rule files
 
 
 def _found(
     intake: Intake, paths: Sequence[Path], standard_input: FileToIngest, before: _Known
 ) -> Iterator[tuple[FileToIngest | EventOutcome, RuleFile]]:
-    """The files that define alerts, or did before; and what is wrong with paths."""
+    """Files that define alerts, or did before, and the problems of paths."""
     for path in paths:
         name = ""
         if str(path) == "-":
@@ -131,12 +130,12 @@ def _read(path: Path, name: str) -> RuleFile | None:
     return found
 
 
-# -- what came of them
+# -- bindings before and after an import
 
 
 @dataclass(frozen=True)
 class _Known:
-    """All alerts that are known, by reference."""
+    """All known alerts, by reference."""
 
     alerts: Mapping[str, KnownAlert]
 
@@ -170,12 +169,14 @@ def _import_lines(files: Mapping[str, RuleFile], before: _Known, now: _Known) ->
     for name, alert in defined.items():
         kind = _kind(alert, before)
         counts[kind] += 1
-        lines.setdefault(kind, []).extend((f"{printable(name)}  {_said_of(alert)}", *_by_labels(alert)))
+        lines.setdefault(kind, []).extend((f"{printable(name)}  {_binding_text(alert)}", *_by_labels(alert)))
     for file in files:
         for reference in before.defined_in(file).keys() - now.defined_in(file).keys():
             counts["removed"] += 1
             name = before.alerts[reference].name
-            lines.setdefault("removed", []).append(f"{printable(name)}  removed: {printable(file)} has it no more")
+            lines.setdefault("removed", []).append(
+                f"{printable(name)}  removed: {printable(file)} no longer defines it"
+            )
     for kind in _KINDS:
         yield from lines.get(kind, ())
     shown = (f"{counts[kind]:,} {kind}" for kind in _KINDS if counts[kind] or kind not in ("left out", "removed"))
@@ -194,32 +195,32 @@ def _kind(alert: KnownAlert | None, before: _Known) -> str:
     return "already bound" if known and known.path == alert.path else "bound"
 
 
-def _said_of(alert: KnownAlert | None) -> str:
+def _binding_text(alert: KnownAlert | None) -> str:
     if alert is None:
-        return "left out: the file has more alerts than the graph takes of one; split it"
+        return "left out: the file has more alerts than the graph accepts from one document; split it"
     if alert.binding is Binding.BOUND:
         return f"bound by {_BY[alert.bound_by]} to {printable(alert.title)} ({printable(alert.path)})"
     if alert.binding is Binding.SEVERAL:
-        return f"no runbook: several pages are called like it: {printable(', '.join(alert.candidates))}"
+        return f"no runbook: several pages match its name: {printable(', '.join(alert.candidates))}"
     if alert.binding is Binding.LEADS_NOWHERE:
-        return f"no runbook: its runbook_url leads nowhere here ({printable(alert.runbook)})"
-    return "no runbook: it names none, and no page is called like it or says that it is for it"
+        return f"no runbook: its runbook_url matches no document here ({printable(alert.runbook)})"
+    return "no runbook: its rule names none, and no page matches by title or text"
 
 
 _BY = {BoundBy.URL: "url", BoundBy.TITLE: "title", BoundBy.PAGE: "the page's text", None: "nothing"}
 
 
 def _by_labels(alert: KnownAlert | None) -> Iterator[str]:
-    """The runbooks of several rules of one alert."""
+    """One line for each runbook of an alert whose rules name several."""
     for one in alert.runbooks if alert else ():
         labels = ", ".join(f"{name}={text}" for name, text in one.labels.items()) or "no labels"
-        leads = f"{one.title} ({one.path})" if one.path else f"nowhere here ({one.runbook})"
+        leads = f"{one.title} ({one.path})" if one.path else f"no document here ({one.runbook})"
         yield f"  {printable(labels)}: {printable(leads)}"
 
 
 @alerts_command.operation("list", list_alerts, CommandShape(without=("limit", "after"), items="alerts"))
 def list_known(found: AlertPage) -> None:
-    """List the alerts that are known: by rules, by runbooks, and by having fired."""
+    """List known alerts: defined by rules, named by runbooks, or fired before."""
     rows = [row for alert in found.alerts for row in _rows(alert)]
     print_table(("ALERT", "SEVERITY", "FIRED", "LAST", "RUNBOOK"), rows, "no alerts")
 

@@ -1,4 +1,4 @@
-"""`opx demo`: the example corpus in, five questions to it."""
+"""`opx demo`: ingests the example corpus and runs five queries on it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 HITS_SHOWN = 3
 BUDGET = 500
-"""Tokens of text that are shown for each question."""
+"""Tokens of text shown for each question."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoQuestion:
-    """A question, what it is to show, and the file that answers it ("" for none)."""
+    """A question, the ability that it demonstrates, and the file that answers it ("" for none)."""
 
     shows: str
     text: str
@@ -59,27 +59,27 @@ QUESTIONS = (
 
 
 @click.command("demo")
-@click.option("--documents", type=click.Path(path_type=Path), help="Folder to take in.  [default: corpus/documents]")
+@click.option("--documents", type=click.Path(path_type=Path), help="Folder to ingest.  [default: corpus/documents]")
 @pass_session
 def demo_command(session: Session, documents: Path | None) -> None:
-    """Take the example corpus in and ask it five questions, the last of which nothing in it answers."""
+    """Ingest the example corpus and run five queries on it, the last of which it has no answer for."""
     started = time.perf_counter()
-    session.require_local("the demo runs in a folder of this machine: leave --profile and --api out")
+    session.require_local("the demo runs in a folder of this machine: omit --profile and --api")
     home_was_chosen = session.settings.home != Settings().home
     used = session if home_was_chosen else session.at_home(repository() / Settings().home)
     folder = documents or example_documents()
     if not folder.is_dir():
-        raise InvalidInputError(f"no folder {folder}: give one with --documents")
-    click.echo(f"Taking in {folder}, keeping it in {used.settings.home_path}")
-    _take_in(used, folder)
+        raise InvalidInputError(f"there is no folder {folder}: name one with --documents")
+    click.echo(f"Ingesting {folder} into {used.settings.home_path}")
+    _ingest(used, folder)
     for number, question in enumerate(QUESTIONS, start=1):
         _ask(used.client, number, question)
-    click.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Now yours:")
+    click.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Try your own:")
     click.echo(f'  opx {_home_option(used.settings)}search "pods keep restarting" --explain')
 
 
 def repository() -> Path:
-    """The checkout that this package is run from."""
+    """The checkout that this package runs from."""
     return Path(opx.__file__).resolve().parents[4]
 
 
@@ -88,15 +88,15 @@ def example_documents() -> Path:
 
 
 def _home_option(settings: Settings) -> str:
-    """What makes `opx` find this home from the current folder; nothing if it does anyway."""
+    """The `--home` option with which `opx` finds this home from the current folder; "" if it is the default."""
     return "" if settings.home_path == Settings().home_path else f"--home {settings.home_path} "
 
 
-def _take_in(session: Session, folder: Path) -> None:
+def _ingest(session: Session, folder: Path) -> None:
     started = time.perf_counter()
     tally = IntakeTally()
     with reporter_for_stderr() as reporter:
-        intake = Intake(session.client, session.loader, session.place, reporter)
+        intake = Intake(session.client, session.loader, session.working_folder, reporter)
         intake.put(intake.plan([folder]), {}, tally)
         intake.work(tally)
     warn_of(tally.failures)

@@ -1,4 +1,4 @@
-"""`opx do`: the procedure for an alert, step by step in the terminal. Nothing is ever executed."""
+"""`opx do`: steps through the procedure for an alert in the terminal. Nothing is ever executed."""
 
 from __future__ import annotations
 
@@ -46,22 +46,22 @@ if TYPE_CHECKING:
 _MEANS = {
     Effect.READ: "read: changes nothing",
     Effect.UNKNOWN: "unknown: treat it as one that changes something",
-    Effect.REVERSIBLE: "reversible: another command puts it back",
+    Effect.REVERSIBLE: "reversible: another command undoes it",
     Effect.PAGES: "pages: notifies people",
     Effect.COSTS: "costs: starts or enlarges something that is billed",
     Effect.DESTRUCTIVE: "destructive: loses data, state, history or work in flight",
 }
-_NO_UNDO = "undo: none follows from the command; note the state before"
-_DESTRUCTIVE = "This step loses something that can't be put back."
+_NO_UNDO = "undo: none can be derived from the command; note the state before"
+_DESTRUCTIVE = "This step destroys something that can't be restored."
 _KEYS = "[n]ext  [b]ack  NUMBER  [y] copy  [l]ist  [o]utcome  [q]uit"
 _RESULTS = {"r": OutcomeResult.RESOLVED, "n": OutcomeResult.NO_EFFECT, "w": OutcomeResult.MADE_WORSE}
 _INDENT = "  "
 _OTHERS_BELOW = 0.9
-"""Confidence below which other procedures are named."""
+"""Confidence below which other procedures are listed."""
 _SHORT = 160
-"""Characters of a command that is shown beside the one to run."""
+"""Most characters of a line of notes above a command."""
 NO_RECEIPT = "0" * 32
-"""Where nothing is kept of questions."""
+"""Receipt id that stands for none, for systems that keep no audit log."""
 
 
 @click.command("do")
@@ -71,14 +71,14 @@ NO_RECEIPT = "0" * 32
     "--labels", "labels", default="", metavar="JSON", help="Labels as JSON, or as `namespace=prod, pod=web-1`."
 )
 @click.option("--step", "step", default="", metavar="N", help="Begin at this step.")
-@click.option("--print", "at_once", is_flag=True, help="Print all of it and ask for no keys.")
+@click.option("--print", "at_once", is_flag=True, help="Print the whole procedure, without prompting for keys.")
 @pass_session
 def do_command(
     session: Session, /, alert: tuple[str, ...], *, pairs: tuple[str, ...], labels: str, step: str, at_once: bool
 ) -> None:
-    """Go through the procedure for ALERT: its name, a line with its labels, or what it says; `-` reads the alert from
-    standard input, as it was sent. The path, title or id of a document goes through that one. Labels fill the placeholders
-    of commands. No command is ever executed.
+    """Step through the procedure for ALERT: its name, a line with its labels, or its text; `-` reads the alert from standard
+    input, as it was sent. The path, title or id of a document selects that document. Labels fill the placeholders of
+    commands. No command is ever executed.
 
     \b
     opx do KafkaLag --label namespace=prod
@@ -87,17 +87,17 @@ def do_command(
     pbpaste | opx do -
 
     Keys: n or Enter next, b back, a number (4, or #4 as steps are listed) goes to that step, y copies a command, l lists the
-    steps, o tells what came of this step, q quits. Where the output is no terminal, all is printed at once.
+    steps, o records the outcome of this step, q quits. If the output is no terminal, the whole procedure is printed.
 
     Exit codes: 0 there is a procedure, 1 there is none, 2 wrong usage or another error.
     """
-    asked = FindProcedure(alert=_alert(alert), labels=_labels(pairs, labels))
-    procedure: Procedure = record_of(session.call(find_procedure, asked))
+    request = FindProcedure(alert=_alert(alert), labels=_labels(pairs, labels))
+    procedure: Procedure = record_of(session.call(find_procedure, request))
     if procedure.document is None:
         print_lines(_nothing_lines(procedure))
         raise click.exceptions.Exit(NO_ANSWER)
     walk = StepWalk(session.client, procedure, procedure.document)
-    begin, notes = walk.place(step) if step else (0, ())
+    begin, notes = walk.find_step(step) if step else (0, ())
     warn(*map(printable, notes))
     print_lines(head_lines(walk))
     if not walk.steps:
@@ -119,12 +119,12 @@ def _alert(words: Sequence[str]) -> str:
     if not text:
         raise InvalidInputError("the alert is empty: opx do AlertName")
     if len(text) > MAX_QUESTION:
-        warn(f"of the alert's {len(text):,} characters, the first {MAX_QUESTION:,} are read")
+        warn(f"the alert has {len(text):,} characters; only the first {MAX_QUESTION:,} are used")
     return text[:MAX_QUESTION]
 
 
 def _labels(pairs: Sequence[str], labels: str) -> str:
-    """All labels as JSON, those of `--label` above those of `--labels`."""
+    """All labels as JSON; those of `--label` override those of `--labels`."""
     if not pairs:
         return labels
     given = given_labels(labels) if labels else {}
@@ -141,7 +141,7 @@ def _labels(pairs: Sequence[str], labels: str) -> str:
 
 @dataclass
 class StepWalk:
-    """The steps of a procedure. The text of each is read when it is shown."""
+    """Steps of a procedure. The text of each is read when it is shown."""
 
     client: OperationClient
     procedure: Procedure
@@ -150,25 +150,25 @@ class StepWalk:
 
     @cached_property
     def steps(self) -> tuple[StepView, ...]:
-        """All steps in order. Raises `OpxError` if the document is another by now."""
+        """All steps in order. Raises `OpxError` if the document was replaced meanwhile."""
         found: dict[int, StepView] = {}
         for page in self._pages(STEPS) if self.document.step_count else ():
             found |= {step.number: step for step in page.steps if step.shown or step.number not in found}
         return tuple(found[number] for number in sorted(found))
 
     def text(self) -> str:
-        """All of the document."""
+        """The whole document."""
         return "\n\n".join(page.content for page in self._pages(ALL))
 
     def part(self, at: int) -> DocumentPart:
-        """The text of a step with what is known of it."""
+        """The text of a step with its warnings and details."""
         if at not in self._parts:
             pages = list(self._pages(f"step {self.steps[at].name}"))
             self._parts[at] = replace(pages[0], content="\n\n".join(page.content for page in pages))
         return self._parts[at]
 
     def view(self, at: int) -> StepView:
-        """A step with its details, which are only there with its text."""
+        """A step with its details, which are only returned with its text."""
         number = self.steps[at].number
         return next((step for step in self.part(at).steps if step.number == number), self.steps[at])
 
@@ -179,16 +179,16 @@ class StepWalk:
     def _assigned(self) -> frozenset[str]:
         return assigned_in(command for step in self.steps for command in step.commands)
 
-    def place(self, name: str) -> tuple[int, tuple[str, ...]]:
-        """The index of the step that a name means, as `read_document` understands it, and what is to be noted: that it may
-        mean others, too. Raises `InvalidInputError`."""
+    def find_step(self, name: str) -> tuple[int, tuple[str, ...]]:
+        """The index of the step with a name, resolved as `read_document` does, and notes if the name is ambiguous. Raises
+        `InvalidInputError`."""
         names = [step.name for step in self.steps]
         try:
             part = self._read(f"step {name.strip().casefold().removeprefix('step').strip()}")
             at = names.index(part.part.removeprefix("step "))
         except (InvalidInputError, ValueError):
             known = ", ".join(names[:40])
-            raise InvalidInputError(f"there is no step {name[:40]!r}; there are {len(names)}: {known}") from None
+            raise InvalidInputError(f"there is no step {name[:40]!r}; the {len(names)} steps are: {known}") from None
         return at, part.notes
 
     def _pages(self, part: str) -> Iterator[DocumentPart]:
@@ -206,7 +206,7 @@ class StepWalk:
         return found
 
 
-# -- lines
+# -- rendering
 
 
 def head_lines(walk: StepWalk) -> Iterator[str]:
@@ -222,19 +222,19 @@ def head_lines(walk: StepWalk) -> Iterator[str]:
         yield "labels: " + ", ".join(printable(f"{name}={value}") for name, value in found.labels.items())
     yield from (click.style(f"Note: {printable(note)}", dim=True) for note in (*found.notes, *part.notes))
     if found.confidence < _OTHERS_BELOW and found.others:
-        yield screen.styled("It may be another one (`opx do` takes the id, too):", "caution")
+        yield screen.styled("Other candidates (`opx do` accepts an id, too):", "caution")
         yield from (f"{_INDENT}{_other(one)}" for one in found.others)
     if walk.steps:
         effects = Counter(step.effect for step in walk.steps if step.is_classed)
         counts = ", ".join(screen.styled(f"{count} {effect}", effect) for effect, count in effects.items())
         yield from ("", plural(len(walk.steps), "step") + (f": {counts}" if counts else ""))
     else:
-        yield from ("", "It has no steps.")
+        yield from ("", "The document has no steps.")
 
 
 def step_lines(walk: StepWalk, at: int) -> Iterator[str]:
     """The text before a step under its headings, then the step: warnings first, then its text with labels filled in, each
-    command below what it does."""
+    command below its effect."""
     step, part, commands = walk.view(at), walk.part(at), walk.commands(at)
     lead, own = _lead_and_own(part, step)
     text = placed(own, commands)
@@ -254,18 +254,18 @@ def step_lines(walk: StepWalk, at: int) -> Iterator[str]:
     yield ""
     for number in text.missing:
         yield from _with_ours([*_command_lines([number], commands), *commands[number].text.split("\n"), ""])
-    yield from _with_ours(list(text.annotated(lambda places: _command_lines(places, commands))))
+    yield from _with_ours(list(text.annotated(lambda numbers: _command_lines(numbers, commands))))
     if step.goes_to:
         is_step = step.goes_to.startswith("#") or step.goes_to.isdecimal()
         yield from ("", f"If it fails: -> {'step ' if is_step else ''}{printable(step.goes_to)}")
 
 
 _OURS = "\0"
-"""Stands in lines of ours among those of a step before their style and their text. Documents are shown without it."""
+"""Separates style and text in annotations of ours among the lines of a step. It is removed from documents."""
 
 
 def _with_ours(lines: Sequence[str]) -> Iterator[str]:
-    """Lines of a step and ours; on a terminal, the step's are rendered."""
+    """Lines of a step with our annotations; on a terminal, the step's Markdown is rendered."""
     screen = Screen.current()
     parts = [line.split(_OURS) for line in lines]
     if screen.is_terminal:
@@ -279,7 +279,7 @@ def _with_ours(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _bare(text: str) -> str:
-    """Words without emphasis and the mark of a cut."""
+    """Text without emphasis and ellipses."""
     return re.sub(r"[*_`…]", "", " ".join(text.split()))
 
 
@@ -288,7 +288,7 @@ def _warning(text: str) -> str:
 
 
 def _lead_and_own(part: DocumentPart, step: StepView) -> tuple[list[str], str]:
-    """The lines before the step's first one, and its own text; without lines of ours, which are shown before it."""
+    """The lines before the step's first line, and its own text; without generated warnings, which are shown before it."""
     ours = {f"[Warning: {one_line(text)}]" for text in part.warnings}
     lines = [line for line in part.content.replace(_OURS, "").split("\n") if line not in ours]
     title = _bare(step.title)
@@ -302,10 +302,10 @@ def _text_lines(text: str) -> Iterator[str]:
     return ((_INDENT + line).rstrip() for line in safe(text).strip("\n").split("\n"))
 
 
-def _command_lines(places: Sequence[int], commands: Sequence[FilledCommand]) -> list[str]:
-    """What commands of a block do, and how they differ from what the document has, as lines of ours."""
-    command = commands[places[0]]
-    number = numbered(places, commands) if len(commands) > 1 else ""
+def _command_lines(numbers: Sequence[int], commands: Sequence[FilledCommand]) -> list[str]:
+    """Annotations of a block: the effect of its commands and their differences from the document."""
+    command = commands[numbers[0]]
+    number = numbered(numbers, commands) if len(commands) > 1 else ""
     reach = f", reaches {command.blast}" if command.blast else ""
     lines = [(command.effect.value, f"{number}{_MEANS[command.effect]}{reach}")]
     lines += [("caution", f"! the example has {one}") for one in command.differs]
@@ -339,11 +339,11 @@ def _list_lines(walk: StepWalk, here: int) -> Iterator[str]:
         yield f"{'>' if at == here else ' '} {step.name}  {printable(step.title)}{effect}"
 
 
-# -- keys
+# -- interactive keys
 
 
 class Keys:
-    """Shows steps as keys are pressed."""
+    """Interactive loop: shows steps and handles keys."""
 
     def __init__(self, walk: StepWalk, begin: int) -> None:
         self._walk = walk
@@ -355,7 +355,7 @@ class Keys:
             try:
                 self._do(key)
             except DocumentNotFoundError as exc:
-                raise CommandFailed(f"the document is gone meanwhile: {exc}", FAILED) from exc
+                raise CommandFailed(f"the document was deleted meanwhile: {exc}", FAILED) from exc
             except InvalidInputError as exc:
                 warn(str(exc))
 
@@ -365,7 +365,7 @@ class Keys:
         elif key == "b":
             self._show(max(self._at - 1, 0))
         elif key.isdecimal() or key == "#":
-            at, notes = self._walk.place(self._number(key))
+            at, notes = self._walk.find_step(self._number(key))
             self._show(at)
             warn(*map(printable, notes))
         elif key == "y":
@@ -373,7 +373,7 @@ class Keys:
         elif key == "l":
             print_lines(_list_lines(self._walk, self._at))
         elif key == "o":
-            self._tell()
+            self._record_outcome()
 
     def _next(self) -> None:
         if self._at + 1 < len(self._walk.steps):
@@ -386,7 +386,7 @@ class Keys:
         print_lines(step_lines(self._walk, at))
 
     def _number(self, digits: str) -> str:
-        """The rest of a number up to Enter, where one digit can't be all of it."""
+        """Reads the rest of a number up to Enter, if steps have more than one digit."""
         most = max(len(step.name.removeprefix("#")) for step in self._walk.steps) + digits.count("#")
         while len(digits) < most and (key := click.getchar()) not in ("\r", "\n", ""):
             digits += key
@@ -405,46 +405,46 @@ class Keys:
         if command.effect is Effect.DESTRUCTIVE and self._key(f"{_MEANS[Effect.DESTRUCTIVE]}. Copy it? y/n") != "y":
             click.echo("Nothing was copied.")
         elif any(not (letter.isprintable() or letter in "\n\t") for letter in command.text):
-            click.echo("It has control characters, so it isn't copied: type it by hand.")
+            click.echo("The command has control characters, so it isn't copied: type it by hand.")
         else:
             click.echo(_clipboard(command.text), nl=False)
             left = command.placeholders
             unfilled = f" Still to be filled in: {printable(', '.join(left))}." if left else ""
             click.echo(f"Copied, not executed.{unfilled}")
 
-    def _tell(self) -> None:
-        result = _RESULTS.get(self._key("What came of it? [r]esolved  [n]o effect  made it [w]orse"))
+    def _record_outcome(self) -> None:
+        result = _RESULTS.get(self._key("Outcome? [r]esolved  [n]o effect  made it [w]orse"))
         if result is None:
-            click.echo("Nothing was told.")
+            click.echo("Nothing was recorded.")
             return
         walk = self._walk
-        told = RecordOutcome(
+        request = RecordOutcome(
             receipt_id=walk.procedure.receipt_id or NO_RECEIPT,
             result=result,
             document_id=walk.document.document_id,
             step=walk.steps[self._at].title[:MAX_STEP],
         )
         try:
-            report = self._recorded(told)
+            report = self._recorded(request)
         except OpxError as exc:
-            warn(f"it was not kept: {exc}")
+            warn(f"the outcome was not recorded: {exc}")
             return
-        click.echo(f"Kept: {report.result.value.replace('_', ' ')}. {printable(report.standing.explanation)}.")
+        click.echo(f"Recorded: {report.result.value.replace('_', ' ')}. {printable(report.standing.explanation)}.")
 
-    def _recorded(self, told: RecordOutcome) -> OutcomeReport:
-        """The outcome that was kept. A runbook that the alert is bound to may be none of its search's results: then a search
-        within it gives the receipt."""
+    def _recorded(self, request: RecordOutcome) -> OutcomeReport:
+        """Records an outcome. A runbook that the alert is bound to may not be among the results of its search: then a search
+        within it provides the receipt."""
         client = self._walk.client
         try:
-            return client.call(record_outcome, told)
+            return client.call(record_outcome, request)
         except (InvalidInputError, ReceiptNotFoundError):
-            config = QueryConfig(document_id=told.document_id, min_confidence=0, plain=True)
+            config = QueryConfig(document_id=request.document_id, min_confidence=0, plain=True)
             question = self._walk.procedure.alert[:MAX_QUERY_CHARACTERS] or self._walk.document.title
             answer = client.call(ask, Query(query=question, config=config, receipt=True))
-            return client.call(record_outcome, replace(told, receipt_id=answer.receipt_id))
+            return client.call(record_outcome, replace(request, receipt_id=answer.receipt_id))
 
     def _key(self, prompt: str) -> str:
-        """The key that is pressed, "" at the end of the input."""
+        """The pressed key; "" at the end of the input."""
         click.echo(click.style(prompt, dim=True))
         try:
             return click.getchar().lower()
@@ -453,5 +453,5 @@ class Keys:
 
 
 def _clipboard(text: str) -> str:
-    """OSC 52, with which a terminal puts a text into the clipboard, also through ssh (xterm, "Operating System Commands")."""
+    """OSC 52, with which a terminal puts text into the clipboard, also through ssh (xterm, "Operating System Commands")."""
     return f"\x1b]52;c;{base64.b64encode(text.encode()).decode('ascii')}\a"

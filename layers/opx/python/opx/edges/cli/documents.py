@@ -1,4 +1,4 @@
-"""`opx categories`, `list`, `show`, `history`, `diff`, `restore` and `delete`: documents and their versions."""
+"""`opx categories`, `list`, `show`, `history`, `diff`, `restore` and `delete`: manages documents and their versions."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ _MARKS = {
     StepChangeKind.MOVED: ">",
 }
 _NAMED = 10
-"""Documents that are named where a name is that of several."""
+"""Documents listed if several have the given name."""
 _LINE = 200
-"""Characters of the beginning of a section."""
+"""Characters shown of a section."""
 _VERSION_JSON = ("documentId", "version", "state", "supersededAt")
 _CHUNK_JSON = ("chunkId", "chunkIndex", "section", "start", "end", "tokenCount", "content")
 _CATEGORY_JSON = ("path", "description", "folders", "tier", "trust", "retention", "schedule", "embed")
@@ -71,7 +71,7 @@ _CATEGORY_JSON = ("path", "description", "folders", "tier", "trust", "retention"
 
 @request_command("categories", list_categories, CommandShape(anywhere=True), json="Print them as JSON.")
 def categories_command(session: Session, request: ListCategories, *, as_json: bool) -> None:
-    """List the categories of `knowledge.yaml`: tier, trust, retention and when sources are pulled."""
+    """List the categories of `knowledge.yaml`: tier, trust, retention and schedule of pulls."""
     model = session.client.call(list_categories, request)
     found = model.categories
     if as_json:
@@ -80,17 +80,17 @@ def categories_command(session: Session, request: ListCategories, *, as_json: bo
         return
     rows = [(c.path, c.tier.value, f"{c.trust:g}", c.retention, c.schedule or "-", c.description) for c in found]
     print_table(("CATEGORY", "TIER", "TRUST", "RETENTION", "SCHEDULE", "DESCRIPTION"), rows)
-    click.echo(f"\nWithout any other sign a document belongs to {model.default_category}.")
+    click.echo(f"\nThe default category is {model.default_category}.")
 
 
 @request_command(
     "list",
     list_documents,
-    CommandShape(without=("limit", "after"), fields={"category": "NAME  Only this category or what is below it."}),
+    CommandShape(without=("limit", "after"), fields={"category": "NAME  Only this category or those below it."}),
     json="Print them as JSON, with full ids.",
 )
 @click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")
-@click.option("--remarks", type=click.Choice(KINDS), help="Only documents with such remarks.")
+@click.option("--remarks", type=click.Choice(KINDS), help="Only documents with remarks of this kind.")
 def list_command(session: Session, request: ListDocuments, *, tag: str, remarks: str | None, as_json: bool) -> None:
     """List the documents that you may see, by category."""
     found = [
@@ -125,12 +125,14 @@ def _joined(_context: click.Context, _param: click.Parameter, words: Sequence[st
 
 
 @request_command(
-    "show", get_document, CommandShape(arguments=("document_id",), without=("after",)), json="Print it all as JSON."
+    "show", get_document, CommandShape(arguments=("document_id",), without=("after",)), json="Print everything as JSON."
 )
 @click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
-@click.option("--raw", is_flag=True, help="Print the text as it was taken in, as it is done without a terminal.")
 @click.option(
-    "--outline", "with_outline", is_flag=True, help="Print its sections and steps alone, with what each does."
+    "--raw", is_flag=True, help="Print the text as ingested, without rendering; the default without a terminal."
+)
+@click.option(
+    "--outline", "with_outline", is_flag=True, help="Print only its sections and steps, with the effect of each."
 )
 @click.option(
     "--step", "step_name", metavar="N|HEADING", help="Print one step, or the section with this heading or role."
@@ -148,9 +150,9 @@ def show_command(
 ) -> None:
     """Print a document: title, metadata, versions, and its text.
 
-    The beginning of an id is enough for current documents, and so is the end of a path, or a title. Old and deleted versions
-    are shown too, by their full id; a step or the outline is always that of the current version. What is longer than the
-    screen is shown by $PAGER.
+    For current documents a prefix of the id is enough, the end of a path, or a title. Old and deleted versions are shown
+    too, by their full id; a step or the outline is always that of the current version. Output longer than the screen is
+    shown by $PAGER.
     """
     found = _found(session, request.document_id)
     screen = Screen.current()
@@ -185,7 +187,7 @@ def show_command(
 
 
 def _print_page(lines: Sequence[str], screen: Screen) -> None:
-    """Through the pager if there are more lines than the screen has."""
+    """Prints lines, through the pager if they don't fit on the screen."""
     if screen.is_terminal and sys.stdin.isatty() and len(lines) >= screen.height:
         click.echo_via_pager("\n".join(lines) + "\n", color=screen.colours)
     else:
@@ -207,7 +209,7 @@ def _found(session: Session, wanted: str) -> DocumentVersions:
 
 
 def _part(session: Session, found: DocumentVersions, name: str) -> DocumentPart:
-    """A part of a document, all of it."""
+    """A whole part of a document, of all its pages."""
     request = ReadDocument(document=found.document.document_id, part=name, max_tokens=MAX_BUDGET)
     pages: list[DocumentPart] = [record_of(session.client.call(read_document, request))]
     while pages[-1].next:
@@ -218,7 +220,7 @@ def _part(session: Session, found: DocumentVersions, name: str) -> DocumentPart:
 
 
 def _outline_lines(part: DocumentPart, screen: Screen) -> Iterator[str]:
-    """The sections, each with its steps and what they do."""
+    """The sections, each with its steps and their effects."""
     steps = list(part.steps)
     yield screen.styled(printable(part.title), "bold")
     for section in part.sections:
@@ -232,7 +234,7 @@ def _outline_lines(part: DocumentPart, screen: Screen) -> Iterator[str]:
 
 
 def _part_lines(part: DocumentPart, screen: Screen, *, raw: bool) -> Iterator[str]:
-    """A part under its document's name, with warnings before what they are of."""
+    """A part under its document's title, with warnings before the lines that they belong to."""
     yield screen.styled(printable(f"{part.title}, {part.part}"), "bold")
     yield ""
     body = part.content.strip("\n")
@@ -292,7 +294,7 @@ def _as_json(found: DocumentVersions, chunks: Sequence[DocumentChunk], *, with_c
 
 
 def _version_named(session: Session, wanted: str) -> DocumentVersions:
-    """The document with an id (the beginning of one is enough), a path, an address or a title, as `opx show` finds it; else
+    """The document with an id (or a prefix of one), a path, an address or a title, as `opx show` finds it; else
     the newest version of a deleted one. Raises `DocumentNotFoundError` and `InvalidInputError`."""
     try:
         return _found(session, wanted)
@@ -322,10 +324,10 @@ _NAME = click.argument("document_id", nargs=-1, required=True, callback=_joined,
 @request_command("history", get_document, CommandShape(arguments=("document_id",), without=("after",)))
 @_NAME
 def history_command(session: Session, request: GetDocument, *, as_json: bool) -> None:
-    """List the versions of a document, the newest first, and from when to when questions were answered from each.
+    """List the versions of a document, the newest first, and the period in which each was current.
 
-    The beginning of an id is enough, and so is the end of a path, an address or a title, also of a deleted document. `opx
-    diff` shows what changed, and `opx restore` puts a version back.
+    A prefix of the id is enough, the end of a path, an address or a title, also of a deleted document. `opx diff` shows
+    changes, and `opx restore` restores a version.
     """
     found = _version_named(session, request.document_id)
     document = found.document
@@ -343,7 +345,7 @@ def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
         str(version.version),
         version.document_id[:SHORT_ID],
         version.state.value,
-        version.current_since or "not known",
+        version.current_since or "unknown",
         version.superseded_at or "-",
         str(version.chunk_count),
         printable(version.title),
@@ -353,13 +355,13 @@ def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
 @request_command("diff", diff_document, CommandShape(arguments=("document_id",)))
 @_NAME
 @click.option("--from", "before", type=click.IntRange(min=1), metavar="N", help="Compare with this version.")
-@click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to look at.")
+@click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to show.")
 def diff_command(session: Session, request: DiffDocument, *, as_json: bool) -> None:
     """Show how a version of a document differs from the one that it replaced: warnings, approvals, preconditions and sections
     of verification and rollback first, then its metadata, the steps of its procedure, and its text line by line.
 
-    The beginning of an id is enough, and so is the end of a path, an address or a title, also of a deleted document: then its
-    newest version is compared. Texts are those that were read of the files, as `opx show` prints them.
+    A prefix of the id is enough, the end of a path, an address or a title, also of a deleted document: then its newest
+    version is compared. The compared text is that extracted from the files, as `opx show` prints it.
     """
     document = _version_named(session, request.document_id).document
     found = session.client.call(diff_document, replace(request, document_id=document.document_id))
@@ -388,17 +390,17 @@ def _print_diff(found: VersionDiff) -> None:
         click.echo("  the texts are equal")
     if found.cut:
         lines = f"{found.added:,} lines were added, {found.removed:,} removed"
-        warn(f"the diff, or a list of steps or warnings, is longer than what is shown: {lines}")
+        warn(f"the diff, or a list of steps or warnings, was cut: {lines}")
     warn(*found.notes)
 
 
 def _safeguard_lines(one: SafeguardChange) -> Iterator[str]:
-    """A safeguard that differs; one that has other words with both wordings below it."""
+    """A changed safeguard; if its wording changed, both wordings are below it."""
     kind = one.kind.value.upper() if one.kind is StepChangeKind.REMOVED else one.kind.value
     what = f"{one.safeguard.value} section" if one.whole_section else one.safeguard.value
-    was, is_ = (_where(*place) for place in ((one.section_before, one.step_before), (one.section, one.step)))
-    place = f"{was} -> {is_}" if one.kind is StepChangeKind.MOVED else is_ or was
-    head = f"{_MARKS[one.kind]} {what} {kind}" + (f" ({place})" if place else "")
+    was, is_ = (_where(*names) for names in ((one.section_before, one.step_before), (one.section, one.step)))
+    location = f"{was} -> {is_}" if one.kind is StepChangeKind.MOVED else is_ or was
+    head = f"{_MARKS[one.kind]} {what} {kind}" + (f" ({location})" if location else "")
     if one.kind is not StepChangeKind.CHANGED:
         text = printable(one.after or one.before)
         yield f"{head}: {shorten(text, _LINE) if one.whole_section else text}"
@@ -413,7 +415,7 @@ def _where(section: str, step: str) -> str:
 
 
 def _step_lines(step: StepChange) -> Iterator[str]:
-    """A step that differs, and its commands below it."""
+    """A changed step, with its commands below it."""
     was = f" (was {step.name_before})" if step.name and step.name_before not in ("", step.name) else ""
     how = step.kind.value
     if step.kind is StepChangeKind.CHANGED:
@@ -440,28 +442,27 @@ def _named(name: VersionName) -> str:
 @request_command("restore", restore_document, CommandShape(arguments=("document_id",)), json="")
 @_NAME
 @click.option(
-    "--version", type=click.IntRange(min=1), metavar="N", help="Which version.  [default: the one with this id]"
+    "--version", type=click.IntRange(min=1), metavar="N", help="Number of the version.  [default: the one with this id]"
 )
 def restore_command(session: Session, request: RestoreDocument) -> None:
-    """Put an old version of a document back, also of a deleted one. It becomes a new version: nothing is lost.
+    """Restore an old version of a document, also of a deleted one. It becomes a new version: nothing is lost.
 
-    The beginning of an id is enough, and so is the end of a path, an address or a title: of a deleted document its newest
-    version is put back, of any other the one that `--version` says (`opx history` lists them).
+    A prefix of the id is enough, the end of a path, an address or a title: of a deleted document its newest version is
+    restored, of any other the one given with `--version` (`opx history` lists them).
 
-    Where the store still has the file of then, the file is restored as it was; else the text that was read of it. Where
-    the document comes from a file or a source of yours, put it right there, too: taking it in again replaces what was
-    restored.
+    If the store still has the original file, it is restored as it was; else the text extracted from it. If the document
+    comes from a file or a source of yours, correct it there, too: ingesting that again replaces the restored version.
 
-    Exit codes: 0 it is restored, 1 taking it in failed (see `opx failed`) or is still under way after the wait, 2 it is
-    unknown, another's, or current.
+    Exit codes: 0 it is restored, 1 its ingestion failed (see `opx failed`) or is unfinished after the wait, 2 it is
+    unknown, of another scope, or current.
     """
     document = _version_named(session, request.document_id).document
     request = replace(request, document_id=document.document_id)
     session.loader.note_failures()
     restored = session.call(restore_document, request)
     version = restored.restored.version
-    what = "as the file was" if restored.original else "as the text that was read of it"
-    click.echo(f"version {version} of {restored.object_key} is put back, {what}")
+    what = "as the original file" if restored.original else "as its extracted text"
+    click.echo(f"version {version} of {restored.object_key} is restored, {what}")
     warn(*restored.notes)
     tally = settled(session.loader, [restored.object_key])
     warn_of(tally.failures, tally.left_to_others)
@@ -482,12 +483,12 @@ def restore_command(session: Session, request: RestoreDocument) -> None:
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
 @pass_session
 def delete_command(session: Session, document_ids: tuple[str, ...], *, yes: bool) -> None:
-    """Remove documents: they are no longer found. Their versions stay readable with `opx show`.
+    """Delete documents: searches no longer find them. Their versions stay readable with `opx show`.
 
-    The files that they came from are not touched: taking them in again brings the documents back.
+    The files that they came from are not touched: ingesting them again brings the documents back.
 
-    Exit codes: 0 all are gone, 1 a removal failed (see `opx failed`) or is still under way after the wait, 2 a document
-    is unknown or another's: then none is removed.
+    Exit codes: 0 all are deleted, 1 a deletion failed (see `opx failed`) or is unfinished after the wait, 2 a document is
+    unknown or of another scope: then none is deleted.
     """
     session.require_knowledge()
     client, loader = session.client, session.loader
@@ -508,8 +509,8 @@ def delete_command(session: Session, document_ids: tuple[str, ...], *, yes: bool
 
 
 def _check_deletable(documents: Collection[KnowledgeDocument], own: str) -> None:
-    """Before the first is deleted, raises `DocumentNotFoundError` for one that is no longer current, and
-    `AccessDeniedError` that names each that may be seen but belongs to another scope."""
+    """Raises `DocumentNotFoundError` for a document that is no longer current, and an `AccessDeniedError` that names all
+    documents of other scopes, before the first is deleted."""
     for document in documents:
         if document.state is not DocumentState.CURRENT:
             raise DocumentNotFoundError(f"document {document.document_id} is {document.state}: nothing is deleted")
@@ -524,7 +525,7 @@ def _check_deletable(documents: Collection[KnowledgeDocument], own: str) -> None
 
 def _confirm(lines: list[str]) -> None:
     if not sys.stdin.isatty():
-        raise InvalidInputError("nobody can be asked here: add --yes to delete without a question")
+        raise InvalidInputError("this needs a terminal to confirm: add --yes to delete without confirmation")
     for line in lines:
         click.echo(line, err=True)
     click.confirm(f"Delete {plural(len(lines), 'document')}?", abort=True, err=True)

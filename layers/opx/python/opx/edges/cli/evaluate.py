@@ -1,4 +1,4 @@
-"""`opx eval`: how well a labelled set of questions is answered, and what differs between two runs."""
+"""`opx eval`: measures retrieval on a labelled question set and compares two runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FLOOR = click.option(
     type=click.FloatRange(0, 1),
     default=0.7,
     show_default=True,
-    help="Confidence below which nothing is answered.",
+    help="Confidence below which a question counts as refused.",
 )
 WRITABLE = click.Path(dir_okay=False, path_type=Path)
 
@@ -61,13 +61,15 @@ def eval_command() -> None:
     type=click.Choice(["fast", "balanced", "thorough"]),
     help="May be repeated.  [default: all]",
 )
-@click.option("--questions", type=READABLE, help="Ask those of this file; their spans label the pages of DATASET.")
-@click.option("--split", default="", help="Ask only the questions whose metadata have this split.")
+@click.option(
+    "--questions", type=READABLE, help="Use the questions of this file; their spans label the pages of DATASET."
+)
+@click.option("--split", default="", help="Use only the questions whose metadata have this split.")
 @FLOOR
-@click.option("--losers", type=click.IntRange(min=0), default=0, help="Show so many of the questions that went worst.")
+@click.option("--losers", type=click.IntRange(min=0), default=0, help="Show this many of the worst questions.")
 @click.option("--against", type=READABLE, help="Compare with a saved run; losers are then those that lost most.")
-@click.option("--save", type=WRITABLE, help="Keep the run in this file, to compare with.")
-@click.option("--html", type=WRITABLE, help="Write a report with drawings to this file.")
+@click.option("--save", type=WRITABLE, help="Save the run to this file, for later comparison.")
+@click.option("--html", type=WRITABLE, help="Write an HTML report with charts to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @pass_session
 def run_command(
@@ -78,8 +80,8 @@ def run_command(
     The folder has queries.jsonl (_id, text, metadata.kind), qrels/test.tsv, and its corpus: corpus.jsonl (_id, title,
     text) or a folder `documents`. The corpus goes through the same pipeline as any document, into an index of its own
     under the home folder, which is reused while the corpus stays the same. Prints nDCG@10, recall@5, hit rate@5 and MRR by
-    kind of question, for each mode, each leg and each way of fusing them; what a floor of confidence refuses; and times.
-    Where questions have spans (metadata.spans), also whether replies have the lines that help.
+    kind of question, for each mode, each leg and each fusion; the share of questions below the confidence floor; and
+    latencies. For questions with spans (metadata.spans), also whether replies contain the lines that help.
 
     `opx eval compare FIRST SECOND` compares two saved runs.
     """
@@ -87,11 +89,11 @@ def run_command(
 
     given = session.settings
     if is_remote(given):
-        raise InvalidInputError("eval measures on this machine: leave --profile and --api out")
+        raise InvalidInputError("eval measures on this machine: omit --profile and --api")
     loaded = load_dataset(dataset, questions)
-    asked = loaded.of_split(split) if split else loaded
-    before = _comparable(wanted.pop("against"), asked)
-    run = _asked(session.start, evaluation_settings(given, loaded), asked, modes)
+    selected = loaded.of_split(split) if split else loaded
+    before = _comparable(wanted.pop("against"), selected)
+    run = _measured(session.start, evaluation_settings(given, loaded), selected, modes)
     _show(run, before, **wanted)
 
 
@@ -103,7 +105,7 @@ def evaluation_settings(settings: Settings, dataset: Dataset) -> Settings:
 
 
 def _comparable(path: Path | None, dataset: Dataset) -> EvaluationRun | None:
-    """The run to compare with, refused before anything is asked if it is over other questions."""
+    """The run to compare with; one over other questions is refused before any query runs."""
     from opx.operations.evaluation.comparison import check_comparable
     from opx.operations.evaluation.runs import EvaluationRun, load_run
 
@@ -114,7 +116,7 @@ def _comparable(path: Path | None, dataset: Dataset) -> EvaluationRun | None:
     return before
 
 
-def _asked(start: StartSystem, settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> EvaluationRun:
+def _measured(start: StartSystem, settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> EvaluationRun:
     from opx.domain.queries import SearchMode
     from opx.operations.evaluation.querying import MODES, run_queries
     from opx.operations.evaluation.runner import Evaluation
@@ -128,7 +130,7 @@ def _asked(start: StartSystem, settings: Settings, dataset: Dataset, modes: tupl
 
 
 def reply_forms(services: System) -> dict[str, Form]:
-    """Every form of reply that is judged: agents', at several bars, and a person's."""
+    """Every form of reply that is judged: those for agents, at several thresholds, and the terminal's."""
     from opx.domain.queries import Band
     from opx.domain.scopes import Identity
     from opx.operations.context import Caller, Context
@@ -198,7 +200,7 @@ def _run_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     yield from lapse_lines(run)
 
 
-# -- two runs over the same questions
+# -- comparison of two runs
 
 
 @eval_command.command("compare")
@@ -211,7 +213,7 @@ def _run_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     help="A system, or two as first:second. May be repeated.  [default: every mode of both]",
 )
 @FLOOR
-@click.option("--losers", type=click.IntRange(min=0), default=0, help="Show so many of the questions that lost most.")
+@click.option("--losers", type=click.IntRange(min=0), default=0, help="Show this many of the questions that lost most.")
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 def compare_command(
     first: Path, second: Path, *, systems: tuple[str, ...], floor: float, losers: int, as_json: bool
@@ -238,7 +240,7 @@ def _pair(name: str) -> tuple[str, str]:
 def _comparison(
     first: EvaluationRun, second: EvaluationRun, systems: Sequence[tuple[str, str]], floor: float
 ) -> list[dict[str, Any]]:
-    """The rows of a comparison as JSON."""
+    """Rows of a comparison as JSON."""
     from opx.operations.evaluation.comparison import compare_runs
 
     return [row.to_json() for row in compare_runs(first, second, systems, floor)]
@@ -247,19 +249,19 @@ def _comparison(
 def _show_comparison(
     first: EvaluationRun, second: EvaluationRun, systems: Sequence[tuple[str, str]], floor: float, *, as_json: bool
 ) -> None:
-    """Print a comparison."""
+    """Prints a comparison."""
     from opx.operations.evaluation.comparison import compare_runs
 
     if as_json:
         click.echo(json.dumps(_comparison(first, second, systems, floor), indent=2))
         return
     if first.corpus != second.corpus:
-        click.echo("the documents of the two runs differ: so may their answers")
+        click.echo("the two runs have different documents, so their answers may differ for that reason")
     print_lines(_comparison_lines(compare_runs(first, second, systems, floor)))
 
 
 def _show_losers(run: EvaluationRun, count: int, before: EvaluationRun | None) -> None:
-    """Print the questions that went worst, or lost most since another run."""
+    """Prints the questions with the worst results, or that lost most since another run."""
     print_lines(_loser_lines(run, count, before))
 
 
@@ -277,14 +279,14 @@ def _loser_lines(run: EvaluationRun, count: int, before: EvaluationRun | None) -
         yield from _unhelped_lines(unhelped(run, form, count, before))
 
 
-# -- tables, losers, comparisons, and progress
+# -- rendering and progress
 
 SHOWN_INSTEAD = 3
 NOT_CORRECTED = "p of each row alone: with many rows, a few are below .05 by luck"
 
 
 def _table_lines(figures: Table) -> Iterator[str]:
-    """A plain table: one block a measure, one row a system, one column a kind; nothing if no question has an answer."""
+    """A plain table: a block per measure, a row per system, a column per kind; empty if no question has an answer."""
     kinds = list(next(iter(figures.values())))
     if not kinds:
         return
@@ -301,7 +303,7 @@ def _table_lines(figures: Table) -> Iterator[str]:
 
 
 def _answer_lines(run: EvaluationRun) -> Iterator[str]:
-    """Tables of judged answers: a row a form of reply."""
+    """Tables of judged answers: a row per form of reply."""
     from opx.operations.evaluation.answers import answer_tables
 
     for table in answer_tables(run.questions, run.answers):
@@ -309,7 +311,7 @@ def _answer_lines(run: EvaluationRun) -> Iterator[str]:
 
 
 def _band_lines(run: EvaluationRun) -> Iterator[str]:
-    """A row a mode and band: how often its first pages are right, and how many questions without an answer have it."""
+    """A row per mode and band: how often its first pages are right, and how many questions without an answer have it."""
     from opx.operations.evaluation.bands import band_table
 
     return _text_table_lines(band_table(run))
@@ -327,7 +329,7 @@ def _right(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _confidence_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
-    """A row a mode: what is refused at the floor, whether the rest is right, and whether confidences mean what they say."""
+    """A row per mode: shares refused at the floor, precision of the rest, and calibration of confidences."""
     from opx.operations.evaluation.abstention import abstention, separation
     from opx.operations.evaluation.bands import calibrations
 
@@ -342,7 +344,7 @@ def _confidence_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
 
 
 def _refusal_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
-    """Shares refused of each kind of question without an answer, a row a mode; nothing if there is one kind or none."""
+    """Shares refused of each kind of question without an answer, a row per mode; empty for fewer than two kinds."""
     from opx.operations.evaluation.abstention import abstention
 
     kinds = Counter(question.kind for question in run.questions if not question.answerable)
@@ -358,7 +360,7 @@ def _refusal_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
 
 
 def _latency_lines(run: EvaluationRun) -> Iterator[str]:
-    """A row a mode and part of its answers, in milliseconds."""
+    """A row per mode and phase of its answers, in milliseconds."""
     from opx.operations.evaluation.figures import PERCENTILES, latencies
 
     yield f"{'milliseconds':<24}" + "".join(f"{f'p{at}':>12}" for at in PERCENTILES)
@@ -369,18 +371,18 @@ def _latency_lines(run: EvaluationRun) -> Iterator[str]:
 
 
 def lapse_lines(run: EvaluationRun) -> Iterator[str]:
-    """A line for each mode whose answers were not all as they should be."""
+    """A line for each mode whose answers had lapses."""
     from opx.operations.evaluation.figures import lapses
 
     for mode in run.modes:
         found = lapses(run, mode)
         if found:
-            said = ", ".join(f"{count} {name}" for name, count in found.items())
-            yield f"of {len(run.questions)} answers of {mode}: {said}"
+            listed = ", ".join(f"{count} {name}" for name, count in found.items())
+            yield f"of {len(run.questions)} answers of {mode}: {listed}"
 
 
 def _comparison_lines(rows: Iterable[Compared]) -> Iterator[str]:
-    """A row a system, kind and measure: second minus first."""
+    """A row per system, kind and measure: second minus first."""
     yield f"{'second - first':<34}{'kind':<16}{'n':>6}{'first':>9}{'second':>9}{'diff':>9}{'95 % interval':>20}{'p':>10}"
     for row in rows:
         found = row.difference
@@ -394,7 +396,7 @@ def _comparison_lines(rows: Iterable[Compared]) -> Iterator[str]:
 
 
 def _lines_of_losers(found: Iterable[Loser]) -> Iterator[str]:
-    """A question, where its pages were found, and what was found instead."""
+    """A question, the ranks of its relevant pages, and the pages found instead."""
     for loser in found:
         lost = "" if loser.lost is None else f", {loser.lost:.2f} less than before"
         yield f"{loser.question.id} ({loser.question.kind}): nDCG@10 {loser.ndcg:.2f}{lost}"
@@ -405,7 +407,7 @@ def _lines_of_losers(found: Iterable[Loser]) -> Iterator[str]:
 
 
 def _false_answer_lines(found: Iterable[Loser]) -> Iterator[str]:
-    """A question without an answer, and what it was answered with."""
+    """A question without an answer, and the pages that were returned for it."""
     for loser in found:
         yield f"{loser.question.id} ({loser.question.kind}): has no answer"
         yield f"    {loser.question.text}"
@@ -413,7 +415,7 @@ def _false_answer_lines(found: Iterable[Loser]) -> Iterator[str]:
 
 
 def _unhelped_lines(found: Iterable[tuple[LabelledQuestion, ReplyJudgement]]) -> Iterator[str]:
-    """A question, where its page was found, and the lines that would have been enough."""
+    """A question, the rank of its page, and the lines that would have been enough."""
     from opx.operations.evaluation.datasets import ENOUGH
 
     for question, one in found:
@@ -442,7 +444,7 @@ def _width(title: str) -> int:
 
 @contextmanager
 def _progress_shown() -> Iterator[Any]:
-    """A bar on a terminal, a line every tenth elsewhere; both on stderr."""
+    """Progress bar on a terminal, else a line for every tenth of the work; both on stderr."""
     if not sys.stderr.isatty():
         yield _plain_progress
         return

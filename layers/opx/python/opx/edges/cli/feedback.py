@@ -1,4 +1,4 @@
-"""`opx learn capture`, `opx evidence`, `opx outcome`: what work taught and agents found out, and what helped."""
+"""`opx learn capture`, `opx evidence`, `opx outcome`: records learned entries, agents' findings and outcomes."""
 
 from __future__ import annotations
 
@@ -24,18 +24,20 @@ from opx.operations.outcomes import get_document_outcomes, record_outcome
 F = TypeVar("F", bound=Callable[..., Any])
 
 _COMMON = (
-    click.option("--for", "project_id", default="", metavar="PROJECT", help="The project that it was learned in."),
-    click.option("--agent", "agent_type", default="", metavar="TYPE", help="What kind of agent it was."),
-    click.option("--task-type", default="", metavar="TYPE", help="What kind of task."),
-    click.option("--technology", default="", metavar="NAME", help="What it is about."),
+    click.option("--for", "project_id", default="", metavar="PROJECT", help="The project of the entry."),
+    click.option("--agent", "agent_type", default="", metavar="TYPE", help="Type of the agent."),
+    click.option("--task-type", default="", metavar="TYPE", help="Type of the task."),
+    click.option("--technology", default="", metavar="NAME", help="Technology of the entry."),
     click.option("--incident", default="", metavar="ID", help="The incident's id."),
-    click.option("--occurrence", default="", metavar="ID", help="Told again with the same, it is kept once."),
+    click.option(
+        "--occurrence", default="", metavar="ID", help="Idempotency key: entries with the same one are kept once."
+    ),
     click.option("--json", "as_json", is_flag=True, help="Print the entry's id as JSON."),
 )
 
 
 def common_options(command: F) -> F:
-    """What every type of entry may have."""
+    """Adds the options that every entry type accepts."""
     for option in reversed(_COMMON):
         command = option(command)
     return command
@@ -43,7 +45,7 @@ def common_options(command: F) -> F:
 
 @click.group("capture", no_args_is_help=True)
 def capture_command() -> None:
-    """Keep what work taught. The same again within a day is kept once. Prints the id of the entry.
+    """Capture an entry: a fix, a failure, a decision, a warning. The same entry within a day is kept once. Prints its id.
 
     \b
     opx learn capture failure "the deploy hangs" --error "exit 124" --step "raise the timeout" --for checkout
@@ -57,23 +59,25 @@ def capture_command() -> None:
 @capture_command.command("failure")
 @click.argument("failure_description", metavar="WHAT_FAILED")
 @click.option("--error", "error_message", default="", metavar="TEXT", help="The error, copied as it was.")
-@click.option("--step", "solution_steps", multiple=True, metavar="TEXT", help="What was done; may be repeated.")
-@click.option("--verified", "success_verified", is_flag=True, help="It was seen to work.")
+@click.option(
+    "--step", "solution_steps", multiple=True, metavar="TEXT", help="A step of the solution; may be repeated."
+)
+@click.option("--verified", "success_verified", is_flag=True, help="The solution was seen to work.")
 @common_options
 @pass_session
 def capture_failure(session: Session, /, *, as_json: bool, **given: Any) -> None:
-    """Keep what failed and what was done about it. It waits for `opx learn verify`, unless it is --verified."""
+    """Capture a failure and its solution. The entry waits for `opx learn verify`, unless it is --verified."""
     _capture(session, EntryType.FAILURE_SOLUTION, given, as_json=as_json)
 
 
 @capture_command.command("rejection")
 @click.argument("gate_type", metavar="GATE")
-@click.option("--feedback", "human_feedback", default="", metavar="TEXT", help="What the person said.")
-@click.option("--approach", "revision_approach", default="", metavar="TEXT", help="What was changed for it.")
+@click.option("--feedback", "human_feedback", default="", metavar="TEXT", help="The reviewer's feedback.")
+@click.option("--approach", "revision_approach", default="", metavar="TEXT", help="The change that followed.")
 @common_options
 @pass_session
 def capture_rejection(session: Session, /, *, as_json: bool, **given: Any) -> None:
-    """Keep what a person rejected at a review, and why."""
+    """Capture a rejection at a review, with the reason."""
     _capture(session, EntryType.GATE_REJECTION, given, as_json=as_json)
 
 
@@ -83,21 +87,21 @@ def capture_rejection(session: Session, /, *, as_json: bool, **given: Any) -> No
 @common_options
 @pass_session
 def capture_approval(session: Session, /, *, as_json: bool, **given: Any) -> None:
-    """Keep what a person approved at the first attempt."""
+    """Capture an approval at the first attempt."""
     _capture(session, EntryType.GATE_APPROVAL, given, as_json=as_json)
 
 
 @capture_command.command("warning")
 @click.argument("tried", metavar="WHAT_WAS_TRIED")
 @click.option(
-    "--effect", required=True, type=click.Choice([effect.value for effect in TriedEffect]), help="What came of it."
+    "--effect", required=True, type=click.Choice([effect.value for effect in TriedEffect]), help="The outcome."
 )
-@click.option("--problem", default="", metavar="TEXT", help="What it was tried against.")
-@click.option("--reference", default="", metavar="SOURCE", help="The document that it is from.")
+@click.option("--problem", default="", metavar="TEXT", help="The problem that it was tried for.")
+@click.option("--reference", default="", metavar="SOURCE", help="The document that has the step.")
 @common_options
 @pass_session
 def capture_warning(session: Session, /, *, as_json: bool, **given: Any) -> None:
-    """Keep what was tried without effect, or made things worse. It is shown before the step that it warns of."""
+    """Capture a step that had no effect or made things worse. The warning is shown before that step."""
     _capture(session, EntryType.WARNING, given, as_json=as_json)
 
 
@@ -106,7 +110,7 @@ def capture_warning(session: Session, /, *, as_json: bool, **given: Any) -> None
 @click.option("--json", "as_json", is_flag=True, help="Print the ids as JSON.")
 @pass_session
 def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
-    """Keep what FILE says (- for a pipe): an entry as a JSON object, or a list of them, up to the first that is wrong.
+    """Capture the entries in FILE (- for a pipe): a JSON object or a list of them, up to the first invalid one.
 
     \b
     {"entry_type": "failure_solution", "failure_description": "...", "solution_steps": ["..."]}
@@ -119,7 +123,9 @@ def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
     except InvalidInputError as exc:
         if len(entries) == 1:
             raise
-        raise InvalidInputError(f"entry {len(ids) + 1} of {len(entries)}: {exc} (those before it are kept)") from exc
+        raise InvalidInputError(
+            f"entry {len(ids) + 1} of {len(entries)}: {exc} (the entries before it are kept)"
+        ) from exc
     finally:
         if as_json:
             print_json(ids)
@@ -139,12 +145,13 @@ def _capture(session: Session, entry_type: EntryType, given: Mapping[str, Any], 
 
 def _captured(session: Session, given: object) -> str:
     if not isinstance(given, Mapping):
-        raise InvalidInputError("what is captured must be a JSON object")
+        raise InvalidInputError("an entry must be a JSON object")
     return session.client.call(capture_entry, read_request(CaptureEntry, given)).id
 
 
 def _read_json(file: Path, problem: str) -> Any:
-    """Raises `OpxError` for a file that can't be read, and `InvalidInputError` that begins with the problem."""
+    """The JSON value of a file. Raises `OpxError` if it can't be read, and an `InvalidInputError` that begins with `problem`
+    if it is not JSON."""
     try:
         return json.loads(read_bytes(file))
     except (ValueError, RecursionError) as exc:
@@ -158,7 +165,7 @@ def _read_json(file: Path, problem: str) -> Any:
 @click.argument("files", nargs=-1, required=True, type=click.Path(allow_dash=True, dir_okay=False, path_type=Path))
 @pass_session
 def evidence_command(session: Session, files: tuple[Path, ...]) -> None:
-    """Take in what an agent found out: JSON objects in FILES (- for a pipe). Rules of knowledge.yaml say as what.
+    """Ingest findings of an agent: JSON objects in FILES (- for a pipe). Rules in knowledge.yaml select their category.
 
     \b
     {"agent_type": "investigator", "outcome": "resolved", "verified": true,
@@ -196,7 +203,7 @@ def _read_evidence(file: Path) -> PutEvidence:
 
 @click.group("outcome", no_args_is_help=True, cls=OperationGroup)
 def outcome_command() -> None:
-    """Whether documents that were found helped. What helps is found more easily, once enough is known.
+    """Outcomes of acting upon documents. Documents that helped rank higher, once there are enough outcomes.
 
     \b
     opx outcome record last resolved          the first document of your last answer
@@ -208,7 +215,7 @@ def outcome_command() -> None:
 
 def _at_most_one(context: click.Context, _param: click.Parameter, value: Sequence[str]) -> str | None:
     if len(value) > 1:
-        raise click.UsageError(f"one document at most can be given, not {' '.join(value)}", context)
+        raise click.UsageError(f"only one document can be named, not {' '.join(value)}", context)
     return value[0] if value else None
 
 
@@ -222,19 +229,19 @@ def _at_most_one(context: click.Context, _param: click.Parameter, value: Sequenc
 )
 @click.argument("document_id", nargs=-1, metavar="[DOCUMENT]", callback=_at_most_one)
 def show_report(report: OutcomeReport) -> None:
-    """Record whether following a document of an answer helped. RECEIPT_ID is what `opx search` printed, or `last`; DOCUMENT
-    is the rank that it had there (the first if it is left out), or its id.
+    """Record whether following a document of an answer helped. RECEIPT_ID is the id printed by `opx search`, or `last`;
+    DOCUMENT is its rank in that answer (the first if omitted), or its id.
 
-    Recorded again it counts once; with another result, it is corrected."""
+    Recorded twice it counts once; another result replaces the former one."""
     click.echo(f"{report.counted}: {printable(report.title)} {report.result.value.replace('_', ' ')}")
-    click.echo(f"known of it: {report.standing.explanation}")
+    click.echo(f"outcomes so far: {report.standing.explanation}")
     if report.warning_id:
-        warn(f"the next checkpoint makes a warning of it (entry {report.warning_id})")
+        warn(f"the next checkpoint turns it into a warning (entry {report.warning_id})")
 
 
 @outcome_command.operation("show", get_document_outcomes, CommandShape(arguments=("document_id",)))
 def show_outcomes(found: DocumentOutcomes) -> None:
-    """Show what is known of a document, and what that does to its score."""
+    """Show the outcomes of a document, and their effect on its score."""
     click.echo(found.explanation)
     for section, tally in sorted(found.sections.items()):
         click.echo(f"  {printable(section)}: {tally.explained()}")

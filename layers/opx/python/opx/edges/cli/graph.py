@@ -1,4 +1,4 @@
-"""`opx graph`: things, how they are related, the text that says so, and which names mean the same thing."""
+"""`opx graph`: queries nodes and relations with their evidence, and manages aliases."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ BOUNDS = {"edge_types": "--type NAME", "since": TIME, "until": TIME}
 
 @click.group("graph", no_args_is_help=True, cls=OperationGroup)
 def graph_command() -> None:
-    """Things and how they are related: services, hosts, alerts, runbooks, changes, vulnerabilities. Each relation comes
-    with the text that says so.
+    """Things and their relations: services, hosts, alerts, runbooks, changes, vulnerabilities. Each relation comes with
+    the passage that states it.
 
     \b
-    opx graph find checkout                            things whose name begins so
+    opx graph find checkout                            things whose name begins with this
     opx graph show service:checkout                    one thing and its relations
-    opx graph neighbours service:checkout --hops 2     what is around it
-    opx graph path alert:highlatency service:payments  how two things are connected
-    opx graph changes service:checkout --since 1d      what changed upstream of it
+    opx graph neighbours service:checkout --hops 2     things within two relations
+    opx graph path alert:highlatency service:payments  shortest connection of two things
+    opx graph changes service:checkout --since 1d      recent changes upstream of it
     opx graph affected CVE-2024-1234                   services that run an affected version
     opx graph coverage                                 alerts without a runbook, runbooks that never fire
     opx graph alias list                               other names of things
-    opx graph relink                                   have old documents mention what is new
+    opx graph relink                                   link old documents to newly declared things
     """
 
 
 @graph_command.operation("show", graph.get_node, CommandShape(arguments=("reference",)))
 @click.option("--all", "everything", is_flag=True, help="All relations, not the newest ten of each type.")
 def show_node(found: NodeView, *, everything: bool) -> None:
-    """Show a thing (namespace:value, such as service:checkout), its relations, and where that is written.
+    """Show a thing (namespace:value, such as service:checkout), its relations, and the documents that state them.
 
     Exit codes: 0 shown, 2 there is no such thing, or any other error.
     """
@@ -67,13 +67,13 @@ def show_node(found: NodeView, *, everything: bool) -> None:
 
 @graph_command.operation("neighbours", graph.list_neighbours, CommandShape(arguments=("reference",), fields=BOUNDS))
 def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
-    """List what is around a thing, the nearest first. Exit codes: 0 there is something, 1 there is nothing."""
+    """List the neighbours of a thing, the nearest first. Exit codes: 0 found some, 1 found none."""
     rows = neighbour_rows(found)
     if rows and not as_json:
         print_table(("STEPS", "THING", "NAME", "HOW", "AT", "DOCUMENT ID"), rows)
         warn(*contradiction_lines(found))
         if found.cut:
-            warn(f"not all relations were followed, the newest were, of: {', '.join(found.cut)}")
+            warn(f"only the newest relations were followed of: {', '.join(found.cut)}")
     elif not as_json:
         click.echo(f"nothing is related to {found.start} in this way")
     exit_unless(rows)
@@ -85,15 +85,15 @@ def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     CommandShape(arguments=("source", "target"), fields={**BOUNDS, "source": "FROM", "target": "TO"}),
 )
 def show_path(found: Connection, *, as_json: bool) -> None:
-    """Show the shortest way from one thing to another, each step with the passage that proves it.
+    """Show the shortest path from one thing to another, each step with the passage that proves it.
 
-    Exit codes: 0 there is one, 1 there is none of few enough steps.
+    Exit codes: 0 found a path, 1 found none within the limit of steps.
     """
     if found.found and not as_json:
         print_lines(path_lines(found))
     elif not as_json:
         bounds = f"; not all relations were followed of {', '.join(found.cut)}" if found.cut else ""
-        click.echo(f"no way was found from {found.source} to {found.target}{bounds}")
+        click.echo(f"no path was found from {found.source} to {found.target}{bounds}")
     exit_unless(found.found)
 
 
@@ -101,9 +101,9 @@ def show_path(found: Connection, *, as_json: bool) -> None:
     "find", graph.find_nodes, CommandShape(arguments=("text",), fields={"node_type": "--type NAME"}, items="nodes")
 )
 def find_nodes(found: NodesFound, *, as_json: bool) -> None:
-    """List things whose name begins with TEXT. Exit codes: 0 there are some, 1 there are none."""
+    """List things whose name begins with TEXT. Exit codes: 0 found some, 1 found none."""
     if not as_json:
-        print_table(("THING", "TYPE", "NAME"), find_rows(found.nodes), "nothing has a name that begins so")
+        print_table(("THING", "TYPE", "NAME"), find_rows(found.nodes), "no name begins with this")
     exit_unless(found.nodes)
 
 
@@ -112,7 +112,7 @@ def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     graph.list_changes,
     CommandShape(
         arguments=("reference",),
-        fields={"since": "TIME  Only what was so then or later: 12h, 1d or 2w ago, a day or a time.", "until": TIME},
+        fields={"since": "TIME  Only changes since then: 12h, 1d or 2w ago, a day or a time.", "until": TIME},
     ),
 )
 @click.option(
@@ -120,16 +120,16 @@ def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     "side",
     default=True,
     callback=lambda _context, _param, upstream: Side.UPSTREAM if upstream else Side.DOWNSTREAM,
-    help="Of what it depends on, or of what depends on it.",
+    help="Changes of its dependencies, or of its dependents.",
 )
 def show_changes(found: GraphAnswer, *, as_json: bool) -> None:
-    """List what changed of a thing and of what it depends on. Exit codes: 0 something, 1 nothing that is known of."""
+    """List changes of a thing and of its dependencies. Exit codes: 0 found some, 1 found none."""
     _print_answer(found, as_json=as_json)
 
 
 @graph_command.operation("affected", graph.list_affected, CommandShape(arguments=("cve",)))
 def show_affected(found: GraphAnswer, *, as_json: bool) -> None:
-    """List services that run a version which a vulnerability affects. Exit codes: 0 there are some, 1 there are none."""
+    """List services that run a version affected by a vulnerability. Exit codes: 0 found some, 1 found none."""
     _print_answer(found, as_json=as_json)
 
 
@@ -137,7 +137,7 @@ def _print_answer(found: GraphAnswer, *, as_json: bool) -> None:
     if not as_json:
         print_lines(answer_lines(found))
         if found.cut:
-            warn("there may be more: some things have more relations than are followed")
+            warn("there may be more results: some things have more relations than were followed")
     exit_unless(found.rows)
 
 
@@ -145,78 +145,78 @@ def _print_answer(found: GraphAnswer, *, as_json: bool) -> None:
 def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> None:
     """List alerts without a runbook, runbooks whose alerts never fired, and services without a runbook."""
     print_lines(coverage_lines(found))
-    warn(*(f"there are more of type {kind} than {request.limit}: give --limit" for kind in found.cut))
+    warn(*(f"there are more than {request.limit} of type {kind}: raise --limit" for kind in found.cut))
 
 
 @graph_command.command("relink")
 @pass_session
 def relink(session: Session) -> None:
-    """Have documents mention what was declared after them. It is done as documents are taken in; this goes through all
-    names again. A deployed system does it every day."""
+    """Add mentions of things that were declared after a document. Ingestion links new documents; this command checks all
+    names again. A deployed system does so every day."""
     done = graph.relink(session.context, Relink())
     mentions = f"{plural(done.mentions, 'mention')} added in {plural(done.documents, 'document')}"
     click.echo(f"{plural(done.names, 'name')}, {mentions}")
     if done.busy:
-        warn(f"{plural(done.busy, 'document')} being taken in just now: run it again")
+        warn(f"{plural(done.busy, 'document')} being ingested just now: run it again")
     warn(*(f"left out: {left}" for left in done.left_out))
 
 
-# -- names
+# -- aliases
 
 
 @click.group("alias", no_args_is_help=True, cls=OperationGroup)
 def alias_command() -> None:
-    """Other names of things. What is changed holds for the documents of your own scope.
+    """Aliases: other names of things. Changes apply to the documents of your own scope.
 
     \b
     opx graph alias list
-    opx graph alias add service:cart service:checkout        know it by another name, too
+    opx graph alias add service:cart service:checkout        add another name of a thing
     opx graph alias remove service:cart
     opx graph alias merge service:chk-out service:checkout   make two things one; evidence is kept
-    opx graph alias merges                                   what was merged
-    opx graph alias undo MERGE_ID                            make them two again
+    opx graph alias merges                                   list merges
+    opx graph alias undo MERGE_ID                            split them again
     """
 
 
 @alias_command.operation("list", graph.list_aliases, CommandShape(items="aliases"))
 def list_aliases(found: Aliases) -> None:
-    """List other names that questions know."""
-    empty = "no other names: `opx graph alias add`, or `aliases:` in a document's front matter"
+    """List the aliases that queries resolve."""
+    empty = "no aliases: `opx graph alias add`, or `aliases:` in a document's front matter"
     print_table(("NAME", "MEANS", "OF", "SEEN", "LAST", "BY"), list(map(_alias_row, found.aliases)), empty)
 
 
 def _alias_row(one: Alias) -> tuple[str, ...]:
-    said_by = one.set_by or ("set by hand" if one.is_set else f"{one.documents} documents")
-    return one.alias, one.canonical, one.area, f"{one.seen_count}x", printable(one.last_seen_at), printable(said_by)
+    set_by = one.set_by or ("set by hand" if one.is_set else f"{one.documents} documents")
+    return one.alias, one.canonical, one.area, f"{one.seen_count}x", printable(one.last_seen_at), printable(set_by)
 
 
 @alias_command.operation("add", graph.add_alias, CommandShape(arguments=("alias", "canonical")), json="")
 def add_alias(added: Alias) -> None:
-    """Know CANONICAL by the name ALIAS, too."""
+    """Add ALIAS as another name of CANONICAL."""
     click.echo(f"{added.alias} means {added.canonical} in {added.area}")
 
 
 @alias_command.operation("remove", graph.remove_alias, CommandShape(arguments=("alias",)), json="")
 def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
-    """Forget a name. Exit codes: 0 forgotten, 1 there was none."""
+    """Remove an alias. Exit codes: 0 removed, 1 there was none."""
     if not found.removed:
-        click.echo(f"{printable(request.alias)} is no other name of anything in your scope")
+        click.echo(f"{printable(request.alias)} is no alias in your scope")
         click.get_current_context().exit(NO_ANSWER)
-    click.echo(f"{printable(request.alias)} is forgotten")
+    click.echo(f"removed the alias {printable(request.alias)}")
 
 
 @alias_command.operation(
     "merge", graph.merge_nodes, CommandShape(arguments=("source", "into"), fields={"source": "FROM"}), json=""
 )
 def merge_things(done: Merge) -> None:
-    """Make FROM another name of INTO: what is edge_text of one is edge_text of the other, with all its evidence."""
-    click.echo(f"{done.source} is {done.into} now; to undo: opx graph alias undo {done.merge_id}")
+    """Merge FROM into INTO: FROM becomes an alias, and its relations with all their evidence are those of INTO."""
+    click.echo(f"{done.source} is an alias of {done.into} now; to undo: opx graph alias undo {done.merge_id}")
 
 
 @alias_command.operation("merges", graph.list_merges, CommandShape(items="merges"))
 def list_merges(found: Merges) -> None:
-    """List what was merged in your scope, the newest first."""
-    print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), list(map(_merge_row, found.merges)), "nothing was merged")
+    """List the merges of your scope, the newest first."""
+    print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), list(map(_merge_row, found.merges)), "no merges")
 
 
 def _merge_row(one: Merge) -> tuple[str, ...]:
@@ -225,23 +225,23 @@ def _merge_row(one: Merge) -> tuple[str, ...]:
 
 @alias_command.operation("undo", graph.undo_merge, CommandShape(arguments=("merge_id",)), json="")
 def undo_merge(undone: Merge) -> None:
-    """Make two things of what was merged."""
+    """Undo a merge: both things are separate again."""
     click.echo(f"{undone.source} and {undone.into} are two things again")
 
 
 graph_command.add_command(alias_command)
 
 
-# -- graph output
+# -- rendering
 
 
 _INDENT = "   "
 _NAME_SHOWN = 50
 _SOURCES = 3
-"""Documents that are named of one relation; the rest is counted."""
+"""Documents named for one relation; the rest is counted."""
 
 A_GROUP = 10
-"""Relations of one type that are shown."""
+"""Relations shown of one type."""
 
 Passages = Mapping[str, "Passage"]
 
@@ -251,8 +251,8 @@ def by_id(passages: Sequence[Passage]) -> Passages:
 
 
 def node_lines(view: NodeView, *, everything: bool = False) -> Iterator[str]:
-    """The thing, its properties, where it is named, and its relations by type, of each type the newest unless
-    `everything` is wanted."""
+    """The thing, its properties, where it is named, and its relations by type, of each type the newest ten
+    unless `everything` is set."""
     node, passages = view.node, by_id(view.passages)
     seen = "" if node.declared else ", only mentioned"
     yield click.style(f"{node.key}  ({printable(node.type)}{seen})", bold=True)
@@ -272,11 +272,11 @@ def node_lines(view: NodeView, *, everything: bool = False) -> Iterator[str]:
             yield f"  and {len(edges) - len(shown):,} more (--all)"
     if view.more:
         yield ""
-        yield "there are more relations: give --limit"
+        yield "there are more relations: raise --limit"
 
 
 def _grouped(view: NodeView) -> dict[str, list[Edge]]:
-    """Relations by how they are edge_text of the thing: `depends on`, `documents it`."""
+    """Relations by their phrase seen from the thing: `depends on`, `documents it`."""
     found: dict[str, list[Edge]] = {}
     for edge in view.edges:
         words = in_words(edge.edge_type)
@@ -285,10 +285,10 @@ def _grouped(view: NodeView) -> dict[str, list[Edge]]:
 
 
 def _line(edge: Edge, key: str, names: Names, passages: Passages) -> Iterator[str]:
-    """The thing at the other end, then the documents that say so."""
+    """The thing at the other end, then the documents that state the relation."""
     name = f'  "{printable(names[key])}"' if key in names else ""
     yield f"  {key}{name}{_values(edge)}"
-    yield from evidence_lines(edge.evidence, passages, "     ", told=names.get(key, ""))
+    yield from evidence_lines(edge.evidence, passages, "     ", known=names.get(key, ""))
 
 
 def _values(edge: Edge) -> str:
@@ -297,7 +297,7 @@ def _values(edge: Edge) -> str:
 
 
 def edge_lines(edge: Edge, passages: Passages, lead: str = "") -> Iterator[str]:
-    """A relation in words, then the documents that say so."""
+    """A relation in words, then the documents that state it."""
     yield click.style(lead + edge_text(edge), bold=True) + _values(edge)
     yield from evidence_lines(edge.evidence, passages, _INDENT)
 
@@ -309,18 +309,18 @@ def _shown(value: Value) -> str:
 
 
 def evidence_lines(
-    evidence: Sequence[GraphEvidence], passages: Passages, indent: str = "", *, told: str = ""
+    evidence: Sequence[GraphEvidence], passages: Passages, indent: str = "", *, known: str = ""
 ) -> Iterator[str]:
-    """`Title > Section  2026-03-31  sure 0.90  [Document ID: 3f9a..., chunk 81ab...]`, without a title that was `told`."""
+    """`Title > Section  2026-03-31  sure 0.90  [Document ID: 3f9a..., chunk 81ab...]`, without a title equal to `known`."""
     for one in evidence[:_SOURCES]:
-        yield indent + click.style(_source(one, passages, told), dim=True)
+        yield indent + click.style(_source(one, passages, known), dim=True)
     if len(evidence) > _SOURCES:
         yield indent + click.style(f"{plural(len(evidence) - _SOURCES, 'more document')}", dim=True)
 
 
-def _source(one: GraphEvidence, passages: Passages, told: str) -> str:
+def _source(one: GraphEvidence, passages: Passages, known: str) -> str:
     passage = next((passages[chunk] for chunk in one.chunk_ids if chunk in passages), None)
-    where = [_heading(passage, told)] if passage else []
+    where = [_heading(passage, known)] if passage else []
     outside = [f"untrusted: from outside ({one.tier.value})"] if passage and passage.untrusted else []
     sure = [f"sure {one.confidence:.2f}"] if one.confidence < 1 else []
     chunk = passage.chunk_id if passage else next(iter(one.chunk_ids), "-")
@@ -328,14 +328,14 @@ def _source(one: GraphEvidence, passages: Passages, told: str) -> str:
     return "  ".join(part for part in (*where, printable(one.at), *sure, *outside, ids) if part)
 
 
-def _heading(passage: Passage, told: str) -> str:
-    """A section is often called like the document: that is edge_text once."""
+def _heading(passage: Passage, known: str) -> str:
+    """Title and section, with equal parts once: a section often has the title of its document."""
     parts = [passage.title, *passage.section.split(" > ")]
-    return printable(" > ".join(part for part in dict.fromkeys(parts) if part and part != told))
+    return printable(" > ".join(part for part in dict.fromkeys(parts) if part and part != known))
 
 
 def neighbour_rows(found: Neighbourhood) -> list[tuple[str, ...]]:
-    """Steps, thing, its name, how it is related to one that is a step nearer, when, and the document that says so."""
+    """Distance, thing, name, relation to the previous thing on the path, date, and the document that states it."""
     rows: list[tuple[str, ...]] = []
     for one, path in found.related:
         edge = path[-1]
@@ -346,7 +346,7 @@ def neighbour_rows(found: Neighbourhood) -> list[tuple[str, ...]]:
 
 
 def _how(edge: Edge, key: str) -> str:
-    """`documents service:checkout`, or, the other way round, `service:checkout depends on it`."""
+    """`documents service:checkout`, or, for an incoming relation, `service:checkout depends on it`."""
     words = in_words(edge.edge_type)
     return f"{words} {edge.target}" if edge.source == key else f"{edge.source} {words} it"
 
@@ -364,7 +364,7 @@ def path_lines(found: Connection) -> Iterator[str]:
 
 
 def _proof(passage: Passage, names: Sequence[str]) -> Iterator[str]:
-    """The block of a passage that names most of these, whole."""
+    """The whole block of a passage that has most of these names."""
     from opx.edges.cli.rendering import rendered
     from opx.text.procedures.blocks import parse_blocks
 
@@ -379,7 +379,7 @@ def contradiction_lines(found: Neighbourhood) -> Iterator[str]:
 
 
 def answer_lines(found: GraphAnswer) -> Iterator[str]:
-    """What was looked for, then each thing, and how it is known."""
+    """The explanation of the query, then each thing with its path and evidence."""
     passages = by_id(found.passages)
     yield printable(found.explanation)
     for row in found.rows:
@@ -392,14 +392,14 @@ def answer_lines(found: GraphAnswer) -> Iterator[str]:
 
 
 def coverage_lines(found: GraphCoverage) -> Iterator[str]:
-    """Each list of what is missing, under a heading."""
+    """Lists of uncovered things, each under a heading."""
     when = f" since {found.since}" if found.since else ""
     looked = ", ".join(plural(count, kind) for kind, count in found.looked_at.items())
-    yield f"looked at {looked or 'nothing'}"
+    yield f"checked {looked or 'nothing'}"
     for title, things in (
         ("alerts without a runbook", found.alerts_without_runbook),
         (f"runbooks whose alerts never fired{when}", found.runbooks_never_fired),
-        ("runbooks that are for no alert", found.runbooks_without_alert),
+        ("runbooks without an alert", found.runbooks_without_alert),
         ("services without a runbook", found.services_without_runbook),
     ):
         yield ""

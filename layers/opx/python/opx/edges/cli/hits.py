@@ -1,4 +1,4 @@
-"""An answer for people: documents with the blocks that help, what to know before acting on them, and where they are."""
+"""Renders answers for a terminal: documents with their relevant blocks, warnings and locations."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.edges.cli.output import Screen, aligned, plural, printable
 
 SHORT_ID = 8
-"""Digits of ids that are printed to be typed or copied."""
+"""Digits of ids printed for typing or copying."""
 
 _INDENT = "   "
 _MOST_STEPS = 12
 _MOST_FILE = 4_000_000
-"""Bytes of a local file in which the line of a passage is looked for."""
+"""Bytes of a local file that is searched for the line of a passage."""
 
 # -- documents
 
 
 @dataclass(frozen=True, slots=True)
 class HitPage:
-    """How answers are shown: on which screen, with more than the blocks that help (`expand`), and with the parts of scores
-    (`explain`). Relative sources are files below one of `folders`."""
+    """Renders answers on a screen, with sections or whole documents (`expand`) and the parts of scores (`explain`). Relative
+    sources are files below one of `folders`."""
 
     screen: Screen
     expand: Expand = Expand.NONE
@@ -38,8 +38,8 @@ class HitPage:
     folders: tuple[Path, ...] = ()
 
     def answer(self, answer: Answer) -> Iterator[str]:
-        """Every document of an answer, the best first, those without text in a line each; every passage of an answer that
-        names no documents."""
+        """Every document of an answer, the best first, those without text in a line each; every passage of an answer without
+        documents."""
         if not answer.documents:
             for rank, hit in enumerate(answer.results, start=1):
                 yield from self._separated(rank, self.passage(rank, hit))
@@ -50,8 +50,8 @@ class HitPage:
             yield from self._separated(number, self._document(rank, document, answer, outline=number == 1))
         rest = [self._mention(*one) for one in ranked if one not in shown]
         if rest:
-            said = "Also found:" if shown else "Found, and larger than the budget:"
-            yield from self._separated(len(shown) + 1, [said, *rest])
+            title = "Also found:" if shown else "Found, and larger than the budget:"
+            yield from self._separated(len(shown) + 1, [title, *rest])
 
     def passage(self, rank: int, hit: RetrievalResult) -> Iterator[str]:
         """A passage: title and section, category and score, warnings, text, and source."""
@@ -95,7 +95,7 @@ class HitPage:
         yield from (_INDENT + styled(f"also in: {printable(title)}", "dim") for title in document.copies)
 
     def _mention(self, rank: int, document: DocumentAnswer) -> str:
-        link = self.screen.link(*self._place(document.source, 0))
+        link = self.screen.link(*self._location(document.source, 0))
         return f"{rank}. {heading(document)} ({document.band}, {document.confidence:.2f})  {self.screen.styled(link, 'dim')}"
 
     def _separated(self, rank: int, lines: Iterable[str]) -> Iterator[str]:
@@ -114,7 +114,7 @@ class HitPage:
         return self.expand is not Expand.NONE and bool(hit.content)
 
     def _cautions(self, untrusted: bool, tier: str, flags: Sequence[str]) -> Iterator[str]:
-        """That it comes from outside, and what its flags say."""
+        """Lines for an untrusted origin and for flags."""
         if untrusted:
             yield _INDENT + self.screen.styled(f"untrusted: from outside ({tier})", "caution")
         if flags:
@@ -124,7 +124,7 @@ class HitPage:
                 yield _INDENT + self.screen.styled(f"warning: {WARNINGS.get(flag, printable(flag))}", "warning")
 
     def _own_text(self, document: DocumentAnswer) -> Iterator[str]:
-        """The blocks that help. Warnings stand before the lines that they are of, of a document from outside before all."""
+        """The relevant blocks. Each warning is before its line; those of an untrusted document come first."""
         from opx.edges.cli.rendering import rendered
         from opx.retrieval.citations import warning_line
 
@@ -134,7 +134,7 @@ class HitPage:
         yield from ("", *rendered(document.content, self.screen, {} if document.untrusted else _ours(warnings)), "")
 
     def _text(self, content: str, hit: RetrievalResult) -> Iterator[str]:
-        """A passage, its warnings before the lines that they are of."""
+        """A passage, each warning before the line that it belongs to."""
         from opx.edges.cli.rendering import rendered
         from opx.retrieval.citations import warning_line, with_warnings
 
@@ -146,13 +146,13 @@ class HitPage:
         yield from ("", *rendered(text, self.screen, _ours(warnings)), "")
 
     def _harm(self, document: DocumentAnswer) -> Iterator[str]:
-        """What the steps and commands that are shown lose, cost, or whom they notify."""
+        """Cautions for shown steps and commands: data loss, costs, notifications."""
         from opx.retrieval.citations import harm_shown
 
         yield from (_INDENT + self.screen.styled(printable(line), "caution") for line in harm_shown(document.steps))
 
     def _other_steps(self, document: DocumentAnswer, content: str, *, outline: bool) -> Iterator[str]:
-        """The steps whose text isn't shown, in a line each; only how many there are where the list would be too long."""
+        """A line for each step whose text isn't shown; only their number if the list would be too long."""
         others = [step for step in document.steps if not step.shown and not (step.title and step.title in content)]
         show = f"opx show {document.document_id[:SHORT_ID]}"
         if not others:
@@ -174,17 +174,17 @@ class HitPage:
 
     def _source(self, source: str, document_id: str, line: int) -> str:
         show = f"  [{document_id[:SHORT_ID]}]" if document_id else ""
-        return _INDENT + self.screen.styled(self.screen.link(*self._place(source, line)) + show, "dim")
+        return _INDENT + self.screen.styled(self.screen.link(*self._location(source, line)) + show, "dim")
 
-    def _place(self, source: str, line: int) -> tuple[str, str]:
-        """A source as `path:line`, from the current folder on where it is below it, and its address."""
+    def _location(self, source: str, line: int) -> tuple[str, str]:
+        """A source as `path:line`, relative to the current folder if it is below it, and its URL."""
         file = self._file(source)
         if file is None:
             return printable(source), source
         return printable(f"{_from_here(file)}:{line}" if line else _from_here(file)), file.as_uri()
 
     def _line(self, source: str, content: str, near: int = 1) -> int:
-        """The line of the local file where the content begins; 0 if it isn't found there."""
+        """The line of the local file at which the content begins; 0 if it isn't found."""
         file = self._file(source)
         first = next((line.strip() for line in content.split("\n") if line.strip() and not _is_ours(line)), "")
         try:
@@ -210,7 +210,7 @@ class HitPage:
 
 
 def shorten(text: str, most: int) -> str:
-    """The text, cut at a word where it is longer."""
+    """The text, cut at a word if it is longer."""
     return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0] + "…"
 
 
@@ -241,8 +241,8 @@ def facts_line(document: DocumentAnswer) -> str:
 
 
 def receipt_line(answer: Answer, screen: Screen) -> str:
-    """How to tell what came of the answer."""
-    return screen.styled(f"Tell what came of it: opx outcome record {answer.receipt_id[:SHORT_ID]} resolved", "dim")
+    """A hint how to record the outcome of the answer."""
+    return screen.styled(f"Record the outcome: opx outcome record {answer.receipt_id[:SHORT_ID]} resolved", "dim")
 
 
 # -- passages and their scores
@@ -265,17 +265,17 @@ def score_line(hit: RetrievalResult) -> str:
 
 
 def explanation(parts: ScoreParts) -> Iterator[str]:
-    """A table of the score's parts, then in words how the hit was found."""
+    """A table of the score's parts, then the ranks of the hit in both legs."""
     rows = [
         ("", "rank", "value", ""),
         ("by words", _rank(parts.lexical_rank), _value(parts.lexical_score), "BM25 over title and text"),
         ("by meaning", _rank(parts.vector_rank), _value(parts.vector_score), "cosine with the question"),
-        ("fused", "", _value(parts.fused), "both together; gives the order within a question"),
+        ("fused", "", _value(parts.fused), "both legs; the order within a question"),
         ("estimated", "", _value(parts.estimated), "confidence before a model read the document"),
         ("score", "", _value(parts.rerank), "of the model that read the document"),
         ("confidence", "", _value(parts.confidence), "probability that the document answers the question"),
         ("trust", "", _value(parts.trust), "of the category"),
-        ("outcomes", "", _value(parts.outcome), "what came of acting upon the document"),
+        ("outcomes", "", _value(parts.outcome), "of acting upon the document"),
         ("final", "", _value(parts.final), "confidence x trust" + (" x outcomes" if parts.outcome is not None else "")),
     ]
     optional = (("estimated", parts.estimated), ("score", parts.rerank), ("outcomes", parts.outcome))
@@ -301,7 +301,7 @@ def found_by(parts: ScoreParts) -> str:
 
 
 def absent_lines(answer: Answer) -> Iterator[str]:
-    """`No page for alert QueueHighCritical; nearest sibling: QueueHighWarning`, and a blank line behind."""
+    """`No page for alert QueueHighCritical; nearest sibling: QueueHighWarning`, followed by a blank line."""
     for one in answer.absent:
         text = printable(one.text)
         yield click.style(text[0].upper() + text[1:] + ".", bold=True)
@@ -310,7 +310,7 @@ def absent_lines(answer: Answer) -> Iterator[str]:
 
 
 def no_answer_lines(answer: Answer, min_confidence: float, option: str = "") -> Iterator[str]:
-    """Lines for an answer without a result: that nothing is near, or the bar, what came closest and, if `option` is given,
+    """Lines for an answer without a result: that nothing is near, or the threshold, the closest document and, with `option`,
     how to see it."""
     closest = answer.best_rejected
     if closest is None and not answer.partial:
@@ -323,7 +323,7 @@ def no_answer_lines(answer: Answer, min_confidence: float, option: str = "") -> 
 
 
 def _below(confidence: float) -> str:
-    """A round number that this confidence reaches."""
+    """A round number just below this confidence."""
     digits = 1 if confidence >= 0.1 else 2
     return f"{math.floor(confidence * 10**digits) / 10**digits:g}"
 

@@ -1,5 +1,5 @@
-"""`opx reindex`, `opx calibrate`, `opx reconcile`: a new index beside the old one, models of confidence for this corpus,
-and stores that agree with each other."""
+"""`opx reindex`, `opx calibrate`, `opx reconcile`: builds a new edition of the index, fits confidence models to the corpus,
+and repairs differences between stores."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from opx.lifecycle.consistency.differences import ReconcileReport
 
 REMOTE = (
-    "reindex works on a folder of this machine, or with OPX_BACKEND=aws on what is deployed in the account of your "
-    "credentials; there, a message to the queue of rebuilds does the same: see docs/rebuild.md"
+    "reindex works on a folder of this machine, or with OPX_BACKEND=aws on the system deployed in the account of your "
+    "credentials; there, a message to the rebuild queue does the same: see docs/rebuild.md"
 )
 
 
 class _Steps:
-    """Prints the progress to stderr, each line once."""
+    """Prints progress to stderr, each line once."""
 
     def __init__(self) -> None:
         self._shown = ""
@@ -58,11 +58,11 @@ class _Steps:
         elsewhere=REMOTE,
     ),
 )
-@click.option("--dimension", default=0, metavar="N", help="Numbers of its vectors, where the model leaves a choice.")
-@click.option("--force", is_flag=True, help="Switch although the new index was found to be worse.")
+@click.option("--dimension", default=0, metavar="N", help="Dimension of its vectors, if the model has several.")
+@click.option("--force", is_flag=True, help="Switch although the new index was measured to be worse.")
 @click.option("--rollback", is_flag=True, help="Go back to the index that answered before.")
-@click.option("--discard", is_flag=True, help="Remove the indexes that don't answer, and give up what was begun.")
-@click.option("--status", "status_only", is_flag=True, help="Say which indexes there are and how far the work is.")
+@click.option("--discard", is_flag=True, help="Remove inactive indexes, and cancel an unfinished reindex.")
+@click.option("--status", "status_only", is_flag=True, help="List the indexes, and show the progress of the work.")
 def reindex_command(
     session: Session,
     request: administration.Reindex,
@@ -73,12 +73,12 @@ def reindex_command(
     status_only: bool,
     as_json: bool,
 ) -> None:
-    """Make a new index from the chunks on file, for another embedding model or because the old one is damaged or of
-    another program, and have it answer.
+    """Build a new index from the stored chunks, for another embedding model or because the old one is damaged or of another
+    program, and switch to it.
 
-    The old index answers until the new one has everything, what changed meanwhile included, and finds as much; it is
-    kept, and kept in step, for --rollback. Interrupted, it goes on where it was when it is called again. Vectors of texts
-    that the model has seen are cached.
+    The old index answers until the new one is complete, changes made meanwhile included, and finds as much; it is kept up
+    to date for --rollback. An interrupted reindex continues when it is called again. Vectors of passages that the model
+    has seen are cached.
 
     Exit codes: 0 done, 1 the new index is worse and was not switched to, 2 another error.
     """
@@ -107,8 +107,8 @@ def _finish(job: administration.IndexJob, *, as_json: bool) -> None:
     if job.phase is ReindexPhase.REFUSED:
         found = "; ".join(job.report.get("problems", []))
         raise CommandFailed(
-            f"not switched: {found}. The old index answers on. `opx reindex` compares again, --force switches all the "
-            "same, --discard gives the new one up",
+            f"not switched: {found}. The old index stays in use. `opx reindex` compares again, --force switches "
+            "nevertheless, --discard removes the new one",
             NO_ANSWER,
         )
     if not as_json:
@@ -117,7 +117,7 @@ def _finish(job: administration.IndexJob, *, as_json: bool) -> None:
 
 def _report_lines(job: administration.IndexJob) -> list[str]:
     if job.rollback:
-        return [f"the earlier index answers again; {job.renewed:,} changes made up for"]
+        return [f"the earlier index answers again; {job.renewed:,} changes applied to it"]
     lines = [f"the new index answers: {job.documents:,} documents, {job.chunks:,} chunks"]
     report = job.report
     if report.get("questions"):
@@ -131,9 +131,9 @@ def _report_lines(job: administration.IndexJob) -> list[str]:
 def _discard(client: OperationClient) -> None:
     gone = client.call(administration.discard_indexes, administration.SwitchIndex()).indexes
     if not gone:
-        click.echo("there is no index but the one that answers")
+        click.echo("there is no index besides the one in use")
     for edition in gone:
-        click.echo(f"removed the index {edition.name or 'that was the first'} for {edition.embedding_model}")
+        click.echo(f"removed the index {edition.name or '(first)'} for {edition.embedding_model}")
 
 
 def _print_status(client: OperationClient, *, as_json: bool) -> None:
@@ -150,26 +150,26 @@ def _print_status(client: OperationClient, *, as_json: bool) -> None:
     if job and status.target is not None:
         click.echo(administration.progress_of(job), err=True)
         if job.goes_on_at:
-            click.echo(f"goes on at {job.goes_on_at}")
+            click.echo(f"continues at {job.goes_on_at}")
     for problem in job.report.get("problems", []) if job else []:
         click.echo(f"problem: {problem}")
 
 
-# -- models of confidence
+# -- calibration
 
 
 @request_command("calibrate", calibration.calibrate)
-@click.option("--show", is_flag=True, help="Say which models are in use, and how good they were found to be.")
+@click.option("--show", is_flag=True, help="Show the models in use, and their measured quality.")
 @click.option("--discard", is_flag=True, help="Go back to the shipped models.")
 def calibrate_command(
     session: Session, request: calibration.Calibrate, *, show: bool, discard: bool, as_json: bool
 ) -> None:
-    """Fit the models of confidence to this corpus and its embedding model.
+    """Fit the confidence models to this corpus and its embedding model.
 
-    Questions are made of the documents, and each is asked with its document and without it. The new models are used if they
-    are better on questions that they weren't fitted on; else those in use stay. On AWS a function does it.
+    Questions are generated from the documents, and each is searched with its document and without it. The new models are
+    used if they are better on held-out questions; else those in use stay. On AWS a function calibrates.
 
-    Exit codes: 0 new models are in use or a function was asked, 1 the models stay as they are, 2 another error.
+    Exit codes: 0 new models are in use or a function was started, 1 the models stay as they are, 2 another error.
     """
     if show and discard:
         raise InvalidInputError("give one of --show and --discard")
@@ -203,7 +203,7 @@ _MODELS = {
 
 
 def _status_lines(status: calibration.CalibrationStatus) -> list[str]:
-    rows = [("embedding model", status.embedding_model), ("models of confidence", _MODELS[status.models])]
+    rows = [("embedding model", status.embedding_model), ("confidence models", _MODELS[status.models])]
     if status.calibration:
         made = status.calibration
         rows += [
@@ -228,7 +228,7 @@ def _calibration_line(report: calibration.CalibrationReport) -> str:
     )
 
 
-# -- stores that agree
+# -- reconciliation
 
 
 @operation_command(
@@ -238,26 +238,28 @@ def _calibration_line(report: calibration.CalibrationReport) -> str:
     json="Print the report as JSON.",
 )
 def reconcile_command(report: ReconcileReport, *, as_json: bool) -> None:
-    """Compare corpus, catalog, chunk files, index, graph and calendar of all clients, and say what differs.
+    """Compare corpus, catalog, chunk files, index, graph and calendar of all clients, and report differences.
 
-    Others may work meanwhile, and it may be ended and begun again at any time. With --repair, documents that differ are
-    taken in again or withdrawn, and what belongs to no document is removed; unless it would be more than a share of all,
-    which says that a store was lost, and that a backup is what helps (docs/backup.md).
+    Others may work meanwhile, and the run can be interrupted and repeated at any time. With --repair, documents that
+    differ are ingested again or withdrawn, and entries of no document are removed; unless they are more than a share of
+    all, which indicates a lost store that has to be restored from a backup (docs/backup.md).
 
-    For a folder of this machine, and for a system on AWS by whoever may use its stores themselves (OPX_BACKEND=aws with
-    the settings of its functions), where functions do what --repair asks for: look again a few minutes later.
+    For a folder of this machine, and for a system on AWS by operators with access to its stores (OPX_BACKEND=aws with the
+    settings of its functions), where functions do the repairs: compare again a few minutes later.
 
-    Exit codes: 0 all say the same or were put right, 1 differences are left, 2 it could not be done.
+    Exit codes: 0 the stores agree or were repaired, 1 differences are left, 2 it could not be done.
     """
     if not as_json:
         _print_differences(report)
     if report.given_up:
-        warn(f"{plural(report.given_up, 'import')} that was cut short is given up: what it brought is in order")
+        warn(
+            f"{plural(report.given_up, 'import')} that was cut short is closed: the documents that it brought are in order"
+        )
     left = report.total - report.repaired
     if report.held_back:
         warn(
-            f"{plural(report.held_back, 'removal')} held back: so many say that a store was lost, and not that it has too "
-            "much; restore it, or give --max-share"
+            f"{plural(report.held_back, 'removal')} held back: so many indicate that a store was lost; restore it, or raise "
+            "--max-share"
         )
     exit_unless(not left)
 
@@ -274,8 +276,8 @@ def _print_differences(report: ReconcileReport) -> None:
         f"{plural(report.total, 'difference')}, {report.repaired:,} repaired"
     )
     if report.waiting:
-        click.echo(f"{plural(report.waiting, 'document')} asked for again; functions take them in")
+        click.echo(f"{plural(report.waiting, 'document')} sent again; functions ingest them")
     if report.in_flight:
-        click.echo(f"{plural(report.in_flight, 'document')} just being worked on, not compared")
+        click.echo(f"{plural(report.in_flight, 'document')} being ingested just now, not compared")
     if report.failed:
         click.echo(f"{plural(report.failed, 'failed item')}: `opx failed` lists them")

@@ -1,4 +1,4 @@
-"""`opx ingest`, `opx rebuild`, `opx failed`: documents taken in, taken in again, and those that could not be."""
+"""`opx ingest`, `opx rebuild`, `opx failed`: ingests documents, repairs the index, and lists and retries failed items."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from opx.domain.ids import beginning_so
-from opx.edges.cli.intake import Intake, IntakeTally, canonical, find_category, finish, tell_closed_gaps
+from opx.edges.cli.intake import Intake, IntakeTally, canonical, find_category, finish, report_closed_gaps
 from opx.edges.cli.operations import CommandShape, OperationGroup, request_command, whole
 from opx.edges.cli.output import (
     INTERRUPTED,
@@ -30,19 +30,21 @@ from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome, Result
 from opx.operations.administration import REBUILD_ELSEWHERE, Rebuild, rebuild
 from opx.operations.corpus import MAX_BATCH, FailurePage, ListFailures, RetryFailures, list_failures, retry_failures
 
-TO_GO_ON = "interrupted: what was finished is kept; run the same command again to go on"
+RESUME_HINT = "interrupted: what was finished is kept; run the same command again to go on"
 
 
 @click.command("ingest")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=Path))
-@click.option("--category", metavar="NAME", help="Category of all files, whatever they or their folders say.")
+@click.option(
+    "--category", metavar="NAME", help="Category of all files, instead of their own or that of their folders."
+)
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag of all files; may be given several times.")
 @click.option("--delete-missing", is_flag=True, help="Remove documents of these folders whose files are gone.")
 @click.option("--force", is_flag=True, help="With --delete-missing: even if more than a fifth is gone.")
 @click.option(
     "--wait/--no-wait",
     default=True,
-    help="Of a deployed system: wait until the documents are found, or leave them to its workers.  [default: wait]",
+    help="Deployed system: wait until the documents are searchable, or leave them to its workers.  [default: wait]",
 )
 @pass_session
 def ingest_command(
@@ -55,14 +57,14 @@ def ingest_command(
     force: bool,
     wait: bool,
 ) -> None:
-    """Take files and folders in: Markdown, plain text, HTML and JSON.
+    """Ingest files and folders: Markdown, plain text, HTML and JSON.
 
-    A file that is unchanged is skipped, a changed one becomes the new version of its document. The category is, in this
-    order: --category, the sidecar's (x.md.metadata.json), the folders' (postmortems/x.md), the front matter's, the
-    default. Hidden files are left out.
+    An unchanged file is skipped, a changed one becomes the new version of its document. The category is, in this order:
+    --category, the sidecar's (x.md.metadata.json), the folders' (postmortems/x.md), the front matter's, the default.
+    Hidden files are left out.
 
-    Exit codes: 0 all is in, 1 something failed (see `opx failed`) or is still under way after the wait, 2 wrong usage,
-    130 interrupted. With --no-wait, what is left to the workers is no reason for 1.
+    Exit codes: 0 all is ingested, 1 something failed (see `opx failed`) or is unfinished after the wait, 2 wrong usage,
+    130 interrupted. With --no-wait, documents left to the workers don't count as unfinished.
     """
     started = time.perf_counter()
     metadata: dict[str, Any] = {"tags": list(tags)} if tags else {}
@@ -71,7 +73,7 @@ def ingest_command(
     tally = IntakeTally()
     try:
         with reporter_for_stderr(uploads=session.is_remote) as reporter:
-            intake = Intake(session.client, session.loader, session.place, reporter)
+            intake = Intake(session.client, session.loader, session.working_folder, reporter)
             steps = intake.plan(paths)
             folders = [folder for path in paths if (folder := canonical(path)).is_dir()]
             gone = intake.missing(folders, steps, force=force) if delete_missing else []
@@ -80,8 +82,8 @@ def ingest_command(
             if wait or not session.is_remote:  # a folder has no workers: what isn't done here is not done
                 intake.work(tally)
     except KeyboardInterrupt:
-        raise CommandFailed(TO_GO_ON, INTERRUPTED) from None
-    tell_closed_gaps(session.client, tally)
+        raise CommandFailed(RESUME_HINT, INTERRUPTED) from None
+    report_closed_gaps(session.client, tally)
     finish(tally, started, left=tally.left_to_others if wait else 0)
 
 
@@ -89,20 +91,21 @@ def ingest_command(
     "rebuild",
     rebuild,
     CommandShape(
-        fields={"graph": "Take in every document again, and all that it says of things."}, elsewhere=REBUILD_ELSEWHERE
+        fields={"graph": "Ingest every document again, with all its statements about things."},
+        elsewhere=REBUILD_ELSEWHERE,
     ),
     json="",
 )
 def rebuild_command(session: Session, request: Rebuild) -> None:
-    """Go through all stored documents and take in again those that the index lacks.
+    """Check all stored documents and ingest again those that the index lacks.
 
     After an upgrade that can't read the old index, or when the index is damaged: delete the folder `index` in the home
-    folder (`index-NAME`, if `opx reindex` made it), then run this. `opx reindex` makes a new one while questions are
-    answered. Vectors are cached, so that only a new embedding model costs time. Nothing is lost by running it at any
-    other time: what is in order stays as it is.
+    folder (`index-NAME`, if `opx reindex` made it), then run this. `opx reindex` builds a new one while queries are
+    answered. Vectors are cached, so that only a new embedding model costs time. Running it at any other time is safe:
+    documents in order stay as they are.
 
-    Things and relations are found anew with each document that is taken in. Where only they are to be (an upgrade has
-    other rules for them, or some are missing), give --graph. Names and merges that people have set stay.
+    Ingesting a document extracts its things and relations again. To extract only these (an upgrade has other rules for
+    them, or some are missing), use --graph. Aliases and merges set by people stay.
 
     Exit codes: 0 done, 1 something failed, 2 another error.
     """
@@ -110,23 +113,23 @@ def rebuild_command(session: Session, request: Rebuild) -> None:
     tally = IntakeTally()
     with reporter_for_stderr() as reporter:
         tally.sent.update(session.call(rebuild, request).object_keys)
-        Intake(session.client, session.loader, session.place, reporter).work(tally)
+        Intake(session.client, session.loader, session.working_folder, reporter).work(tally)
     finish(tally, started)
 
 
-# -- what could not be taken in
+# -- failed items
 
 
 @click.group("failed", invoke_without_command=True, cls=OperationGroup)
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 @click.pass_context
 def failed_command(context: click.Context, *, as_json: bool) -> None:
-    """List what could not be taken in, the oldest first, or try it again.
+    """List documents that could not be ingested, the oldest first, or retry them.
 
     \b
     opx failed                 list
-    opx failed retry ID...     try some again
-    opx failed retry --all     try all again
+    opx failed retry ID...     retry some
+    opx failed retry --all     retry all
     """
     if context.invoked_subcommand is None:
         context.invoke(list_failed, as_json=as_json)
@@ -143,13 +146,13 @@ def list_failed(found: FailurePage) -> None:
 
 @failed_command.command("retry")
 @click.argument("ids", nargs=-1, metavar="[ID...]")
-@click.option("--all", "everything", is_flag=True, help="Try all failed items again.")
+@click.option("--all", "everything", is_flag=True, help="Retry all failed items.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcomes as JSON.")
 @pass_session
 def retry_failed(session: Session, ids: tuple[str, ...], *, everything: bool, as_json: bool) -> None:
-    """Try failed items again as they are stored now; an item leaves the list once it is settled.
+    """Retry failed items as they are stored now; an item leaves the list once it is settled.
 
-    A file that was corrected is better taken in again: `opx ingest` replaces the stored one and its failure.
+    After correcting a file, use `opx ingest` instead: it replaces the stored file and its failure.
     """
     if bool(ids) == everything:
         raise InvalidInputError("name the items to retry (see `opx failed`), or give --all")
@@ -169,7 +172,7 @@ def _wanted(items: Sequence[Failure], wanted: str) -> Failure:
 
 
 def _retried(session: Session, items: Sequence[Failure]) -> list[EventOutcome]:
-    """Have the items ingested, which removes those that are settled; what concerns others is left out."""
+    """Ingests the items, which removes those that are settled; outcomes of other documents are left out."""
     session.loader.note_failures()
     keys: list[str] = []
     for at in range(0, len(items), MAX_BATCH):
@@ -191,4 +194,4 @@ def _print_outcomes(outcomes: Sequence[EventOutcome], items: Sequence[Failure], 
     if not items:
         click.echo("nothing to retry")
     elif not outcomes:
-        click.echo(f"sent {plural(len(items), 'item')} to the queue; its workers try again")
+        click.echo(f"sent {plural(len(items), 'item')} to the queue; its workers retry them")

@@ -1,4 +1,4 @@
-"""Files into the corpus store, then taken in: what `ingest`, `watch` and `demo` share."""
+"""Stores files in the corpus and ingests them, for `ingest`, `watch`, `demo` and `alerts`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from opx.edges.loading import Loader
 
 LARGEST_LOSS = 0.2
-"""A folder that lost more than this share of its documents is more likely not mounted than cleaned up."""
+"""A folder that lost more than this share of its documents is probably not mounted, rather than cleaned up."""
 
 _WEAK = (Result.SKIPPED, Result.UNCHANGED)
 
 
 @dataclass(slots=True)
 class IntakeTally:
-    """One outcome a document, its last that says something: a document and its sidecar are two events."""
+    """One outcome per document, the last significant one: a document and its sidecar are two events."""
 
     outcomes: dict[str, EventOutcome] = field(default_factory=dict)
     sent: set[str] = field(default_factory=set)
@@ -51,7 +51,7 @@ class IntakeTally:
 
     @property
     def remarks(self) -> str:
-        """How many documents have remarks, and of which kinds; "" if none has any."""
+        """Number of documents with remarks, by kind; "" if none has any."""
         return remarks_summary(outcome.remarks for outcome in self.outcomes.values())
 
     @property
@@ -60,35 +60,37 @@ class IntakeTally:
 
     @property
     def left_to_others(self) -> int:
-        """Documents that were sent and not worked on here: functions do it, or another process took them."""
+        """Documents that were sent but not ingested here: functions do it, or another process claimed them."""
         return len(self.sent - self.outcomes.keys())
 
 
 @dataclass(frozen=True, slots=True)
 class WorkingFolder:
-    """Files are named by their path from `base`. What is in `home`, the folder of the knowledge itself, is left out."""
+    """Files are named by their path from `base`. Files in `home`, the home folder, are left out."""
 
     base: Path
     home: Path | None = None
 
     def holds(self, path: Path) -> bool:
-        """Whether a path is in the folder of the knowledge itself."""
+        """True if a path is in the home folder."""
         return self.home is not None and path.is_relative_to(self.home)
 
 
 class Intake:
-    """Takes files of this machine in."""
+    """Ingests files of this machine."""
 
-    def __init__(self, client: OperationClient, loader: Loader, place: WorkingFolder, reporter: Reporter) -> None:
+    def __init__(
+        self, client: OperationClient, loader: Loader, working_folder: WorkingFolder, reporter: Reporter
+    ) -> None:
         self._client = client
         self._loader = loader
-        self._place = place
+        self._working_folder = working_folder
         self._reporter = reporter
 
     def plan(self, paths: Iterable[str | Path]) -> list[FileToIngest | EventOutcome]:
-        """The files to take in and what can't be. What is kept in the home folder itself is left out."""
-        found = plan_files([canonical(path) for path in paths], self._place.base)
-        return [step for step in found if isinstance(step, EventOutcome) or not self._place.holds(step.path)]
+        """Files to ingest, and outcomes of those that can't be. Files in the home folder are left out."""
+        found = plan_files([canonical(path) for path in paths], self._working_folder.base)
+        return [step for step in found if isinstance(step, EventOutcome) or not self._working_folder.holds(step.path)]
 
     def put(
         self, steps: Sequence[FileToIngest | EventOutcome], metadata: Mapping[str, Any], tally: IntakeTally
@@ -113,7 +115,7 @@ class Intake:
         tally.sent.update(keys)
 
     def work(self, tally: IntakeTally) -> None:
-        """Have what was sent taken in, and wait for it."""
+        """Ingests the sent documents, or waits for their outcomes."""
         self._reporter.expect(len(tally.sent))
         for outcome in self._loader.outcomes(tally.sent, self._reporter.embedding):
             tally.add(outcome)
@@ -125,14 +127,14 @@ class Intake:
         """Keys of stored documents of these folders whose files are gone.
 
         Raises `InvalidInputError` if that is more than a fifth of a folder's documents, unless forced, and for the folder
-        that files are named from: documents that came another way look as if they had been in it.
+        that files are named from: documents of other origins look as if they came from it.
         """
         present = {step.source.lstrip("/") for step in steps if isinstance(step, FileToIngest)}
         gone: list[str] = []
         for folder in folders:
-            if folder == self._place.base:
+            if folder == self._working_folder.base:
                 raise InvalidInputError(
-                    f"which documents came from {folder} itself can't be told: name the folders in it"
+                    f"it can't be determined which documents came from {folder} itself: name the folders in it"
                 )
             stored = self.stored_under(folder)
             lost = [key for key in stored if source_of(key) not in present]
@@ -146,11 +148,11 @@ class Intake:
 
     def stored_under(self, path: Path) -> list[str]:
         """Keys of the documents that came from a file or a folder."""
-        return list(stored_under(self._client, source_name(path, self._place.base)))
+        return list(stored_under(self._client, source_name(path, self._working_folder.base)))
 
 
 def settled(loader: Loader, keys: Collection[str]) -> IntakeTally:
-    """What came of objects that were put or deleted, once it is known."""
+    """Waits for the outcomes of objects that were put or deleted."""
     tally = IntakeTally(sent=set(keys))
     for outcome in loader.outcomes(keys):
         tally.add(outcome)
@@ -158,14 +160,14 @@ def settled(loader: Loader, keys: Collection[str]) -> IntakeTally:
 
 
 def warn_of(failures: Iterable[EventOutcome], left: int = 0) -> None:
-    """Say what failed, and how many documents were waited for in vain."""
+    """Prints failures, and the number of documents that weren't settled in time."""
     warn(*(f"failed: {outcome.reason}" for outcome in failures))
     if left:
         warn(still_under_way(left))
 
 
 def finish(tally: IntakeTally, started: float, *, left: int = 0) -> None:
-    """Print the failures, how many documents were waited for in vain, and the summary; exit with 1 for either."""
+    """Prints failures, the number of unsettled documents, and the summary; exits with 1 for either of the first two."""
     warn_of(tally.failures, left)
     if tally.remarks:
         warn(tally.remarks)
@@ -173,9 +175,9 @@ def finish(tally: IntakeTally, started: float, *, left: int = 0) -> None:
     exit_unless(not (tally.failures or left))
 
 
-def tell_closed_gaps(client: OperationClient, tally: IntakeTally) -> None:
-    """Ask open gaps again if anything was taken in on this machine, and say which have an answer now. That they can't be
-    asked is said, and changes nothing of what was done."""
+def report_closed_gaps(client: OperationClient, tally: IntakeTally) -> None:
+    """Checks open gaps again if anything was ingested on this machine, and prints those that have an answer now. An error
+    of the check is a warning only."""
     from opx.edges.calling import LocalClient
     from opx.operations.questions import CheckGaps, check_gaps
 
@@ -184,7 +186,7 @@ def tell_closed_gaps(client: OperationClient, tally: IntakeTally) -> None:
     try:
         found = client.call(check_gaps, CheckGaps(every_scope=True))
     except OpxError as exc:
-        warn(f"open gaps were not asked again: {exc}")
+        warn(f"open gaps could not be checked: {exc}")
         return
     for gap in found.closed:
         click.echo(f"closed gap: {gap.question}  <- {gap.closed_by_title}")
@@ -207,13 +209,13 @@ def canonical(path: str | Path) -> Path:
 
 
 def still_under_way(documents: int) -> str:
-    """What people are told of documents that weren't settled while they were waited for."""
+    """The warning about documents that weren't settled in time."""
     verb = "is" if documents == 1 else "are"
     return f"{plural(documents, 'document')} {verb} still being worked on: see `opx status` and `opx failed` in a while"
 
 
 def summary(tally: IntakeTally, started: float) -> str:
-    """What was done since `started` (of `time.perf_counter`), in one line."""
+    """A one-line summary of the work since `started` (of `time.perf_counter`)."""
     unchanged = tally.count(Result.UNCHANGED)
     done = [result for result in (Result.INGESTED, Result.DELETED, Result.FAILED) if tally.count(result)]
     if not done and not tally.left_to_others:

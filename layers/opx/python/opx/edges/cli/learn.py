@@ -1,5 +1,5 @@
-"""`opx learn`: what work taught, and what of it helps now. Its texts are others', so that nothing in them may act on a
-terminal."""
+"""`opx learn`: captures, verifies and queries learned entries and patterns. Their text comes from others, so that terminal
+control characters are removed from it."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ MAX_LISTED = 500
 
 @click.group("learn", no_args_is_help=True, cls=OperationGroup)
 def learn_command() -> None:
-    """What work taught: kept as it happens, taken in at checkpoints, and told to those who plan what comes next.
+    """Learned knowledge: entries are captured as work happens, become patterns at checkpoints, and help plan further work.
 
     \b
-    opx learn capture failure "deploy hangs" --step "raise the timeout"   keep what failed, and what was done
-    opx learn verify ENTRY_ID --worked                                    say that it worked
-    opx learn checkpoint checkout --type phase_completion                 take in what is verified
-    opx learn patterns "deploy the checkout service"                      what helps with a task
-    opx learn patterns --failure "deploy hangs" --error "exit 124"        what helped against a failure
+    opx learn capture failure "deploy hangs" --step "raise the timeout"   capture a failure and its solution
+    opx learn verify ENTRY_ID --worked                                    confirm that it worked
+    opx learn checkpoint checkout --type phase_completion                 make patterns of verified entries
+    opx learn patterns "deploy the checkout service"                      patterns for a task
+    opx learn patterns --failure "deploy hangs" --error "exit 124"        patterns for a failure
     opx learn context "deploy the checkout service"                       the same, for an agent's prompt
-    opx learn list --state waiting                                        what was kept, and how far it is
+    opx learn list --state waiting                                        captured entries and their states
     """
 
 
@@ -61,9 +61,9 @@ learn_command.add_command(capture_command)
 
 @learn_command.command("verify")
 @click.argument("entry_id", metavar="ENTRY_ID")
-@click.option("--worked/--failed", default=None, help="Whether the solution was seen to work.")
+@click.option("--worked/--failed", default=None, help="The solution was seen to work, or to fail.")
 @click.option(
-    "--effect", type=click.Choice([effect.value for effect in TriedEffect]), help="What came of it, if it didn't work."
+    "--effect", type=click.Choice([effect.value for effect in TriedEffect]), help="The effect, if it didn't work."
 )
 @click.option("--incident", default="", metavar="ID", help="The incident's id.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
@@ -71,9 +71,9 @@ learn_command.add_command(capture_command)
 def verify(
     session: Session, /, entry_id: str, *, worked: bool | None, effect: str | None, incident: str, as_json: bool
 ) -> None:
-    """Say whether what was captured worked. Until then it is told to nobody."""
+    """Record whether a captured solution worked. Until then it is not part of any pattern."""
     if worked is None and effect is None:
-        raise click.UsageError("say --worked or --failed, or what came of it with --effect")
+        raise click.UsageError("give --worked or --failed, or the effect with --effect")
     request = learning.VerifyEntry(
         entry_id=entry_id, worked=bool(worked), effect=TriedEffect(effect) if effect else None, incident=incident
     )
@@ -89,18 +89,18 @@ def verify(
     learning.list_entries,
     CommandShape(
         fields={
-            "project_id": "--for PROJECT  Only what was learned in this project.",
-            "after": "ENTRY_ID  Those before this one, which was the last on the page.",
+            "project_id": "--for PROJECT  Only entries of this project.",
+            "after": "ENTRY_ID  Entries before this one, the last of the previous page.",
         }
     ),
 )
 def show_entries(session: Session, request: learning.ListEntries, *, as_json: bool) -> None:
-    """List what was captured in your scope, the newest first. Exit codes: 0 there is something, 1 there is nothing."""
+    """List captured entries of your scope, the newest first. Exit codes: 0 found some, 1 found none."""
     _show(_entries(session, request), _table_of_entries, as_json=as_json)
 
 
 def _entries(session: Session, request: learning.ListEntries) -> list[StagingEntry]:
-    """As many as were requested, if need be of several pages: a page has what fits into a reply."""
+    """The requested number of entries, from several pages if one reply can't hold them."""
     found: list[StagingEntry] = []
     following = request
     while True:
@@ -117,14 +117,14 @@ def _entries(session: Session, request: learning.ListEntries) -> list[StagingEnt
     CommandShape(arguments=("project_id",), fields={"checkpoint_type": "--type", "project_id": "[PROJECT]"}),
 )
 def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> None:
-    """Take in what was captured for PROJECT and is verified. Done twice, it counts once.
+    """Turn the verified entries of PROJECT into patterns. Repeating it counts nothing twice.
 
-    Exit codes: 0 done or asked for, 1 some of it could not be taken in, 2 there is no such project, or any other error.
+    Exit codes: 0 done or requested, 1 some entries were refused, 2 there is no such project, or any other error.
     """
     report = reply.report
     if report is None:
         if not as_json:
-            click.echo("asked for: it begins in a few minutes, after what is still on its way")
+            click.echo("requested: the checkpoint begins in a few minutes, after the entries still in the queue")
         return
     print_lines(() if as_json else _report_lines(report))
     warn(*(f"{one.entry_id}: {one.reason}" for one in report.refused))
@@ -133,12 +133,12 @@ def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> None:
 
 @learn_command.command("patterns")
 @click.argument("task", default="")
-@click.option("--failure", default="", metavar="TEXT", help="What went wrong, in place of a task.")
+@click.option("--failure", default="", metavar="TEXT", help="A failure, instead of a task.")
 @click.option("--error", default="", metavar="TEXT", help="The error of the failure, copied as it was.")
-@click.option("--agent", "agent_type", default="", metavar="TYPE", help="Only what agents of this type learned.")
-@click.option("--task-type", default="", metavar="TYPE", help="Only of tasks of this type.")
-@click.option("--technology", default="", metavar="NAME", help="A task's: only what is about it.")
-@click.option("--limit", type=click.IntRange(1, MAX_LISTED), help="How many at most; not for a failure.")
+@click.option("--agent", "agent_type", default="", metavar="TYPE", help="Only patterns of agents of this type.")
+@click.option("--task-type", default="", metavar="TYPE", help="Only patterns of tasks of this type.")
+@click.option("--technology", default="", metavar="NAME", help="Only patterns about this technology; for a task.")
+@click.option("--limit", type=click.IntRange(1, MAX_LISTED), help="Maximum number; not for a failure.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @pass_session
 def find_patterns(
@@ -153,9 +153,9 @@ def find_patterns(
     as_json: bool,
     **of: str,
 ) -> None:
-    """Find what helps with TASK, or helped against a failure. With neither, list the patterns, the latest first.
+    """Find patterns for TASK or for a failure. With neither, list all patterns, the latest first.
 
-    Exit codes: 0 there is something, 1 there is nothing.
+    Exit codes: 0 found some, 1 found none.
     """
     if task and (failure or error):
         raise click.UsageError("give either a task, or --failure")
@@ -177,7 +177,7 @@ def find_patterns(
 
 
 def _show(found: Sequence[T], lines: Callable[[Sequence[T]], Iterable[str]], *, as_json: bool) -> None:
-    """As JSON or in lines; exits with the code of an answer that has nothing in it."""
+    """Prints records as JSON or lines; exits with 1 if there are none."""
     if as_json:
         print_json([one.to_json() for one in found])
     else:
@@ -187,7 +187,7 @@ def _show(found: Sequence[T], lines: Callable[[Sequence[T]], Iterable[str]], *, 
 
 @learn_command.operation("pattern", patterns.get_pattern, CommandShape(arguments=("pattern_id",)))
 def show_pattern(found: PatternView) -> None:
-    """Show a pattern, and each entry that was counted for it."""
+    """Show a pattern and the entries counted for it."""
     print_lines(_pattern_lines(found))
 
 
@@ -201,14 +201,14 @@ def show_pattern(found: PatternView) -> None:
     json="",
 )
 def show_context(reply: patterns.PromptContext) -> None:
-    """Print what was learned for TASK, as it goes into an agent's prompt. Exit codes: 0 there is something, 1 nothing."""
+    """Print patterns for TASK in the form of an agent's prompt. Exit codes: 0 found some, 1 found none."""
     if not reply.context:
-        warn("nothing that was learned helps with this")
+        warn("no pattern helps with this")
         click.get_current_context().exit(NO_ANSWER)
     click.echo(reply.context)
 
 
-# -- in a terminal
+# -- rendering
 
 _WIDTH = 80
 
@@ -220,33 +220,33 @@ def _short(text: str) -> str:
 
 def _table_of_entries(found: Sequence[StagingEntry]) -> Iterable[str]:
     heads = ("ID", "AT", "STATE", "PROJECT", "TYPE", "WHAT")
-    return table(heads, list(map(_entry_row, found)), "nothing was captured")
+    return table(heads, list(map(_entry_row, found)), "no entries")
 
 
 def _entry_row(entry: StagingEntry) -> tuple[str, ...]:
-    project, what = printable(entry.project_id), _short(_told(entry))
+    project, what = printable(entry.project_id), _short(_summary(entry))
     return entry.id, entry.timestamp[:16], entry.state.value, project, entry.entry_type.value, what
 
 
-def _told(entry: StagingEntry) -> str:
+def _summary(entry: StagingEntry) -> str:
     if entry.entry_type is EntryType.WARNING:
         return f"{' '.join(entry.solution_steps)} ({entry.effect})"
-    said = entry.failure_description or entry.human_feedback or entry.approved_approach
-    return f"{entry.gate_type}: {said}" if entry.gate_type else said
+    text = entry.failure_description or entry.human_feedback or entry.approved_approach
+    return f"{entry.gate_type}: {text}" if entry.gate_type else text
 
 
 def _verified_line(entry: StagingEntry) -> str:
-    """What is known now, and what comes of it."""
-    said = "worked" if entry.worked else f"did not work{f' ({entry.effect})' if entry.effect else ''}"
-    then = "was taken in" if entry.state is EntryState.TAKEN_IN else "the next checkpoint takes it in"
-    return f"{entry.id[:SHORT_ID]} {said}; {then}"
+    """The recorded verification, and its consequence."""
+    verdict = "worked" if entry.worked else f"did not work{f' ({entry.effect})' if entry.effect else ''}"
+    then = "its pattern has it already" if entry.state is EntryState.TAKEN_IN else "the next checkpoint processes it"
+    return f"{entry.id[:SHORT_ID]} {verdict}; {then}"
 
 
 def _report_lines(report: CheckpointReport) -> Iterator[str]:
-    """What a checkpoint did."""
+    """The report of a checkpoint."""
     yield (
         f"{report.checkpoint_type.value.replace('_', ' ')} of {printable(report.project_id)}: "
-        f"{report.taken_in:,} taken in, {plural(report.patterns_new, 'new pattern')}, "
+        f"{report.taken_in:,} processed, {plural(report.patterns_new, 'new pattern')}, "
         f"{report.patterns_confirmed:,} confirmed, {plural(report.warnings, 'warning')}, {report.took_ms:,.0f} ms"
     )
     if report.waiting:
@@ -257,7 +257,7 @@ def _report_lines(report: CheckpointReport) -> Iterator[str]:
 
 def _table_of_patterns(found: Sequence[Pattern]) -> Iterable[str]:
     heads = ("ID", "WORKED", "FAILED", "LAST", "SCOPE", "PROBLEM")
-    empty = "nothing was learned yet: `opx learn capture`, then `opx learn checkpoint`"
+    empty = "no patterns yet: `opx learn capture`, then `opx learn checkpoint`"
     return table(heads, list(map(_pattern_row, found)), empty)
 
 
@@ -267,9 +267,9 @@ def _pattern_row(one: Pattern) -> tuple[str, ...]:
 
 
 def _found_lines(found: Sequence[RAGPattern]) -> Iterator[str]:
-    """Patterns that answer a question, the best first."""
+    """Patterns found by a query, the best first."""
     if not found:
-        yield "nothing that was learned helps with this"
+        yield "no pattern helps with this"
     for number, pattern in enumerate(found, 1):
         yield (
             f"{number}. {_short(pattern.problem)}  "
@@ -282,7 +282,7 @@ def _found_lines(found: Sequence[RAGPattern]) -> Iterator[str]:
 
 
 def _pattern_lines(view: PatternView) -> Iterator[str]:
-    """A pattern and what it was learned from."""
+    """A pattern and its occurrences."""
     pattern = view.pattern
     yield f"Pattern {pattern.pattern_id} ({pattern.entry_type.value}, {pattern.scope_key})"
     yield f"Problem: {printable(pattern.problem)}"
@@ -292,8 +292,8 @@ def _pattern_lines(view: PatternView) -> Iterator[str]:
     yield f"When to try: {printable(pattern.when_to_try)}"
     yield f"Worked {pattern.success_count:,} times, failed {pattern.failure_count:,} times; last on {pattern.embedded_at}"
     for one in view.occurrences:
-        told = "worked" if one.worked else "failed"
+        verdict = "worked" if one.worked else "failed"
         more = f", {printable(one.incident)}" if one.incident else ""
-        yield f"  {one.at}  {told}  {printable(one.project_id)}{more}  entry {one.entry_id} ({one.reason})"
+        yield f"  {one.at}  {verdict}  {printable(one.project_id)}{more}  entry {one.entry_id} ({one.reason})"
     if view.more:
         yield "  ... and more"

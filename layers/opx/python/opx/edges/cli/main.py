@@ -1,6 +1,6 @@
-"""The `opx` command: a thin layer that asks the library and prints what it says.
+"""The `opx` command: parses the command line, calls the library and prints its replies.
 
-Commands are imported when they are called, so that help is quick and a search never loads what ingestion needs.
+Commands are imported when they are called, so that help is fast and a search never loads what ingestion needs.
 """
 
 from __future__ import annotations
@@ -30,62 +30,62 @@ from opx.errors import OpxError
 from opx.settings import Settings
 
 _COMMANDS = {
-    "ingest": ("ingest", "Take files and folders in."),
-    "search": ("search", "Ask a question: the documents that answer it, with the blocks that help."),
-    "research": ("research", "Several searches for one topic, with what is missing searched again."),
-    "web": ("research", "Ask a search engine on the web."),
-    "do": ("do", "Go through the procedure for an alert, step by step."),
-    "alerts": ("alerts", "Alerts: import their rules, list them with their runbooks."),
+    "ingest": ("ingest", "Ingest files and folders."),
+    "search": ("search", "Search for documents that answer a question."),
+    "research": ("research", "Research a topic with several searches."),
+    "web": ("research", "Query a search engine on the web."),
+    "do": ("do", "Step through the procedure for an alert."),
+    "alerts": ("alerts", "Import alert rules, list alerts with their runbooks."),
     "show": ("documents", "Show a document, its outline or one step, by id, path or title."),
     "list": ("documents", "List documents."),
     "history": ("documents", "List the versions of a document, and when each was current."),
     "diff": ("documents", "Show what changed between two versions of a document."),
-    "restore": ("documents", "Put an old version of a document back."),
+    "restore": ("documents", "Restore an old version of a document."),
     "delete": ("documents", "Remove documents from the corpus."),
-    "failed": ("ingest", "List what could not be taken in, and try it again."),
-    "prune": ("retention", "Remove what its retention is over for."),
-    "hold": ("retention", "Legal holds: keep something from being removed."),
-    "review": ("retention", "What should be looked at again, and by whom."),
-    "status": ("serving", "Show what there is and whether all is well."),
-    "rebuild": ("ingest", "Take in again what the index lacks."),
-    "reindex": ("indexes", "Make a new index beside the old one, and switch to it."),
-    "calibrate": ("indexes", "Fit the models of confidence to this corpus."),
-    "reconcile": ("indexes", "Compare all stores, and put right what differs."),
-    "export": ("retention", "Write everything that can't be made anew into one archive."),
-    "import": ("retention", "Take an archive in that export wrote."),
-    "watch": ("watch", "Keep the knowledge in step with a folder."),
-    "categories": ("documents", "List the kinds of knowledge."),
-    "webhook": ("webhooks", "Let other services deliver by themselves."),
-    "evidence": ("feedback", "Take in what agents found out."),
-    "client": ("tenants", "The clients: what there is of each, and removing one with all of it."),
-    "project": ("tenants", "Put a client's projects into groups that share knowledge."),
-    "source": ("sources", "Where documents are pulled from: add, list, pull, check."),
-    "stream": ("sources", "Streams whose records become documents."),
-    "baseline": ("telemetry", "What is normal for metrics of nodes: add values, ask, judge."),
-    "graph": ("graph", "Things and how they are related, with the text that says so."),
-    "learn": ("learn", "What work taught: keep it, take it in, ask for it."),
-    "outcome": ("feedback", "Tell whether a document that was found helped."),
-    "ops": ("telemetry", "Ask for logs, metrics and traces, as agents do."),
-    "secret": ("webhooks", "Keep credentials of sources on this machine."),
+    "failed": ("ingest", "List documents that could not be ingested, and retry them."),
+    "prune": ("retention", "Delete documents, versions and patterns past their retention."),
+    "hold": ("retention", "Manage legal holds, which prevent deletion."),
+    "review": ("retention", "List documents due for review, with their owners."),
+    "status": ("serving", "Show the size and health of the knowledge base."),
+    "rebuild": ("ingest", "Ingest again the documents that the index lacks."),
+    "reindex": ("indexes", "Build a new index beside the old one, and switch to it."),
+    "calibrate": ("indexes", "Fit the confidence models to this corpus."),
+    "reconcile": ("indexes", "Compare all stores, and repair differences."),
+    "export": ("retention", "Export everything that can't be rebuilt into one archive."),
+    "import": ("retention", "Import an archive written by export."),
+    "watch": ("watch", "Keep the knowledge in sync with a folder."),
+    "categories": ("documents", "List the categories of knowledge."),
+    "webhook": ("webhooks", "Manage webhooks of other services."),
+    "evidence": ("feedback", "Ingest findings of agents."),
+    "client": ("tenants", "List clients and their data, remove a client entirely."),
+    "project": ("tenants", "Group a client's projects to share knowledge."),
+    "source": ("sources", "Manage sources of documents: add, list, pull, check."),
+    "stream": ("sources", "Manage streams whose records become documents."),
+    "baseline": ("telemetry", "Baselines of metrics: add values, query, judge."),
+    "graph": ("graph", "Query things and their relations, with evidence."),
+    "learn": ("learn", "Learned knowledge: capture, verify, query."),
+    "outcome": ("feedback", "Record whether a found document helped."),
+    "ops": ("telemetry", "Query logs, metrics and traces, as agents do."),
+    "secret": ("webhooks", "Manage credentials of sources on this machine."),
     "mcp": ("serving", "Serve the tools to agents over the Model Context Protocol."),
-    "run": ("serving", "Pull sources at their times and take in what comes, until Ctrl-C."),
-    "receipt": ("questions", "Ask the question of a receipt again and compare the answers."),
-    "audit": ("questions", "List who asked when, and which documents were returned."),
+    "run": ("serving", "Pull sources on schedule and ingest documents, until Ctrl-C."),
+    "receipt": ("questions", "Replay the query of a receipt and compare the answers."),
+    "audit": ("questions", "List queries with caller, time and returned documents."),
     "gaps": ("questions", "Questions without a good answer: list, check, close, ignore."),
     "eval": ("evaluate", "Measure how well a labelled set of questions is answered."),
     "call": ("operations", "Call any operation by its name."),
-    "demo": ("demo", "Take the example corpus in and ask it five questions."),
+    "demo": ("demo", "Ingest the example corpus and run five queries on it."),
 }
-"""Name of each command, its module (which holds `<name>_command`) and what the overview says about it."""
+"""Module (which has `<name>_command`) and summary of each command."""
 
 _SETTINGS = {option.removeprefix("--"): setting for setting, option in OPTIONS.items()}
-"""Options of all commands, and the setting that each is."""
+"""Setting of each option that all commands have."""
 
 
 class LazyGroup(click.Group):
     """Imports a command when it is called, and turns the library's errors into one line and an exit code.
 
-    A command that an operation declares, and that has no module here, is made from the operation.
+    A command that an operation declares, without a module here, is generated from the operation.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
@@ -122,26 +122,26 @@ def _declared_command(name: str) -> click.Command | None:
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--home", metavar="DIR", help="Where the knowledge is kept.  [default: $OPX_HOME or .opx]")
+@click.option("--home", metavar="DIR", help="Home folder of the knowledge base.  [default: $OPX_HOME or .opx]")
+@click.option("--profile", metavar="NAME", help="Work on a deployed system, with the credentials of this AWS profile.")
 @click.option(
-    "--profile", metavar="NAME", help="Work on a deployed system, found and signed in to by this AWS profile."
+    "--environment", metavar="NAME", help="Environment of the deployed system.  [default: $OPX_ENVIRONMENT or dev]"
 )
-@click.option("--environment", metavar="NAME", help="Which deployed system.  [default: $OPX_ENVIRONMENT or dev]")
-@click.option("--region", metavar="NAME", help="Where it is deployed.  [default: the profile's region]")
-@click.option("--api", metavar="URL", help="Address of a deployed system's HTTP API, where it isn't to be looked up.")
-@click.option("--client", metavar="ID", help="Client that owns what is ingested, and who asks.")
+@click.option("--region", metavar="NAME", help="Region of the deployed system.  [default: the profile's region]")
+@click.option("--api", metavar="URL", help="Address of a deployed system's HTTP API, instead of looking it up.")
+@click.option("--client", metavar="ID", help="Client that owns ingested documents, and that queries run for.")
 @click.option("--project", metavar="ID", help="Project of that client.")
 @click.option("-v", "--verbose", count=True, help="Log to stderr; twice for details.")
 @click.version_option(__version__, prog_name="opx")
 @click.pass_context
 def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> None:
-    """Institutional memory for operations: runbooks, postmortems and advisories, found by word and by meaning.
+    """Institutional memory for operations: runbooks, postmortems and advisories, searched by words and by meaning.
 
     \b
-    opx ingest docs/runbooks          take a folder in
-    opx search pods keep restarting   ask
+    opx ingest docs/runbooks          ingest a folder
+    opx search pods keep restarting   search
     opx show 3f9a                     read the document behind an answer
-    opx --profile work search "..."   ask a system that is deployed on AWS
+    opx --profile work search "..."   search a system deployed on AWS
 
     Exit codes: 0 done, 1 no good answer (search) or something failed (ingest, delete, failed retry), 2 wrong usage or
     any other error. Results go to stdout, progress and errors to stderr.
@@ -159,8 +159,8 @@ def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> No
 
 
 class Launch:
-    """How the command was started: `start` makes the system of the settings that `environ` and options give, and `connect`
-    a client of a deployed one."""
+    """Start parameters of the command: `start` builds the system from settings of `environ` and options, and `connect` a
+    client of a deployed one."""
 
     def __init__(self, start: StartSystem, connect: Connect, environ: Mapping[str, str] | None = None) -> None:
         self.start = start
@@ -175,7 +175,7 @@ def run(arguments: Sequence[str], launch: Launch) -> int:
         cli.main(list(arguments), prog_name="opx", obj=launch)
     except SystemExit as exc:
         return exc.code if isinstance(exc.code, int) else FAILED
-    except Exception as exc:  # noqa: BLE001 - the outermost edge: whatever it is, people get a line and a way to see more
+    except Exception as exc:  # noqa: BLE001 - the outermost edge: any error is one line with a way to see more
         return _unexpected(exc, verbose=any(argument.startswith(("-v", "--verb")) for argument in arguments))
     raise AssertionError("click always exits")
 
@@ -199,13 +199,13 @@ def _unexpected(error: Exception, *, verbose: bool) -> int:
 
 
 def _tolerate_any_character() -> None:
-    """A console that can't show a character shows `?` instead of ending the command; so does a question that comes in."""
+    """Replaces characters that the console can't show, or that input has in another encoding, instead of failing."""
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def _discard_output() -> None:
-    """Nobody reads any more; without this, Python would complain when it flushes at its end."""
+    """Redirects stdout after its reader has gone; else Python would report an error when it flushes at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

@@ -1,5 +1,5 @@
-"""Commands made from operations: options follow from the request's fields, JSON from the reply; what a person sees is the
-only thing that a command adds."""
+"""Builds commands from operations: options follow from the request's fields, JSON from the reply; a command only adds how
+the reply is printed."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ AS_JSON = "Print it as JSON."
 
 @dataclass(frozen=True, slots=True)
 class CommandShape:
-    """How a command takes a request. `arguments` are given by place, in this order; `without` are left to their defaults;
-    `defaults` differ from those of other callers. `fields` are shown otherwise than they are declared, each as help has it:
-    `"--scope KEY  All of a scope."`, of which each part may be left out; `-y/--yes` and `-t|--tag` are several names.
-    `items` names the list that `--json` prints in place of the whole reply, and that all pages are read of. `anywhere`: also
-    where nothing was ever ingested; `elsewhere`: the error for a deployed system, where the command works on this machine
-    alone; `progress` is shown meanwhile."""
+    """Mapping of a command line to a request. `arguments` are positional, in this order; `without` keep their defaults;
+    `defaults` differ from those of other callers. `fields` overrides how fields are shown, each in the form of help:
+    `"--scope KEY  All of a scope."`, of which each part is optional; `-y/--yes` and `-t|--tag` are several names. `items`
+    names the list that `--json` prints instead of the whole reply, and that is read from all pages. `anywhere`: the command
+    also works before anything was ingested; `elsewhere`: the error for a deployed system, if the command works on this
+    machine only; `progress` is shown meanwhile."""
 
     arguments: Sequence[str] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class CommandShape:
 
 
 Present = Callable[..., None]
-"""Prints a reply for a person: gets the reply, and by name what it takes of `session`, `request`, `as_json` and the command's
-own options."""
+"""Prints a reply as text: gets the reply, and by name those of `session`, `request`, `as_json` and the command's own options
+that it has parameters for."""
 
 Act = Callable[..., None]
-"""Does what a command is for: gets the same by name, but for the reply."""
+"""Executes a command: gets the same by name, without the reply."""
 
 Maker = Callable[[Callable[..., None]], click.Command]
 
@@ -70,10 +70,10 @@ Maker = Callable[[Callable[..., None]], click.Command]
 def operation_command(
     name: str, run: Run[Any, Any], shape: CommandShape = CommandShape(), *, json: str = AS_JSON
 ) -> Maker:
-    """Makes a command of the function below, which prints the reply; one that takes `as_json` is also called after JSON was
-    printed, to say what isn't JSON and to set the exit code. Its docstring is the help, and `json` that of `--json`
-    ("" for none). Options that are its own are added with `click.option` above it, as for any command; one that is named as a
-    field replaces that of the field."""
+    """Turns the decorated function, which prints the reply, into a command; one with a parameter `as_json` is also called
+    after JSON was printed, to warn on stderr and to set the exit code. Its docstring is the help, and `json` that of `--json`
+    ("" for none). Its own options are added with `click.option` above it, as for any command; one named like a field
+    replaces the field's option."""
 
     def make(present: Present) -> click.Command:
         def act(given: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ def operation_command(
 def request_command(
     name: str, run: Run[Any, Any], shape: CommandShape = CommandShape(), *, json: str = AS_JSON
 ) -> Maker:
-    """The same of a function that calls operations itself, with a request that was made of the options."""
+    """Turns a function that calls operations itself, with a request built from the options, into a command."""
 
     def make(act: Act) -> click.Command:
         return _command(name, run, shape, act, lambda given: _call_by_name(act, given), json=json)
@@ -100,7 +100,7 @@ def request_command(
 
 
 class OperationGroup(click.Group):
-    """A group whose commands are made from operations."""
+    """A group whose commands are built from operations."""
 
     def operation(
         self, name: str, run: Run[Any, Any], shape: CommandShape = CommandShape(), *, json: str = AS_JSON
@@ -168,7 +168,7 @@ def shown_json(reply: Any, items: str = "") -> Any:
 
 
 def request_of(kind: type[Q], values: Mapping[str, Any]) -> Q:
-    """The request of what was given on the command line; what was not given has its default. Raises `RequestError`."""
+    """The request for values of the command line; others have their defaults. Raises `RequestError`."""
     given = {
         name: list(value) if isinstance(value, tuple) else str(value) if isinstance(value, PurePath) else value
         for name, value in values.items()
@@ -185,7 +185,7 @@ def _reply(session: Session, run: Run[Any, Any], request: Any, shape: CommandSha
 
 
 def whole(client: OperationClient, run: Run[Q, R], request: Q, items: str) -> R:
-    """The reply with what is on all its pages in `items`."""
+    """The reply with `items` of all its pages."""
     *_, last = [found := list(all_pages(client, run, request)), found[-1]]
     every = tuple(one for page in found for one in getattr(page, items))
     reply: R = structs.replace(last, **{items: every})  # type: ignore[type-var]
@@ -265,7 +265,7 @@ def _choices_of_items(fact: FieldFacts) -> tuple[str, ...]:
 
 
 class JsonType(click.ParamType[Any]):
-    """A value that is written as JSON. With `or_text`, what is no object and no list is a text as it is."""
+    """A value written as JSON. With `or_text`, anything but an object or a list is a plain string."""
 
     name = "json"
 
@@ -284,11 +284,11 @@ class JsonType(click.ParamType[Any]):
             self.fail(f"{value[:60]!r} is not JSON", param, ctx)
 
 
-# -- every operation, as it is
+# -- generated commands
 
 
 def plain_command(operation: Operation[Any, Any]) -> click.Command:
-    """A command that takes every field of an operation's request as an option, and prints its reply as JSON."""
+    """A command with every field of an operation's request as an option, which prints the reply as JSON."""
 
     def callback(**values: Any) -> None:
         session: Session = click.get_current_context().meta[SESSION]
@@ -299,7 +299,7 @@ def plain_command(operation: Operation[Any, Any]) -> click.Command:
 
 
 class _Operations(click.Group):
-    """A command an operation."""
+    """One command per operation."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         from opx.operations import load

@@ -1,4 +1,4 @@
-"""Plain output, the same on a terminal and in a pipe: JSON, aligned columns and sizes; failures and exit codes."""
+"""Prints JSON, tables, sizes and errors, and defines exit codes and the screen's styles."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from opx.domain.record import Json, Record
 from opx.errors import OpxError
 
 SHORT_ID = 12
-"""Digits of an id that tables show: enough to be unique among 10^6 documents, and accepted wherever an id is."""
+"""Digits of an id shown in tables: enough to be unique among 10^6 documents, and accepted wherever an id is."""
 
 
 def print_json(data: Any) -> None:
-    """Indented JSON on stdout; pure ASCII where the console knows no more, since `?` would be another value."""
+    """Prints indented JSON on stdout; pure ASCII if the console isn't UTF-8, since `?` would be another value."""
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
     click.echo(json.dumps(data, ensure_ascii=encoding != "utf8", indent=2))
 
@@ -35,7 +35,7 @@ def some_fields(record: Record, names: Sequence[str]) -> Json:
 
 
 def warn(*messages: str) -> None:
-    """A line on stderr each."""
+    """Prints each message as a line on stderr."""
     for message in messages:
         click.echo(f"opx: {message}", err=True)
 
@@ -83,7 +83,7 @@ def readable_size(size: int) -> str:
 
 
 def printable(text: str) -> str:
-    """One line of the text with nothing in it that a terminal would act on."""
+    """One line of the text without characters that a terminal would act on."""
     return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
@@ -118,8 +118,8 @@ _LEAST_WIDTH, _PIPE_WIDTH, _PROSE_WIDTH = 20, 100, 120
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The console that output goes to: its size in cells (without a height where it is no terminal), and whether it takes
-    colours and links."""
+    """The console that output goes to: its size in cells (height 0 if it is no terminal), and its support of colours
+    and links."""
 
     width: int = _PIPE_WIDTH
     colours: bool = False
@@ -128,7 +128,7 @@ class Screen:
 
     @classmethod
     def current(cls) -> Screen:
-        """That of stdout. Without a terminal there are no colours and no links."""
+        """The screen of stdout. Without a terminal there are no colours and no links."""
         if not sys.stdout.isatty():
             return cls()
         context, size = click.get_current_context(silent=True), shutil.get_terminal_size()
@@ -145,11 +145,11 @@ class Screen:
         return min(self.width, _PROSE_WIDTH)
 
     def styled(self, text: str, style: str) -> str:
-        """The text in one of our few styles, or in that of an effect, as far as there are colours."""
+        """The text in a named style, or in that of an effect, if the screen has colours."""
         return click.style(text, **_STYLES[style]) if self.colours and style and text else text
 
     def link(self, text: str, url: str) -> str:
-        """The text, linked by OSC 8 to an address of http, https or a file."""
+        """The text, linked by OSC 8 to an http, https or file URL."""
         if not self.links or not url.startswith(("http://", "https://", "file://")):
             return text
         return f"\x1b]8;;{quote(url, safe=_URL)}\x1b\\{text}\x1b]8;;\x1b\\"
@@ -161,10 +161,10 @@ _URL = "%/:?#[]@!$&'()*+,;=~-._"
 # -- failures and exit codes
 
 NO_ANSWER = 1
-"""A search that found nothing good enough, as grep does it; also anything that failed for single documents."""
+"""A search without a good result, as for grep; also failures of single documents."""
 
 FAILED = 2
-"""Usage errors, and everything else that kept a command from doing its work."""
+"""Usage errors, and all other errors that stop a command."""
 
 UNEXPLAINED = 3
 """A replayed receipt has another answer, although nothing is known to have changed."""
@@ -174,11 +174,11 @@ TAMPERED = 4
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-"""What a shell reports for a process that SIGINT or SIGPIPE ended."""
+"""Exit codes that a shell reports for a process ended by SIGINT or SIGPIPE."""
 
 
 class CommandFailed(click.ClickException):
-    """Ends the command with one line for people on stderr."""
+    """Ends the command with one line on stderr."""
 
     def __init__(self, message: str, exit_code: int = FAILED) -> None:
         super().__init__(message)
@@ -189,16 +189,16 @@ class CommandFailed(click.ClickException):
 
 
 def exit_unless(found: object) -> None:
-    """End with `NO_ANSWER` for an answer that has nothing in it, or a work that failed."""
+    """Exits with `NO_ANSWER` for an empty answer or a failed task."""
     if not found:
         click.get_current_context().exit(NO_ANSWER)
 
 
-# -- files that a person names
+# -- files named on the command line
 
 
 def read_bytes(file: Path) -> bytes:
-    """What a file holds, or what comes through a pipe (`-`). Raises `OpxError`."""
+    """The bytes of a file, or of standard input (`-`). Raises `OpxError`."""
     try:
         return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as exc:
@@ -206,7 +206,7 @@ def read_bytes(file: Path) -> bytes:
 
 
 def write_text(text: str, path: Path, what: str) -> None:
-    """Raises `OpxError`, which says what could not be written."""
+    """Writes a file. Raises an `OpxError` that names `what` could not be written."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as exc:

@@ -1,4 +1,4 @@
-"""`opx audit`, `opx gaps`, `opx receipt`: who asked, what had no good answer, and whether an answer is still the same."""
+"""`opx audit`, `opx gaps`, `opx receipt`: lists queries and knowledge gaps, and replays receipts."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _EXIT_CODES = {ReplayVerdict.SAME: 0, ReplayVerdict.CHANGED: NO_ANSWER, ReplayVe
     CommandShape(fields={"document_id": "--document ID", "who": "TEXT", "since": "TIME"}, items="records"),
 )
 def audit_command(reply: questions.AuditRecords) -> None:
-    """List questions, the newest first: who asked when, and how many documents were returned. Questions themselves are
-    not kept, but for a hash.
+    """List queries, the newest first: who, when, and how many documents were returned. Only a hash of a query's text is
+    kept.
 
-    On this machine all are listed, or with --client those of that client (and --project). Of a deployed system those of
-    your own scope; it takes a token with the scope opx/admin.
+    On this machine all are listed, or with --client those of that client (and --project). On a deployed system only those
+    of your own scope, with a token that has the scope opx/admin.
     """
     heads = ("RECEIPT", "ASKED AT", "WHO", "BY", "RESULTS", "FIRST")
     print_table(heads, list(map(_record_row, reply.records)), "no records")
@@ -66,23 +66,23 @@ def _record_row(record: AuditRecord) -> tuple[str, ...]:
 
 @click.group("gaps", invoke_without_command=True, cls=OperationGroup)
 @click.option("--service", default="", metavar="NAME", help="Questions about this service.")
-@click.option("--owner", default="", metavar="NAME", help=f"What this owner is to see to, or `{NOBODY}`.")
-@click.option("--all", "settled", is_flag=True, help="Also those that are closed or ignored.")
-@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a report in Markdown there.")
+@click.option("--owner", default="", metavar="NAME", help=f"Gaps of this owner, or `{NOBODY}`.")
+@click.option("--all", "settled", is_flag=True, help="Include closed and ignored gaps.")
+@click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a Markdown report to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 @click.pass_context
 def gaps_command(
     context: click.Context, /, *, service: str, owner: str, settled: bool, report: Path | None, as_json: bool
 ) -> None:
-    """List questions without a good answer, those that matter most first, or settle them.
+    """List questions without a good answer, the most important first, or settle them.
 
     \b
     opx gaps                              list
-    opx gaps check                        ask them again; what is answered now is closed
-    opx gaps close ID --because "..."     close one by hand; asked again, it is open again
-    opx gaps ignore ID                    never to be answered here
+    opx gaps check                        query them again; close those with an answer now
+    opx gaps close ID --because "..."     close one by hand; the same question reopens it
+    opx gaps ignore ID                    leave it unanswered for good
 
-    An owner is that of the service or category in the section `owners` of knowledge.yaml, else the author of the nearest
+    The owner is that of the service or category in the section `owners` of knowledge.yaml, else the author of the nearest
     document.
     """
     if context.invoked_subcommand is not None:
@@ -97,9 +97,9 @@ def gaps_command(
         heads = ("ID", "ASKED", "LAST", "OWNER", "NEAREST", "QUESTION")
         print_table(heads, list(map(_gap_row, found.gaps)), "no gaps")
     if found.more:
-        warn("there are more gaps than one reply holds: give --service or --owner")
+        warn("there are more gaps than one reply holds: narrow them with --service or --owner")
     if found.dropped:
-        warn(f"{plural(found.dropped, 'gap')} had to make room for others; close or ignore some")
+        warn(f"{plural(found.dropped, 'gap')} dropped, as the list is full; close or ignore some")
 
 
 def _gap_row(gap: GapView) -> tuple[str, ...]:
@@ -117,30 +117,30 @@ def _gap_row(gap: GapView) -> tuple[str, ...]:
 @gaps_command.operation("check", questions.check_gaps, CommandShape(without=("every_scope",)), json="")
 @click.option("--limit", type=click.IntRange(min=1), default=MAX_CHECKED, show_default=True)
 def check(found: questions.GapCheck) -> None:
-    """Ask open gaps again, those that matter most first, and close those of which every wording has an answer now."""
+    """Query open gaps again, the most important first, and close those of which every wording has an answer now."""
     for gap in found.closed:
         click.echo(f"closed  {gap.question}  <- {gap.closed_by_title}")
     if found.failed:
-        warn(f"{plural(found.failed, 'gap')} could not be asked; for why: opx -v gaps check")
-    left = f", {found.left:,} not asked" if found.left else ""
-    click.echo(f"{plural(found.asked, 'gap')} asked, {len(found.closed):,} closed{left}")
+        warn(f"{plural(found.failed, 'gap')} could not be checked; for the reason: opx -v gaps check")
+    left = f", {found.left:,} not checked" if found.left else ""
+    click.echo(f"{plural(found.asked, 'gap')} checked, {len(found.closed):,} closed{left}")
 
 
 @gaps_command.command("close")
 @click.argument("gap_id", metavar="ID")
-@click.option("--because", required=True, metavar="TEXT", help="Why it is none any more.")
+@click.option("--because", required=True, metavar="TEXT", help="Reason for closing it.")
 @pass_session
 def close_gap(session: Session, gap_id: str, *, because: str) -> None:
-    """Close a gap by hand. Asked again without an answer, it is open again."""
+    """Close a gap by hand. The same question without an answer reopens it."""
     _settle(session, gap_id, because, ignore=False)
 
 
 @gaps_command.command("ignore")
 @click.argument("gap_id", metavar="ID")
-@click.option("--because", default="", metavar="TEXT", help="Why nobody is going to answer it.")
+@click.option("--because", default="", metavar="TEXT", help="Reason for leaving it unanswered.")
 @pass_session
 def ignore_gap(session: Session, gap_id: str, *, because: str) -> None:
-    """Leave a gap out from now on, however often it is asked."""
+    """Ignore a gap from now on, however often the question comes."""
     _settle(session, gap_id, because, ignore=True)
 
 
@@ -149,24 +149,24 @@ def _settle(session: Session, gap_id: str, because: str, *, ignore: bool) -> Non
     click.echo(f"{settled.status}  {printable(headline(settled))}")
 
 
-# -- receipts: evidence of answers
+# -- receipts
 
 
 @click.group("receipt")
 def receipt_command() -> None:
-    """Receipts: evidence of an answer that can be asked for again. `opx search --receipt FILE` writes one."""
+    """Receipts: evidence of an answer, which can be replayed. `opx search --receipt FILE` writes one."""
 
 
 @receipt_command.command("replay")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--then", is_flag=True, help="Ask as of when it was given out: what does the knowledge of then say?")
-@click.option("--json", "as_json", is_flag=True, help="Print what came of it as JSON.")
+@click.option("--then", is_flag=True, help="Query the knowledge as of the time when the receipt was issued.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @pass_session
 def replay_receipt(session: Session, file: Path, *, then: bool, as_json: bool) -> None:
-    """Ask the question of the receipt in FILE again, as whoever you are now, and compare the answers.
+    """Run the query of the receipt in FILE again, under your current identity, and compare the answers.
 
-    Exit codes: 0 the same answer, 1 another one as something has changed since, 2 wrong usage or another error, 3 another
-    one although nothing is known to have changed, 4 the receipt was changed after it was given out.
+    Exit codes: 0 the same answer, 1 another answer after a known change, 2 wrong usage or another error, 3 another answer
+    without a known change, 4 the receipt was changed after it was issued.
     """
     try:
         receipt = read_receipt(_receipt_text(file))
@@ -182,8 +182,8 @@ def replay_receipt(session: Session, file: Path, *, then: bool, as_json: bool) -
 
 
 def _compare_with_record(session: Session, receipt: Receipt) -> None:
-    """The sha256 of a receipt can be made anew by anybody, a record of the audit log can't. Where the log has one, it
-    has the last word. Of a deployed system it isn't asked for."""
+    """Raises `TamperedReceiptError` if the audit log has another answer: a receipt's sha256 can be forged, a record of the
+    log can't. Records of a deployed system are not read."""
     if session.is_remote:
         return
     try:
@@ -191,23 +191,23 @@ def _compare_with_record(session: Session, receipt: Receipt) -> None:
     except ReceiptNotFoundError:
         return
     if record.answer_hash != receipt["answerHash"]:
-        raise TamperedReceiptError("the audit log has another answer for this receipt: it was not given out like this")
+        raise TamperedReceiptError("the audit log has another answer for this receipt: it was not issued in this form")
 
 
 def _replayed(session: Session, question: str, config: QueryConfig) -> Receipt:
     answer = session.call(query, Query(query=question, config=config, receipt=True))
     if not answer.receipt:
-        raise OpxError("the answer has no receipt to compare with: the audit log is off, or can't be written")
+        raise OpxError("the answer has no receipt to compare with: the audit log is off or can't be written")
     return answer.receipt
 
 
 def _print_replay(receipt: Receipt, found: Replay) -> None:
-    said = {
+    verdicts = {
         ReplayVerdict.SAME: "the same answer",
         ReplayVerdict.CHANGED: "another answer",
-        ReplayVerdict.UNEXPLAINED: "another answer, although nothing is known to have changed",
+        ReplayVerdict.UNEXPLAINED: "another answer, without a known change",
     }
-    click.echo(f"{said[found.verdict]} as on {receipt['askedAt']}: {' '.join(receipt['question'].split())[:200]}")
+    click.echo(f"{verdicts[found.verdict]} as on {receipt['askedAt']}: {' '.join(receipt['question'].split())[:200]}")
     for cause in found.causes:
         click.echo(f"  {cause}")
     if found.differences:
@@ -225,10 +225,10 @@ def write_receipt(answer: Answer, path: Path) -> None:
 
 
 def _receipt_text(path: Path) -> str:
-    """What a file of a receipt holds. Raises `OpxError`."""
+    """The text of a receipt's file. Raises `OpxError`."""
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise OpxError(f"{path} is no receipt: it is larger than any")
+            raise OpxError(f"{path} is no receipt: it is larger than {MAX_BYTES:,} bytes")
         return path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as exc:
         raise OpxError(f"can't read {path}: {exc.strerror or exc}") from exc

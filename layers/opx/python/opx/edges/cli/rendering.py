@@ -1,7 +1,7 @@
-"""Renders Markdown for a terminal: prose is wrapped, code stays as it is, character by character.
+"""Renders Markdown for a terminal: wraps prose and keeps code unchanged.
 
-rich's Markdown isn't used, as it pads and wraps code, expands tabs, numbers lists anew, leaves `<pod>` out as HTML and takes
-0.2 s to import. Emphasis keeps its marks wherever they may be something else, as in `count(*), sum(*)` or `__name__`.
+rich's Markdown isn't used, as it pads and wraps code, expands tabs, renumbers lists, drops `<pod>` as HTML and takes 0.2 s to
+import. Emphasis keeps its marks wherever they may be something else, as in `count(*), sum(*)` or `__name__`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from markdown_it.tree import SyntaxTreeNode
 from opx.edges.cli.output import Screen, safe
 
 _MOST_COLOURED = 20_000
-"""Characters of a code block that is coloured."""
+"""Most characters of a code block that is coloured."""
 _FILLED = 60
-"""Characters that each line but the last of a wrapped paragraph has. Shorter lines are kept: they may be commands."""
+"""Fewest characters of each line but the last of a wrapped paragraph. Shorter lines are kept: they may be commands."""
 _BETWEEN = "  "
-"""Between the columns of a table."""
+"""Separates the columns of a table."""
 
 _BLANKS = re.compile(r"[ \t\n]+")
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<(?!<)-?\s*['\"\\]?[A-Za-z_]")
@@ -38,13 +38,13 @@ _WILD = frozenset("/\\*_=|&${}[]<>")
 _Word = list[tuple[str, str]]
 """Pieces of text with their styles, with no line end between them. An empty word is the end of a line."""
 _Mark = tuple[int, str, str]
-"""The number of lines before a line of ours, the line, and its style."""
+"""The number of lines before an annotation, its text, and its style."""
 _Line = str | None
-"""A line; None for an empty one between blocks, of which one is enough."""
+"""A line; None for an empty line between blocks, repeated ones are collapsed."""
 
 
 def rendered(text: str, screen: Screen, ours: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
-    """The lines of a Markdown text. Lines of it that are among `ours`, given with their styles, are shown before the block
+    """Lines of rendered Markdown. Its lines that are in `ours` (annotations with their styles) are shown before the block
     that follows them."""
     lines, marks = _without(safe(text).split("\n"), ours)
     tree = SyntaxTreeNode(_parser().parse("\n".join(lines)))
@@ -52,7 +52,7 @@ def rendered(text: str, screen: Screen, ours: Mapping[str, str] = MappingProxyTy
 
 
 def _without(lines: Sequence[str], ours: Mapping[str, str]) -> tuple[list[str], list[_Mark]]:
-    """The lines without ours, and each of ours with the number of lines before it."""
+    """The lines without annotations, and each annotation with the number of lines before it."""
     kept: list[str] = []
     marks: list[_Mark] = []
     for line in lines:
@@ -64,7 +64,7 @@ def _without(lines: Sequence[str], ours: Mapping[str, str]) -> tuple[list[str], 
 
 
 def _joined(lines: Iterable[_Line]) -> Iterator[str]:
-    """One empty line for each run of gaps within the text."""
+    """Collapses each run of gaps to one empty line."""
     begun = gap = False
     for line in lines:
         if line is None:
@@ -86,12 +86,12 @@ def _parser() -> MarkdownIt:
 
 
 def _escape(state: StateInline, silent: bool) -> bool:
-    """As usual, but a backslash at the end of a line stays: it may continue a command."""
+    """Markdown's escape rule, except that a backslash at the end of a line stays: it may continue a command."""
     return state.src[state.pos + 1 : state.pos + 2] != "\n" and escape(state, silent)
 
 
 class _Rendering:
-    """Renders blocks. Every method gets the prefix of its first line and that of the others."""
+    """Renders blocks. Methods get the prefix of the first line and that of the others."""
 
     def __init__(self, lines: Sequence[str], marks: Sequence[_Mark], screen: Screen) -> None:
         self._lines = lines
@@ -130,13 +130,13 @@ class _Rendering:
             yield first + "\n".join(self._lines[start:end]).strip()
 
     def _warned(self, end: int, prefix: str) -> Iterator[_Line]:
-        """Lines of ours that stand before this line and weren't shown yet."""
+        """Annotations before this line that weren't shown yet."""
         while self._marks and self._marks[0][0] < end:
             _, line, style = self._marks.pop(0)
             yield prefix + self._styled(line, style)
 
     def _apart(self, lines: Iterable[str], first: str, rest: str) -> Iterator[_Line]:
-        """With gaps around them. A list item's mark stands in a line before them."""
+        """Lines with gaps around them. A list item's mark is in a line before them."""
         if first != rest:
             yield first.rstrip()
         yield None
@@ -204,7 +204,7 @@ class _Rendering:
     # -- tables
 
     def _table(self, node: SyntaxTreeNode, prefix: str) -> Iterator[str]:
-        """Rows in columns, of which wide ones are wrapped; where not even words fit, a line for each cell."""
+        """Rows in columns, wide ones wrapped; a line for each cell if not even words fit."""
         head, *rows = [[_cell(cell) for cell in row.children] for part in node.children for row in part.children]
         head = [[[(text, "bold") for text, _ in word] for word in cell] for cell in head]
         widths = _widths([head, *rows], self._screen.width - _cells(prefix))
@@ -261,7 +261,7 @@ def _highlighted(code: str, language: str) -> list[tuple[str, str]]:
     return pieces if "".join(text for text, _ in pieces) == code else []
 
 
-# -- words
+# -- words and wrapping
 
 
 def _words(inline: SyntaxTreeNode, style: str = "") -> Iterator[_Word]:
@@ -286,7 +286,7 @@ def _words(inline: SyntaxTreeNode, style: str = "") -> Iterator[_Word]:
 
 
 def _pieces(tokens: Sequence[Token], style: str) -> Iterator[tuple[str, str, str]]:
-    """Each token's kind, what it is printed as, and its style."""
+    """Each token's kind, printed text, and style."""
     unmarked = _plain_emphasis(tokens)
     styles, links = [style], [("", "")]
     for at, token in enumerate(tokens):
@@ -314,7 +314,7 @@ def _pieces(tokens: Sequence[Token], style: str) -> Iterator[tuple[str, str, str
 
 
 def _has_own_lines(content: str) -> bool:
-    """Whether a paragraph's lines aren't just where its author's editor wrapped it."""
+    """True if a paragraph's line ends are intended, not just wrapping by an editor."""
     return any(len(line) < _FILLED or line.endswith("\\") for line in content.split("\n")[:-1])
 
 
@@ -339,7 +339,7 @@ def _cell(cell: SyntaxTreeNode) -> list[_Word]:
 
 
 def _cells(text: str) -> int:
-    """How many cells of a terminal a text takes."""
+    """Width of a string in terminal cells."""
     if text.isascii():
         return len(text)
     return sum(2 if east_asian_width(letter) in "WF" else not combining(letter) for letter in text)
@@ -350,7 +350,7 @@ def _size(words: Iterable[_Word]) -> int:
 
 
 def _filled(words: Iterable[_Word], width: int) -> Iterator[list[_Word]]:
-    """Lines of words that are at most so wide, if the words are."""
+    """Lines of words of at most this width, unless a single word is wider."""
     line: list[_Word] = []
     used = 0
     for word in words:

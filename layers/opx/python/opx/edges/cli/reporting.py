@@ -1,4 +1,4 @@
-"""What a person sees while documents are taken in: a bar on a terminal, a line a document in a log or pipe; and remarks."""
+"""Shows the progress of ingestion, as a bar on a terminal or lines in a log or pipe, and formats outcomes and remarks."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ _LONG = 512
 
 
 class Reporter:
-    """Told about the work as it goes on. Writes to stderr; failures are left to the summary. This one is silent, for single
-    changes, whose lines are printed when they are done."""
+    """Receives progress of ingestion. Subclasses write to stderr; failures are left to the summary. This base class is
+    silent, for single changes, whose lines are printed when they are done."""
 
     def stored(self, done: int, files: int) -> None:
-        """So many of the files are stored, or needn't be."""
+        """Reports how many of the files are stored, or unchanged."""
 
     def expect(self, documents: int) -> None:
-        """So many documents are new or changed."""
+        """Reports the number of new or changed documents."""
 
     def embedding(self, object_key: str, chunks: int) -> None:
-        """A document has come so far."""
+        """Reports the number of embedded chunks of a document."""
 
     def settled(self, outcome: EventOutcome) -> None:
-        """A document is done, one way or the other."""
+        """Reports the outcome of a document."""
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the screen as it was."""
+        """Clears the progress display."""
 
 
 class LineReporter(Reporter):
-    """One line a document; with `uploads` also one for every hundred files that are stored."""
+    """Prints one line per document; with `uploads` also one for every hundred stored files."""
 
     def __init__(self, *, uploads: bool = False) -> None:
         self._uploads = uploads
@@ -57,7 +57,7 @@ class LineReporter(Reporter):
 
     def expect(self, documents: int) -> None:
         if documents:
-            click.echo(f"taking in {documents:,} new or changed", err=True)
+            click.echo(f"ingesting {documents:,} new or changed", err=True)
 
     def embedding(self, object_key: str, chunks: int) -> None:
         if chunks % _LONG == 0:
@@ -70,7 +70,7 @@ class LineReporter(Reporter):
 
 
 class BarReporter(Reporter):
-    """A bar over documents that moves on as each is read and embedded; with `uploads` one over files before."""
+    """Shows a bar over documents as they are read and embedded; with `uploads` one over files before."""
 
     def __init__(self, *, uploads: bool = False) -> None:
         from rich.console import Console
@@ -115,12 +115,12 @@ class BarReporter(Reporter):
 
 
 def reporter_for_stderr(*, uploads: bool = False) -> Reporter:
-    """`uploads`: storing files takes a while, and is shown too."""
+    """A bar if stderr is a terminal, else lines. `uploads`: storing files takes a while, and is shown too."""
     return BarReporter(uploads=uploads) if sys.stderr.isatty() else LineReporter(uploads=uploads)
 
 
 def outcome_line(outcome: EventOutcome) -> str:
-    """`ingested  documents/a.md (3 chunks)`; empty for what nobody needs to know."""
+    """`ingested  documents/a.md (3 chunks)`; empty for unchanged and skipped documents and failures."""
     if outcome.result not in (Result.INGESTED, Result.DELETED):
         return ""
     facts = f" ({outcome.chunks} chunks)" if outcome.chunks else ""
@@ -133,7 +133,7 @@ def _name(object_key: str) -> str:
     return object_key.rsplit("/", 1)[-1]
 
 
-# -- remarks: how documents were read
+# -- remarks
 
 ANY = "any"
 KINDS = (ANY, *(kind.value for kind in RemarkKind))
@@ -151,7 +151,7 @@ def remark_line(remark: Remark) -> str:
 
 
 def has_remark(remarks: Iterable[Remark], kind: str | None) -> bool:
-    """Whether there is one of this kind; `any` is every kind, and None asks for nothing."""
+    """True if there is a remark of this kind; `any` matches every kind, and None is always true."""
     return not kind or any(kind in (ANY, remark.kind.value) for remark in remarks)
 
 

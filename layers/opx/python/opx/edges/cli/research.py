@@ -1,4 +1,4 @@
-"""`opx research`, `opx web`: several searches for one topic, and a question to the web."""
+"""`opx research`, `opx web`: researches a topic with several searches, and queries a web search engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DEFAULTS = QueryConfig()
 _SHOWN_CHARACTERS = 70
 _STOPPED = {
     Stopped.ENOUGH: "each part of the topic has a good finding",
-    Stopped.NOTHING_LEFT: "no other way to ask was left",
+    Stopped.NOTHING_LEFT: "no other query was left",
     Stopped.ITERATIONS: "no more iterations were allowed",
     Stopped.TIME: "the time was over",
     Stopped.UNAVAILABLE: "nothing could be searched",
@@ -47,22 +47,22 @@ _STOPPED = {
     show_default=True,
     help="Rounds of up to four searches each, at most.",
 )
-@click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category or what is below it.")
+@click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category or those below it.")
 @click.option("--limit", "max_results", type=click.IntRange(min=1), default=_DEFAULTS.max_results, show_default=True)
 @click.option(
     "--min-confidence",
     type=click.FloatRange(0, 1),
     default=_DEFAULTS.min_confidence,
     show_default=True,
-    help="What a finding has to reach; what stays below is searched again in other words.",
+    help="Minimum confidence of a finding; parts without one are searched again in other words.",
 )
-@click.option("--trace", "with_trace", is_flag=True, help="Show every search, and why it was done.")
+@click.option("--trace", "with_trace", is_flag=True, help="Show every search with its reason.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, the trace included.")
 @pass_session
 def research_command(
     session: Session, /, topic: str, *, iterations: int, with_trace: bool, as_json: bool, **bounds: Any
 ) -> None:
-    """Search for TOPIC and for each part of it, and again in other words for what was not found.
+    """Search for TOPIC and for each part of it, and again in other words for parts without a finding.
 
     Exit codes: 0 there are findings, 1 there are none, 2 wrong usage, or nothing could be searched.
     """
@@ -97,7 +97,7 @@ def _finding_lines(rank: int, finding: Finding) -> Iterator[str]:
 
 
 def trace_lines(trace: Sequence[ResearchStep]) -> Iterator[str]:
-    """A line a step, as columns."""
+    """A table with a row per step."""
     rows = [("#", "MS", "RESULTS", "NEW", "BEST", "SEARCHED FOR", "WHY"), *map(_row, trace)]
     yield from aligned(rows)
 
@@ -130,10 +130,10 @@ def _searches(count: int) -> str:
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @pass_session
 def web_command(session: Session, query: str, *, max_results: int, as_json: bool) -> None:
-    """Ask QUERY of a search engine on the web, now; nothing is taken in.
+    """Send QUERY to a search engine on the web; nothing is ingested.
 
-    Needs the section `internet` of knowledge.yaml. The question's words leave this machine, without what looks like a
-    secret. Answers are kept for an hour.
+    Needs the section `internet` of knowledge.yaml. The words of QUERY leave this machine, apart from what looks like a
+    secret. Answers are cached for an hour.
 
     Exit codes: 0 there are results, 1 none, 2 no engine is configured or it doesn't answer.
     """

@@ -1,5 +1,5 @@
-"""`opx hold`, `opx review`, `opx prune`: what is kept whatever its retention is, what is to be looked at again, and what is
-removed."""
+"""`opx hold`, `opx review`, `opx prune`, `opx export`, `opx import`: legal holds, reviews, deletion past retention, and
+archives."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @click.group("hold", cls=OperationGroup)
 def hold_command() -> None:
-    """Keep something from being removed, whatever its retention is: by pruning, by hand, or with its client.
+    """Legal holds: prevent deletion regardless of retention, by pruning, by hand, or with a client.
 
     \b
     opx hold add --document 3f9a --reason "Case 2026-114"
@@ -47,7 +47,7 @@ def hold_command() -> None:
     opx hold list
     opx hold remove 8c1f0a94b2d7          once the matter is over
 
-    What is replaced while a hold is in force stays as a version.
+    A document that is replaced while a hold is in force stays as a version.
     """
 
 
@@ -56,16 +56,16 @@ def hold_command() -> None:
     lifecycle.add_hold,
     CommandShape(
         fields={
-            "within": "--scope KEY  What is of client:ACME, with all below, or global.",
+            "within": "--scope KEY  All of a scope: client:ACME, including its projects, or global.",
             "reason": "TEXT",
-            "document": "ID  A document, by its id or the beginning of it.",
-            "category": "PATH  What is of a category, or below this beginning of a path.",
-            "everything": "All there is.",
+            "document": "ID  A document, by its id or a prefix of it.",
+            "category": "PATH  All of a category, or of those below this path.",
+            "everything": "Everything.",
         }
     ),
 )
 def add(session: Session, request: lifecycle.AddHold, *, as_json: bool) -> None:
-    """Put a hold in force. The same one again changes nothing."""
+    """Add a hold. Adding the same one again changes nothing."""
     before = (
         {hold.id for hold in session.call(lifecycle.list_holds, lifecycle.ListHolds()).holds}
         if request.document
@@ -77,7 +77,7 @@ def add(session: Session, request: lifecycle.AddHold, *, as_json: bool) -> None:
         return
     found = session.call(lifecycle.list_holds, lifecycle.ListHolds()).holds if request.document else ()
     others = [one for one in found if one.id not in before | {hold.id}]
-    for one in (hold, *others):  # the same text may be there under several names
+    for one in (hold, *others):  # the same content may be stored under several sources
         click.echo(f"hold {one.id} on {one.what}, by {one.by} since {one.since}")
 
 
@@ -97,7 +97,7 @@ def _hold_row(hold: Hold, *, lifted: bool) -> tuple[str, ...]:
     "remove", lifecycle.lift_hold, CommandShape(arguments=("hold_id",), fields={"hold_id": "ID"}), json=""
 )
 def remove_command(hold: Hold) -> None:
-    """Lift a hold. What is past its retention goes with the next run; the hold is kept as a record."""
+    """Lift a hold. Documents past their retention are deleted by the next run; the hold is kept as a record."""
     click.echo(f"lifted hold {hold.id} on {hold.what}, which was in force since {hold.since}")
 
 
@@ -109,13 +109,13 @@ def remove_command(hold: Hold) -> None:
 def review_command(report: ReviewReport, *, request: lifecycle.ListReviews, by_owner: bool, as_json: bool) -> None:
     """List documents whose `review_by:` is past, or soon, the most overdue first.
 
-    An owner is the document's own (`owner:`), else that of one of its services or of its category in the section `owners`
+    The owner is the document's own (`owner:`), else that of one of its services or of its category in the section `owners`
     of knowledge.yaml, else its author.
     """
     if not as_json:
         _print_reviews(report, request, by_owner=by_owner)
     if report.more:
-        warn("there are more; name an --owner or fewer --days")
+        warn("there are more; narrow them with --owner or fewer --days")
 
 
 def _print_reviews(report: ReviewReport, request: lifecycle.ListReviews, *, by_owner: bool) -> None:
@@ -140,35 +140,35 @@ def _review_row(item: ReviewItem) -> tuple[str, ...]:
 @request_command(
     "prune",
     lifecycle.prune_expired,
-    CommandShape(fields={"dry_run": "Show what would go, and remove nothing."}),
+    CommandShape(fields={"dry_run": "Show what would be removed, and remove nothing."}),
     json="Print the report as JSON.",
 )
 @click.option(
     "--allow-share",
     type=click.FloatRange(min=0, max=1, min_open=True),
     metavar="SHARE",
-    help="Let up to this share of a category go at once (1: all), where that is what is meant.",
+    help="Allow removal of up to this share of a category at once (1: all).",
 )
-@click.option("--reports", is_flag=True, help="Show what past runs did, and do nothing.")
+@click.option("--reports", is_flag=True, help="Show past runs, and do nothing.")
 def prune_command(session: Session, request: lifecycle.PruneExpired, *, reports: bool, as_json: bool) -> None:
-    """Remove documents, versions and patterns whose retention is over: from index, graph, corpus and catalog.
+    """Delete documents, versions and patterns past their retention, from index, graph, corpus and catalog.
 
     \b
-    opx prune --dry-run                   what would go
-    opx prune                             remove it; a run that was interrupted goes on
-    opx prune --reports                   what past runs did
+    opx prune --dry-run                   show what would be removed
+    opx prune                             remove it; an interrupted run continues
+    opx prune --reports                   list past runs
 
-    How long a category is kept is in knowledge.yaml; a document may say `expires:` itself. Holds keep what they are on. A
-    run that would remove much more than usual removes nothing and says why.
+    The retention of a category is set in knowledge.yaml; a document may set `expires:` itself. Documents under a hold stay.
+    A run that would remove much more than usual removes nothing and reports the reason.
 
-    Exit codes: 0 done, 1 it was stopped as too much would go, 2 it could not be done.
+    Exit codes: 0 done, 1 stopped, as too much would be removed, 2 it could not be done.
     """
     if reports:
         _print_prunings(session, as_json=as_json)
         return
     session.require_local(
-        "a deployed system prunes once a day by itself. `opx prune --reports` shows what it did; to run it now, leave "
-        "--profile and --api out and set OPX_BACKEND=aws and the settings of its functions"
+        "a deployed system prunes once a day by itself. `opx prune --reports` shows its runs; to prune now, omit "
+        "--profile and --api and set OPX_BACKEND=aws and the settings of its functions"
     )
     report = session.call(lifecycle.prune_expired, request)
     if as_json:
@@ -181,7 +181,7 @@ def prune_command(session: Session, request: lifecycle.PruneExpired, *, reports:
 
 
 def _stopped(report: PruneReport) -> str:
-    """A dry run was not stopped; it tells of a run that would be."""
+    """The reason for a stop, in the conditional for a dry run."""
     return report.stop_message().replace("nothing was", "nothing would be") if report.dry_run else report.stop_message()
 
 
@@ -208,7 +208,7 @@ _WIDTH = 100
 
 
 class Phases:
-    """One line on stderr that tells what is done now; nothing where nobody looks. A context manager, which clears it."""
+    """Shows the current phase in one line on stderr, if that is a terminal. A context manager, which clears the line."""
 
     def __init__(self) -> None:
         self._is_seen = sys.stderr.isatty()
@@ -238,14 +238,14 @@ class Phases:
 )
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 def export_command(session: Session, request: administration.ExportArchive, *, as_json: bool) -> None:
-    """Write into FILE everything that can't be made anew: documents with all their versions, what work taught and what
-    came of documents, clients and projects, names, holds, baselines, gaps and sources. Of all clients.
+    """Export everything that can't be rebuilt to FILE: documents with all their versions, learned entries and outcomes,
+    clients and projects, aliases, holds, baselines, gaps and sources. Of all clients.
 
-    Not in it: secrets, index, graph and cached vectors; `opx import` has the last three made anew. Others may work
-    meanwhile. FILE appears when it is whole, and only you may read it: it holds all that is known.
+    Not included: secrets, index, graph and cached vectors; `opx import` rebuilds the last three. Others may work
+    meanwhile. FILE appears when it is complete, and only you may read it: it has all knowledge.
 
-    For a folder of this machine, and for a system on AWS by whoever may use its stores themselves (OPX_BACKEND=aws with
-    the settings of its functions). How to check a backup: docs/backup.md.
+    For a folder of this machine, and for a system on AWS by operators with access to its stores (OPX_BACKEND=aws with the
+    settings of its functions). To check a backup, see docs/backup.md.
     """
     with Phases() as phases:
         report = session.watched_client(phases.progress).call(administration.export_archive, request)
@@ -266,31 +266,31 @@ def export_command(session: Session, request: administration.ExportArchive, *, a
     administration.import_archive,
     CommandShape(
         arguments=("path",),
-        fields={"dry_run": "Verify the archive, show what it would bring, and change nothing."},
+        fields={"dry_run": "Verify the archive, show what it would import, and change nothing."},
         anywhere=True,
     ),
     json="Print the report as JSON.",
 )
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def import_command(session: Session, request: administration.ImportArchive, *, as_json: bool) -> None:
-    """Take in FILE, which `opx export` wrote, here or elsewhere, on a laptop or on AWS.
+    """Import FILE, which `opx export` wrote, here or elsewhere, on a laptop or on AWS.
 
-    Every checksum and every line is verified before anything is changed. Then the history of the documents and all that
-    was kept beside them are put back, and the documents are taken in: index and graph are made anew. An import that was
-    interrupted goes on when it is run again.
+    Every checksum and every line is verified before anything is changed. Then the history of the documents and all other
+    records are restored, and the documents are ingested: index and graph are rebuilt. An interrupted import continues
+    when it is run again.
 
-    With --merge, a document that is here stays unless that of the archive is newer; then it becomes a further version.
-    Of everything else, what is here stays as it is.
+    With --merge, a document that exists here stays unless that of the archive is newer, which becomes a further version.
+    All other existing records stay as they are.
 
-    For a folder of this machine, and for a system on AWS by whoever may use its stores themselves (OPX_BACKEND=aws with
-    the settings of its functions), where functions take the documents in.
+    For a folder of this machine, and for a system on AWS by operators with access to its stores (OPX_BACKEND=aws with the
+    settings of its functions), where functions ingest the documents.
 
-    Exit codes: 0 done, 1 some documents could not be taken in (`opx failed`), 2 the archive was refused or a store failed.
+    Exit codes: 0 done, 1 some documents could not be ingested (`opx failed`), 2 the archive was refused or a store failed.
     """
     try:
         with Phases() as phases:
             report = session.watched_client(phases.progress).call(administration.import_archive, request)
-    except ArchiveError as exc:  # may quote an archive that somebody made to harm
+    except ArchiveError as exc:  # may quote an archive made by an attacker
         raise CommandFailed(printable(str(exc))) from exc
     warn(*(printable(note) for note in report.notes))
     if as_json:
@@ -303,14 +303,14 @@ def import_command(session: Session, request: administration.ImportArchive, *, a
 def _print_import(report: ImportReport) -> None:
     facts = report.archive
     made, backend = printable(facts.made), printable(facts.backend)
-    click.echo(f"archive of {made}, of a system on {backend}: all checksums are right")
+    click.echo(f"archive of {made}, of a system on {backend}: all checksums match")
     verb = "would be " if report.dry_run else ""
     for fate, count in report.documents.items():
         click.echo(f"{plural(count, 'document')} {verb}{fate.value}")
     if report.dry_run:
         return
-    click.echo(f"{plural(sum(report.rows.values()), 'row')} and {plural(report.files, 'file')} put back")
+    click.echo(f"{plural(sum(report.rows.values()), 'row')} and {plural(report.files, 'file')} restored")
     if report.waiting:
-        click.echo(f"functions take in {plural(report.waiting, 'document')} now; `opx status` shows how far they are")
+        click.echo(f"functions ingest {plural(report.waiting, 'document')} now; `opx status` shows the progress")
     if report.failed:
-        click.echo(f"{plural(report.failed, 'document')} could not be taken in: `opx failed` says why")
+        click.echo(f"{plural(report.failed, 'document')} could not be ingested: `opx failed` lists the reasons")

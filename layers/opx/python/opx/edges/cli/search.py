@@ -1,4 +1,4 @@
-"""`opx search`: a question, and the documents that answer it."""
+"""`opx search`: runs a query and prints the documents that answer it."""
 
 from __future__ import annotations
 
@@ -27,22 +27,28 @@ _DEFAULTS = QueryConfig()
 @click.command("search")
 @click.argument("words", nargs=-1, metavar="QUERY...")
 @click.option("--mode", type=click.Choice([*map(str, SearchMode)]), default=_DEFAULTS.mode.value, show_default=True)
-@click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category or what is below it.")
-@click.option(
-    "--tag", "tags", multiple=True, metavar="TAG", help="Only documents with this tag (or another one given)."
-)
+@click.option("--category", "categories", multiple=True, metavar="NAME", help="Only this category or those below it.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only documents with one of these tags.")
 @click.option("--tier", "tiers", multiple=True, type=click.Choice([*map(str, Tier)]), help="Only this tier of trust.")
-@click.option("--include-internet", is_flag=True, help="Also what was fetched from the internet.")
+@click.option("--include-internet", is_flag=True, help="Include documents fetched from the internet.")
 @click.option("--document", "document_id", default="", metavar="ID", help="Only within this document.")
 @click.option(
-    "--service", "services", multiple=True, metavar="NAME", help="Only what is about this service (or another)."
+    "--service", "services", multiple=True, metavar="NAME", help="Only documents about one of these services."
 )
 @click.option(
-    "--after", "updated_from", default="", metavar="DATE", help="Only what was updated from then on: 2026-03-31."
+    "--after",
+    "updated_from",
+    default="",
+    metavar="DATE",
+    help="Only documents updated on or after this date: 2026-03-31.",
 )
-@click.option("--before", "updated_before", default="", metavar="DATE", help="Only what was last updated before then.")
-@click.option("--as-of", default="", metavar="TIME", help="What would have been answered then: 2026-11-03T02:14Z.")
-@click.option("--plain", is_flag=True, help='Search for all of QUERY as words: no "phrase", -word, tag: and the like.')
+@click.option(
+    "--before", "updated_before", default="", metavar="DATE", help="Only documents last updated before this date."
+)
+@click.option("--as-of", default="", metavar="TIME", help="Answer as of this time: 2026-11-03T02:14Z.")
+@click.option(
+    "--plain", is_flag=True, help='Treat all of QUERY as words: no operators such as "phrase", -word or tag:.'
+)
 @click.option("--language", default="", metavar="CODE", help="Only documents in this language, e.g. en.")
 @click.option("--limit", "max_results", type=click.IntRange(min=1), default=_DEFAULTS.max_results, show_default=True)
 @click.option(
@@ -50,27 +56,31 @@ _DEFAULTS = QueryConfig()
     type=click.FloatRange(0, 1),
     default=0.0,
     show_default=True,
-    help="Leave out what is less likely to answer the question: sure from 0.95 on, likely from 0.5 on.",
+    help="Omit results of lower confidence: sure is 0.95 or more, likely 0.5 or more.",
 )
-@click.option("--fusion", type=click.Choice([*map(str, Fusion)]), help="How words and meaning are put together.")
+@click.option(
+    "--fusion", type=click.Choice([*map(str, Fusion)]), help="Method of fusing the rankings by words and by meaning."
+)
 @click.option(
     "--expand",
     type=click.Choice([*map(str, Expand)]),
     default=_DEFAULTS.expand.value,
     show_default=True,
-    help="Show the whole section or document of what was found.",
+    help="Show the whole section or document of each result.",
 )
 @click.option(
     "--budget",
     type=click.IntRange(1, MAX_BUDGET),
     default=DEFAULT_BUDGET,
     show_default=True,
-    help="About how many tokens of text to show.",
+    help="Approximate number of tokens of text to show.",
 )
-@click.option("--graph", "expand_graph", is_flag=True, help="Go on along the graph from what was found.")
+@click.option("--graph", "expand_graph", is_flag=True, help="Add related results by following the graph.")
 @click.option("--explain", is_flag=True, help="Show all parts of each score.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
-@click.option("--receipt", "receipt", type=click.Path(dir_okay=False, path_type=Path), help="Write a receipt there.")
+@click.option(
+    "--receipt", "receipt", type=click.Path(dir_okay=False, path_type=Path), help="Write a receipt to this file."
+)
 @pass_session
 def search_command(
     session: Session,
@@ -83,20 +93,20 @@ def search_command(
     receipt: Path | None,
     **options: Any,
 ) -> None:
-    """Ask QUERY, in plain words or with an exact identifier; `-` reads the question from standard input.
+    """Search for QUERY, in plain words or an exact identifier; `-` reads it from standard input.
 
-    QUERY may hold "exact phrases", -excluded words, tag:, category:, tier:, service:, title:, after: and before:. What
-    begins with a dash has to be quoted together with a word before it.
+    QUERY may contain "exact phrases", -excluded words, tag:, category:, tier:, service:, title:, after: and before:. A
+    term that begins with a dash has to be quoted together with a word before it.
 
-    Each document comes with how sure it is (sure, likely, weak), its age and owner, the blocks that help, its other steps,
-    and where it is.
+    Each document is shown with its band of confidence (sure, likely, weak), age and owner, the relevant blocks, its other
+    steps, and its location.
 
     Exit codes: 0 there are results, 1 no good answer, 2 wrong usage or another error.
     """
     text = _question(" ".join(words))
     config = _config(options)
-    asked = Query(query=text[:MAX_QUESTION], config=config, receipt=receipt is not None, budget=budget)
-    answer = session.call(ask, asked)
+    request = Query(query=text[:MAX_QUESTION], config=config, receipt=receipt is not None, budget=budget)
+    answer = session.call(ask, request)
     if INDEX_DOWN in answer.notes:
         raise CommandFailed(INDEX_DOWN)
     if receipt is not None:
@@ -119,7 +129,7 @@ def _question(query: str) -> str:
 
 
 def _config(options: dict[str, Any]) -> QueryConfig:
-    """Absent options keep `QueryConfig`'s defaults. Who names the internet tier wants it searched."""
+    """The config of the given options; others keep `QueryConfig`'s defaults. Naming the internet tier includes it."""
     tiers = options["tiers"] or _DEFAULTS.tiers
     internet = options["include_internet"] or Tier.INTERNET in tiers
     categories = options["categories"] or None
@@ -128,7 +138,7 @@ def _config(options: dict[str, Any]) -> QueryConfig:
 
 
 def _first_day(name: str, value: str) -> str:
-    """The day that a date means, which may be a month or a year; "" for none."""
+    """The first day of a date, which may be a month or a year; "" for none."""
     if not value:
         return ""
     day = first_day(value)
@@ -151,36 +161,36 @@ def _print(session: Session, answer: Answer, config: QueryConfig, *, limit: int,
         print_lines(related_lines(answer.evidence))
     warn(*answer.notes)
     if limit > MAX_RESULTS:
-        warn(f"at most {MAX_RESULTS} results are given")
+        warn(f"at most {MAX_RESULTS} results are returned")
 
 
-# -- relations: what an evidence pack adds, with the text that proves them
+# -- relations of an evidence pack
 
 _INDENT = "   "
 _LINES = 4
-"""Of a passage."""
+"""Lines shown of a passage."""
 
 
 def related_lines(pack: EvidencePack) -> Iterator[str]:
-    """A summary, how the question was understood, and each relation with where it is from."""
+    """The summary, the interpretation of the question, and each relation with its source."""
     yield ""
     yield click.style(pack.summary, bold=True)
     if pack.understood:
-        yield f"The graph says: {printable(pack.understood)}"
+        yield f"From the graph: {printable(pack.understood)}"
     for item in relations(pack):
         yield ""
         yield from _item_lines(item)
 
 
 def relations(pack: EvidencePack) -> tuple[EvidenceItem, ...]:
-    """The items that the graph gave."""
+    """Items found in the graph."""
     return tuple(item for item in pack.items if item.source is EvidenceSource.GRAPH)
 
 
 def _item_lines(item: EvidenceItem) -> Iterator[str]:
-    told, _, text = item.content.partition("\n\n")
+    statement, _, text = item.content.partition("\n\n")
     when = f", {printable(item.at)}" if item.at else ""
-    yield click.style(f"- {printable(told)}", bold=item.answers) + f"  ({item.confidence:.2f}{when})"
+    yield click.style(f"- {printable(statement)}", bold=item.answers) + f"  ({item.confidence:.2f}{when})"
     if item.untrusted:
         yield _INDENT + click.style(f"untrusted: from outside ({item.tier})", fg="yellow")
     lines = [line for line in map(printable, text.splitlines()) if line]

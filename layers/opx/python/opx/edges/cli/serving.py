@@ -1,4 +1,4 @@
-"""`opx run`, `opx mcp`: processes that stay: one keeps the knowledge fresh, the other serves tools to agents."""
+"""`opx run`, `opx mcp`, `opx status`: runs scheduled work, serves tools to agents, and shows the state of the system."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from opx.operations.corpus import GetStatus, Status, get_status
 
 
 @click.command("run")
-@click.option("--once", is_flag=True, help="Do what is due now, and end.")
-@click.option("--listen", metavar="HOST:PORT", help="Take webhooks in at this address, such as 127.0.0.1:8321.")
+@click.option("--once", is_flag=True, help="Do the work that is due now, and exit.")
+@click.option("--listen", metavar="HOST:PORT", help="Receive webhooks at this address, such as 127.0.0.1:8321.")
 @pass_session
 def run_command(session: Session, *, once: bool, listen: str | None) -> None:
-    """Pull sources at their times, follow watched directories, take in what comes, and once a day prune and calibrate if
-    that is due, until Ctrl-C.
+    """Pull sources on schedule, follow watched directories, ingest documents, and once a day prune and calibrate if due,
+    until Ctrl-C.
 
-    What functions and schedules do on AWS, one process does here; a second one waits for what the first has in hand.
+    One process does the work of AWS functions and schedules; a second one waits for work that the first has claimed.
     """
     services = session.services
     with ExitStack() as stack:
         connectors, lifecycle = services.connectors, services.lifecycle
         daily = (lifecycle.daily_pruning(), lifecycle.daily_calibration())
         feeds = (connectors.directory_feed(), *connectors.stream_feeds(), *daily)
-        runner = services.runner(_tell, feeds)
+        runner = services.runner(_log, feeds)
         if once:
             while runner.round():
                 pass
@@ -47,7 +47,7 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
             from opx.connectors.webhooks.wsgi import LocalServer
 
             server = stack.enter_context(LocalServer(connectors.webhook_receiver, listen, woken.set))
-            _tell(f"webhooks arrive at http://{server.address}")
+            _log(f"webhooks arrive at http://{server.address}")
 
         def stop(*_: object) -> None:
             stopped.set()
@@ -55,14 +55,14 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
 
         signal.signal(signal.SIGTERM, stop)
         enabled = sum(source.enabled for source in connectors.sources.all())
-        _tell(f"running with {enabled} sources: Ctrl-C stops")
+        _log(f"running with {enabled} sources: Ctrl-C stops")
         with contextlib.suppress(KeyboardInterrupt):
             runner.run(_waiting(woken, stopped))
-    _tell("stopped; what was under way goes on with the next run")
+    _log("stopped; unfinished work continues with the next run")
 
 
 def _waiting(woken: threading.Event, stopped: threading.Event) -> Callable[[float], bool]:
-    """Waits for so long or until something arrives, and says whether to stop."""
+    """A wait of some seconds, which ends early on a delivery; it returns True to stop."""
 
     def wait(seconds: float) -> bool:
         if seconds and woken.wait(seconds):
@@ -72,7 +72,7 @@ def _waiting(woken: threading.Event, stopped: threading.Event) -> Callable[[floa
     return wait
 
 
-def _tell(line: str) -> None:
+def _log(line: str) -> None:
     click.echo(f"{time.strftime('%H:%M:%S')} {line}")
 
 
@@ -82,17 +82,15 @@ def _tell(line: str) -> None:
 @click.command("mcp")
 @click.option("--listen", metavar="HOST:PORT", help="Serve over HTTP at this address instead of standard input.")
 @click.option("--agent", default="", metavar="NAME", help="Serve the tools that knowledge.yaml grants this agent.")
-@click.option(
-    "--token-secret", default="", metavar="NAME", help="Callers must have this secret as bearer token (HTTP)."
-)
+@click.option("--token-secret", default="", metavar="NAME", help="Require this secret as bearer token (HTTP).")
 @pass_session
 def mcp_command(session: Session, /, listen: str | None, agent: str, token_secret: str) -> None:
-    """Serve the tools to an agent over the Model Context Protocol, on standard input and output until it goes away.
+    """Serve the tools to an agent over the Model Context Protocol, on standard input and output until it disconnects.
 
     \b
     {"mcpServers": {"opx": {"command": "opx", "args": ["--home", "/srv/opx", "mcp"]}}}
 
-    What the agent sees is what --client and --project see. With --listen 127.0.0.1:8765 the address is
+    The agent sees the documents of --client and --project. With --listen 127.0.0.1:8765 the address is
     http://127.0.0.1:8765/mcp.
     """
     session.require_local("opx mcp serves this machine's knowledge; a deployed system has a gateway for agents")
@@ -106,7 +104,7 @@ def mcp_command(session: Session, /, listen: str | None, agent: str, token_secre
     context = Context(services, Caller(identity, agent=agent))
     tools = tools_for(context)
     if not tools:
-        raise InvalidInputError(f"agent {agent!r} may use no tool: see section agents of knowledge.yaml")
+        raise InvalidInputError(f"agent {agent!r} may use no tool: grant some in the section agents of knowledge.yaml")
     server = make_server(tools, context)
     if listen is None:
         anyio.run(serve_stdio, server)
@@ -133,7 +131,7 @@ def _address(text: str) -> tuple[str, int]:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @pass_session
 def status_command(session: Session, *, as_json: bool) -> None:
-    """Show where the knowledge is kept, how much there is, what waits and what failed."""
+    """Show the location of the knowledge, its size, and the number of waiting and failed documents."""
     facts = _remote_facts(session) if session.is_remote else _local_facts(session)
     if as_json:
         print_json(facts)
@@ -168,7 +166,7 @@ def _facts(status: Status) -> Json:
 def _lines(facts: Json) -> Iterator[str]:
     chunks = "unknown" if facts["chunks"] is None else f"{facts['chunks']:,}"
     rows = [
-        *_place_rows(facts),
+        *_location_rows(facts),
         ("documents", f"{facts['documents']:,}"),
         *((f"  {name}", f"{count:,}") for name, count in facts["categories"].items()),
         ("chunks", chunks),
@@ -181,7 +179,7 @@ def _lines(facts: Json) -> Iterator[str]:
     return aligned(rows)
 
 
-def _place_rows(facts: Json) -> Iterator[tuple[str, str]]:
+def _location_rows(facts: Json) -> Iterator[tuple[str, str]]:
     if "api" in facts:
         yield "api", facts["api"]
         yield "your documents", facts["scope"]
@@ -193,13 +191,17 @@ def _place_rows(facts: Json) -> Iterator[tuple[str, str]]:
 
 
 def _waiting_row(facts: Json) -> Iterator[tuple[str, str]]:
-    """What waits is that of all clients: those of one aren't told."""
+    """Waiting documents of all clients; absent if the caller may only see those of one."""
     if facts["waiting"] is not None:
-        yield "waiting", f"{facts['waiting']:,}" + (f" ({_who_goes_on(facts)})" if facts["waiting"] else "")
+        yield "waiting", f"{facts['waiting']:,}" + (f" ({_worker_hint(facts)})" if facts["waiting"] else "")
 
 
-def _who_goes_on(facts: Json) -> str:
-    return "in the whole system; its workers are on them" if "api" in facts else "any `opx ingest` goes on with them"
+def _worker_hint(facts: Json) -> str:
+    return (
+        "in the whole system; its workers ingest them"
+        if "api" in facts
+        else "the next `opx ingest` continues with them"
+    )
 
 
 def _size(folder: Path) -> int:

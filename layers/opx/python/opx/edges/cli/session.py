@@ -1,4 +1,4 @@
-"""What every command shares: settings, and the knowledge base that is opened when first asked for and closed at the end."""
+"""Defines the session of a command: its settings, and the knowledge base, opened on first use and closed at the end."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ OPTIONS = {
 
 
 def is_remote(settings: Settings) -> bool:
-    """Whether a deployed system is meant."""
+    """True if the settings select a deployed system."""
     return any(getattr(settings, name) for name in _REMOTE)
 
 
 def local_if_home_is_given(given: dict[str, str]) -> dict[str, str]:
-    """What was given on the command line, and with `--home` that no variable of the environment means another system.
+    """Options of the command line; `--home` also overrides environment variables that select a deployed system.
 
-    Raises `InvalidInputError` if the command line means both.
+    Raises `InvalidInputError` if the command line selects both.
     """
     remote = [name for name in _REMOTE if name in given]
     if "home" not in given:
@@ -62,7 +62,7 @@ def local_if_home_is_given(given: dict[str, str]) -> dict[str, str]:
 
 
 def check(settings: Settings, given: Collection[str]) -> None:
-    """Raise `InvalidInputError` for settings that a deployed system can't have."""
+    """Raises `InvalidInputError` for settings that a deployed system can't have."""
     if not is_remote(settings):
         return
     for name in ("client_id", "project_id"):
@@ -73,9 +73,7 @@ def check(settings: Settings, given: Collection[str]) -> None:
             )
     if settings.home != Settings().home and not any(name in given for name in _REMOTE):
         names = " and ".join(f"OPX_{name.upper()}" for name in ("home", *_REMOTE) if getattr(settings, name))
-        raise InvalidInputError(
-            f"{names} contradict each other: unset one, or say with --home or --profile what you mean"
-        )
+        raise InvalidInputError(f"{names} contradict each other: unset one, or choose with --home or --profile")
 
 
 # -- the session
@@ -90,7 +88,7 @@ _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class Session:
-    """One run of the command, against a folder or against a deployed system."""
+    """One run of the command, on a folder or on a deployed system."""
 
     def __init__(self, settings: Settings, start: StartSystem, connect: Connect, context: click.Context) -> None:
         self.settings = settings
@@ -113,14 +111,14 @@ class Session:
 
     @cached_property
     def context(self) -> Context:
-        """The calls of whoever works on this machine. Raises `InvalidInputError` for a deployed system."""
+        """Context of calls by the user of this machine. Raises `InvalidInputError` for a deployed system."""
         from opx.operations.context import Caller, Context
 
         identity = Identity(self.settings.client_id, self.settings.project_id, self.user)
         return Context(self.services, Caller(identity, owns_system=True))
 
     def watched_client(self, progress: Progress) -> OperationClient:
-        """The same as `client`, with the progress of long operations of this process shown."""
+        """`client` that reports the progress of long operations in this process."""
         if self.is_remote:
             return self.remote_client
         from opx.edges.calling import LocalClient
@@ -134,17 +132,17 @@ class Session:
         return client
 
     def call(self, run: Run[Q, R], request: Q) -> R:
-        """The reply of an operation on knowledge that is there. Raises `OpxError` instead of making a folder."""
+        """The reply of an operation on existing knowledge. Raises `OpxError` instead of creating a folder."""
         self.require_knowledge()
         return self.client.call(run, request)
 
     def require_local(self, problem: str) -> None:
-        """Raise `InvalidInputError` for a deployed system."""
+        """Raises `InvalidInputError` with this message for a deployed system."""
         if self.is_remote:
             raise InvalidInputError(problem)
 
     def require_knowledge(self) -> None:
-        """Raise `OpxError` where nothing was ever ingested."""
+        """Raises `OpxError` if nothing was ever ingested."""
         if not self.has_knowledge:
             home = self.settings.home_path
             raise OpxError(f"no knowledge in {home}: run `opx ingest PATH...` first, or give --home or OPX_HOME")
@@ -158,20 +156,20 @@ class Session:
 
     @property
     def user(self) -> str:
-        """Who works on this machine, for the audit log; "" where it doesn't say."""
+        """Name of the user of this machine, for the audit log; "" if unknown."""
         try:
             return getpass.getuser()
-        except (OSError, KeyError, ImportError):  # a container without a user of this number
+        except (OSError, KeyError, ImportError):  # a container without a user of this id
             return ""
 
     @property
     def location(self) -> str:
-        """Where the knowledge is: a folder, or the address of an API."""
+        """Location of the knowledge: a folder, or the address of an API."""
         return self.remote_client.endpoint if self.is_remote else str(self.settings.home_path)
 
     @property
-    def place(self) -> WorkingFolder:
-        """What files are named after."""
+    def working_folder(self) -> WorkingFolder:
+        """The folder that source names of files are relative to."""
         from opx.edges.cli.intake import WorkingFolder
 
         if self.is_remote:
@@ -182,7 +180,7 @@ class Session:
     @cached_property
     def services(self) -> System:
         """The parts of the system in this process. Raises `InvalidInputError` for a deployed one."""
-        self.require_local("this command works on a folder of this machine: leave --profile and --api out")
+        self.require_local("this command works on a folder of this machine: omit --profile and --api")
         services = self.start(self.settings)
         self._context.call_on_close(services.close)
         return services
@@ -193,7 +191,7 @@ class Session:
 
     @property
     def has_knowledge(self) -> bool:
-        """False while nothing was ever taken in here. On AWS the stacks exist before the first document does."""
+        """False if nothing was ever ingested here. On AWS the stacks exist before the first document does."""
         return self.is_remote or self.settings.backend != "embedded" or self.settings.home_path.exists()
 
 
@@ -201,7 +199,7 @@ pass_session = pass_meta_key(SESSION)
 
 
 def verbose_logging(context: click.Context, verbose: int) -> None:
-    """Log to stderr until the command ends; without `-v` nothing is logged: what matters, commands say themselves."""
+    """Logs to stderr until the command ends; without `-v` nothing is logged: commands print what matters themselves."""
     logger = logging.getLogger("opx")
     handler: logging.Handler = logging.StreamHandler() if verbose else logging.NullHandler()
     handler.setFormatter(logging.Formatter(_LOG_FORMAT))

@@ -1,4 +1,4 @@
-"""`opx source`, `opx stream`: what documents are pulled from, and streams whose records become documents."""
+"""`opx source`, `opx stream`: manages sources that documents are pulled from, and streams whose records become documents."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from opx.connectors.states import SourceView
 
 @click.group("source", no_args_is_help=True, cls=OperationGroup)
 def source_command() -> None:
-    """Where documents are pulled from. Sources are declared in knowledge.yaml, or added here.
+    """Sources that documents are pulled from. They are declared in knowledge.yaml, or added here.
 
     \b
-    opx source kinds                       what can be pulled, and its options
+    opx source kinds                       kinds of sources, and their options
     opx source add blog --kind feed --category web/blogs --option urls=https://example.org/feed.xml
-    opx source list                        how pulls stand
-    opx source health blog                 ask whether it can be pulled
+    opx source list                        sources with the state of their pulls
+    opx source health blog                 check that it can be pulled
     opx source pull blog                   pull now
-    opx run                                pull all at their times
+    opx run                                pull all on schedule
     """
 
 
 @source_command.command("kinds")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 def list_kinds(*, as_json: bool) -> None:
-    """List the kinds of sources with their options; * marks those that must be given."""
+    """List the kinds of sources with their options; * marks required ones."""
     from opx.connectors.registry import described_kinds
 
     kinds = described_kinds()
@@ -52,21 +52,21 @@ def list_kinds(*, as_json: bool) -> None:
 
 @source_command.command("add")
 @click.argument("source_id", metavar="ID")
-@click.option("--kind", required=True, metavar="KIND", help="What kind of source; see `opx source kinds`.")
+@click.option("--kind", required=True, metavar="KIND", help="Kind of source; see `opx source kinds`.")
 @click.option("--category", required=True, metavar="NAME", help="The category of its documents.")
-@click.option("--schedule", metavar="CRON", help="Five fields; '' for by hand alone.  [default: the category's]")
-@click.option("--time-zone", metavar="NAME", help="Of the schedule.  [default: UTC]")
+@click.option("--schedule", metavar="CRON", help="Five fields; '' for manual pulls only.  [default: the category's]")
+@click.option("--time-zone", metavar="NAME", help="Time zone of the schedule.  [default: UTC]")
 @click.option(
     "--option", "options", multiple=True, metavar="NAME=VALUE", help="An option of the kind; lists in YAML: a=[x, y]."
 )
-@click.option("--tag", "tags", multiple=True, metavar="TAG", help="For all of its documents.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag of all its documents.")
 @click.option(
     "--max-missing-share",
     type=float,
     metavar="SHARE",
-    help="Of a listing that misses more, nothing is withdrawn.  [default: 0.2]",
+    help="Withdraw nothing if a listing misses more.  [default: 0.2]",
 )
-@click.option("--disabled", is_flag=True, help="Keep it, but don't pull it at its times.")
+@click.option("--disabled", is_flag=True, help="Add it, but don't pull it on schedule.")
 @pass_session
 def add_source(
     session: Session, /, source_id: str, *, options: Sequence[str], tags: Sequence[str], disabled: bool, **given: Any
@@ -75,7 +75,7 @@ def add_source(
     fields = {name: value for name, value in given.items() if value is not None}
     fields |= {"options": dict(map(_option, options)), "tags": list(tags), "enabled": not disabled}
     view = session.client.call(sources.register_source, sources.RegisterSource(source_id=source_id, definition=fields))
-    when = f"pulled at {view.schedule} {view.time_zone}" if view.schedule and view.enabled else "pulled by hand alone"
+    when = f"pulled at {view.schedule} {view.time_zone}" if view.schedule and view.enabled else "pulled manually only"
     click.echo(f"added {view.source_id} ({view.kind} into {view.category}), {when}")
 
 
@@ -83,7 +83,7 @@ def add_source(
     "list", sources.list_sources, CommandShape(items="sources", anywhere=True), json="Print them as JSON."
 )
 def list_added(found: sources.Sources) -> None:
-    """List sources and how their last pulls went."""
+    """List sources with the results of their last pulls."""
     rows = [
         (v.source_id, v.kind, v.category, _when(v), v.state.last_success or "never", _standing(v))
         for v in found.sources
@@ -96,7 +96,7 @@ def list_added(found: sources.Sources) -> None:
 @click.argument("source_id", metavar="ID")
 @pass_session
 def show_source(session: Session, source_id: str) -> None:
-    """Print one source with all that is known of its last pull, what could not be read included."""
+    """Print one source with the details of its last pull, including documents that could not be read."""
     _print_view(_wanted(_views(session), source_id))
 
 
@@ -104,7 +104,7 @@ def show_source(session: Session, source_id: str) -> None:
 @click.argument("source_ids", metavar="[ID...]", nargs=-1)
 @pass_session
 def check_sources(session: Session, source_ids: Sequence[str]) -> None:
-    """Ask sources (all that are enabled, if none is named) whether they can be pulled."""
+    """Check that sources (all enabled ones, if none is named) can be pulled."""
     wanted = source_ids or [view.source_id for view in _views(session) if view.enabled]
     failed = False
     for source_id in wanted:
@@ -117,11 +117,13 @@ def check_sources(session: Session, source_ids: Sequence[str]) -> None:
 
 @source_command.command("pull")
 @click.argument("source_ids", metavar="ID...", nargs=-1, required=True)
-@click.option("--everything", is_flag=True, help="Ask for all of it again, not for what changed.")
-@click.option("--accept-missing", is_flag=True, help="Withdraw what a complete listing misses, however much it is.")
+@click.option("--everything", is_flag=True, help="Request all documents again, not only changes.")
+@click.option(
+    "--accept-missing", is_flag=True, help="Withdraw all documents that a complete listing misses, however many."
+)
 @pass_session
 def pull_sources(session: Session, source_ids: Sequence[str], *, everything: bool, accept_missing: bool) -> None:
-    """Pull sources now, and take in what they bring."""
+    """Pull sources now, and ingest the pulled documents."""
     failed = False
     for source_id in source_ids:
         request = sources.PullSource(source_id=source_id, everything=everything, accept_missing=accept_missing)
@@ -132,14 +134,14 @@ def pull_sources(session: Session, source_ids: Sequence[str], *, everything: boo
             failed = True
             continue
         if report is None:
-            click.echo(f"asked for a pull of {source_id}: `opx source show {source_id}` tells how it goes")
+            click.echo(f"requested a pull of {source_id}: `opx source show {source_id}` shows its progress")
         else:
             failed |= _ingest_pulled(session, report)
     exit_unless(not failed)
 
 
 def _ingest_pulled(session: Session, report: PullReport) -> bool:
-    """Ingest what a pull put, and say what went wrong; whether anything did."""
+    """Ingests pulled documents and prints failures; True if there were any."""
     from opx.connectors.runner import pull_summary
 
     click.echo(pull_summary(report))
@@ -158,7 +160,7 @@ def _ingest_pulled(session: Session, report: PullReport) -> bool:
     json="",
 )
 def remove_added(found: sources.RemovedSource) -> None:
-    """Forget a source that was added. Its documents stay; `opx delete` removes those."""
+    """Remove an added source. Its documents stay; `opx delete` removes those."""
     click.echo(f"removed {found.removed}; its documents stay")
 
 
@@ -173,7 +175,7 @@ def _option(text: str) -> tuple[str, Any]:
     try:
         return name, yaml.safe_load(value) if value else ""
     except yaml.YAMLError as exc:
-        raise InvalidInputError(f"--option {name}: {value!r} is no value: put it in quotes") from exc
+        raise InvalidInputError(f"--option {name}: {value!r} is not valid YAML: quote it") from exc
 
 
 def _wanted(views: Sequence[SourceView], source_id: str) -> SourceView:
@@ -189,7 +191,7 @@ def _when(view: SourceView) -> str:
     if not view.enabled:
         return "disabled"
     zone = "" if view.time_zone == "UTC" else f" {view.time_zone}"
-    return f"{view.schedule}{zone}" if view.schedule else "by hand"
+    return f"{view.schedule}{zone}" if view.schedule else "manual"
 
 
 def _standing(view: SourceView) -> str:
@@ -199,7 +201,7 @@ def _standing(view: SourceView) -> str:
     if state.flag:
         return state.flag
     if state.unfinished:
-        return "under way"
+        return "in progress"
     if not state.last_success:
         return "-"
     refused = f", {state.refused:,} can't be read" if state.refused else ""
@@ -216,7 +218,7 @@ def _print_view(view: SourceView) -> None:
         ("from", "knowledge.yaml" if view.declared else "opx source add"),
         ("last attempt", state.last_attempt or "never"),
         ("last success", state.last_success or "never"),
-        ("next asks since", state.since or "the beginning"),
+        ("next pull from", state.since or "the beginning"),
         ("state", _standing(view)),
     ]
     print_lines(aligned(rows))
@@ -249,8 +251,8 @@ def stream_command() -> None:
             "source": "ADDRESS",
             "category": "NAME",
             "topic": "KEY",
-            "name": "NAME  What to call it.  [default: a hash of its address]",
-            "identity": "JSONPATH  What names a document, so that records are its versions.",
+            "name": "NAME  Name of the stream.  [default: a hash of its address]",
+            "identity": "JSONPATH  Identifier of a document, so that records become its versions.",
             "password_secret": "NAME  The secret with the password (`opx secret set`).",
         },
         anywhere=True,
@@ -262,10 +264,10 @@ def stream_command() -> None:
     "pattern",
     metavar="JSON",
     callback=lambda _context, _param, text: _pattern(text),
-    help="Which records are wanted, as Lambda's event filters say it.",
+    help="Filter of records, in the syntax of Lambda's event filters.",
 )
 def add_stream(found: sources.Subscribed) -> None:
-    """Have the records of a stream become documents: of Redis while `opx run` runs, the others in the deployed system."""
+    """Add a stream whose records become documents: Redis is read by `opx run`, others by the deployed system."""
     click.echo(f"added {found.name}: {'the deployed system' if found.deployed else '`opx run`'} reads it")
 
 

@@ -1,4 +1,4 @@
-"""`opx ops`, `opx baseline`: logs, metrics and traces of running systems, and what is normal for a metric of a node."""
+"""`opx ops`, `opx baseline`: queries logs, metrics and traces of running systems, and baselines of metrics of nodes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ANSWER = "Print the answer as JSON."
 
 @click.group("ops", no_args_is_help=True, cls=OperationGroup)
 def ops_command() -> None:
-    """Logs, metrics and traces of running systems, as agents get them: within the section `telemetry` of knowledge.yaml.
+    """Logs, metrics and traces of running systems, as agents see them, limited by the section `telemetry` of knowledge.yaml.
 
     Works with OPX_BACKEND=aws and the credentials that the AWS command line would use.
 
@@ -47,8 +47,8 @@ def ops_command() -> None:
 @click.option("--minutes", type=int, default=60, show_default=True, help="How far back to look.")
 @click.option("--limit", type=int, default=50, show_default=True, help="Lines or rows at most.")
 @click.option("--show", type=click.Choice(SHOWN), default=SHOWN[0], show_default=True)
-def ask_logs(reply: LogsAnswer) -> None:
-    """Search the lines of LOG_GROUP for the words and "phrases" of QUERY, but without its -words; * is every line."""
+def show_logs(reply: LogsAnswer) -> None:
+    """Search the lines of LOG_GROUP for the words and "phrases" of QUERY, without its -words; * matches every line."""
     click.echo(text_of(reply))
 
 
@@ -57,31 +57,31 @@ def ask_logs(reply: LogsAnswer) -> None:
 )
 @click.option("--minutes", type=int, default=180, show_default=True, help="How far back to look.")
 @click.option("--candidates", default="", metavar="NAMES", help="Metrics to compare with, separated by commas.")
-@click.option("--max-lag", type=int, default=30, show_default=True, help="Minutes that one may move before the other.")
-def ask_metrics(reply: MetricsAnswer) -> None:
-    """Find which other metrics of NODE moved with METRIC, and which of them moved first."""
+@click.option("--max-lag", type=int, default=30, show_default=True, help="Largest lag in minutes between two metrics.")
+def show_metrics(reply: MetricsAnswer) -> None:
+    """Find other metrics of NODE that moved with METRIC, and those that moved first."""
     click.echo(text_of(reply))
 
 
 @ops_command.operation("traces", analyze_traces, CommandShape(arguments=("service",), anywhere=True), json=_ANSWER)
 @click.option("--minutes", type=int, default=60, show_default=True, help="How far back to look.")
 @click.option("--limit", type=int, default=5, show_default=True, help="Parts of each kind at most.")
-def ask_traces(reply: TracesAnswer) -> None:
-    """Find where requests through SERVICE are slow or fail."""
+def show_traces(reply: TracesAnswer) -> None:
+    """Find the parts in which requests through SERVICE are slow or fail."""
     click.echo(text_of(reply))
 
 
 # -- baselines
 
 MOST_NAMED = 20
-"""Lines about refused values; the rest is counted."""
+"""Refused values that are listed; the rest is counted."""
 
 Row = tuple[int, Mapping[str, Any] | InvalidInputError]
 
 
 @click.group("baseline", no_args_is_help=True, cls=OperationGroup)
 def baseline_command() -> None:
-    """What is normal for a metric of a node: what was pushed here, came in a stream, or was rolled up from CloudWatch.
+    """Baselines: usual values of a metric of a node, pushed here, received in a stream, or aggregated from CloudWatch.
 
     \b
     opx baseline push web-01 cpu 41.5 --unit percent
@@ -99,7 +99,7 @@ def baseline_command() -> None:
     ),
 )
 def show_baseline(reply: baselines.BaselineFound, *, as_json: bool) -> None:
-    """Show what is normal for METRIC of NODE. Exit codes: 0 shown, 1 there are no values."""
+    """Show the baseline of METRIC of NODE. Exit codes: 0 shown, 1 there are no values."""
     stats = reply.baseline
     if stats.count and not as_json:
         _print(stats, reply.verdict)
@@ -118,7 +118,7 @@ def _print(stats: BaselineStats, verdict: Verdict | None) -> None:
     rows = [("all", *_cells(stats)), *((f"{one.hour:02}:00", *_cells(one)) for one in stats.by_hour)]
     print_table(("HOUR (UTC)", "COUNT", "MEAN", "STDDEV", "MIN", "P50", "P95", "P99", "MAX"), rows)
     if verdict is not None:
-        judged = "out of the ordinary" if verdict.anomalous else "nothing unusual"
+        judged = "anomalous" if verdict.anomalous else "not anomalous"
         click.echo(f"{judged}: {verdict.reason}")
 
 
@@ -129,7 +129,7 @@ def _cells(values: Distribution) -> list[str]:
 
 @baseline_command.operation("list", baselines.list_baseline_series, CommandShape(without=("after",), items="series"))
 def list_series(reply: baselines.SeriesPage) -> None:
-    """List which metrics of which nodes have values."""
+    """List the metrics of nodes that have values."""
     rows = [(one.node, one.metric, one.unit or "-", one.last_seen) for one in reply.series]
     empty = "no values yet: `opx baseline push`, a stream of operations/baselines, or `baselines:` in knowledge.yaml"
     print_table(("NODE", "METRIC", "UNIT", "LAST SEEN"), rows, empty)
@@ -140,9 +140,9 @@ def list_series(reply: baselines.SeriesPage) -> None:
 @click.argument("metric", required=False)
 @click.argument("values", nargs=-1, metavar="[VALUE]...")
 @click.option("--file", "file", metavar="PATH", help="Values from a file, `-` for stdin.")
-@click.option("--format", "kind", metavar="csv|jsonl", help="What the file is.  [default: as its name ends]")
-@click.option("--at", metavar="TIME", help="When the values were measured: ISO 8601.  [default: now]")
-@click.option("--unit", metavar="NAME", help="Their unit; a series has one.")
+@click.option("--format", "kind", metavar="csv|jsonl", help="Format of the file.  [default: by its extension]")
+@click.option("--at", metavar="TIME", help="Time of the measurement: ISO 8601.  [default: now]")
+@click.option("--unit", metavar="NAME", help="Unit of the values; a series has one.")
 @pass_session
 def push_values(
     session: Session,
@@ -156,7 +156,7 @@ def push_values(
     **given: str | None,
 ) -> None:
     """Add values: of one metric (NODE METRIC VALUE...), or from a file with the columns or fields node, metric, value,
-    and at and unit if wanted. A file whose values have times may be pushed again: it is counted once.
+    and optionally at and unit. A file whose values have times may be pushed again: it is counted once.
 
     Exit codes: 0 all were added, 1 some were refused, 2 wrong usage.
     """
@@ -165,7 +165,8 @@ def push_values(
         if not (node and metric and values):
             raise InvalidInputError("give NODE METRIC VALUE..., or --file PATH")
         rows: Iterable[Row] = (
-            (place, {"node": node, "metric": metric, "value": value, **common}) for place, value in enumerate(values, 1)
+            (number, {"node": node, "metric": metric, "value": value, **common})
+            for number, value in enumerate(values, 1)
         )
         _push(session.client, rows, "value")
         return
@@ -198,7 +199,7 @@ def _with(common: Mapping[str, str], rows: Iterable[Row]) -> Iterator[Row]:
 
 
 def _push(client: OperationClient, rows: Iterable[Row], called: str) -> None:
-    """Send values in portions, and say what became of them."""
+    """Sends values in batches, and prints how many were added and refused."""
     added = repeated = 0
     refused: list[tuple[int, str]] = []
     rows = iter(rows)
@@ -212,7 +213,7 @@ def _push(client: OperationClient, rows: Iterable[Row], called: str) -> None:
         warn(f"{called} {line}: {reason}")
     if len(refused) > MOST_NAMED:
         warn(f"and {plural(len(refused) - MOST_NAMED, 'refused value')} more")
-    again = f", {repeated:,} had been counted before" if repeated else ""
+    again = f", {repeated:,} were counted before" if repeated else ""
     click.echo(f"{plural(added, 'value')} added{again}" + (f", {len(refused):,} refused" if refused else ""))
     exit_unless(not refused)
 
@@ -220,8 +221,8 @@ def _push(client: OperationClient, rows: Iterable[Row], called: str) -> None:
 def _sent(
     client: OperationClient, rows: Sequence[tuple[int, Mapping[str, Any]]]
 ) -> Iterator[tuple[AddedValues, list[int]]]:
-    """Send a portion, with the lines that its indexes are of. Values with a time go apart from those of now: the id of
-    their batch is then the same whenever they are sent, so that they count once."""
+    """Sends a batch; yields its reply with the line of each index. Values with a time are sent apart from those of now: the
+    id of their batch is then the same whenever they are sent, so that they count once."""
     from opx.domain.ids import stable_hash
 
     now = time.time()

@@ -1,4 +1,4 @@
-"""`opx client` and `opx project`: the clients of this system, and which of a client's projects share knowledge."""
+"""`opx client` and `opx project`: manages the clients of this system, and groups of projects that share knowledge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opx.ingestion.corpus.clients import SightChange
 
 _ELSEWHERE = (
-    "clients are administered where the stores are: leave --profile and --api out, and for a system on AWS set "
+    "clients are administered with access to the stores: omit --profile and --api, and for a system on AWS set "
     "OPX_BACKEND=aws and the settings of its functions"
 )
 
@@ -37,37 +37,37 @@ _ONE = CommandShape(arguments=("client_id",), fields={"client_id": "CLIENT"}, el
 
 @click.group("client", cls=OperationGroup)
 def client_command() -> None:
-    """The clients: what there is of each, and removing one with all of it.
+    """List clients and their data, and remove a client entirely.
 
     \b
     opx client list
-    opx client show acme                  how much there is in each store
-    opx client remove acme --dry-run      the same, and nothing else
-    opx client remove acme                remove all of it, and prove that it is gone
-    opx client add acme                   serve a client again that was removed
+    opx client show acme                  number of items in each store
+    opx client remove acme --dry-run      the same, without removing anything
+    opx client remove acme                remove everything, and prove that nothing is left
+    opx client add acme                   serve a removed client again
 
-    For a folder of this machine, and for a system on AWS by whoever may use its stores themselves (OPX_BACKEND=aws with
-    the settings of its functions); there is no way over the API.
+    For a folder of this machine, and for a system on AWS by operators with access to its stores (OPX_BACKEND=aws with the
+    settings of its functions); not available over the API.
     """
 
 
 @client_command.operation("list", administration.list_clients, _ALL, json="Print them as JSON.")
 def list_all(found: administration.ClientList) -> None:
-    """List the clients, those that were removed included."""
+    """List the clients, including removed ones."""
     rows = [(c.client_id, c.state.value, c.since or "-", str(c.documents), str(c.projects)) for c in found.clients]
     print_table(("CLIENT", "STATE", "SINCE", "DOCUMENTS", "PROJECTS"), rows, "no clients")
 
 
 @client_command.operation("show", administration.get_client, _ONE)
 def show_client(found: administration.ClientInventory) -> None:
-    """Show how much there is of CLIENT in each store."""
+    """Show the number of items of CLIENT in each store."""
     click.echo(f"client {found.client_id}: {found.state.value}" + (f" since {found.since}" if found.since else ""))
     print_table(("STORE", "ITEMS"), [(name, f"{count:,}") for name, count in found.stores.items()])
 
 
 @client_command.operation("add", administration.add_client, _ONE, json="")
 def add_one(added: Client) -> None:
-    """Serve CLIENT, also after it was removed: it begins with nothing. A client that was never removed needs no adding."""
+    """Serve CLIENT, also after it was removed: it starts empty. A client that was never removed needs no adding."""
     click.echo(f"client {added.client_id} is {added.state.value} since {added.since}")
 
 
@@ -75,12 +75,12 @@ def add_one(added: Client) -> None:
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
 def remove(session: Session, request: administration.RemoveClient, *, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Remove all that there is of CLIENT, ask every store for it again, and keep a report of that.
+    """Remove all data of CLIENT, query every store for leftovers, and keep a report of that.
 
-    From then on nothing is taken in or answered for the client. A removal that was interrupted goes on when it is begun
+    From then on nothing is ingested or answered for the client. An interrupted removal continues when it is started
     again.
 
-    Exit codes: 0 all is gone, 1 something is left (it is named; begin again), 2 it could not be done.
+    Exit codes: 0 nothing is left, 1 something is left (it is listed; start again), 2 it could not be done.
     """
     client = request.client_id
     if dry_run:
@@ -101,9 +101,9 @@ def remove(session: Session, request: administration.RemoveClient, *, dry_run: b
 
 
 def _confirm(client: str) -> None:
-    """Has the id typed again: there is no way back."""
+    """Requires typing the client's id: a removal can't be undone."""
     if not sys.stdin.isatty():
-        raise InvalidInputError("nobody can be asked here: add --yes to remove the client without a question")
+        raise InvalidInputError("this needs a terminal to confirm: add --yes to remove the client without confirmation")
     click.get_current_context().invoke(show_client, client_id=client)
     typed = click.prompt("All of this will be gone for good. Type the client's id to remove it", err=True)
     if typed != client:
@@ -121,7 +121,7 @@ def project_command() -> None:
 
     \b
     opx project list acme
-    opx project assign acme shop payments --dry-run      who would see what, and who no longer
+    opx project assign acme shop payments --dry-run      show gained and lost visibility
     opx project assign acme shop payments
     """
 
@@ -132,9 +132,9 @@ def project_command() -> None:
     CommandShape(arguments=("client_id", "project_id", "group_id"), fields=_OF_CLIENT, anywhere=True),
     json="",
 )
-@click.option("--dry-run", is_flag=True, help="Show who would see what, and move nothing.")
+@click.option("--dry-run", is_flag=True, help="Show gained and lost visibility, and move nothing.")
 def assign(session: Session, request: projects.AssignProject, *, dry_run: bool) -> None:
-    """Put PROJECT of CLIENT into GROUP; "" takes it out. Takes effect on the next question."""
+    """Put PROJECT of CLIENT into GROUP; "" takes it out. Takes effect on the next query."""
     if dry_run:
         _describe(session.client.call(projects.preview_project_move, request).changes, planned=True)
         return
@@ -149,7 +149,7 @@ def assign(session: Session, request: projects.AssignProject, *, dry_run: bool) 
     "show", projects.get_project, CommandShape(arguments=("client_id", "project_id"), fields=_OF_CLIENT), json=""
 )
 def show_project(found: projects.Project) -> None:
-    """Show the group of PROJECT of CLIENT, and whose documents it may see."""
+    """Show the group of PROJECT of CLIENT, and the scopes that it may see."""
     click.echo(f"group  {found.group_id or '-'}")
     print_lines(f"sees   {scope}" for scope in found.visible)
 
@@ -162,7 +162,7 @@ def show_project(found: projects.Project) -> None:
 )
 def list_of_client(found: projects.ProjectList) -> None:
     """List the projects of CLIENT that had documents or were put into a group."""
-    rows = [(place.project_id, place.group_id or "-") for place in found.projects]
+    rows = [(one.project_id, one.group_id or "-") for one in found.projects]
     print_table(("PROJECT", "GROUP"), rows, "no projects")
 
 
@@ -173,13 +173,13 @@ def list_of_client(found: projects.ProjectList) -> None:
     json="",
 )
 def remove_of_client(move: projects.ProjectMove, request: projects.RemoveProject) -> None:
-    """Forget that PROJECT of CLIENT is there and in a group. Its documents stay, and are its own."""
-    click.echo(f"project {request.project_id} of client {request.client_id} is in no list any more")
+    """Remove PROJECT of CLIENT from the registry and its group. Its documents stay, and are its own."""
+    click.echo(f"project {request.project_id} of client {request.client_id} is no longer registered")
     _describe(move.changes)
 
 
 def _describe(changes: Sequence[SightChange], *, planned: bool = False) -> None:
-    """A line for each project and what it gains or loses."""
+    """Prints a line for each project and the scopes that it gains or loses."""
     sees, loses = ("will see", "will no longer see") if planned else ("now sees", "no longer sees")
     for change in changes:
         if change.gained:

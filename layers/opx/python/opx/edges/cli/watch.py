@@ -1,4 +1,4 @@
-"""`opx watch`: a folder and the knowledge in step."""
+"""`opx watch`: keeps the knowledge in sync with a folder."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from opx.edges.cli.intake import (
     WorkingFolder,
     canonical,
     find_category,
+    report_closed_gaps,
     still_under_way,
     summary,
-    tell_closed_gaps,
     warn_of,
 )
 from opx.edges.cli.output import warn
@@ -37,26 +37,34 @@ QUIET_MS = 100
 
 TICK_MS = 200
 SETTLE_SECONDS = 0.3
-"""An editor may take a file away before it puts the new one there: only what stays away is gone."""
+"""An editor may remove a file before it writes the new one: only a file that stays away is deleted."""
 
 
 @click.command("watch")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--category", metavar="NAME", help="Category of all files, whatever they or their folders say.")
 @click.option(
-    "--delete-missing/--no-delete", "delete", default=True, show_default=True, help="Remove documents with their files."
+    "--category", metavar="NAME", help="Category of all files, instead of their own or that of their folders."
+)
+@click.option(
+    "--delete-missing/--no-delete",
+    "delete",
+    default=True,
+    show_default=True,
+    help="Remove documents whose files are gone.",
 )
 @pass_session
 def watch_command(session: Session, folder: Path, *, category: str | None, delete: bool) -> None:
-    """Take a folder in, then follow its changes until Ctrl-C: new, changed, renamed and deleted files.
+    """Ingest a folder, then follow its changes until Ctrl-C: new, changed, renamed and deleted files.
 
-    One line a document on stdout, on stderr failures and what a deployed system's workers take too long for; what failed
-    is also in `opx failed`.
+    Prints one line per document on stdout; failures, and documents that a deployed system's workers take too long for,
+    on stderr. `opx failed` lists failures, too.
     """
     from watchfiles import watch
 
     metadata = {"category": find_category(session.client, category)} if category else {}
-    follower = Follower(session.client, session.loader, session.place, canonical(folder), metadata, delete=delete)
+    follower = Follower(
+        session.client, session.loader, session.working_folder, canonical(folder), metadata, delete=delete
+    )
     changes = watch(
         follower.folder,
         debounce=DEBOUNCE_MS,
@@ -66,8 +74,8 @@ def watch_command(session: Session, folder: Path, *, category: str | None, delet
         raise_interrupt=False,
     )
     try:
-        next(changes, None)  # from here on changes are noted, so that none is missed while the folder is taken in
-        follower.take_in()
+        next(changes, None)  # from here on changes are recorded, so that none is missed while the folder is ingested
+        follower.ingest()
         click.echo(f"watching {follower.folder}: Ctrl-C stops")
         for batch in changes:
             follower.react(Path(path) for _, path in batch)
@@ -77,13 +85,13 @@ def watch_command(session: Session, folder: Path, *, category: str | None, delet
 
 
 class Follower:
-    """Brings documents to the state of their files, whatever the events about them said."""
+    """Brings documents to the current state of their files, independent of the kinds of events."""
 
     def __init__(
         self,
         client: OperationClient,
         loader: Loader,
-        place: WorkingFolder,
+        working_folder: WorkingFolder,
         folder: Path,
         metadata: dict[str, Any],
         *,
@@ -93,25 +101,25 @@ class Follower:
         self.folder = folder
         self._client = client
         self._loader = loader
-        self._place = place
+        self._working_folder = working_folder
         self._metadata = metadata
         self._delete = delete
         self._sleep = sleep
         self._waiting: set[Path] = set()
 
-    def take_in(self) -> None:
-        """All of the folder, as `opx ingest` does it."""
+    def ingest(self) -> None:
+        """Ingests the whole folder, as `opx ingest` does."""
         started = time.perf_counter()
         tally = IntakeTally()
         with reporter_for_stderr() as reporter:
-            intake = Intake(self._client, self._loader, self._place, reporter)
+            intake = Intake(self._client, self._loader, self._working_folder, reporter)
             steps = intake.plan([self.folder])
             intake.put(steps, self._metadata, tally)
             intake.remove(self._missing(intake, steps), tally)
             intake.work(tally)
         warn_of(tally.failures)
         _print_open(tally)
-        tell_closed_gaps(self._client, tally)
+        report_closed_gaps(self._client, tally)
         click.echo(summary(tally, started))
 
     def _missing(self, intake: Intake, steps: list[FileToIngest | EventOutcome]) -> list[str]:
@@ -124,7 +132,7 @@ class Follower:
             return []
 
     def react(self, changed: Iterable[Path]) -> None:
-        """Handle a burst of changes. If the stores don't answer, it is handled with the next one."""
+        """Handles a burst of changes. If the stores don't answer, it is handled with the next one."""
         paths = self._waiting | {document_path(path) for path in changed}
         if not paths:
             return
@@ -134,20 +142,20 @@ class Follower:
             for outcome in tally.outcomes.values():
                 _print(outcome)
             _print_open(tally)
-            tell_closed_gaps(self._client, tally)
+            report_closed_gaps(self._client, tally)
         except StoreUnavailableError as exc:
             self._waiting = paths
-            warn(f"will try again: {exc}")
+            warn(f"will retry: {exc}")
 
     def _apply(self, paths: set[Path]) -> IntakeTally:
         tally = IntakeTally()
-        intake = Intake(self._client, self._loader, self._place, Reporter())
+        intake = Intake(self._client, self._loader, self._working_folder, Reporter())
         relevant = sorted(path for path in paths if self._is_relevant(path))
         if not all(path.exists() for path in relevant):
             self._sleep(SETTLE_SECONDS)
         present = [path for path in relevant if path.exists()]
         intake.put(intake.plan(present), self._metadata, tally)
-        if self._delete and self.folder.is_dir():  # a folder that is gone as a whole was rather moved or not mounted
+        if self._delete and self.folder.is_dir():  # a folder that vanished as a whole was probably moved or unmounted
             for path in relevant:
                 if path not in present:
                     intake.remove(intake.stored_under(path), tally)
@@ -155,13 +163,13 @@ class Follower:
         return tally
 
     def _is_relevant(self, path: Path) -> bool:
-        if not path.is_relative_to(self.folder) or self._place.holds(path):
+        if not path.is_relative_to(self.folder) or self._working_folder.holds(path):
             return False
         return not any(part.startswith(".") for part in path.relative_to(self.folder).parts)
 
 
 def document_path(path: Path) -> Path:
-    """A changed sidecar is a change of its document."""
+    """The path of the document that a changed file belongs to: itself, or that of a sidecar."""
     return path.with_name(path.name.removesuffix(SIDECAR_SUFFIX)) if path.name.endswith(SIDECAR_SUFFIX) else path
 
 

@@ -1,4 +1,4 @@
-"""`opx webhook`, `opx secret`: services that deliver by themselves, and credentials that are kept on this machine."""
+"""`opx webhook`, `opx secret`: manages webhooks of other services, and credentials on this machine."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _NAMED = CommandShape(arguments=("name",), elsewhere=_ELSEWHERE, anywhere=True)
 
 @click.group("webhook", no_args_is_help=True)
 def webhook_command() -> None:
-    """Services that deliver by themselves, as knowledge.yaml declares them (section `webhooks`).
+    """Webhooks: deliveries of other services, declared in knowledge.yaml (section `webhooks`).
 
     \b
-    opx webhook list             addresses, and whether the secrets are set
-    opx webhook secret NAME      make up a secret, and show it once
+    opx webhook list             addresses, and the state of secrets
+    opx webhook secret NAME      generate a secret, and show it once
     opx webhook test NAME        send a signed delivery to a running `opx run --listen`
-    opx webhook sign NAME FILE   the headers with which another program would send FILE
+    opx webhook sign NAME FILE   print the headers of a signed delivery of FILE
     """
 
 
@@ -50,22 +50,20 @@ def list_webhooks(session: Session) -> None:
 
 @webhook_command.command("secret")
 @click.argument("name")
-@click.option("--of", "wanted", metavar="SECRET", help="Which of its secrets.  [default: the first that isn't set]")
-@click.option(
-    "--replace", is_flag=True, help="Replace one that is set: what the service signs with it no longer counts."
-)
+@click.option("--of", "wanted", metavar="SECRET", help="Name of the secret.  [default: the first that isn't set]")
+@click.option("--replace", is_flag=True, help="Replace a secret that is set: deliveries signed with it are refused.")
 @pass_session
 def make_secret(session: Session, name: str, wanted: str | None, *, replace: bool) -> None:
-    """Make up a secret of the webhook NAME, keep it, and show it once, to be entered at the service.
+    """Generate a secret of the webhook NAME, store it, and show it once, to be entered at the service.
 
     To replace one without refusing a delivery: add a second name in knowledge.yaml, make that secret, enter it at the
     service, and then remove the first name.
     """
     made = _setup(session).make_secret(name, wanted or "", replace=replace)
     if made.kept:
-        click.echo(f"kept as {made.name}; enter it at the service:", err=True)
+        click.echo(f"stored as {made.name}; enter it at the service:", err=True)
     else:
-        click.echo(f"set the secret {made.name} in Secrets Manager to this, and enter it at the service:")
+        click.echo(f"set the secret {made.name} in Secrets Manager to this value, and enter it at the service:")
     click.echo(made.value)
 
 
@@ -74,7 +72,7 @@ def make_secret(session: Session, name: str, wanted: str | None, *, replace: boo
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
 @pass_session
 def sign(session: Session, name: str, file: Path) -> None:
-    """Print the headers with which FILE (- for a pipe) is a genuine delivery to the webhook NAME, one a line."""
+    """Print the headers of a signed delivery of FILE (- for a pipe) to the webhook NAME, one per line."""
     proof = _setup(session).signed(name, read_bytes(file), time.time())
     print_lines(f"{header}: {value}" for header, value in proof.headers.items())
     print_lines(f"?{urlencode({parameter: value})}" for parameter, value in proof.query.items())
@@ -85,7 +83,7 @@ def sign(session: Session, name: str, file: Path) -> None:
 @click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Send this, not a sample.")
 @pass_session
 def test(session: Session, name: str, file: Path | None) -> None:
-    """Send a signed delivery to the webhook NAME, and print the answer. A sample becomes a document called "Test
+    """Send a signed delivery to the webhook NAME, and print the answer. A sample becomes a document titled "Test
     delivery"."""
     found = _setup(session).send(name, file.read_bytes() if file else None, time.time())
     click.echo(f"{found.address}: {found.status} {found.answer}")
@@ -93,7 +91,7 @@ def test(session: Session, name: str, file: Path | None) -> None:
 
 
 def _setup(session: Session) -> WebhookSetup:
-    """Where functions take deliveries, secrets are in Secrets Manager, and nothing here needs the system itself."""
+    """Setup of webhooks. If functions receive deliveries, secrets are in Secrets Manager and the system isn't started."""
     from opx.connectors.webhooks.setup import webhook_setup
 
     on_aws = session.is_remote or session.settings.backend == "aws"
@@ -112,10 +110,10 @@ def _secret_states(view: WebhookView) -> str:
 
 @click.group("secret", no_args_is_help=True, cls=OperationGroup)
 def secret_command() -> None:
-    """Keep credentials of sources in a file that you alone can read. On AWS they are in Secrets Manager.
+    """Manage credentials of sources in a file that only you can read. On AWS they are in Secrets Manager.
 
     \b
-    opx secret set github-token      asks for the value, or reads it from a pipe
+    opx secret set github-token      prompts for the value, or reads it from a pipe
     opx secret list                  names, never values
     opx secret remove github-token
     """
@@ -125,9 +123,9 @@ def secret_command() -> None:
 @click.argument("name")
 @pass_session
 def set_one(session: Session, name: str) -> None:
-    """Set a secret. The value is asked for, or read from a pipe: on a command line others could see it."""
-    is_asked = sys.stdin.isatty()
-    value = click.prompt("value", hide_input=True, err=True) if is_asked else sys.stdin.read()
+    """Set a secret. The value is prompted for, or read from a pipe: on a command line others could see it."""
+    is_prompted = sys.stdin.isatty()
+    value = click.prompt("value", hide_input=True, err=True) if is_prompted else sys.stdin.read()
     session.require_local(_ELSEWHERE)
     session.client.call(set_secret, SetSecret(name=name, value=value))
     click.echo(f"set {name}")
