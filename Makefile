@@ -60,11 +60,12 @@ test-opensearch: $(VENV)/.ready-dev ## the index on a real OpenSearch node (Java
 test-redis: $(VENV)/.ready-dev ## streams on a real Redis (Debian's package redis-server)
 	$(BIN)/python -m pytest -m redis tests/redis
 
-lint: $(VENV)/.ready-dev ## ruff, mypy, and the order of the packages
+lint: $(VENV)/.ready-dev ## ruff, mypy, the order of the packages, and the glossary's words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
+	$(BIN)/python .ci/words.py app.py infra lambdas layers tests .ci
 
 format: $(VENV)/.ready-dev ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
