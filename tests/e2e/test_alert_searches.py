@@ -11,7 +11,7 @@ from opx.domain.queries import Band, QueryConfig, SearchMode
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.operations.context import Caller, Context
-from opx.operations.reading import FindProcedure, ProcedureAnswer, find_procedure
+from opx.operations.procedures import FindProcedure, ProcedureAnswer, find_procedure
 from opx.operations.research import SearchRunbooks, search_runbooks
 from opx.operations.system import System
 from opx.retrieval.identifiers import NOT_ABOUT

@@ -18,7 +18,8 @@ from opx.domain.record import replace
 from opx.edges.calling import LocalClient
 from opx.edges.cli import do
 from opx.edges.cli.output import Screen
-from opx.operations.reading import _SEARCH, DocumentPart, Procedure
+from opx.operations.procedures import _SEARCH, Procedure
+from opx.operations.reading import DocumentPart
 from opx.text.procedures.alerts import filled
 from tests.support.cli_support import Opx
 
@@ -392,14 +393,14 @@ def test_a_label_without_a_value_is_refused(opx: Opx) -> None:
 
 
 def test_no_procedure_is_reported_with_exit_code_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opx.operations.reading._SEARCH", replace(_SEARCH, tags=("of no document",)))
+    monkeypatch.setattr("opx.operations.procedures._SEARCH", replace(_SEARCH, tags=("of no document",)))
     found = opx("do", "volcanic ash over the airfield")
     assert found.exit_code == 1
     assert found.stdout.startswith("No procedure was found for volcanic ash over the airfield.\n")
 
 
 def test_an_unsure_result_names_the_nearest_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opx.operations.reading._SEARCH", replace(_SEARCH, min_confidence=1))
+    monkeypatch.setattr("opx.operations.procedures._SEARCH", replace(_SEARCH, min_confidence=1))
     found = opx("do", "hot water for pods")
     assert found.exit_code == 1
     assert found.stdout.startswith("No procedure was found for hot water for pods.\nNearest:\n")

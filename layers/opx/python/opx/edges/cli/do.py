@@ -26,14 +26,8 @@ from opx.edges.cli.session import Session, pass_session
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError, ReceiptNotFoundError
 from opx.hygiene.untrusted import one_line
 from opx.operations.outcomes import RecordOutcome, record_outcome
-from opx.operations.reading import (
-    DocumentPart,
-    FindProcedure,
-    Procedure,
-    ReadDocument,
-    find_procedure,
-    read_document,
-)
+from opx.operations.procedures import FindProcedure, Procedure, find_procedure
+from opx.operations.reading import DocumentPart, ReadDocument, read_document
 from opx.operations.search import MAX_QUESTION, Query
 from opx.operations.search import query as ask
 from opx.text.procedures.alerts import assigned_in, given_labels
