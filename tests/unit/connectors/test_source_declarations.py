@@ -110,14 +110,14 @@ class TestOptions:
         [
             ({}, "x: the option 'url' is needed"),
             ({"url": "u", "uri": "v"}, "x: unknown option 'uri'; allowed: url, pages, share, deep, paths"),
-            ({"url": 5}, "x: option url must be a text, not 5"),
+            ({"url": 5}, "x: option url must be a string, not 5"),
             ({"url": None}, "x: the option 'url' has no value; leave it out"),
             ({"url": "u", "pages": True}, "option pages must be a whole number, not"),
             ({"url": "u", "pages": "3"}, "option pages must be a whole number, not"),
             ({"url": "u", "deep": 1}, "option deep must be true or false, not 1"),
             ({"url": "u", "paths": 5}, "option paths must be a list, not 5"),
             ({"url": "u", "paths": ["a", ""]}, "option paths must have at least 1 characters"),
-            ({"url": "u", "paths": ["a", 1]}, "option paths must be a text, not 1"),
+            ({"url": "u", "paths": ["a", 1]}, "option paths must be a string, not 1"),
         ],
     )
     def test_wrong_ones_are_named(self, given: dict[str, Any], problem: str) -> None:

@@ -112,8 +112,8 @@ def test_number_that_cannot_be_used_is_refused_with_the_limits(value: object) ->
         ("", "must have at least 1 characters that are not blank"),
         ("  \n", "must have at least 1 characters that are not blank"),
         (None, "is missing: The symptom, alert name, error message or task"),
-        (5, "must be a text, not 5"),
-        (["disk"], r"must be a text, not \['disk'\]"),
+        (5, "must be a string, not 5"),
+        (["disk"], r"must be a string, not \['disk'\]"),
     ],
 )
 def test_query_that_is_no_text_is_refused(value: object, problem: str) -> None:

@@ -91,7 +91,7 @@ def test_null_counts_as_absent() -> None:
     [
         ({}, "name is missing: A name."),
         ({"name": None}, "name is missing: A name."),
-        ({"name": 5}, "name must be a text, not 5"),
+        ({"name": 5}, "name must be a string, not 5"),
         ({"name": " \t"}, "name must have at least 1 characters that are not blank"),
         ({"name": "x" * 11}, "name may have at most 10 characters, not 11"),
         ({"name": "a\ud800"}, "name is not valid Unicode"),
@@ -106,14 +106,14 @@ def test_null_counts_as_absent() -> None:
         ({"name": "a", "tags": "x"}, "tags must be a list, not 'x'"),
         ({"name": "a", "lists": {"keys": []}}, "lists.keys must be a list that is not empty, not []"),
         ({"name": "a", "tags": ["a", "b", "c"]}, "tags may have at most 2 entries, not 3"),
-        ({"name": "a", "tags": ["a", 1]}, "tags must be a text, not 1"),
+        ({"name": "a", "tags": ["a", 1]}, "tags must be a string, not 1"),
         ({"name": "a", "mode": "slow"}, "mode must be one of fast, balanced, thorough, not 'slow'"),
         ({"name": "a", "hash": "00FF"}, "hash must match [0-9a-f]{4}, not '00FF'"),
         ({"name": "a", "hash": "00ff\n"}, "hash may have at most 4 characters, not 5"),
         ({"name": "a", "inner": []}, "inner must be an object, not []"),
         ({"name": "a", "inner": {"other": 1}}, "unknown field inner.other; there are: count, hash"),
         ({"name": "a", "free": {"x": "\ud800"}}, "free is not valid Unicode"),
-        ({"name": "a", "page": 5}, "page must be a text or an object, not 5"),
+        ({"name": "a", "page": 5}, "page must be a string or an object, not 5"),
     ],
 )
 def test_what_is_not_as_declared_is_refused(given: dict[str, Any], message: str) -> None:

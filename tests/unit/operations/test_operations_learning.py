@@ -111,7 +111,7 @@ class TestEntries:
                 "'human_feedback' doesn't go with failure_solution; there are: proj",
             ),
             ({**CAPTURED, "success_verified": "yes"}, "success_verified must be true or false, not 'yes'"),
-            ({**CAPTURED, "failure_description": 7}, "failure_description must be a text, not 7"),
+            ({**CAPTURED, "failure_description": 7}, "failure_description must be a string, not 7"),
             ({**CAPTURED, "technology": "x" * 101}, "technology may have at most 100 characters, not 101"),
             ({**CAPTURED, "solution_steps": ["x"] * 51}, "solution_steps may have at most 50 entries, not 51"),
             ({**CAPTURED, "solution_steps": ["x" * 15_000] * 2}, "20,000 characters together"),

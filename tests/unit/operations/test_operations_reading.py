@@ -181,10 +181,10 @@ class TestObjects:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
-            ({"alert": ["x"]}, "alert must be a text or an object"),
+            ({"alert": ["x"]}, "alert must be a string or an object"),
             ({"alert": " "}, "alert must have at least 1 characters"),
             ({"alert": "x", "labels": "{x"}, "labels are a JSON object such as"),
-            ({"alert": "x", "labels": 5}, "labels must be a text or an object"),
+            ({"alert": "x", "labels": 5}, "labels must be a string or an object"),
             ({"alert": {"text": "x" * 100_001}}, "alert may have at most 100,000 characters as JSON"),
         ],
     )

@@ -304,12 +304,12 @@ def _name(kind: inspect.Type) -> str:
     if isinstance(kind, inspect.BoolType):
         return "true or false"
     if isinstance(kind, inspect.StrType | inspect.EnumType):
-        return "a text"
+        return "a string"
     if isinstance(kind, inspect.UnionType):
         several = next((one for one in kind.types if isinstance(one, inspect.VarTupleType | inspect.ListType)), None)
         if several is not None:
-            return "a text or a list" + (f" of at most {several.max_length:,} texts" if several.max_length else "")
-        return "a text or an object"
+            return "a string or a list" + (f" of at most {several.max_length:,} strings" if several.max_length else "")
+        return "a string or an object"
     return "an object"
 
 

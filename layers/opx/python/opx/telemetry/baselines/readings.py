@@ -180,7 +180,7 @@ def _unit(given: object) -> str:
 
 def _text(given: object, field: str, most: int) -> str:
     if not isinstance(given, str):
-        raise InvalidInputError(f"{field} must be a text, not {_quoted(given)}")
+        raise InvalidInputError(f"{field} must be a string, not {_quoted(given)}")
     text = normalise(given).strip()
     if len(text) > most:
         raise InvalidInputError(f"{field} may have at most {most} characters, not {len(text):,}")
