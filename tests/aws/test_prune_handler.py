@@ -10,9 +10,9 @@ import boto3
 import pytest
 
 from lambdas.prune_knowledge.handler import make_handler
-from opx.lifecycle.retention import guard
-from opx.lifecycle.retention.guard import GuardRules
+from opx.lifecycle.retention import pruning
 from opx.lifecycle.retention.holds import Hold
+from opx.lifecycle.retention.pruning import GuardRules
 from tests.aws.cloud import Cloud, a_cloud
 from tests.support.emf import Named, measured
 from tests.support.fakes import FakeContext, function_logs
@@ -68,7 +68,7 @@ def test_due_versions_are_removed_held_ones_kept_and_both_reported(cloud: Cloud,
 
 
 def test_a_stopped_run_is_reported_by_a_metric(cloud: Cloud, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "read_guard_rules", lambda _: GuardRules(at_least=3))
+    monkeypatch.setattr(pruning, "read_guard_rules", lambda _: GuardRules(at_least=3))
     knowledge = cloud.services.installation.knowledge
     for number in range(3):
         cloud.put(

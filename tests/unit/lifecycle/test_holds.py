@@ -170,7 +170,7 @@ OF_SHOP_KEY = "client:acme/project:shop"
 
 def test_the_knowledge_file_sets_the_limits_of_a_run(tmp_path: Path) -> None:
     from opx.errors import KnowledgeConfigError
-    from opx.lifecycle.retention.guard import GuardRules, read_guard_rules
+    from opx.lifecycle.retention.pruning import GuardRules, read_guard_rules
 
     file = tmp_path / "knowledge.yaml"
     assert read_guard_rules() == GuardRules(0.2, 20)

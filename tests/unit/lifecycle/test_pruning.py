@@ -19,9 +19,9 @@ from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError, PruneStoppedError
 from opx.ingestion.events import ObjectEvent
 from opx.learning.pattern_rows import head_row
-from opx.lifecycle.retention import guard
-from opx.lifecycle.retention.guard import GuardRules
+from opx.lifecycle.retention import pruning
 from opx.lifecycle.retention.holds import Hold
+from opx.lifecycle.retention.pruning import GuardRules
 from opx.lifecycle.retention.removal import BUSY, NEWER
 from opx.ports.tables import ALL_TABLES, CALENDAR, LIFECYCLE, PATTERNS, TableSpec
 from tests.e2e.systems import (
@@ -328,7 +328,7 @@ class TestGuard:
     @pytest.fixture(autouse=True)
     def rules(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Five documents are many."""
-        monkeypatch.setattr(guard, "read_guard_rules", lambda _: GuardRules(at_least=5))
+        monkeypatch.setattr(pruning, "read_guard_rules", lambda _: GuardRules(at_least=5))
 
     def test_a_policy_that_was_shortened_by_mistake_removes_nothing(self, system: SystemUnderTest) -> None:
         many(system, 5)

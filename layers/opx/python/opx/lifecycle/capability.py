@@ -116,8 +116,7 @@ class Lifecycle:
     def pruning(self, report: Report = unreported) -> KnowledgePruningService:
         """Removes expired versions in all scopes. Raises `KnowledgeConfigError`."""
         from opx.lifecycle.retention.due import DueVersions, PatternKeeper, Redating
-        from opx.lifecycle.retention.guard import read_guard_rules
-        from opx.lifecycle.retention.pruning import KnowledgePruningService
+        from opx.lifecycle.retention.pruning import KnowledgePruningService, read_guard_rules
         from opx.lifecycle.retention.removal import Removal
 
         corpus, tables, installation = self._corpus, self._tables, self._installation
