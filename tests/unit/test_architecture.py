@@ -240,6 +240,15 @@ def test_a_subclass_keeps_the_types_of_its_base() -> None:
     assert len(ignored) <= MOST_OVERRIDES, ignored
 
 
+def test_no_two_public_classes_share_a_name() -> None:
+    modules_of: dict[str, list[str]] = {}
+    for module, file in FILES.items():
+        for node in _tree(file).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules_of.setdefault(node.name, []).append(module)
+    assert {name: found for name, found in modules_of.items() if len(found) > 1} == {}
+
+
 def test_nothing_imports_the_functions() -> None:
     assert not broken(
         [found for found in all_imports() if found.of("lambdas") and not _within(found.module, "lambdas")]
