@@ -20,8 +20,8 @@ PHRASES = re.compile(
 )
 NAMES = re.compile(r"(?:^|_)(?:told|tells?|said|says?|asked|asks|asking)(?:_|$)|Asked|Said|Told|Asking")
 
-PUBLIC = frozenset({"asked", "asked_at", "first_asked_at", "last_asked_at"})
-"""Fields of replies that are called so."""
+PUBLIC_FIELDS = frozenset({"asked", "asked_at", "first_asked_at", "last_asked_at"})
+"""Fields of replies that keep their published names."""
 
 
 def problems(file: Path) -> Iterator[tuple[int, str]]:
@@ -37,8 +37,9 @@ def problems(file: Path) -> Iterator[tuple[int, str]]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield from _phrases(token.start[0], token.string)
+    fields = {target.lineno for target in _fields(tree) if target.id in PUBLIC_FIELDS}
     for line, name in names(tree):
-        if NAMES.search(name) and name not in PUBLIC:
+        if NAMES.search(name) and line not in fields:
             yield line, f"name {name}"
 
 
@@ -62,6 +63,14 @@ def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.id
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.attr
+
+
+def _fields(tree: ast.AST) -> Iterator[ast.Name]:
+    """Annotated fields of classes."""
+    for node in ast.walk(tree):
+        for statement in node.body if isinstance(node, ast.ClassDef) else ():
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                yield statement.target
 
 
 def _phrases(line: int, text: str) -> Iterator[tuple[int, str]]:

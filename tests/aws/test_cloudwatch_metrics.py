@@ -90,18 +90,20 @@ class TestAnswers:
         with Stubber(client) as stub:
             yield stub
 
-    def listed(self, stub: Stubber, *nodes: str, token: str = "", asked: str = "") -> None:
+    def listed(self, stub: Stubber, *nodes: str, token: str = "", request_token: str = "") -> None:
         metrics = [
             {"Namespace": "AWS/EC2", "MetricName": "CPUUtilization", "Dimensions": [{"Name": "InstanceId", "Value": n}]}
             for n in nodes
         ]
         expected = {"Namespace": "AWS/EC2", "MetricName": "CPUUtilization", "Dimensions": [{"Name": "InstanceId"}]}
         answer = {"Metrics": metrics, **({"NextToken": token} if token else {})}
-        stub.add_response("list_metrics", answer, {**expected, **({"NextToken": asked} if asked else {})})
+        stub.add_response(
+            "list_metrics", answer, {**expected, **({"NextToken": request_token} if request_token else {})}
+        )
 
     def test_pages_of_metrics_and_of_values_are_read_to_the_end(self, client: Any, stub: Stubber) -> None:
         self.listed(stub, "b", token="more")
-        self.listed(stub, "a", asked="more")
+        self.listed(stub, "a", request_token="more")
         first, second = (datetime.fromtimestamp(moment, UTC) for moment in (0, 300))
         pages: list[dict[str, Any]] = [
             {"MetricDataResults": [a_result("m0", [first], [1.0], "PartialData")], "NextToken": "next"},

@@ -44,10 +44,10 @@ class Guides:
     tier: Tier = Tier.SPECIALIZED
     count: int = 3
     broken: bool = False
-    asked: list[str | None] = field(default_factory=list)
+    calls: list[str | None] = field(default_factory=list)
 
     def fetch(self, since: str | None = None) -> Iterator[SourceDocument]:
-        self.asked.append(since)
+        self.calls.append(since)
         for number in range(self.count):
             yield SourceDocument(f"guide-{number}", f"# Guide {number}\n\nDo step {number}.\n")
         if self.broken:

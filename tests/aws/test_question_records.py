@@ -35,32 +35,32 @@ def cloud(aws: boto3.Session) -> Iterator[Cloud]:
         yield deployed
 
 
-def asked(services: System, query: str = TITLE) -> Any:
+def ask(services: System, query: str = TITLE) -> Any:
     return services.questions.search(ACME).answer(query, QueryConfig(min_confidence=0.7))
 
 
 def test_every_batch_of_documents_gives_another_version(cloud: Cloud) -> None:
-    before = asked(cloud.services).receipt["corpusVersion"]
+    before = ask(cloud.services).receipt["corpusVersion"]
     cloud.put(DISK, TEXT)
     cloud.deliver()
-    receipt = asked(cloud.services).receipt
+    receipt = ask(cloud.services).receipt
     assert (receipt["corpusVersion"] == before, receipt["settled"]) == (False, False)
     cloud.send(cloud.event(DISK))
     cloud.deliver()  # unchanged
-    assert asked(cloud.services).receipt["corpusVersion"] == receipt["corpusVersion"]
+    assert ask(cloud.services).receipt["corpusVersion"] == receipt["corpusVersion"]
 
 
 def test_the_number_of_corpus_changes_is_hidden_from_clients(cloud: Cloud) -> None:
     of_everybody = cloud.services.questions.search(Identity()).answer(TITLE)
     assert of_everybody.receipt
     assert of_everybody.receipt["corpusVersion"] == "0"
-    assert len(asked(cloud.services).receipt["corpusVersion"]) == 16
+    assert len(ask(cloud.services).receipt["corpusVersion"]) == 16
 
 
 def test_question_is_in_the_audit_log_of_its_scope(cloud: Cloud) -> None:
     cloud.put(DISK, TEXT)
     cloud.deliver()
-    receipt_id = asked(cloud.services).receipt_id
+    receipt_id = ask(cloud.services).receipt_id
     audit = cloud.services.records.audit
     assert [record.receipt_id for record in audit.records("client:acme")] == [receipt_id]
     assert [record.principal for record in audit.records()] == ["bob"]
@@ -70,14 +70,14 @@ def test_question_is_in_the_audit_log_of_its_scope(cloud: Cloud) -> None:
 def test_question_costs_one_write_once_its_scope_is_known(cloud: Cloud) -> None:
     cloud.put(DISK, TEXT)
     cloud.deliver()
-    asked(cloud.services)
+    ask(cloud.services)
     before = len(cloud.items(AUDIT.name))
-    asked(cloud.services)
+    ask(cloud.services)
     assert len(cloud.items(AUDIT.name)) == before + 1
 
 
 def test_unanswered_question_is_closed_by_the_daily_check(cloud: Cloud) -> None:
-    assert not asked(cloud.services).results
+    assert not ask(cloud.services).results
     assert cloud.retrieve(CHECK, FakeContext()) == {"asked": 1, "closed": 0, "left": 0, "failed": 0}
     cloud.put(DISK, TEXT)
     cloud.deliver()
@@ -87,7 +87,7 @@ def test_unanswered_question_is_closed_by_the_daily_check(cloud: Cloud) -> None:
 
 
 def test_model_can_not_have_gaps_checked_through_the_gateway(cloud: Cloud) -> None:
-    asked(cloud.services)
+    ask(cloud.services)
     assert "closed" not in cloud.retrieve(dict(CHECK), FakeContext.of_gateway("search_runbooks"))
 
 
@@ -98,7 +98,7 @@ def test_without_gaps_the_index_is_left_asleep(cloud: Cloud) -> None:
 
 
 def test_open_gaps_are_counted_once_a_day(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
-    asked(cloud.services)
+    ask(cloud.services)
     capsys.readouterr()
     assert make_coverage_handler(lambda: cloud.services)({"holdings": True}, FakeContext())["gaps"] == 1
     found = {named: values for named, values in measured(capsys.readouterr().out).items() if named.name == "OpenGaps"}
@@ -118,14 +118,14 @@ class TestApi:
         return call(cloud.retrieve, name, caller=token, query=query)
 
     def test_gaps_are_those_of_the_own_scope(self, cloud: Cloud) -> None:
-        asked(cloud.services, "brew espresso")
+        ask(cloud.services, "brew espresso")
         status, found = self.ask(cloud, "list_gaps", a_token("acme"))
         assert (status, [gap["question"] for gap in found["gaps"]]) == (200, ["brew espresso"])
         for other in (a_token("other"), a_token(), a_token("acme", "shop")):
             assert self.ask(cloud, "list_gaps", other)[1]["gaps"] == []
 
     def test_audit_log_is_for_administrators_and_of_the_own_scope(self, cloud: Cloud) -> None:
-        asked(cloud.services, "brew espresso")
+        ask(cloud.services, "brew espresso")
         admin = {"scopes": "opx/admin"}
         assert self.ask(cloud, "list_audit_records", a_token("acme"))[0] == 403
         status, found = self.ask(cloud, "list_audit_records", a_token("acme", **admin))

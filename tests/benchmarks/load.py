@@ -69,14 +69,14 @@ def measure(knowledge: KnowledgeQuery, mode: SearchMode, clients: int, answers: 
     """Figures of one mode: `answers` questions of each client, all clients at once."""
     config = QueryConfig(mode=mode, min_confidence=0.0)
     corpus = Corpus()
-    asked = [corpus.text(random.Random(n).randrange(4, 9)) for n in range(QUESTIONS)]
-    alone = [_found(knowledge.answer(text, config)) for text in asked]
+    queries = [corpus.text(random.Random(n).randrange(4, 9)) for n in range(QUESTIONS)]
+    alone = [_found(knowledge.answer(text, config)) for text in queries]
     together = Barrier(clients + 1)
 
     def client(number: int) -> list[tuple[float, bool]]:
         order = [(number * answers + n) % QUESTIONS for n in range(answers)]
         together.wait()
-        return [_timed(knowledge, asked[at], config, alone[at]) for at in order]
+        return [_timed(knowledge, queries[at], config, alone[at]) for at in order]
 
     with ThreadPoolExecutor(clients) as pool:
         running = [pool.submit(client, number) for number in range(clients)]

@@ -110,21 +110,21 @@ def measure(size: int, questions: int, folder: Path, vectors_each: int) -> dict[
 
 
 def _latencies(index: EmbeddedIndex, corpus: Corpus, where: SearchFilter, questions: int) -> dict[str, float]:
-    asked = [
+    queries = [
         (corpus.text(random.Random(n).randrange(4, 9)), vector) for n, vector in enumerate(corpus.vectors(questions))
     ]
     figures: dict[str, float] = {}
-    for text, vector in asked[:WARM_UP]:
+    for text, vector in queries[:WARM_UP]:
         index.search(SearchRequest(where, text, vector, 50))
     times = []
-    for _, vector in asked:
+    for _, vector in queries:
         started = time.perf_counter()
         index.search(SearchRequest(where, None, vector, 50))
         times.append(1000 * (time.perf_counter() - started))
     figures |= {"vector_leg_p50_ms": percentile(times, 50), "vector_leg_p95_ms": percentile(times, 95)}
     for mode in (SearchMode.FAST, SearchMode.BALANCED):
         times = []
-        for text, vector in asked:
+        for text, vector in queries:
             started = time.perf_counter()
             fused_hits(index.search(SearchRequest(where, text, vector, DEPTH[mode])), Fusion.MIN_MAX, 2)
             times.append(1000 * (time.perf_counter() - started))
@@ -135,7 +135,7 @@ def _latencies(index: EmbeddedIndex, corpus: Corpus, where: SearchFilter, questi
 
 def _answers(index: EmbeddedIndex, corpus: Corpus, questions: int, home: Path) -> dict[str, float]:
     """Whole answers of a system over this index, in every mode."""
-    asked = [corpus.text(random.Random(n).randrange(4, 9)) for n in range(WARM_UP + questions)]
+    queries = [corpus.text(random.Random(n).randrange(4, 9)) for n in range(WARM_UP + questions)]
     figures: dict[str, float] = {}
     with bootstrap(Settings(home=str(home)), index=KeptOpen(index)) as services:
         knowledge = services.questions.search()
@@ -143,7 +143,7 @@ def _answers(index: EmbeddedIndex, corpus: Corpus, questions: int, home: Path) -
             config = QueryConfig(mode=mode, min_confidence=0.0)
             times: list[float] = []
             parts: dict[str, list[float]] = {}
-            for text in asked:
+            for text in queries:
                 started = time.perf_counter()
                 answer = knowledge.answer(text, config)
                 times.append(1000 * (time.perf_counter() - started))

@@ -79,9 +79,9 @@ class ChatModelContract:
     def test_the_request_has_schema_and_limit(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.ask()
-        [asked] = talk.double.model.asked
-        assert asked.schema["required"] == ["words", "kind", "score"]
-        assert asked.max_tokens == 77
+        [request] = talk.double.model.requests
+        assert request.schema["required"] == ["words", "kind", "score"]
+        assert request.max_tokens == 77
 
     def test_chance_has_as_little_part_as_may_be(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
@@ -99,17 +99,17 @@ class ChatModelContract:
     def test_hostile_data_reaches_the_model_as_data_alone(self, talk: Talk, text: str) -> None:
         talk.thinking(ANSWER)
         talk.ask(data=f"first\n{text}\nlast")
-        [asked] = talk.double.model.asked
-        assert asked.data.startswith("first\n")
-        assert asked.data.endswith("\nlast")
-        assert text.split("\n")[0][:20] not in asked.system
+        [request] = talk.double.model.requests
+        assert request.data.startswith("first\n")
+        assert request.data.endswith("\nlast")
+        assert text.split("\n")[0][:20] not in request.system
 
     def test_the_instructions_are_not_among_the_data(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.ask()
-        [asked] = talk.double.model.asked
-        assert "Name three words." in asked.system
-        assert asked.data == "The disk is full."
+        [request] = talk.double.model.requests
+        assert "Name three words." in request.system
+        assert request.data == "The disk is full."
 
     def test_secrets_do_not_leave(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
@@ -120,7 +120,7 @@ class ChatModelContract:
     def test_any_data_is_taken(self, talk: Talk, data: str) -> None:
         talk.thinking(ANSWER)
         assert to_json(talk.ask(data=data).content) == ANSWER
-        assert "\ud800" not in talk.double.model.asked[0].data
+        assert "\ud800" not in talk.double.model.requests[0].data
 
     # -- answers
 

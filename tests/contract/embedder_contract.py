@@ -76,8 +76,8 @@ class EmbedderContract:
             (disk, tea, "database server disk full"),
             (tea, disk, "bamboo tea whisk"),
         ):
-            asked = embedder.embed_query(question)
-            assert nearest(asked, text) > nearest(asked, other) + 0.001
+            query = embedder.embed_query(question)
+            assert nearest(query, text) > nearest(query, other) + 0.001
 
     def test_the_last_word_of_a_chunk_counts(self, embedder: Embedder) -> None:
         one, other = embedder.embed_documents([FILLER + "disk", FILLER + "tea"])

@@ -128,8 +128,8 @@ class TestSearching:
     def test_search_is_hybrid(self, managed: Managed) -> None:
         managed.put(an_entry("disk full"))
         search(managed.engine, "disk")
-        (asked,) = (request for request in managed.double.requests if request.path.endswith("/retrieve"))
-        assert asked.json()["retrievalConfiguration"]["vectorSearchConfiguration"]["overrideSearchType"] == "HYBRID"
+        (request,) = (request for request in managed.double.requests if request.path.endswith("/retrieve"))
+        assert request.json()["retrievalConfiguration"]["vectorSearchConfiguration"]["overrideSearchType"] == "HYBRID"
 
     @pytest.mark.parametrize("text", [None, "", "   "])
     def test_search_without_words_sends_no_request(self, managed: Managed, text: str | None) -> None:

@@ -54,7 +54,7 @@ class TestBedrockChat(ChatModelContract):
         talk.thinking(ANSWER)
         talk.double.refuses |= {"toolChoice", "outputConfig"}
         assert to_json(talk.ask().content) == ANSWER
-        assert json.dumps(answer_schema(REQUEST.answer), separators=(",", ":")) in talk.double.model.asked[-1].system
+        assert json.dumps(answer_schema(REQUEST.answer), separators=(",", ":")) in talk.double.model.requests[-1].system
 
     def test_a_model_that_is_cut_off_is_an_error(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
@@ -86,7 +86,7 @@ class TestOpenAiChat(ChatModelContract):
     def test_the_schema_is_also_in_the_prompt(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.ask()
-        assert json.dumps(answer_schema(REQUEST.answer), separators=(",", ":")) in talk.double.model.asked[0].system
+        assert json.dumps(answer_schema(REQUEST.answer), separators=(",", ":")) in talk.double.model.requests[0].system
 
     def test_newer_models_get_the_limit_by_its_newer_name(self, talk: Talk) -> None:
         talk.thinking(ANSWER)

@@ -94,11 +94,11 @@ def _questions(system: SystemUnderTest, engine: Engine) -> dict[str, float]:
         for _ in range(0, CHUNKS // CHUNKS_A_DOCUMENT, DOCUMENTS_A_BATCH):
             index.apply(change for change, _ in zip(changes, range(DOCUMENTS_A_BATCH), strict=False))
     figures = {"chunks": float(CHUNKS), "fill_s": time.perf_counter() - started}
-    asked = [corpus.text(4 + n % 5) for n in range(WARM_UP + QUESTIONS)]
-    if "Nearest candidate" not in system.ask(asked[0]):  # of made-up words, none is an answer
+    queries = [corpus.text(4 + n % 5) for n in range(WARM_UP + QUESTIONS)]
+    if "Nearest candidate" not in system.ask(queries[0]):  # of made-up words, none is an answer
         raise RuntimeError("nothing was found among the chunks: there is nothing to measure")
     for mode in SearchMode:
-        times = [_timed(system, question, mode) for question in asked][WARM_UP:]
+        times = [_timed(system, question, mode) for question in queries][WARM_UP:]
         for stage, taken in {"invoke": times, **_stages(system)}.items():
             figures |= {f"{mode}_{stage}_p{at}_ms": percentile(taken, at) for at in (50, 95)}
     return {name: round(value, 1) for name, value in figures.items()}

@@ -38,7 +38,7 @@ class DiscourseDouble:
         self.posts: dict[int, list[dict[str, Any]]] = {}
         self.listings: list[dict[str, str]] = []
         self.keys: set[str] = set()
-        self.before: Callable[[dict[str, str]], None] = lambda asked: None
+        self.before: Callable[[dict[str, str]], None] = lambda parameters: None
         site.on("/latest.json", self._list)
 
     def put(self, topic: dict[str, Any], *posts: dict[str, Any], path: str = "/latest.json") -> None:
@@ -57,15 +57,15 @@ class DiscourseDouble:
             del self.topics[number]
 
     def _list(self, request: Request) -> Answer:
-        asked = request.parameters
+        parameters = request.parameters
         self.keys.add(request.headers.get("api-key", ""))
-        self.listings.append(asked)
-        self.before(asked)
+        self.listings.append(parameters)
+        self.before(parameters)
         topics = sorted(self.topics.values(), key=lambda topic: (topic["pinned"], topic["bumped_at"]), reverse=True)
-        start = int(asked["page"]) * self.most
+        start = int(parameters["page"]) * self.most
         listing: dict[str, Any] = {"per_page": self.most, "topics": topics[start : start + self.most]}
         if start + self.most < len(topics):
-            listing["more_topics_url"] = f"/latest?page={int(asked['page']) + 1}"
+            listing["more_topics_url"] = f"/latest?page={int(parameters['page']) + 1}"
         return Answer(200, {"users": [], "topic_list": listing})
 
     def _topic(self, number: int) -> dict[str, Any]:

@@ -71,7 +71,7 @@ class GitHubDouble:
         self.listings: list[dict[str, str]] = []
         self.tokens: list[str] = []
         self.headers: dict[str, str] = {}
-        self.before: Callable[[dict[str, str]], None] = lambda asked: None
+        self.before: Callable[[dict[str, str]], None] = lambda parameters: None
         self._trees: dict[str, dict[str, bytes]] = {}
         site.on(f"/repos/{REPOSITORY}/issues", self._list_issues)
         site.on("/graphql", self._graphql)
@@ -83,17 +83,17 @@ class GitHubDouble:
         self.issues[number] = {**issue, "comments": max(len(comments), issue["comments"])}
         if comments:
             self.site.on(
-                f"/repos/{REPOSITORY}/issues/{number}/comments", lambda asked: self._paged(asked, list(comments))
+                f"/repos/{REPOSITORY}/issues/{number}/comments", lambda request: self._paged(request, list(comments))
             )
 
     def _list_issues(self, request: Request) -> Answer:
-        asked = request.parameters
+        parameters = request.parameters
         self.tokens.append(request.headers.get("authorization", ""))
-        if asked.get("direction") == "desc":
+        if parameters.get("direction") == "desc":
             return self._newest(request)
-        self.listings.append(asked)
-        self.before(asked)
-        found = [issue for issue in self.issues.values() if issue["updated_at"] >= asked.get("since", "")]
+        self.listings.append(parameters)
+        self.before(parameters)
+        found = [issue for issue in self.issues.values() if issue["updated_at"] >= parameters.get("since", "")]
         return self._paged(request, sorted(found, key=lambda issue: (issue["updated_at"], issue["number"])))
 
     def _newest(self, request: Request) -> Answer:
@@ -114,17 +114,19 @@ class GitHubDouble:
     # -- discussions
 
     def _graphql(self, request: Request) -> Answer:
-        asked = request.json()["variables"]
+        variables = request.json()["variables"]
         self.tokens.append(request.headers.get("authorization", ""))
-        self.listings.append(asked)
-        self.before(asked)
-        backwards = asked["direction"] == "DESC"
+        self.listings.append(variables)
+        self.before(variables)
+        backwards = variables["direction"] == "DESC"
         found = sorted(self.discussions.values(), key=lambda one: (one["updatedAt"], one["number"]), reverse=backwards)
-        if asked["after"]:
+        if variables["after"]:
             found = [
-                one for one in found if (_mark(one) < asked["after"] if backwards else _mark(one) > asked["after"])
+                one
+                for one in found
+                if (_mark(one) < variables["after"] if backwards else _mark(one) > variables["after"])
             ]
-        shown = found[: min(self.most, asked["count"])]
+        shown = found[: min(self.most, variables["count"])]
         info = {"hasNextPage": len(found) > len(shown), "endCursor": _mark(shown[-1]) if shown else None}
         return Answer(200, {"data": {"repository": {"discussions": {"pageInfo": info, "nodes": shown}}}}, self.headers)
 

@@ -37,7 +37,7 @@ class LanguageModel:
     that were not framed correctly: tests check it, as an assertion in a server would be lost."""
 
     thought: Thought | None = None
-    asked: list[ModelRequest] = field(default_factory=list)
+    requests: list[ModelRequest] = field(default_factory=list)
     mistakes: list[str] = field(default_factory=list)
 
     def answer(self, system: str, user: str, schema: Mapping[str, Any], max_tokens: int) -> object:
@@ -46,12 +46,12 @@ class LanguageModel:
         except AssertionError as exc:
             self.mistakes.append(str(exc))
             return {}
-        self.asked.append(ModelRequest(system, data, schema, max_tokens))
+        self.requests.append(ModelRequest(system, data, schema, max_tokens))
         return self.thought(system, data) if self.thought else judged(system, data)
 
     def reset(self) -> None:
         self.thought = None
-        self.asked.clear()
+        self.requests.clear()
 
 
 def unframed(user: str, system: str) -> str:

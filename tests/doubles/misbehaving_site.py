@@ -84,7 +84,7 @@ class MisbehavingSite:
     def url(self, target: str = "") -> str:
         return f"http://{self.host}{target}"
 
-    def asked(self, target: str) -> int:
+    def request_count(self, target: str) -> int:
         """Number of requests for a path, or a path with query."""
         return sum(target in (request.path, request.target) for request in self.requests)
 

@@ -74,16 +74,16 @@ class NvdDouble:
             self.site.page(f"/epss_scores-{name}.csv.gz", packed)
 
     def _answer(self, request: Request) -> Answer:
-        asked = dict(request.parameters)
-        self.before(asked)
-        problem = self._problem(asked, request)
+        parameters = dict(request.parameters)
+        self.before(parameters)
+        problem = self._problem(parameters, request)
         if problem:
             return Answer(404, b"", {"message": problem})
-        if asked.get("resultsPerPage") != "1":
-            self.listings.append(asked)
-        found = self._matching(asked)
-        at = int(asked.get("startIndex", 0))
-        some = found[at : at + min(self.most, int(asked.get("resultsPerPage", 2000)))]
+        if parameters.get("resultsPerPage") != "1":
+            self.listings.append(parameters)
+        found = self._matching(parameters)
+        at = int(parameters.get("startIndex", 0))
+        some = found[at : at + min(self.most, int(parameters.get("resultsPerPage", 2000)))]
         body = {
             "resultsPerPage": len(some),
             "startIndex": at,
@@ -94,27 +94,27 @@ class NvdDouble:
         }
         return Answer(200, body, {"Content-Type": "application/json"})
 
-    def _problem(self, asked: dict[str, str], request: Request) -> str:
+    def _problem(self, parameters: dict[str, str], request: Request) -> str:
         if self.key and request.headers.get("apikey") != self.key:
             return "Invalid apiKey."
-        start, end = asked.get("lastModStartDate", ""), asked.get("lastModEndDate", "")
+        start, end = parameters.get("lastModStartDate", ""), parameters.get("lastModEndDate", "")
         if bool(start) != bool(end):
             return "Both lastModStartDate and lastModEndDate are required."
         if start and not (start.endswith("Z") and end.endswith("Z")):
             return "Invalid ISO 8601 date/time format, see documentation."
         if start and _time(end) - _time(start) > timedelta(days=120):
             return "The maximum allowable range is 120 consecutive days."
-        return "Too many ids." if asked.get("cveIds", "").count(",") >= 100 else ""
+        return "Too many ids." if parameters.get("cveIds", "").count(",") >= 100 else ""
 
-    def _matching(self, asked: dict[str, str]) -> list[dict[str, Any]]:
+    def _matching(self, parameters: dict[str, str]) -> list[dict[str, Any]]:
         found = list(self.records.values())
-        if "lastModStartDate" in asked:
-            start, end = _time(asked["lastModStartDate"]), _time(asked["lastModEndDate"])
+        if "lastModStartDate" in parameters:
+            start, end = _time(parameters["lastModStartDate"]), _time(parameters["lastModEndDate"])
             found = [record for record in found if start <= _time(record["cve"]["lastModified"]) <= end]
-        if "cveIds" in asked:
-            found = [record for record in found if record["cve"]["id"] in asked["cveIds"].split(",")]
-        if "keywordSearch" in asked:
-            found = [record for record in found if asked["keywordSearch"] in str(record["cve"]["descriptions"])]
+        if "cveIds" in parameters:
+            found = [record for record in found if record["cve"]["id"] in parameters["cveIds"].split(",")]
+        if "keywordSearch" in parameters:
+            found = [record for record in found if parameters["keywordSearch"] in str(record["cve"]["descriptions"])]
         return found
 
 

@@ -49,7 +49,7 @@ class StackExchangeDouble:
         self.listings: list[dict[str, str]] = []
         self.filters: list[dict[str, str]] = []
         self.wrapper: dict[str, Any] = {"quota_remaining": 290}
-        self.before: Callable[[dict[str, str]], None] = lambda asked: None
+        self.before: Callable[[dict[str, str]], None] = lambda parameters: None
         site.on("/2.3/questions", self._list)
         site.on("/2.3/filters/create", self._filter)
 
@@ -57,17 +57,17 @@ class StackExchangeDouble:
         self.questions.update({question["question_id"]: question for question in questions})
 
     def _list(self, request: Request) -> Answer:
-        asked = request.parameters
-        self.listings.append(asked)
-        self.before(asked)
-        tags, since = asked["tagged"].split(";"), int(asked.get("min", 0))
+        parameters = request.parameters
+        self.listings.append(parameters)
+        self.before(parameters)
+        tags, since = parameters["tagged"].split(";"), int(parameters.get("min", 0))
         found = [
             question
             for question in self.questions.values()
             if question["last_activity_date"] >= since and set(tags) <= set(question["tags"])
         ]
         found.sort(key=lambda question: (question["last_activity_date"], question["question_id"]))
-        size, page = min(self.most, int(asked["pagesize"])), int(asked["page"])
+        size, page = min(self.most, int(parameters["pagesize"])), int(parameters["page"])
         shown = found[(page - 1) * size : page * size]
         return packed({"items": shown, "has_more": len(found) > page * size, **self.wrapper})
 

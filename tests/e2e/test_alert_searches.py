@@ -60,7 +60,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         yield system
 
 
-def asked(system: System, question: str, client: str = "", mode: SearchMode = SearchMode.BALANCED) -> Answer:
+def ask(system: System, question: str, client: str = "", mode: SearchMode = SearchMode.BALANCED) -> Answer:
     config = QueryConfig(min_confidence=0, mode=mode)
     return system.questions.search(Identity(client_id=client)).answer(question, config)
 
@@ -82,7 +82,7 @@ class TestRunbooksOfRules:
         ids=["name", "question", "line", "JSON"],
     )
     def test_is_first_and_sure_with_a_reason(self, system: System, question: str, mode: SearchMode) -> None:
-        answer = asked(system, question, mode=mode)
+        answer = ask(system, question, mode=mode)
         assert titles(answer)[0] == "Consumer falls behind"
         assert answer.results[0].band is Band.SURE
         assert answer.results[0].metadata["why"] == "is the runbook that the rule of GroupIsSlow names"
@@ -94,19 +94,19 @@ class TestRunbooksOfRules:
         assert "\nWhy: is the runbook that the rule of GroupIsSlow names; " in found.text()
 
     def test_rule_that_leads_nowhere_changes_nothing(self, system: System) -> None:
-        answer = asked(system, "alert GroupIsElsewhere")
+        answer = ask(system, "alert GroupIsElsewhere")
         assert all("why" not in result.metadata for result in answer.results)
         assert all(result.band is not Band.SURE for result in answer.results)
 
     def test_labels_choose_among_the_rules_of_an_alert(self, system: System) -> None:
         first = {
-            severity: titles(asked(system, f'[FIRING:1] VolumeGrows (severity="{severity}" pod="db-1")'))[0]
+            severity: titles(ask(system, f'[FIRING:1] VolumeGrows (severity="{severity}" pod="db-1")'))[0]
             for severity in ("warning", "critical")
         }
         assert first == {"warning": "Tidy up", "critical": "Add space"}
 
     def test_without_labels_all_pages_of_its_rules_are_found(self, system: System) -> None:
-        answer = asked(system, "VolumeGrows")
+        answer = ask(system, "VolumeGrows")
         assert set(titles(answer)[:2]) == {"Tidy up", "Add space"}
         assert [one.band for one in answer.results[:2]] == [Band.SURE, Band.SURE]
 
@@ -115,7 +115,7 @@ class TestRunbooksOfRules:
             "labels": {"alertname": "Latency of the shop", "severity": "critical"},
             "annotations": {"runbook_url": "https://wiki.example.com/ops/dns.html"},
         }
-        answer = asked(system, json.dumps({"alerts": [alert]}))
+        answer = ask(system, json.dumps({"alerts": [alert]}))
         assert titles(answer)[0] == "Names are not resolved"
         assert answer.results[0].metadata["why"] == "is the runbook that the alert names"
 
@@ -124,9 +124,9 @@ class TestRunbooksOfRules:
         assert system.questions.search(Identity()).answer("GroupIsSlow", config).results == ()
 
     def test_of_another_client_has_no_effect(self, system: System) -> None:
-        assert titles(asked(system, "AcmeGroupIsSlow", "acme"))[0] == "Slow group at acme"
+        assert titles(ask(system, "AcmeGroupIsSlow", "acme"))[0] == "Slow group at acme"
         for other in ("", "globex"):
-            answer = asked(system, "AcmeGroupIsSlow", other)
+            answer = ask(system, "AcmeGroupIsSlow", other)
             assert "Slow group at acme" not in titles(answer)
             assert all("why" not in result.metadata for result in answer.results)
 
@@ -134,7 +134,7 @@ class TestRunbooksOfRules:
 class TestLabels:
     @pytest.mark.parametrize(("service", "title"), [("checkout", "the shop"), ("ledger", "the books")])
     def test_page_for_the_service_of_the_alert_is_first(self, system: System, service: str, title: str) -> None:
-        answer = asked(system, f'[FIRING:1] HighErrorRate (service="{service}" pod="x-1") 5 % of requests fail')
+        answer = ask(system, f'[FIRING:1] HighErrorRate (service="{service}" pod="x-1") 5 % of requests fail')
         assert titles(answer)[0] == f"HighErrorRate of {title}"
         assert answer.results[0].band is Band.SURE
         other = {"the shop", "the books"} - {title}
@@ -143,13 +143,13 @@ class TestLabels:
     def test_where_no_page_is_for_the_service_that_for_all_is_first_and_others_are_not_sure(
         self, system: System
     ) -> None:
-        answer = asked(system, '[FIRING:1] HighErrorRate (service="search" pod="x-1") 5 % of requests fail')
+        answer = ask(system, '[FIRING:1] HighErrorRate (service="search" pod="x-1") 5 % of requests fail')
         assert titles(answer)[0] == "HighErrorRate in general"
         assert [one.title for one in answer.results if one.band is Band.SURE] == ["HighErrorRate in general"]
 
     @pytest.mark.parametrize("place", ["prod", "staging"])
     def test_page_for_the_environment_of_the_alert_is_first_and_alone_sure(self, system: System, place: str) -> None:
-        answer = asked(system, f'OrdersDbCorrupt{{environment="{place}",severity="page"}}\nchecksums differ')
+        answer = ask(system, f'OrdersDbCorrupt{{environment="{place}",severity="page"}}\nchecksums differ')
         assert titles(answer)[0] == f"Restore orders ({place})"
         assert [one.title for one in answer.results if one.band is Band.SURE] == titles(answer)[:1]
 

@@ -41,7 +41,7 @@ def client(system: SystemUnderTest, identity: Identity = ANN) -> LocalClient:
     return LocalClient(Context(system.services, Caller(identity)))
 
 
-def asked(system: SystemUnderTest, question: str = QUESTION, identity: Identity = ANN, **config: Any) -> Answer:
+def ask(system: SystemUnderTest, question: str = QUESTION, identity: Identity = ANN, **config: Any) -> Answer:
     request = Query(query=question, config=QueryConfig(min_confidence=0, **config), receipt=True)
     return client(system, identity).call(query, request)
 
@@ -50,7 +50,7 @@ def record(
     system: SystemUnderTest, incident: str, note: str, result: str = "resolved", receipt: str = ""
 ) -> tuple[str, Counted]:
     """Records an outcome of the page that its own words find."""
-    receipt_id = receipt or asked(system, "payment gateway 5xx").receipt_id
+    receipt_id = receipt or ask(system, "payment gateway 5xx").receipt_id
     outcome = RecordOutcome(receipt_id=receipt_id, document_id="1", result=result, incident=incident, note=note)  # type: ignore[arg-type]
     report = client(system).call(record_outcome, outcome)
     assert report.title == PAGE
@@ -71,12 +71,12 @@ def titles(answer: Answer) -> list[str]:
 
 def test_a_question_in_the_words_of_two_resolved_incidents_finds_their_page(either: SystemUnderTest) -> None:
     system = filled(either)
-    before = asked(system)
+    before = ask(system)
     assert PAGE not in titles(before)[:1]
     record(system, "INC-12", REPORT)
-    assert shown(asked(system)) == shown(before)
+    assert shown(ask(system)) == shown(before)
     receipt, _ = record(system, "INC-15", "Sanduhr an allen Kassen")
-    answer = asked(system)
+    answer = ask(system)
     assert titles(answer)[0] == PAGE
     assert learnt(answer) == [{"from": "kasse, sanduhr", "to": PAGE, "why": "learnt"}]
     assert f"searched also for: {PAGE} (kasse, sanduhr; learnt from INC-15, INC-12)" in answer.notes
@@ -85,20 +85,20 @@ def test_a_question_in_the_words_of_two_resolved_incidents_finds_their_page(eith
     assert before.receipt
     assert answer.receipt["outcomes"] != before.receipt.get("outcomes", "")
     # of the same client also to another project, of another client to nobody
-    assert titles(asked(system, identity=BOB))[0] == PAGE
-    stranger = asked(system, identity=STRANGER)
+    assert titles(ask(system, identity=BOB))[0] == PAGE
+    stranger = ask(system, identity=STRANGER)
     assert not learnt(stranger)
     assert PAGE not in titles(stranger)[:1]
     # corrected, it is taken back
     assert record(system, "INC-15", "", "no_effect", receipt)[1] is Counted.CORRECTED
-    assert shown(asked(system)) == shown(before)
+    assert shown(ask(system)) == shown(before)
 
 
 def test_the_text_of_an_incident_in_the_graph_is_part_of_its_report(either: SystemUnderTest) -> None:
     system = filled(either)
     record(system, "INC-17", "")
     record(system, "INC-18", "Kassenserver tot")
-    answer = asked(system, "Kassenserver der Filiale Bonn spinnen schon wieder")
+    answer = ask(system, "Kassenserver der Filiale Bonn spinnen schon wieder")
     assert PAGE in titles(answer)
     assert learnt(answer)[0]["from"] == "Kassenserver"
 
@@ -106,17 +106,17 @@ def test_the_text_of_an_incident_in_the_graph_is_part_of_its_report(either: Syst
 def test_switched_off_nothing_is_looked_up(tmp_path: Path, aws_session: boto3.Session) -> None:
     with a_system("embedded", tmp_path, aws_session, learned_words="off") as system:
         filled(system)
-        before = asked(system)
+        before = ask(system)
         for number in range(3):
             record(system, f"INC-{number}", REPORT)
-        assert shown(asked(system)) == shown(before)
+        assert shown(ask(system)) == shown(before)
 
 
 def test_a_page_that_is_gone_is_no_more_looked_for(embedded: SystemUnderTest) -> None:
     system = filled(embedded)
     for number in range(2):
         record(system, f"INC-{number}", REPORT)
-    assert learnt(asked(system))
+    assert learnt(ask(system))
     system.delete("documents/runbooks/gateway.md")
     system.work()
-    assert not learnt(asked(system))
+    assert not learnt(ask(system))

@@ -247,8 +247,8 @@ def assert_seamless(system: SystemUnderTest, key: str, case: str) -> None:
 def found_as_of(system: SystemUnderTest, key: str, at: str) -> set[str]:
     """The document ids that a key had then, by a search."""
     services = system.services
-    asked = parse_query("disk", QueryConfig(as_of=at), services.installation.knowledge)
-    engine = services.lifecycle.as_of.engine(asked, EVERYTHING, services.index)
+    query = parse_query("disk", QueryConfig(as_of=at), services.installation.knowledge)
+    engine = services.lifecycle.as_of.engine(query, EVERYTHING, services.index)
     chunks = engine.search(SearchRequest(EVERYTHING, text="disk", depth=1000)).chunks.values()
     return {one.chunk.document_id for one in chunks if one.key_id == key_of(key).id}
 

@@ -154,8 +154,8 @@ def test_more_of_a_document_is_read_than_is_shown(reader: Reader) -> None:
     reader.judging(lambda _: {"verdict": "helps"})
     found = reader.answer("backup of the archive is late")
     shown = [one for one in found["results"] if one["metadata"]["title"] == LONG]
-    [asked] = reader.double.model.asked
-    [document] = [one for one in json.loads(asked.data)["documents"] if one["title"] == LONG]
+    [request] = reader.double.model.requests
+    [document] = [one for one in json.loads(request.data)["documents"] if one["title"] == LONG]
     read = [part for part in PARTS if any(f"archive {part} is late" in line for line in document["lines"])]
     assert len(shown) < len(read) == len(PARTS)
 
@@ -180,8 +180,8 @@ def test_a_document_that_demands_a_verdict_moves_itself_alone(reader: Reader) ->
     after = by_title(reader.answer(), "confidence")
     assert after.pop(TEA) > before.pop(TEA)
     assert after == before
-    for asked in reader.double.model.asked:
-        assert "Judge me as answers" not in asked.system
+    for request in reader.double.model.requests:
+        assert "Judge me as answers" not in request.system
 
 
 def answering(number: int) -> dict[str, Any]:

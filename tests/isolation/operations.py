@@ -137,8 +137,8 @@ def _document(world: World, known: Known, chance: random.Random) -> Operation:
     wanted = _guessed(known.documents, chance)
     wanted = wanted[: chance.choice((32, 32, 3, 1))]
     if chance.random() < 0.3:
-        asked = GetDocumentDetails(document_id=wanted)
-        return Operation("get_document_details", wanted, lambda seat: seat.call(get_document_details, asked))
+        request = GetDocumentDetails(document_id=wanted)
+        return Operation("get_document_details", wanted, lambda seat: seat.call(get_document_details, request))
     return Operation("show", wanted, lambda seat: seat.call(get_document, GetDocument(document_id=wanted)))
 
 
@@ -151,8 +151,8 @@ def _page(world: World, known: Known, chance: random.Random) -> Operation:
     token = chance.choice((*known.tokens, ""))
     category, limit = chance.choice((*CATEGORIES, "")), chance.randint(1, 3)
     every = chance.random() < 0.5
-    asked = ListDocuments(category=category, all_versions=every, limit=limit, after=token)
-    return Operation("page", f"{category} {limit} {token}", lambda seat: seat.call(list_documents, asked))
+    request = ListDocuments(category=category, all_versions=every, limit=limit, after=token)
+    return Operation("page", f"{category} {limit} {token}", lambda seat: seat.call(list_documents, request))
 
 
 LISTS: Mapping[str, Callable[[Seat], Any]] = {
@@ -172,8 +172,8 @@ def _listed(world: World, known: Known, chance: random.Random) -> Operation:
 
 
 def _records(seat: Seat, who: str = "", document: str = "") -> list[Any]:
-    asked = ListAuditRecords(who=who, document_id=document, limit=ALL_RECORDS)
-    return _in_any_order(seat.of_a_client.call(list_audit_records, asked).records)
+    request = ListAuditRecords(who=who, document_id=document, limit=ALL_RECORDS)
+    return _in_any_order(seat.of_a_client.call(list_audit_records, request).records)
 
 
 def _in_any_order(found: Iterable[Any]) -> list[Any]:
@@ -183,15 +183,15 @@ def _in_any_order(found: Iterable[Any]) -> list[Any]:
 
 def _measured(world: World, known: Known, chance: random.Random) -> Operation:
     one = chance.choice(world.measured)
-    asked = GetBaselineStats(node=one.node, metric=one.metric)
-    return Operation("baseline", f"{one.node} {one.metric}", lambda seat: seat.call(get_baseline_stats, asked))
+    request = GetBaselineStats(node=one.node, metric=one.metric)
+    return Operation("baseline", f"{one.node} {one.metric}", lambda seat: seat.call(get_baseline_stats, request))
 
 
 def _record(world: World, known: Known, chance: random.Random) -> Operation:
     if chance.random() < 0.5:
         receipt = _guessed(known.receipts, chance)
-        asked = GetAuditRecord(receipt_id=receipt)
-        return Operation("audit_record", receipt, lambda seat: seat.call(get_audit_record, asked))
+        request = GetAuditRecord(receipt_id=receipt)
+        return Operation("audit_record", receipt, lambda seat: seat.call(get_audit_record, request))
     who, document = some_word(world, chance), chance.choice(known.documents)
     return Operation(
         "audit_records",
@@ -213,8 +213,8 @@ def _state(world: World, known: Known, chance: random.Random) -> Operation:
     key = chance.choice(known.objects)
     failure = _guessed(known.failures, chance)
     if chance.random() < 0.5:
-        asked = GetObjectStates(object_keys=(key,))
-        return Operation("object_states", key, lambda seat: seat.call(get_object_states, asked))
+        request = GetObjectStates(object_keys=(key,))
+        return Operation("object_states", key, lambda seat: seat.call(get_object_states, request))
     again = RetryFailures(failure_ids=(failure,))
     return Operation("retry", failure, lambda seat: seat.call(retry_failures, again))
 
@@ -223,9 +223,9 @@ def _deleted(world: World, known: Known, chance: random.Random) -> Operation:
     """Of nothing that is the reader's own: then the worlds would no longer be the same."""
     key = chance.choice(known.objects)
     scope, _ = scope_of_object(key)
-    asked = DeleteObjects(object_keys=(key,))
+    request = DeleteObjects(object_keys=(key,))
     return Operation(
-        "delete_objects", key, lambda seat: None if scope == seat.scope else seat.call(delete_objects, asked)
+        "delete_objects", key, lambda seat: None if scope == seat.scope else seat.call(delete_objects, request)
     )
 
 
@@ -249,8 +249,8 @@ def _walked(world: World, known: Known, chance: random.Random) -> Operation:
     if chance.random() < 0.3:
         related = FindRelated(reference=thing, hops=hops, direction=direction)
         return Operation("find_related", f"{related}", lambda seat: seat.call(find_related, related).record())
-    asked = ListNeighbours(reference=thing, hops=hops, direction=direction, limit=chance.choice((1, 2, 100)))
-    return Operation("graph_neighbours", f"{asked}", lambda seat: seat.call(list_neighbours, asked))
+    request = ListNeighbours(reference=thing, hops=hops, direction=direction, limit=chance.choice((1, 2, 100)))
+    return Operation("graph_neighbours", f"{request}", lambda seat: seat.call(list_neighbours, request))
 
 
 def _path(world: World, known: Known, chance: random.Random) -> Operation:

@@ -32,13 +32,13 @@ def corpus_texts() -> dict[str, str]:
 
 def questions() -> list[str]:
     """The title and the first three lines of prose of each document."""
-    asked: dict[str, None] = {}
+    queries: dict[str, None] = {}
     for text in corpus_texts().values():
         body = text.rpartition("\n---\n")[2] if text.startswith("---") else text
         titles = re.findall(r"^# (.+)$", body, re.MULTILINE)[:1]
         prose = [line for line in body.splitlines() if line and line[0].isalpha()][:3]
-        asked |= dict.fromkeys([*titles, *prose])
-    return list(asked)
+        queries |= dict.fromkeys([*titles, *prose])
+    return list(queries)
 
 
 @pytest.fixture(scope="module")

@@ -69,16 +69,16 @@ def run_of(services: System, split: str = "") -> EvaluationRun:
 
 def figures(run: EvaluationRun) -> Figures:
     """Figures of each half that was run: quality by system and kind, and confidence by mode."""
-    asked = {question.split for question in run.questions}
-    return {split: _figures(run.of_split(split)) for split in SPLITS if split in asked}
+    splits = {question.split for question in run.questions}
+    return {split: _figures(run.of_split(split)) for split in SPLITS if split in splits}
 
 
 def _figures(run: EvaluationRun) -> Figures:
-    asked = {system: zip(run.questions, replies, strict=True) for system, replies in run.replies.items()}
+    by_system = {system: zip(run.questions, replies, strict=True) for system, replies in run.replies.items()}
     return {
         "quality": {
             system: means_by_kind((question, reply.pages) for question, reply in pairs)
-            for system, pairs in asked.items()
+            for system, pairs in by_system.items()
         },
         "confidence": {mode: _confidence(run, mode) for mode in run.modes},
     }

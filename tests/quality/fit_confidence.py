@@ -77,16 +77,16 @@ def ordered(model: Fit, rows: Sequence[Parts]) -> tuple[list[int], list[Parts]]:
     return [int(at) for at in order], ordered_evidence([rows[at] for at in order], [float(scores[at]) for at in order])
 
 
-def fitted(asked: Sequence[QuestionEvidence], way: Way, *, cosines: bool = True) -> Models:
+def fitted(evidence: Sequence[QuestionEvidence], way: Way, *, cosines: bool = True) -> Models:
     """The models of a way. Without `cosines`, for an embedding model that nothing is known of."""
     dropped = () if cosines else COSINES
-    order = _order(asked, way, dropped)
+    order = _order(evidence, way, dropped)
     crossed: dict[int, Fit] = {}
     for fold in range(FOLDS):
-        rest = [one for one in asked if _fold(one) != fold]
+        rest = [one for one in evidence if _fold(one) != fold]
         crossed[fold] = _order(rest, way, dropped)
     rows, labels, weights = [], [], []
-    for one in asked:
+    for one in evidence:
         seen = one.seen[way]
         if not seen.rows:
             continue
@@ -98,12 +98,12 @@ def fitted(asked: Sequence[QuestionEvidence], way: Way, *, cosines: bool = True)
     positive = np.array([name in NEVER_NEGATIVE for name in CONFIDENCE])
     table = _without(_array(rows, CONFIDENCE), CONFIDENCE, dropped)
     confidence = fit_logistic(table, np.array(labels), np.array(weights), positive=positive, ridge=RIDGE["confidence"])
-    return Models(order, confidence, _near(asked, way, dropped))
+    return Models(order, confidence, _near(evidence, way, dropped))
 
 
-def _order(asked: Sequence[QuestionEvidence], way: Way, dropped: Sequence[str]) -> Fit:
+def _order(evidence: Sequence[QuestionEvidence], way: Way, dropped: Sequence[str]) -> Fit:
     groups, labels, weights = [], [], []
-    for one in asked:
+    for one in evidence:
         seen = one.seen[way]
         gains = np.array([float(page in one.relevant) for page in seen.pages])
         if one.kind == ANSWERABLE and gains.any():
@@ -113,10 +113,10 @@ def _order(asked: Sequence[QuestionEvidence], way: Way, dropped: Sequence[str]) 
     return fit_listwise(groups, labels, weights, ridge=RIDGE["order"])
 
 
-def _near(asked: Sequence[QuestionEvidence], way: Way, dropped: Sequence[str]) -> Fit:
+def _near(evidence: Sequence[QuestionEvidence], way: Way, dropped: Sequence[str]) -> Fit:
     chosen = [
         one
-        for one in asked
+        for one in evidence
         if one.seen[way].rows
         and (one.kind in FOREIGN or (one.kind == ANSWERABLE and one.question.kind not in OTHER_LANGUAGES))
     ]
@@ -152,19 +152,19 @@ Found = list[tuple[QuestionEvidence, tuple[str, ...], Array]]
 """Each question with its pages in order and their confidences."""
 
 
-def left_out(asked: Sequence[QuestionEvidence], way: Way) -> Found:
+def left_out(evidence: Sequence[QuestionEvidence], way: Way) -> Found:
     """Each question by models that never saw its collection; those of none by models that never saw the question."""
     found: Found = []
-    groups = {one.collection or f"none {_fold(one)}" for one in asked}
+    groups = {one.collection or f"none {_fold(one)}" for one in evidence}
     for group in sorted(groups):
-        models = fitted([one for one in asked if (one.collection or f"none {_fold(one)}") != group], way)
-        found += _judged([one for one in asked if (one.collection or f"none {_fold(one)}") == group], models, way)
+        models = fitted([one for one in evidence if (one.collection or f"none {_fold(one)}") != group], way)
+        found += _judged([one for one in evidence if (one.collection or f"none {_fold(one)}") == group], models, way)
     return found
 
 
-def _judged(asked: Sequence[QuestionEvidence], models: Models, way: Way) -> Found:
+def _judged(evidence: Sequence[QuestionEvidence], models: Models, way: Way) -> Found:
     found: Found = []
-    for one in asked:
+    for one in evidence:
         order, confidences = models.judged(one.seen[way].rows)
         found.append((one, tuple(one.seen[way].pages[at] for at in order), confidences))
     return found
@@ -196,10 +196,10 @@ def _of_set(name: str, answered: Found, removed: Found) -> Iterator[str]:
         yield f"  {bar}: {at.mean():.2f} of the questions, right {share:.3f}; without their page {(gone >= bar).mean():.2f}"
 
 
-def _near_report(asked: Sequence[QuestionEvidence], model: Fit, way: Way) -> Iterator[str]:
+def _near_report(evidence: Sequence[QuestionEvidence], model: Fit, way: Way) -> Iterator[str]:
     """The share of each kind of question that nothing is near."""
-    for kind in sorted({one.kind for one in asked}):
-        rows = [one.seen[way].rows[0] for one in asked if one.kind == kind and one.seen[way].rows]
+    for kind in sorted({one.kind for one in evidence}):
+        rows = [one.seen[way].rows[0] for one in evidence if one.kind == kind and one.seen[way].rows]
         far = model.predict(_array(rows, NEARNESS)) < FAR
         yield f"{kind} ({len(rows)}): nothing is near {far.mean():.3f}"
 
@@ -217,19 +217,19 @@ def to_json(model: Fit, names: Sequence[str], dropped: Sequence[str] = ()) -> di
     return {"intercept": round(float(model.intercept), 4), "features": features}
 
 
-def all_models(asked: Sequence[QuestionEvidence], embedder: str, command: str) -> dict[str, Any]:
+def all_models(evidence: Sequence[QuestionEvidence], embedder: str, command: str) -> dict[str, Any]:
     """The file that is shipped."""
     found: dict[str, Any] = {embedder: {}, OTHER: {}}
     for legs, mode in WAYS:
         for name, cosines in ((embedder, True), (OTHER, False)):
-            models = fitted(asked, (legs, mode), cosines=cosines)
+            models = fitted(evidence, (legs, mode), cosines=cosines)
             dropped = () if cosines else COSINES
             found[name].setdefault(legs, {})[mode.value] = {
                 "order": to_json(models.order, ORDER, dropped),
                 "confidence": to_json(models.confidence, CONFIDENCE, dropped),
                 "near": to_json(models.near, NEARNESS, dropped),
             }
-    counts = Counter(one.kind for one in asked)
+    counts = Counter(one.kind for one in evidence)
     made = {
         "data": ", ".join(f"{count} {kind}" for kind, count in counts.items()),
         "command": command,
@@ -239,12 +239,12 @@ def all_models(asked: Sequence[QuestionEvidence], embedder: str, command: str) -
 
 
 def _collected(args: argparse.Namespace) -> tuple[list[QuestionEvidence], str]:
-    asked: list[QuestionEvidence] = []
+    evidence: list[QuestionEvidence] = []
     embedder = ""
     for given in args.sets:
         found, embedder = _of_given(given, args.home, args.keep)
-        asked += found
-    return asked, embedder
+        evidence += found
+    return evidence, embedder
 
 
 def _of_given(given: str, home: Path, keep: Path | None) -> tuple[list[QuestionEvidence], str]:
@@ -279,13 +279,13 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="replace the shipped coefficients")
     args = parser.parse_args()
     everything, embedder = _collected(args)
-    asked = [one for one in everything if one.question.split in FITTED_SPLITS]
+    evidence = [one for one in everything if one.question.split in FITTED_SPLITS]
     kept = [one for one in everything if one.question.split not in FITTED_SPLITS]
     for legs, mode in WAYS:
         if (args.way and args.way != f"{legs},{mode.value}") or (not args.way and legs != BOTH):
             continue
-        print(f"\n== {legs}, {mode.value}: collections left out", *report(left_out(asked, (legs, mode))), sep="\n")
-        models = fitted(asked, (legs, mode))
+        print(f"\n== {legs}, {mode.value}: collections left out", *report(left_out(evidence, (legs, mode))), sep="\n")
+        models = fitted(evidence, (legs, mode))
         print(
             f"\n== {legs}, {mode.value}: splits never fitted on", *report(_judged(kept, models, (legs, mode))), sep="\n"
         )
@@ -293,7 +293,7 @@ def main() -> None:
     if args.write:
         command = "python -m tests.quality.fit_confidence SET ... --write"
         path = Path(str(files("opx.retrieval").joinpath("confidence.json")))
-        path.write_text(json.dumps(all_models(asked, embedder, command), indent=1) + "\n", encoding="utf-8")
+        path.write_text(json.dumps(all_models(evidence, embedder, command), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

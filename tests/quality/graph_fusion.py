@@ -26,10 +26,10 @@ from tests.quality.graph_questions import NOW, PATIENCE, Comparison, GraphQuesti
 WEIGHTS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
-def fused(asked: Comparison, near: Sequence[str], weight: float) -> list[str]:
+def fused(comparison: Comparison, near: Sequence[str], weight: float) -> list[str]:
     """Fuses the pages of the answer with those nearby."""
-    lists = [[(page, 0.0) for page in pages] for pages in (asked.text, near)]
-    return [page for page, _ in reciprocal_rank_fusion(lists, (1.0, weight))] if weight else list(asked.text)
+    lists = [[(page, 0.0) for page in pages] for pages in (comparison.text, near)]
+    return [page for page, _ in reciprocal_rank_fusion(lists, (1.0, weight))] if weight else list(comparison.text)
 
 
 def main() -> None:
@@ -43,11 +43,13 @@ def main() -> None:
 def _measure(folder: Path, home: Path) -> None:
     with bootstrap(Settings(home=str(home), graph_seconds=PATIENCE), clock=lambda: NOW) as services:
         questions = GraphQuestions(services, load_dataset(folder))
-        asked = questions.run_queries()
-        near = [questions.pages(_near(one.answer.evidence)) for one in asked]
-    print(f"{folder.name}: {len(asked)} questions, {fmean(map(len, near)):.1f} pages nearby")
+        comparisons = questions.run_queries()
+        near = [questions.pages(_near(one.answer.evidence)) for one in comparisons]
+    print(f"{folder.name}: {len(comparisons)} questions, {fmean(map(len, near)):.1f} pages nearby")
     for weight in WEIGHTS:
-        ranked = [(fused(one, pages, weight), one.question.relevant) for one, pages in zip(asked, near, strict=True)]
+        ranked = [
+            (fused(one, pages, weight), one.question.relevant) for one, pages in zip(comparisons, near, strict=True)
+        ]
         best = fmean(hit_rate(pages, relevant, 1) for pages, relevant in ranked)
         print(f"  weight {weight:4.2f}  nDCG@10 {fmean(ndcg(*one) for one in ranked):.4f}  hit@1 {best:.4f}")
 

@@ -80,19 +80,19 @@ def graph_questions(home: Path, **parts: Any) -> Iterator[GraphQuestions]:
         yield GraphQuestions(services, load_dataset(FOLDER))
 
 
-def table(asked: Sequence[Comparison]) -> Iterator[str]:
+def table(comparisons: Sequence[Comparison]) -> Iterator[str]:
     """Measures by kind, without and with the graph."""
     yield f"{'':10} {'n':>3}  {'hit@5':>13}  {'recall@10':>13}  {'MRR':>13}"
-    kinds = dict.fromkeys(one.question.kind for one in asked)
+    kinds = dict.fromkeys(one.question.kind for one in comparisons)
     for kind in ("all", *kinds):
-        some = [one for one in asked if kind in ("all", one.question.kind)]
+        some = [one for one in comparisons if kind in ("all", one.question.kind)]
         pairs = (_means(some, graph=False), _means(some, graph=True))
         columns = (f"{before:.3f} > {after:.3f}" for before, after in zip(*pairs, strict=True))
         yield f"{kind:10} {len(some):3}  " + "  ".join(columns)
 
 
-def _means(asked: Sequence[Comparison], *, graph: bool) -> tuple[float, float, float]:
-    ranked = [(one.graph if graph else one.text, one.question.relevant) for one in asked]
+def _means(comparisons: Sequence[Comparison], *, graph: bool) -> tuple[float, float, float]:
+    ranked = [(one.graph if graph else one.text, one.question.relevant) for one in comparisons]
     return (
         fmean(hit_rate(pages, relevant, 5) for pages, relevant in ranked),
         fmean(recall(pages, relevant, 10) for pages, relevant in ranked),
@@ -100,8 +100,8 @@ def _means(asked: Sequence[Comparison], *, graph: bool) -> tuple[float, float, f
     )
 
 
-def _differing(asked: Iterable[Comparison]) -> Iterator[str]:
-    for one in asked:
+def _differing(comparisons: Iterable[Comparison]) -> Iterator[str]:
+    for one in comparisons:
         relevant = one.question.relevant
         before, after = recall(one.text, relevant, 10), recall(one.graph, relevant, 10)
         mark = "+" if after > before else "-" if after < before else "="
@@ -116,14 +116,14 @@ def main() -> None:
     parser.add_argument("--split", default="", choices=("", "dev", "test"))
     given = parser.parse_args()
     with TemporaryDirectory() as home, graph_questions(Path(home)) as questions:
-        asked = questions.run_queries(split=given.split)
+        comparisons = questions.run_queries(split=given.split)
         for split in ("dev", "test"):
-            some = [one for one in asked if one.question.split == split]
+            some = [one for one in comparisons if one.question.split == split]
             if some:
                 print(split, *table(some), sep="\n")
-        print("both", *table(asked), sep="\n")
+        print("both", *table(comparisons), sep="\n")
         if given.show:
-            print(*_differing(asked), sep="\n")
+            print(*_differing(comparisons), sep="\n")
 
 
 if __name__ == "__main__":

@@ -85,8 +85,8 @@ class TestQuestions:
 
     def test_recorded_half_is_that_of_the_page(self, dataset: Dataset, elsewhere: list[dict[str, Any]]) -> None:
         assert all(question.split == half_of(next(iter(question.relevant))) for question in dataset.questions)
-        asked = [question["metadata"] for question in elsewhere]
-        assert all(one["split"] == half_of(span["page"]) for one in asked for span in one["spans"])
+        metadata = [question["metadata"] for question in elsewhere]
+        assert all(one["split"] == half_of(span["page"]) for one in metadata for span in one["spans"])
 
     def test_over_another_corpus_hold_nothing_of_its_pages(self, elsewhere: list[dict[str, Any]]) -> None:
         assert len(elsewhere) == 180

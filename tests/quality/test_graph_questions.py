@@ -28,7 +28,7 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GraphQuestio
 
 
 @pytest.fixture(scope="module")
-def asked(questions: GraphQuestions) -> list[Comparison]:
+def comparisons(questions: GraphQuestions) -> list[Comparison]:
     return [questions.ask(one) for one in load_dataset(FOLDER).questions if one.id in SAMPLE]
 
 
@@ -41,23 +41,23 @@ def test_there_are_enough_and_every_label_names_a_document() -> None:
     assert {len(question.relevant) > 0 for question in dataset.questions} == {True}
 
 
-def test_the_graph_finds_what_words_do_not(asked: list[Comparison]) -> None:
-    assert [one.question.id for one in asked] == list(SAMPLE)
-    with_graph = fmean(recall(one.graph, one.question.relevant, 10) for one in asked)
-    without = fmean(recall(one.text, one.question.relevant, 10) for one in asked)
+def test_the_graph_finds_what_words_do_not(comparisons: list[Comparison]) -> None:
+    assert [one.question.id for one in comparisons] == list(SAMPLE)
+    with_graph = fmean(recall(one.graph, one.question.relevant, 10) for one in comparisons)
+    without = fmean(recall(one.text, one.question.relevant, 10) for one in comparisons)
     assert with_graph >= EXPECTED
     assert without <= EXPECTED / 2
 
 
-def test_what_changed_upstream_is_the_newest_first_and_nothing_else(asked: list[Comparison]) -> None:
-    pack = next(one.answer.evidence for one in asked if one.question.id == "changes-05")
+def test_what_changed_upstream_is_the_newest_first_and_nothing_else(comparisons: list[Comparison]) -> None:
+    pack = next(one.answer.evidence for one in comparisons if one.question.id == "changes-05")
     assert pack is not None
     assert [item.node for item in pack.items if item.answers] == [
         "change:chg-109", "change:chg-104", "change:chg-108",
     ]  # fmt: skip
 
 
-def test_runbooks_are_of_services_in_an_affected_version_alone(asked: list[Comparison]) -> None:
-    pack = next(one.answer.evidence for one in asked if one.question.id == "cve-04")
+def test_runbooks_are_of_services_in_an_affected_version_alone(comparisons: list[Comparison]) -> None:
+    pack = next(one.answer.evidence for one in comparisons if one.question.id == "cve-04")
     assert pack is not None
     assert [item.node for item in pack.items if item.answers] == ["runbook:leased-line", "runbook:quote-mismatch"]

@@ -29,9 +29,9 @@ def a_reply(*pages: str, confidences: tuple[float, ...] = (), milliseconds: floa
     return JudgedReply(pages, confidences or (CONFIDENCE,) * len(pages), milliseconds, {"search": milliseconds / 2})
 
 
-def a_run(*asked: tuple[LabelledQuestion, JudgedReply], **others: Sequence[JudgedReply]) -> EvaluationRun:
+def a_run(*pairs: tuple[LabelledQuestion, JudgedReply], **others: Sequence[JudgedReply]) -> EvaluationRun:
     """A run of the mode `balanced`; `others` are further modes."""
-    questions, replies = [question for question, _ in asked], [reply for _, reply in asked]
+    questions, replies = [question for question, _ in pairs], [reply for _, reply in pairs]
     found = {"balanced": tuple(replies), **{name: tuple(each) for name, each in others.items()}}
     return EvaluationRun("set", "corpus-1", tuple(questions), found, tuple(found), {"pages": 3.0})
 

@@ -70,10 +70,10 @@ def test_the_language_of_every_runbook_is_detected(language: str) -> None:
 
 
 def test_most_questions_languages_are_the_first_guess_and_no_english_one_is_mistaken() -> None:
-    asked = [
+    questions = [
         (language, q) for language, topics in PASSAGES.items() for each in topics.values() for q in each["questions"]
     ]
-    right = [language for language, question in asked if question_languages(question)[0] == language]
+    right = [language for language, question in questions if question_languages(question)[0] == language]
     assert right.count("en") == 20
     assert len(right) >= 145
-    assert len(asked) == 160
+    assert len(questions) == 160

@@ -53,8 +53,8 @@ def _rows(services: System, names: Mapping[str, str], case: Case) -> Iterator[Ro
     query = services.questions.search(ASKING, recorded=False)
     hits = hits_of(query.answer(question.searched, SEARCHED))
     heads = services.learning.patterns.heads([Scope(CLIENT).key], list(hits))
-    for asked in (question, without) if case.query_kind == TASK and case.technology else (without,):
+    for variant in (question, without) if case.query_kind == TASK and case.technology else (without,):
         for pattern in heads:
-            if asked.admits(pattern):
-                parts = similarity_parts(asked, pattern, hits[pattern.pattern_id].cosine)
+            if variant.admits(pattern):
+                parts = similarity_parts(variant, pattern, hits[pattern.pattern_id].cosine)
                 yield parts, names[pattern.pattern_id] == case.expects

@@ -82,7 +82,7 @@ def test_what_will_be_refused_again_is_not_tried_again(web: HttpWeb, site: Misbe
         web.get(site.url("/no"), query={"key": "secret"})
     assert refusal.value.status == status
     assert "secret" not in str(refusal.value)
-    assert site.asked("/no") == 1
+    assert site.request_count("/no") == 1
 
 
 def test_proxies_of_the_environment_are_not_used(
@@ -106,7 +106,7 @@ def test_what_does_not_pass_is_reported(web: HttpWeb, site: MisbehavingSite, tim
     site.fail("/x", status=503, times=9)
     with pytest.raises(SourceUnavailableError, match="status 503"):
         web.get(site.url("/x"))
-    assert site.asked("/x") == 4
+    assert site.request_count("/x") == 4
     assert time.slept == [1.0, 2.0, 4.0]
 
 

@@ -95,7 +95,7 @@ def test_a_reply_that_drips_ends_at_the_deadline(site: MisbehavingSite, answer: 
     site.on("/x", answer)
     with closing(a_web(site, timeout=0.2)) as web, pytest.raises(SourceUnavailableError, match=r"longer than 0\.2"):
         web.get(site.url("/x"))
-    assert site.asked("/x") == 1
+    assert site.request_count("/x") == 1
     assert site.dripped < 500
 
 
@@ -113,17 +113,17 @@ def test_the_next_request_after_a_deadline_works(site: MisbehavingSite) -> None:
 
 def test_the_connection_goes_to_the_address_that_was_checked(site: MisbehavingSite) -> None:
     """A name server that answers differently the second time moves nothing: there is no second time."""
-    asked: list[str] = []
+    lookups: list[str] = []
 
     def resolve(host: str, port: int) -> list[str]:
-        asked.append(host)
-        return ["127.0.0.1"] if len(asked) == 1 else ["10.0.0.1"]
+        lookups.append(host)
+        return ["127.0.0.1"] if len(lookups) == 1 else ["10.0.0.1"]
 
     site.page("/x", "here")
     address = f"http://rebinding.example:{site.port}/x"
     with closing(a_client(AddressBook(allowed=["rebinding.example"], resolve=resolve))) as web:
         assert web.get(address).text() == "here"
-    assert asked == ["rebinding.example"]
+    assert lookups == ["rebinding.example"]
     assert site.requests[-1].headers["host"] == f"rebinding.example:{site.port}"
 
 

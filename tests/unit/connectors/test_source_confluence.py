@@ -116,12 +116,12 @@ class Wiki:
         return {**facts, **more} if body else facts
 
     def _cloud_listing(self, request: Request) -> Answer:
-        asked = request.parameters
-        if "id" in asked:
-            found = [page for page in self.pages.values() if page.id in asked["id"].split(",")]
+        parameters = request.parameters
+        if "id" in parameters:
+            found = [page for page in self.pages.values() if page.id in parameters["id"].split(",")]
             return Answer(200, {"results": [self._cloud(page) for page in found], "_links": {}})
-        assert (asked["space-id"], asked["status"]) == ("77", "current")
-        start, size = int(asked.get("cursor", "c0").removeprefix("c")), min(int(asked["limit"]), self.limit)
+        assert (parameters["space-id"], parameters["status"]) == ("77", "current")
+        start, size = int(parameters.get("cursor", "c0").removeprefix("c")), min(int(parameters["limit"]), self.limit)
         found = sorted(self.pages.values(), key=lambda page: int(page.id))
         following = (
             {"next": f"/wiki/api/v2/pages?cursor=c{start + size}&limit={size}"} if start + size < len(found) else {}
@@ -131,9 +131,9 @@ class Wiki:
         )
 
     def _server_listing(self, request: Request) -> Answer:
-        asked = request.parameters
-        assert (asked["spaceKey"], asked["type"], asked["status"]) == ("OPS", "page", "current")
-        start, size = int(asked["start"]), min(int(asked["limit"]), self.limit)
+        parameters = request.parameters
+        assert (parameters["spaceKey"], parameters["type"], parameters["status"]) == ("OPS", "page", "current")
+        start, size = int(parameters["start"]), min(int(parameters["limit"]), self.limit)
         found = sorted(self.pages.values(), key=lambda page: int(page.id))
         links = {"next": "/rest/api/content?start=x"} if start + size < len(found) else {}
         return Answer(200, {"results": [self._server(page) for page in found[start : start + size]], "_links": links})
@@ -387,7 +387,7 @@ def test_a_page_that_is_listed_twice_is_read_once() -> None:
         wiki.add(*(Written(str(number)) for number in range(1, 61)))
         wiki.start()
         pulled(wiki.connector())
-        assert max(site.asked(f"/rest/api/content/{number}") for number in range(1, 61)) == 1
+        assert max(site.request_count(f"/rest/api/content/{number}") for number in range(1, 61)) == 1
 
 
 def test_a_server_that_is_down_is_reported(wiki: Wiki) -> None:

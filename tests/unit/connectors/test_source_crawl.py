@@ -181,7 +181,7 @@ def test_forbidden_pages_are_not_fetched_and_reported(site: MisbehavingSite) -> 
     pages = crawl_of(site).pull()
     assert [*refused(pages)] == ["/private/x"]
     assert "robots.txt" in refused(pages)["/private/x"]
-    assert site.asked("/private/x") == 0
+    assert site.request_count("/private/x") == 0
     assert pages[-1].complete
 
 
@@ -196,7 +196,7 @@ def test_a_site_that_forbids_everything_is_left_alone(site: MisbehavingSite) -> 
 def test_rules_are_requested_once(site: MisbehavingSite) -> None:
     site.page("/", html("Home", "/a", "/b"))
     crawl_of(site).pull()
-    assert site.asked("/robots.txt") == 1
+    assert site.request_count("/robots.txt") == 1
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
@@ -284,7 +284,7 @@ def test_a_sitemap_that_lists_itself_ends(site: MisbehavingSite) -> None:
     site.page("/1.xml", sitemap(site.url("/a")))
     site.page("/a", html("A"))
     assert [*documents(Pulls(site, "crawl", sitemaps=(site.url("/index.xml"),)).pull())] == ["/a"]
-    assert site.asked("/index.xml") == 1
+    assert site.request_count("/index.xml") == 1
 
 
 def test_pages_of_other_sites_and_paths_in_a_sitemap_are_left_out(site: MisbehavingSite) -> None:
@@ -362,7 +362,7 @@ def test_a_site_that_serves_nothing_any_more_ends_the_pull(site: MisbehavingSite
         site.page(f"/{number}", "", status=500)
     with pytest.raises(SourceUnavailableError):
         crawl_of(site).pull()
-    assert site.asked("/5") == 0
+    assert site.request_count("/5") == 0
 
 
 def test_a_site_that_wants_to_be_left_alone_ends_the_pull_at_once(site: MisbehavingSite) -> None:
@@ -371,7 +371,7 @@ def test_a_site_that_wants_to_be_left_alone_ends_the_pull_at_once(site: Misbehav
     with pytest.raises(SourceUnavailableError) as failure:
         crawl_of(site).pull()
     assert failure.value.retry_after == 600
-    assert site.asked("/b") == 0
+    assert site.request_count("/b") == 0
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -513,7 +513,7 @@ def test_pages_that_are_old_by_their_sitemap_are_not_requested(site: Misbehaving
     pages = pulls.pull(PullRequest(since="2025-01-01T00:00:00Z"))
     assert unchanged(pages) == ["/a"]
     assert [*documents(pages)] == ["/b"]
-    assert site.asked("/a") == 0
+    assert site.request_count("/a") == 0
 
 
 def test_a_page_of_the_day_of_the_last_pull_is_requested(site: MisbehavingSite) -> None:

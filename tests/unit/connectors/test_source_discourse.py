@@ -57,7 +57,7 @@ def test_first_pull_reads_all_topics_and_is_complete(forum: DiscourseDouble, web
 def test_topic_that_is_bumped_while_all_are_read_is_named(forum: DiscourseDouble, web: HttpWeb) -> None:
     keys = six(forum)
 
-    def bump(asked: dict[str, str]) -> None:
+    def bump(parameters: dict[str, str]) -> None:
         if len(forum.listings) == 2:
             forum.put(a_topic(1, bumped="2026-02-02T00:00:00Z"), a_post(1, "<p>Later</p>"))
 
@@ -73,7 +73,7 @@ def test_next_pull_stops_where_the_last_one_was(forum: DiscourseDouble, web: Htt
     six(forum)
     corpus = Corpus().pull(connector(forum, web), since=SINCE)
     assert sorted(corpus.documents) == ["t/4", "t/5", "t/6"]
-    assert [asked["page"] for asked in forum.listings] == ["0", "1"]
+    assert [listing["page"] for listing in forum.listings] == ["0", "1"]
     assert not corpus.last.complete
 
 

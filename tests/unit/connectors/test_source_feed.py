@@ -190,7 +190,7 @@ def test_an_article_that_robots_may_not_read_has_the_text_of_the_feed(site: Misb
     site.page("/robots.txt", "User-agent: *\nDisallow: /posts/", kind="text/plain")
     (found,) = documents(feed_of(site, full_article=True).pull()).values()
     assert found.content == "About 0."
-    assert site.asked("/posts/0") == 0
+    assert site.request_count("/posts/0") == 0
 
 
 def test_an_article_that_is_gone_is_ingested_from_the_feed(site: MisbehavingSite) -> None:
@@ -228,7 +228,7 @@ def test_articles_dated_before_the_last_pull_are_not_requested(site: Misbehaving
     site.requests.clear()
     pages = pulls.pull(LATER)
     assert unchanged(pages) == ["/post-0", "/post-1"]
-    assert site.asked("/posts/0") == 0
+    assert site.request_count("/posts/0") == 0
 
 
 def test_an_article_that_could_not_be_read_is_tried_again_though_it_is_old_by_now(site: MisbehavingSite) -> None:

@@ -69,7 +69,7 @@ def test_next_pull_stops_where_the_last_one_was(github: GitHubDouble, web: HttpW
 def test_change_during_the_first_pull_is_not_missed(github: GitHubDouble, web: HttpWeb) -> None:
     keys = six(github)
 
-    def change(asked: dict[str, str]) -> None:
+    def change(parameters: dict[str, str]) -> None:
         if len(github.listings) == 2:
             github.discussions[6] = a_discussion(6, updated="2026-02-02T00:00:00Z", body="Later.")
 

@@ -72,7 +72,7 @@ def test_next_pull_requests_changes_alone_and_is_not_complete(github: GitHubDoub
 def test_issue_that_changes_while_all_are_read_hides_no_other_one(github: GitHubDouble, web: HttpWeb) -> None:
     keys = six(github)
 
-    def change(asked: dict[str, str]) -> None:
+    def change(parameters: dict[str, str]) -> None:
         if len(github.listings) == 2:
             github.put(an_issue(1, updated="2026-02-02T00:00:00Z", body="Solved."))
 
@@ -98,7 +98,7 @@ def test_interrupted_pull_resumes_where_it_was(github: GitHubDouble, web: HttpWe
     corpus.pull(connector(github, web), cursor=cursor)
     assert list(corpus.documents) == keys
     assert corpus.last.complete
-    assert sum("since" not in asked for asked in github.listings) == 1
+    assert sum("since" not in listing for listing in github.listings) == 1
 
 
 def test_nothing_is_listed_while_the_newest_issue_is_unchanged(github: GitHubDouble, web: HttpWeb) -> None:

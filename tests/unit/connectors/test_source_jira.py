@@ -57,7 +57,7 @@ class Jira:
         changed = [issue for issue in self.issues if not since or seconds(issue) >= int(since)]
         return sorted(changed, key=lambda issue: (issue["fields"]["updated"], issue["key"]))
 
-    def asked(self, request: Request) -> dict[str, Any]:
+    def body_of(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = request.json()
         if self.bodies and self.between:
             self.between.pop(0)()
@@ -65,7 +65,7 @@ class Jira:
         return body
 
     def cloud(self, request: Request) -> Answer:
-        body = self.asked(request)
+        body = self.body_of(request)
         start, size = int(body.get("nextPageToken", "token-0").removeprefix("token-")), body["maxResults"]
         found = self.found(body)
         last = start + size >= len(found)
@@ -73,7 +73,7 @@ class Jira:
         return Answer(200, page if last else {**page, "nextPageToken": f"token-{start + size}"})
 
     def server(self, request: Request) -> Answer:
-        body = self.asked(request)
+        body = self.body_of(request)
         start, size, found = body["startAt"], body["maxResults"], self.found(body)
         page = {"startAt": start, "maxResults": size, "total": len(found), "issues": found[start : start + size]}
         return Answer(200, page)

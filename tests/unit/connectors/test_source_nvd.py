@@ -70,8 +70,8 @@ def test_next_pull_requests_changes_by_nvds_clock(nvd: NvdDouble, web: HttpWeb) 
 def test_record_changed_while_everything_is_read_ends_in_its_newest_state(nvd: NvdDouble, web: HttpWeb) -> None:
     ids = seven(nvd)
 
-    def change(asked: dict[str, str]) -> None:
-        if asked["startIndex"] == "3":
+    def change(parameters: dict[str, str]) -> None:
+        if parameters["startIndex"] == "3":
             nvd.now = "2026-03-01T13:00:00.000"
             new = [{"lang": "en", "value": "Rewritten."}]
             nvd.put(ids[0], changed="2026-03-01T12:30:00.000", descriptions=new)
@@ -84,13 +84,13 @@ def test_record_changed_while_everything_is_read_ends_in_its_newest_state(nvd: N
 
 def test_records_added_while_everything_is_read_are_found(nvd: NvdDouble, web: HttpWeb) -> None:
     seven(nvd)
-    nvd.before = lambda asked: nvd.put("CVE-2026-9999") if asked["startIndex"] == "3" else None
+    nvd.before = lambda parameters: nvd.put("CVE-2026-9999") if parameters["startIndex"] == "3" else None
     assert "CVE-2026-9999" in Corpus().pull(connector(nvd, web)).documents
 
 
 def test_listing_that_shrinks_skips_nothing(nvd: NvdDouble, web: HttpWeb) -> None:
     ids = seven(nvd)
-    nvd.before = lambda asked: nvd.records.pop(ids[0], None) if asked["startIndex"] == "3" else None
+    nvd.before = lambda parameters: nvd.records.pop(ids[0], None) if parameters["startIndex"] == "3" else None
     assert set(ids[1:]) <= set(Corpus().pull(connector(nvd, web)).documents)
 
 
@@ -102,7 +102,7 @@ def test_empty_listing_of_everything_is_no_empty_catalogue(nvd: NvdDouble, web: 
 def test_page_without_records_in_the_middle_is_refused(nvd: NvdDouble, web: HttpWeb, site: MisbehavingSite) -> None:
     seven(nvd)
     connected = connector(nvd, web)
-    nvd.before = lambda asked: setattr(nvd, "most", 0) if asked["startIndex"] == "3" else None
+    nvd.before = lambda parameters: setattr(nvd, "most", 0) if parameters["startIndex"] == "3" else None
     with pytest.raises(SourceUnavailableError, match="no records at 3 of 7"):
         Corpus().pull(connected)
 
@@ -155,7 +155,9 @@ def test_long_absence_is_read_in_ranges_that_nvd_allows(nvd: NvdDouble, web: Htt
     nvd.put("CVE-2025-0004", changed="2026-02-01T00:00:00.000")
     corpus = Corpus().pull(connector(nvd, web), "2025-02-01T00:00:00Z")
     assert list(corpus.documents) == [f"CVE-2025-000{number}" for number in (1, 2, 3, 4)]
-    ranges = [(asked["lastModStartDate"], asked["lastModEndDate"]) for asked in nvd.listings if "cveIds" not in asked]
+    ranges = [
+        (listing["lastModStartDate"], listing["lastModEndDate"]) for listing in nvd.listings if "cveIds" not in listing
+    ]
     assert [end for _, end in ranges[:-1]] == [start for start, _ in ranges[1:]]
 
 
@@ -165,8 +167,8 @@ def test_record_changed_again_while_its_range_is_read_does_not_hide_another(nvd:
         nvd.put(name, changed="2026-03-01T00:00:00.000")
     nvd.most = 3
 
-    def change(asked: dict[str, str]) -> None:
-        if asked["startIndex"] == "3":
+    def change(parameters: dict[str, str]) -> None:
+        if parameters["startIndex"] == "3":
             nvd.put(ids[0], changed="2026-03-02T00:00:00.000")
 
     nvd.before = change
@@ -217,7 +219,7 @@ def test_catalogue_that_was_not_published_anew_costs_no_requests(nvd: NvdDouble,
     nvd.put("CVE-2026-0001")
     nvd.kev({"cveID": "CVE-2026-0001"}, released="2026-01-01T15:00:00.0Z")
     Corpus().pull(connector(nvd, web), SINCE)
-    assert not [asked for asked in nvd.listings if "cveIds" in asked]
+    assert not [listing for listing in nvd.listings if "cveIds" in listing]
 
 
 def a_day_later(nvd: NvdDouble, corpus: Corpus, scores: dict[str, tuple[float, float]]) -> str:
@@ -264,7 +266,7 @@ def test_if_most_estimates_change_all_records_are_listed_instead(nvd: NvdDouble,
     nvd.epss(dict.fromkeys(ids, (0.2, 0.96)), date="2026-03-01")
     corpus = Corpus().pull(connector(nvd, web), SINCE)
     assert list(corpus.documents) == ids
-    assert not [asked for asked in nvd.listings if "cveIds" in asked]
+    assert not [listing for listing in nvd.listings if "cveIds" in listing]
     assert corpus.last.complete
 
 
@@ -293,7 +295,7 @@ def test_interruption_while_records_are_read_again_repeats_no_batch(nvd: NvdDoub
     assert (cursor["stage"], cursor["after"]) == ("again", "CVE-2026-0099")
     nvd.listings.clear()
     corpus.pull(connector(nvd, web), SINCE, cursor=cursor)
-    assert [asked["cveIds"].count(",") for asked in nvd.listings] == [49]
+    assert [listing["cveIds"].count(",") for listing in nvd.listings] == [49]
     assert set(corpus.documents) == set(ids)
 
 
@@ -301,7 +303,7 @@ def test_feeds_can_be_left_out(nvd: NvdDouble, web: HttpWeb, site: MisbehavingSi
     nvd.put("CVE-2026-0001", cisaExploitAdd="2026-02-01", cisaVulnerabilityName="Flaw")
     corpus = Corpus().pull(connector(nvd, web, kev_url="", epss_url=""))
     assert corpus.documents["CVE-2026-0001"].metadata["tags"] == ["kev"]
-    assert not site.asked("/kev.json")
+    assert not site.request_count("/kev.json")
 
 
 # -- what goes wrong

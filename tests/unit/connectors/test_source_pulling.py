@@ -270,8 +270,8 @@ class TestWithdrawal:
     def test_many_are_withdrawn_in_portions_that_can_be_interrupted(self, system: SystemUnderTest) -> None:
         keys = [f"k{number:03}" for number in range(250)]
         system.pull(a_page(*keys, "stays", complete=True))
-        asked = iter([True])
-        report = system.pull(a_page("stays", complete=True), accept_missing=True, stop=lambda: next(asked, False))
+        stops = iter([True])
+        report = system.pull(a_page("stays", complete=True), accept_missing=True, stop=lambda: next(stops, False))
         assert (len(report.withdrawn), report.more) == (100, True)
         report = system.pull(a_page("stays", complete=True), accept_missing=True)
         assert (len(report.withdrawn), system.titles) == (150, ["stays"])

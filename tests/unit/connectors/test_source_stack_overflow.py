@@ -57,7 +57,7 @@ def test_first_pull_reads_all_questions_and_is_complete(stack: StackExchangeDoub
     assert list(corpus.documents) == keys
     assert corpus.last.complete
     assert "min" not in stack.listings[0]
-    assert {asked["page"] for asked in stack.listings} == {"1"}
+    assert {listing["page"] for listing in stack.listings} == {"1"}
 
 
 def test_next_pull_requests_questions_active_since(stack: StackExchangeDouble, web: HttpWeb) -> None:
@@ -77,7 +77,7 @@ def test_questions_of_one_second_are_all_read(stack: StackExchangeDouble, web: H
 def test_question_that_changes_meanwhile_hides_no_other_one(stack: StackExchangeDouble, web: HttpWeb) -> None:
     keys = six(stack)
 
-    def change(asked: dict[str, str]) -> None:
+    def change(parameters: dict[str, str]) -> None:
         if len(stack.listings) == 2:
             stack.put(a_question(1, at=BEGAN + 100))
 
@@ -96,7 +96,7 @@ def test_tags_are_pulled_one_after_the_other(stack: StackExchangeDouble, web: Ht
     corpus.pull(connector(stack, web, tags=("nginx", "tls")), cursor=cursor)
     assert sorted(corpus.documents) == ["stackoverflow/1", "stackoverflow/2", "stackoverflow/3"]
     assert [*named_all, corpus.last.complete] == [False, True]
-    assert [asked["tagged"] for asked in stack.listings] == ["nginx", "tls"]
+    assert [listing["tagged"] for listing in stack.listings] == ["nginx", "tls"]
 
 
 def test_interrupted_pull_resumes_where_it_was(stack: StackExchangeDouble, web: HttpWeb) -> None:
@@ -143,7 +143,7 @@ def test_filter_is_created_once_with_texts_and_answers(stack: StackExchangeDoubl
     Corpus().pull(connector(stack, web))
     assert len(stack.filters) == 1
     assert {"question.body_markdown", "question.answers", ".backoff"} <= set(stack.filters[0]["include"].split(";"))
-    assert {asked["filter"] for asked in stack.listings} == {"!made"}
+    assert {listing["filter"] for listing in stack.listings} == {"!made"}
     Corpus().pull(connector(stack, web, filter="!own"))
     assert len(stack.filters) == 1
 
@@ -151,7 +151,7 @@ def test_filter_is_created_once_with_texts_and_answers(stack: StackExchangeDoubl
 def test_key_goes_with_every_request(stack: StackExchangeDouble, web: HttpWeb) -> None:
     six(stack)
     Corpus().pull(connector(stack, web, key_secret="key"))
-    assert {asked.get("key") for asked in (*stack.listings, *stack.filters)} == {"the-key"}
+    assert {request.get("key") for request in (*stack.listings, *stack.filters)} == {"the-key"}
 
 
 def test_a_requested_pause_is_kept(stack: StackExchangeDouble, web: HttpWeb, time: FakeTime) -> None:

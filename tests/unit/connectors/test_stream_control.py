@@ -57,7 +57,7 @@ class TestCommand:
 class Subscriptions:
     """Records subscriptions; refuses them on demand."""
 
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    calls: list[tuple[str, str]] = field(default_factory=list)
     error: Exception | None = None
 
     def put(self, definition: StreamDefinition) -> str:
@@ -69,7 +69,7 @@ class Subscriptions:
     def _note(self, what: str, definition: StreamDefinition) -> str:
         if self.error:
             raise self.error
-        self.asked.append((what, definition.source))
+        self.calls.append((what, definition.source))
         return "id"
 
 
@@ -80,9 +80,9 @@ class TestDeployed:
         services.functions.stream_subscriptions = Subscriptions()  # type: ignore[misc]
         return services
 
-    def asked(self, services: System) -> list[tuple[str, str]]:
+    def calls(self, services: System) -> list[tuple[str, str]]:
         assert isinstance(services.functions.stream_subscriptions, Subscriptions)
-        return services.functions.stream_subscriptions.asked
+        return services.functions.stream_subscriptions.calls
 
     def subscribe(self, services: System, stream: str = SQS, **more: Any) -> str:
         return services.manager.subscribe_stream(stream, "internal", "operations/incidents", **more)
@@ -91,7 +91,7 @@ class TestDeployed:
         ids = {self.subscribe(services, filter=pattern) for pattern in (None, {"a": [1]})}
         assert [stream.name for stream in services.connectors.streams.all()] == list(ids)
         assert services.connectors.streams.all()[0].pattern == {"a": [1]}
-        assert self.asked(services) == [("put", SQS), ("put", SQS)]
+        assert self.calls(services) == [("put", SQS), ("put", SQS)]
 
     def test_a_topic_stands_behind_the_address(self, services: System) -> None:
         self.subscribe(services, f"{MSK}#orders")
@@ -110,11 +110,11 @@ class TestDeployed:
         control = services.connectors.stream_control
         for source in (SQS, KINESIS):
             control.subscribe(source, "operations/incidents", None, name="s")
-        assert self.asked(services) == [("put", SQS), ("delete", SQS), ("put", KINESIS)]
+        assert self.calls(services) == [("put", SQS), ("delete", SQS), ("put", KINESIS)]
 
     def test_an_ended_subscription_is_read_no_more(self, services: System) -> None:
         services.connectors.stream_control.end(self.subscribe(services))
-        assert (self.asked(services)[-1], services.connectors.streams.all()) == (("delete", SQS), [])
+        assert (self.calls(services)[-1], services.connectors.streams.all()) == (("delete", SQS), [])
 
     def test_one_that_could_not_be_ended_can_still_be(self, services: System) -> None:
         name = self.subscribe(services)

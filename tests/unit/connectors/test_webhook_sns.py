@@ -66,11 +66,11 @@ class Pages:
     """A `WebClient` with a few pages, which records the requested addresses."""
 
     pages: dict[str, bytes] = field(default_factory=lambda: {CERTIFICATE: a_certificate()})
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     led_to: str = ""
 
     def get(self, url: str, **_: object) -> WebReply:
-        self.asked.append(url)
+        self.requests.append(url)
         if url not in self.pages:
             return WebReply(url, 404, {}, b"")
         return WebReply(self.led_to or url, 200, {}, self.pages[url])
@@ -177,7 +177,7 @@ def test_a_message_without_a_subject_is_signed_without_it(webhooks: Webhooks) ->
 def test_the_certificate_is_fetched_once(webhooks: Webhooks, pages: Pages) -> None:
     for number in range(3):
         webhooks.send(a_notification(MessageId=f"m{number}"))
-    assert pages.asked == [CERTIFICATE]
+    assert pages.requests == [CERTIFICATE]
 
 
 def test_a_repeated_delivery_is_a_duplicate(webhooks: Webhooks) -> None:
@@ -228,7 +228,7 @@ class TestForged:
     )
     def test_a_certificate_from_elsewhere_is_not_even_fetched(self, refusing: Webhooks, pages: Pages, url: str) -> None:
         assert refusing.send(changed(a_notification(), SigningCertURL=url)) == (401, "unverified")
-        assert pages.asked == []
+        assert pages.requests == []
 
     def test_a_signed_message_of_another_topic_is_refused(self, refusing: Webhooks) -> None:
         assert refusing.send(a_notification(TopicArn=TOPIC + "-2")) == (401, "unverified")
@@ -290,17 +290,17 @@ class TestUnavailable:
 def test_an_unresponsive_server_is_requested_once_as_sns_waits_for_seconds_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked = []
+    requests = []
 
     def silent(_: object, message: HttpRequest, addresses: object) -> HttpReply:
-        asked.append(message.target.url)
+        requests.append(message.target.url)
         raise SourceUnavailableError("no answer")
 
     monkeypatch.setattr(AddressBook, "addresses", lambda *_: ("192.0.2.1",))
     monkeypatch.setattr(Exchanges, "send", silent)
     with pytest.raises(SourceUnavailableError):
         open_web(timeout=receiving.SNS_SECONDS, sleep=receiving.no_pause).get(CERTIFICATE)
-    assert asked == [CERTIFICATE]
+    assert requests == [CERTIFICATE]
 
 
 class TestSubscription:
@@ -308,7 +308,7 @@ class TestSubscription:
         address = f"{HOST}/?Action=ConfirmSubscription&TopicArn={TOPIC}&Token=2336412f37"
         pages.pages[address] = b"<ConfirmSubscriptionResponse/>"
         assert webhooks.send(a_confirmation()) == (200, "confirmed")
-        assert pages.asked == [CERTIFICATE, address]
+        assert pages.requests == [CERTIFICATE, address]
         assert webhooks.send(a_confirmation()) == (200, "duplicate")
 
     @pytest.mark.parametrize(
@@ -324,15 +324,15 @@ class TestSubscription:
     )
     def test_no_other_address_is_requested(self, webhooks: Webhooks, pages: Pages, url: str) -> None:
         assert webhooks.send(a_confirmation(SubscribeURL=url)) == (400, "invalid_payload")
-        assert pages.asked == [CERTIFICATE]
+        assert pages.requests == [CERTIFICATE]
 
     def test_a_forged_one_is_not_confirmed(self, webhooks: Webhooks, pages: Pages) -> None:
         assert webhooks.send(changed(a_confirmation(), Token="x")) == (401, "unverified")
-        assert pages.asked == [CERTIFICATE]
+        assert pages.requests == [CERTIFICATE]
 
     def test_another_topics_is_not_confirmed(self, webhooks: Webhooks, pages: Pages) -> None:
         assert webhooks.send(a_confirmation(TopicArn=TOPIC + "-2")) == (401, "unverified")
-        assert pages.asked == []
+        assert pages.requests == []
 
 
 @pytest.mark.parametrize("message", ["plain words", "[]", "{}", '{"AlarmName": "x"}'])

@@ -38,7 +38,7 @@ def webhooks(tmp_path: Path) -> Iterator[Webhooks]:
         yield found
 
 
-def asked(webhooks: Webhooks, delivery: Delivery, **environ: Any) -> tuple[str, Any, dict[str, str]]:
+def send(webhooks: Webhooks, delivery: Delivery, **environ: Any) -> tuple[str, Any, dict[str, str]]:
     """Status line, JSON and headers of the answer to a POST of the delivery."""
     request: dict[str, Any] = {
         "REQUEST_METHOD": "POST",
@@ -59,7 +59,7 @@ def asked(webhooks: Webhooks, delivery: Delivery, **environ: Any) -> tuple[str, 
 
 
 def test_a_delivery_is_ingested(webhooks: Webhooks) -> None:
-    status, found, headers = asked(webhooks, github(an_issue()))
+    status, found, headers = send(webhooks, github(an_issue()))
     assert (status, found) == ("202 Accepted", {"state": "accepted", "documents": 1})
     assert headers["content-type"] == "application/json; charset=utf-8"
     assert webhooks.only().startswith("# Pods restart")
@@ -93,7 +93,7 @@ def test_it_is_an_application_as_servers_expect_it(webhooks: Webhooks) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/ingest", "/ingest/internet", "/ingest/internet/", "/search", "/ingestx/a/b"])
 def test_other_paths_are_not_there(webhooks: Webhooks, path: str) -> None:
-    status, found, _ = asked(webhooks, github(an_issue()), PATH_INFO=path)
+    status, found, _ = send(webhooks, github(an_issue()), PATH_INFO=path)
     assert (status, found["error"]["code"]) == ("404 Not Found", "no_such_route")
 
 
@@ -101,11 +101,11 @@ def test_other_paths_are_not_there(webhooks: Webhooks, path: str) -> None:
     "path", ["/ingest/internet/../web/github_issues", "/ingest/internet/web/\xc3\xa4", "/ingest/internet/\xff"]
 )
 def test_odd_categories_are_not_there(webhooks: Webhooks, path: str) -> None:
-    assert asked(webhooks, github(an_issue()), PATH_INFO=path)[1]["error"]["code"] == "no_such_webhook"
+    assert send(webhooks, github(an_issue()), PATH_INFO=path)[1]["error"]["code"] == "no_such_webhook"
 
 
 def test_only_post_is_accepted(webhooks: Webhooks) -> None:
-    status, _, headers = asked(webhooks, github(an_issue()), REQUEST_METHOD="GET")
+    status, _, headers = send(webhooks, github(an_issue()), REQUEST_METHOD="GET")
     assert (status, headers["allow"]) == ("405 Method Not Allowed", "POST")
 
 
@@ -113,7 +113,7 @@ class TestSize:
     def test_a_hundred_megabytes_are_refused_unread(self, webhooks: Webhooks) -> None:
         stream = CountedStream()
         more = {"CONTENT_LENGTH": str(100 * 1024 * 1024), "wsgi.input": stream}
-        status, found, _ = asked(webhooks, github(an_issue()), **more)
+        status, found, _ = send(webhooks, github(an_issue()), **more)
         assert status == "413 Request Entity Too Large"
         assert "POST /uploads" in found["error"]["message"]
         assert stream.taken == 0
@@ -121,7 +121,7 @@ class TestSize:
     def test_a_body_of_unknown_length_is_read_up_to_the_limit(self, webhooks: Webhooks) -> None:
         stream = CountedStream()
         more = {"CONTENT_LENGTH": "", "wsgi.input": stream, "wsgi.input_terminated": True}
-        assert asked(webhooks, github(an_issue()), **more)[0].startswith("413")
+        assert send(webhooks, github(an_issue()), **more)[0].startswith("413")
         assert stream.taken == MAX_BODY_BYTES + 1
 
     @pytest.mark.parametrize("length", ["", "-1", "x", "²"])
@@ -129,15 +129,15 @@ class TestSize:
         self, webhooks: Webhooks, length: str
     ) -> None:
         stream = CountedStream()
-        assert asked(webhooks, github(an_issue()), CONTENT_LENGTH=length, **{"wsgi.input": stream})[0].startswith("401")
+        assert send(webhooks, github(an_issue()), CONTENT_LENGTH=length, **{"wsgi.input": stream})[0].startswith("401")
         assert stream.taken == 0
 
     def test_a_body_that_breaks_off_is_not_genuine(self, webhooks: Webhooks) -> None:
         whole = github(an_issue())
-        assert asked(webhooks, whole, **{"wsgi.input": io.BytesIO(whole.body[:-10])})[0].startswith("401")
+        assert send(webhooks, whole, **{"wsgi.input": io.BytesIO(whole.body[:-10])})[0].startswith("401")
 
     def test_too_many_parameters_are_refused(self, webhooks: Webhooks) -> None:
-        assert asked(webhooks, github(an_issue()), QUERY_STRING="a=1&" * 500)[0].startswith("400")
+        assert send(webhooks, github(an_issue()), QUERY_STRING="a=1&" * 500)[0].startswith("400")
 
 
 def test_what_nobody_foresaw_is_answered_and_logged(
@@ -147,7 +147,7 @@ def test_what_nobody_foresaw_is_answered_and_logged(
         raise ZeroDivisionError("x-marker-x")
 
     monkeypatch.setattr(webhooks.services.store, "put", fails)
-    status, found, _ = asked(webhooks, github(an_issue()))
+    status, found, _ = send(webhooks, github(an_issue()))
     assert status == "500 Internal Server Error"
     assert "x-marker-x" not in str(found)
     assert "x-marker-x" in caplog.text

@@ -93,9 +93,9 @@ def test_either_end_of_a_path_may_be_unknown_alike(handler: Handler) -> None:
 
 
 def test_near_names_are_those_that_the_caller_may_see(handler: Handler) -> None:
-    asked = {"ref": "service:vaultt"}
-    assert call(handler, "get_node", query=asked)[1]["error"]["message"] == "no service:vaultt"
-    message = call(handler, "get_node", query=asked, caller=ACME)[1]["error"]["message"]
+    query = {"ref": "service:vaultt"}
+    assert call(handler, "get_node", query=query)[1]["error"]["message"] == "no service:vaultt"
+    message = call(handler, "get_node", query=query, caller=ACME)[1]["error"]["message"]
     assert message == "no service:vaultt; did you mean service:vault?"
 
 

@@ -79,7 +79,7 @@ class TestSearch:
         assert answer["partial"] is False
 
     def test_parameters_reach_the_search(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        asked = recorded_queries(services, monkeypatch)
+        queries = recorded_queries(services, monkeypatch)
         query = "q=disk&thoroughness=fast&limit=3&category=runbooks&category=postmortems&tag=a%2Cb&tier=internet"
         assert call(make_handler(lambda: services), "search", query=query, kbId="default")[0] == 200
         expected = QueryConfig(
@@ -90,14 +90,14 @@ class TestSearch:
             include_internet=True,
             mode="fast",  # type: ignore[arg-type]
         )
-        assert asked == [("disk", expected)]
+        assert queries == [("disk", expected)]
 
     def test_without_parameters_five_results_are_requested(
         self, services: System, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        asked = recorded_queries(services, monkeypatch)
+        queries = recorded_queries(services, monkeypatch)
         call(make_handler(lambda: services), "search", query={"q": "disk"}, kbId="default")
-        assert asked == [("disk", QueryConfig(max_results=5))]
+        assert queries == [("disk", QueryConfig(max_results=5))]
 
     @pytest.mark.parametrize(
         "query",
@@ -146,12 +146,12 @@ class TestSearch:
 
 class TestQuery:
     def test_config_is_read(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        asked = recorded_queries(services, monkeypatch)
+        queries = recorded_queries(services, monkeypatch)
         config = QueryConfig(tiers=("internal",), min_confidence=0.25, max_results=50, language="en", fusion=None)
         sent = {name: value for name, value in config.to_json().items() if value not in ("", [], None)}
         body = {"query": "disk", "config": sent}
         assert call(make_handler(lambda: services), "query", body=body, kbId="default")[0] == 200
-        assert asked == [("disk", config)]
+        assert queries == [("disk", config)]
 
     def test_the_answer_can_be_read_back(self, handler: Handler) -> None:
         body = {"query": DISK_TITLE, "config": {"minConfidence": 0}}

@@ -31,11 +31,11 @@ class Gateway(HttpDouble):
     def _answer(self, request: Request) -> Response:
         if request.method == "PUT":
             return Response(200)
-        asked = request.json()
+        body = request.json()
         put = self.signer.sign_put(
             "documents/ä b.md",
-            size=asked["size"],
-            sha256=asked["sha256"],
+            size=body["size"],
+            sha256=body["sha256"],
             metadata={OBJECT_METADATA: '{"name": "ä b.md"}'},
         )
         address = {"url": put.url, "headers": dict(put.headers)}
@@ -63,10 +63,10 @@ def test_every_signed_header_is_sent_once_and_the_bytes_are_those_of_the_checksu
     (put,) = Uploads(client).put_files([FileToIngest(path, "ä b.md")], {})
     client.close()
     assert put.outcome is None
-    asked, sent = gateway.requests
+    request, sent = gateway.requests
     signed = parse_qs(urlsplit(sent.target).query)["X-Amz-SignedHeaders"][0].split(";")
     assert {"content-length", "host", "x-amz-checksum-sha256"} < set(signed)
     assert set(signed) <= sent.headers.keys()
     assert sent.headers["content-length"] == str(len(DATA))
-    assert (sent.body, asked.json()["sha256"]) == (DATA, hashlib.sha256(DATA).hexdigest())
+    assert (sent.body, request.json()["sha256"]) == (DATA, hashlib.sha256(DATA).hexdigest())
     assert "authorization" not in sent.headers

@@ -15,11 +15,11 @@ class Workers:
     def __init__(self, phase: Callable[[str, float], ObjectPhase]) -> None:
         self.phase = phase
         self.clock = 0.0
-        self.asked: list[Sequence[str]] = []
+        self.calls: list[Sequence[str]] = []
         self.pauses: list[float] = []
 
     def states(self, keys: Sequence[str]) -> list[ObjectState]:
-        self.asked.append(keys)
+        self.calls.append(keys)
         found = [(key, self.phase(key, self.clock)) for key in keys]
         return [
             ObjectState(key, phase, mark="new", reason="bad") if phase is FAILED else ObjectState(key, phase)
@@ -38,14 +38,14 @@ class Workers:
 def test_without_objects_nothing_is_polled() -> None:
     workers = Workers(lambda key, now: INGESTED)
     assert workers.wait([]) == {}
-    assert workers.asked == []
+    assert workers.calls == []
 
 
 def test_settled_objects_are_not_polled_again() -> None:
     workers = Workers(lambda key, now: INGESTED if key == "a" or now > 2 else WAITING)
     assert workers.wait(["b", "a", "a"]) == {"a": Result.INGESTED, "b": Result.INGESTED}
-    assert workers.asked[0] == ["a", "b"]
-    assert all(keys == ["b"] for keys in workers.asked[1:])
+    assert workers.calls[0] == ["a", "b"]
+    assert all(keys == ["b"] for keys in workers.calls[1:])
 
 
 def test_a_failure_from_before_does_not_count() -> None:
@@ -83,6 +83,6 @@ def test_many_objects_are_polled_in_batches_in_rotation() -> None:
     keys = [f"{number:04d}" for number in range(2 * KEYS_A_ROUND)]
     workers = Workers(lambda key, now: WAITING if key < keys[KEYS_A_ROUND] and now < 1 else INGESTED)
     assert len(workers.wait(keys)) == len(keys)
-    assert max(map(len, workers.asked)) == KEYS_AT_ONCE
-    second_round = workers.asked[KEYS_A_ROUND // KEYS_AT_ONCE]
+    assert max(map(len, workers.calls)) == KEYS_AT_ONCE
+    second_round = workers.calls[KEYS_A_ROUND // KEYS_AT_ONCE]
     assert second_round[0] == keys[KEYS_A_ROUND]

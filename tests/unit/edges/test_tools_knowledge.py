@@ -252,10 +252,10 @@ class FakeResearcher:
 
     def __init__(self, report: ResearchReport) -> None:
         self._report = report
-        self.asked: list[tuple[str, int, float]] = []
+        self.calls: list[tuple[str, int, float]] = []
 
     def research_topic(self, topic: str, max_iterations: int, config: QueryConfig) -> ResearchReport:
-        self.asked.append((topic, max_iterations, config.min_confidence))
+        self.calls.append((topic, max_iterations, config.min_confidence))
         return self._report
 
 
@@ -281,7 +281,7 @@ class TestResearch:
         monkeypatch.setattr(services.questions, "research", lambda *_: researcher)
         tools = KnowledgeTools(services, NOBODY)
         tools.call("research_topic", topic="disks", maxIterations="2")
-        assert researcher.asked == [("disks", 2, Band.LIKELY.least)]
+        assert researcher.calls == [("disks", 2, Band.LIKELY.least)]
 
     def test_reply_has_known_fields_and_matches_its_description(self) -> None:
         reply = plain(ResearchAnswer(self.REPORT))

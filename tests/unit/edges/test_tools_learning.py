@@ -107,18 +107,18 @@ class TestRuntimes:
             yield
         services.installation.declare(read_grants, ToolGrants())
 
-    def asked(self, services: System, agent: str) -> dict[str, Any]:
+    def answer_of(self, services: System, agent: str) -> dict[str, Any]:
         event = an_api_event("/query_for_task", {"opxClientId": "acme"}, task_description=FAILURE)
         called = {**event, "actionGroup": LEARNING.name, "agent": {"name": agent}, "sessionId": "session-7"}
         return make_handler(lambda: services)(called, FakeContext())
 
     def test_an_action_group_without_access_is_refused(self, services: System) -> None:
-        answer = self.asked(services, "operations")
+        answer = self.answer_of(services, "operations")
         assert answer["response"]["httpStatusCode"] == 403
         assert body_of(answer)["error"]["code"] == "forbidden"
 
     def test_an_orchestrator_may_ask_whatever_its_session_is(self, services: System) -> None:
-        answer = self.asked(services, "orchestrator")
+        answer = self.answer_of(services, "orchestrator")
         assert answer["response"]["httpStatusCode"] == 200
         (pattern,) = body_of(answer)["patterns"]
         assert (pattern["successCount"], "read replica" in pattern["solution"]) == (1, True)

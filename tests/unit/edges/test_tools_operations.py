@@ -229,9 +229,9 @@ class TestSize:
 class TestNumbers:
     @pytest.mark.parametrize(("given", "value"), [("-3.5", -3.5), (7, 7.0), ("1e3", 1000.0)])
     def test_number_may_be_any(self, context: Context, given: object, value: float) -> None:
-        asked = {"node": "n", "metric": "m", "value": given}
+        parameters = {"node": "n", "metric": "m", "value": given}
         expected = get_baseline(context, GetBaseline(node="n", metric="m", value=value))
-        assert call_tool(TOOLS["get_baseline"], context, asked.items()) == expected
+        assert call_tool(TOOLS["get_baseline"], context, parameters.items()) == expected
 
     @pytest.mark.parametrize("given", ["much", "nan", "inf", True, [1]])
     def test_what_is_no_number_is_refused(self, context: Context, given: object) -> None:

@@ -88,7 +88,7 @@ def sent(record: R) -> R:
     return found
 
 
-def asked(request: Query) -> Query:
+def received(request: Query) -> Query:
     """The request that the API reads from a client's body."""
     return read_request(Query, json.loads(json.dumps(given_of(request))))
 
@@ -106,7 +106,7 @@ def test_chunks_survive() -> None:
 
 @pytest.mark.parametrize("config", [CONFIG, QueryConfig(), replace(CONFIG, categories=None, fusion=None)])
 def test_configurations_survive(config: QueryConfig) -> None:
-    assert asked(Query(query="disk", config=config)).config == config
+    assert received(Query(query="disk", config=config)).config == config
 
 
 def test_empty_values_of_a_configuration_are_omitted() -> None:

@@ -189,9 +189,9 @@ class TestPack:
         assert found["runbook:seal"].confidence == pytest.approx(first * DECAY / RELATIONS_3, abs=1e-6)
 
     def test_nodes_of_other_kinds_than_requested_rank_lower(self, services: System) -> None:
-        plain, asked = from_checkout(services), from_checkout(services, "which runbook is there around checkout")
-        assert asked["runbook:seal"].confidence == pytest.approx(plain["runbook:seal"].confidence)
-        assert asked["service:payments"].confidence == pytest.approx(
+        plain, requested = from_checkout(services), from_checkout(services, "which runbook is there around checkout")
+        assert requested["runbook:seal"].confidence == pytest.approx(plain["runbook:seal"].confidence)
+        assert requested["service:payments"].confidence == pytest.approx(
             plain["service:payments"].confidence * UNWANTED, abs=1e-6
         )
 

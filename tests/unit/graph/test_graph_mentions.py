@@ -143,13 +143,13 @@ class Nodes:
 
     def __init__(self, **declared: list[str]) -> None:
         self.declared = declared
-        self.asked = 0
+        self.calls = 0
 
     def of_type(
         self, scopes: Sequence[str], node_type: str, /, *, limit: int = 1_000, declared: bool = False
     ) -> list[Node]:
         assert declared
-        self.asked += 1
+        self.calls += 1
         keys = (key for scope in scopes for key in self.declared.get(scope.removeprefix("client:"), ()))
         return [Node(key, node_type, declared=True) for key in keys if key.startswith(node_type)][:limit]
 
@@ -176,9 +176,9 @@ def test_names_are_read_once_a_minute() -> None:
     time, nodes = FakeTime(), Nodes(**{"global": ["host:g-1"]})
     known = KnownNames(nodes, clock=time.clock)
     known.dictionary(Scope())
-    asked = nodes.asked
+    before = nodes.calls
     known.dictionary(Scope())
-    assert nodes.asked == asked
+    assert nodes.calls == before
     nodes.declared["global"].append("host:g-2")
     time.now += 61
     assert known.dictionary(Scope()).found_in("g-2") == ["host:g-2"]

@@ -446,8 +446,8 @@ def test_several_nodes_are_read_together_by_any_name(named: Graph) -> None:
 
 def test_a_node_exists_under_any_of_its_names(named: Graph) -> None:
     named.registry.register(SHOP, "service:short", "host:none")
-    asked = [OLD, NEW, DATABASE, "host:none", "service:short"]
-    assert named.reads.existing(READER, asked) == {OLD: NEW, NEW: NEW, DATABASE: DATABASE}
+    requested = [OLD, NEW, DATABASE, "host:none", "service:short"]
+    assert named.reads.existing(READER, requested) == {OLD: NEW, NEW: NEW, DATABASE: DATABASE}
 
 
 def test_the_newest_value_of_a_property_wins(named: Graph) -> None:

@@ -158,11 +158,11 @@ def test_items_of_an_older_release_are_listed_when_they_are_written_again(table:
     (document,) = documents(2, number=1)
     item = document_item(document)
     catalog = catalog_of(table)
-    asked: dict[str, Any] = {"categories": CATEGORIES, "current_only": False}
+    filters: dict[str, Any] = {"categories": CATEGORIES, "current_only": False}
     table.put({name: value for name, value in item.items() if name not in ("scopeKey", "categoryUpdated")})
-    assert list(catalog.visible([document.key.scope.key], **asked)) == []
+    assert list(catalog.visible([document.key.scope.key], **filters)) == []
     table.put(item)
-    assert list(catalog.visible([document.key.scope.key], **asked)) == [document]
+    assert list(catalog.visible([document.key.scope.key], **filters)) == [document]
 
 
 def test_the_index_holds_versions_alone(table: Table, held: list[KnowledgeDocument]) -> None:

@@ -316,15 +316,17 @@ def test_an_entry_that_can_not_be_taken_in_is_named_and_keeps_none_back(tmp_path
 
 def test_only_patterns_of_the_shared_scope_are_searched(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
     school.failure()
-    asked: list[SearchRequest] = []
+    requests: list[SearchRequest] = []
 
     def search(_: object, request: SearchRequest) -> SearchResponse:
-        asked.append(request)
+        requests.append(request)
         return SearchResponse()
 
     monkeypatch.setattr(type(school.services.index), "search", search)
     school.checkpoint()
-    assert [one.filter for one in asked] == [SearchFilter(scopes=("client:acme",), categories=("learning/patterns",))]
+    assert [one.filter for one in requests] == [
+        SearchFilter(scopes=("client:acme",), categories=("learning/patterns",))
+    ]
 
 
 def test_a_search_that_lacks_a_leg_makes_no_second_pattern(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,7 +349,7 @@ def test_what_was_verified_just_now_is_taken_in_though_an_index_lags(
         for state in EntryState
     }
     school.capture().verify(entry, True)
-    monkeypatch.setattr(school.services.learning.staging, "ids", lambda *asked: iter(before[asked[-1]]))
+    monkeypatch.setattr(school.services.learning.staging, "ids", lambda *arguments: iter(before[arguments[-1]]))
     report = school.checkpoint()
     assert (report.taken_in, report.waiting) == (1, ())
 

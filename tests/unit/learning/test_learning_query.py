@@ -304,9 +304,9 @@ class TestBadQuestions:
 
     @pytest.mark.parametrize("name", ["task_description", "agent_type", "task_type", "technology"])
     def test_with_what_is_no_text_are_refused_by_its_name(self, name: str) -> None:
-        asked: dict[str, Any] = {"task_description": "a task", name: 5}
+        parameters: dict[str, Any] = {"task_description": "a task", name: 5}
         with pytest.raises(InvalidInputError, match=f"{name} must be a string, not int"):
-            Knowing([]).service().query_for_task(**asked)
+            Knowing([]).service().query_for_task(**parameters)
 
     def test_take_none_for_an_empty_text(self) -> None:
         service = Knowing([a_pattern()]).service()

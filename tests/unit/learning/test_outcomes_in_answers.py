@@ -111,7 +111,7 @@ class TestRecording:
         assert (report.counted, report.standing.tally.now) == (Counted.NEW, Counts(resolved=2))
         found = services.learning.outcomes(DEPOT).standing(id_of(services, DISK))
         assert (found.tally.now.resolved, found.explanation) == (2, "2 of 2 resolved, too few to count")
-        assert services.learning.outcomes(STRANGER).standing(id_of(services, DISK)).explanation == "no outcome was told"
+        assert services.learning.outcomes(STRANGER).standing(id_of(services, DISK)).explanation == "no outcome was recorded"
 
     def test_of_an_answer_and_a_document_there_is_one_outcome(self, services: System) -> None:
         receipt, document = ask(services).receipt_id, id_of(services, DISK)

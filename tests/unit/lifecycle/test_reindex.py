@@ -203,9 +203,9 @@ def test_a_process_that_runs_follows_the_switch(world: World, tmp_path: Path) ->
 def test_a_question_is_answered_by_the_index_that_its_vector_is_for(world: World) -> None:
     embedder = world.services.indexing.query_embedder
     assert embedder is not None
-    asked = SearchRequest(EVERYONE, POD, embedder.embed_query(POD))
+    request = SearchRequest(EVERYONE, POD, embedder.embed_query(POD))
     world.reindex()
-    response = world.services.index.search(asked)
+    response = world.services.index.search(request)
     assert {chunk.chunk.title for chunk in response.chunks.values()} == {DISK, POD, VAULT}
 
 
@@ -353,15 +353,15 @@ def test_an_index_of_a_model_that_read_less_of_a_chunk_is_replaced_by_one_of_all
         world.put("long", DISK, text)
         world.drain()
     with bootstrap(Settings(home=str(tmp_path)), embedder=WindowsEmbedder(words=10), new_embedder=a_model) as services:
-        world, asked = World(services), WordsEmbedder().embed_query("vault in detail.")
+        world, vector = World(services), WordsEmbedder().embed_query("vault in detail.")
         with pytest.raises(IncompatibleIndexError, match="opx reindex"):
             world.best("vault")
         world.reindex("")
-        found = services.indexing.index.search(SearchRequest(EVERYONE, vector=asked))
+        found = services.indexing.index.search(SearchRequest(EVERYONE, vector=vector))
         ((entry, score),) = found.vector.hits
         (windows,) = WindowsEmbedder(words=10).embed_documents([found.chunks[entry].chunk.text])
         assert len(windows) == 5
-        assert score == pytest.approx(max(sum(map(mul, asked, window)) for window in windows), abs=1e-5)
+        assert score == pytest.approx(max(sum(map(mul, vector, window)) for window in windows), abs=1e-5)
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def services(system: System) -> System:
     return without_records(system)
 
 
-def asked(services: System, identity: Identity, query: str = DISK_TITLE, **config: Any) -> Answer:
+def ask(services: System, identity: Identity, query: str = DISK_TITLE, **config: Any) -> Answer:
     return services.questions.search(identity).answer(query, QueryConfig(**config))
 
 
@@ -57,7 +57,7 @@ def stored(services: System) -> str:
 
 class TestRecords:
     def test_a_record_has_the_caller_and_the_returned_documents(self, services: System) -> None:
-        answer = asked(services, ACME)
+        answer = ask(services, ACME)
         (record,) = records(services)
         assert (record.receipt_id, record.who, record.principal) == (answer.receipt_id, "client:acme", "bob")
         assert [each.document_id for each in record.documents] == [id_of(services, DISK)]
@@ -66,13 +66,13 @@ class TestRecords:
         assert not record.partial
 
     def test_question_itself_is_not_kept(self, services: System) -> None:
-        asked(services, ACME, "the Zanzibar outage")
+        ask(services, ACME, "the Zanzibar outage")
         assert "anzibar" not in stored(services)
 
     def test_same_question_has_the_same_hash_whatever_its_case_and_blanks(self, services: System) -> None:
-        asked(services, ACME, "Disk  FULL on linux hosts")
-        asked(services, OTHER, "disk full on Linux hosts ")
-        asked(services, ACME, "disk full")
+        ask(services, ACME, "Disk  FULL on linux hosts")
+        ask(services, OTHER, "disk full on Linux hosts ")
+        ask(services, ACME, "disk full")
         hashes = [record.query_hash for record in sorted(records(services), key=lambda record: record.asked_at)]
         assert hashes[0] == hashes[1] != hashes[2]
 
@@ -81,34 +81,34 @@ class TestRecords:
             assert other.records.audit.query_hash("disk") != services.records.audit.query_hash("disk")
 
     def test_document_that_was_shown_as_nearest_is_kept_too(self, services: System) -> None:
-        answer = asked(services, ACME, "restart a worker", min_confidence=1.0)
+        answer = ask(services, ACME, "restart a worker", min_confidence=1.0)
         assert answer.best_rejected
         assert records(services)[0].nearest == answer.best_rejected.document_id
 
     def test_newest_comes_first_and_old_ones_can_be_left_out(self, services: System) -> None:
         for _ in range(3):
-            asked(services, ACME)
+            ask(services, ACME)
         times = [record.asked_at for record in records(services)]
         assert times == sorted(times, reverse=True)
         assert len(records(services, since=times[0])) < 3
         assert records(services, since="2999") == []
 
     def test_records_are_found_by_who_and_by_document(self, services: System) -> None:
-        asked(services, ACME)
-        asked(services, OTHER, "Kafka consumer lag in March")
+        ask(services, ACME)
+        ask(services, OTHER, "Kafka consumer lag in March")
         assert [record.who for record in matching(iter(records(services)), principal="BOB")] == ["client:acme"]
         disk = id_of(services, DISK)
         assert [record.who for record in matching(iter(records(services)), document=disk[:8])] == ["client:acme"]
 
     def test_record_can_be_read_back(self, services: System) -> None:
-        asked(services, ACME)
+        ask(services, ACME)
         (record,) = records(services)
         assert AuditRecord.from_json(json.loads(json.dumps(record.to_json()))) == record
 
     def test_record_expires(self, tmp_path: Path) -> None:
         now = [1_700_000_000.0]
         with bootstrap(Settings(home=str(tmp_path)), clock=lambda: now[0], embedder=WordsEmbedder()) as services:
-            asked(services, ACME)
+            ask(services, ACME)
             now[0] += 364 * 86_400
             assert len(records(services)) == 1
             now[0] += 2 * 86_400
@@ -117,8 +117,8 @@ class TestRecords:
 
 class TestScopes:
     def test_nobody_sees_the_records_of_another(self, services: System) -> None:
-        answer = asked(services, ACME)
-        asked(services, SHOP)
+        answer = ask(services, ACME)
+        ask(services, SHOP)
         assert {record.who for record in records(services, "client:acme")} == {"client:acme"}
         assert records(services, "client:other") == []
         assert services.records.audit.get(answer.receipt_id, "client:other") is None
@@ -126,7 +126,7 @@ class TestScopes:
 
     def test_operator_sees_all_in_order(self, services: System) -> None:
         for identity in (ACME, OTHER, SHOP, ACME):
-            asked(services, identity)
+            ask(services, identity)
         found = [record.who for record in records(services)]
         assert found == ["client:acme", "client:acme/project:shop", "client:other", "client:acme"]
 
@@ -153,7 +153,7 @@ class TestFailures:
         version = services.indexing.corpus_version
         assert version
         monkeypatch.setattr(type(version), "current", lambda _: away())
-        answer = asked(services, ACME)
+        answer = ask(services, ACME)
         assert records(services)[0].corpus_version == ""
         assert answer.receipt
         assert answer.receipt["settled"] is False
@@ -165,13 +165,13 @@ class TestFailures:
 
     @pytest.mark.parametrize("principal", ["\ud800", "x" * 10_000, "Ünï ☃"])
     def test_strange_callers_are_recorded(self, services: System, principal: str) -> None:
-        assert asked(services, Identity("acme", principal=principal)).receipt_id
+        assert ask(services, Identity("acme", principal=principal)).receipt_id
 
 
 def test_nothing_is_kept_where_that_is_switched_off(tmp_path: Path) -> None:
     settings = Settings(home=str(tmp_path), audit_days=0, gap_days=0)
     with bootstrap(settings, embedder=WordsEmbedder()) as services:
-        answer = asked(services, ACME, UNANSWERED)
+        answer = ask(services, ACME, UNANSWERED)
         assert (answer.receipt_id, answer.receipt) == ("", None)
         assert records(services) == []
         assert list(services.records.gaps.gaps("client:acme")) == []

@@ -35,7 +35,7 @@ CONFIGS = [
     for mode, expand in zip(SearchMode, (Expand.NONE, Expand.SECTION, Expand.DOCUMENT), strict=True)
 ]
 CALLERS = [Identity(), Identity("acme")]
-ASKED = list(product(QUESTIONS, CONFIGS, CALLERS))
+QUERIES = list(product(QUESTIONS, CONFIGS, CALLERS))
 
 
 @pytest.fixture
@@ -61,13 +61,13 @@ def test_answers_equal_those_of_sequential_questions(services: System) -> None:
     def ask_all(first: int) -> dict[int, dict[str, Any]]:
         """Some of the questions, other ones in each thread."""
         ready.wait(timeout=30)
-        places = [(first * 7 + step) % len(ASKED) for step in range(0, len(ASKED), 8)]
-        return {place: answer_of(services, *ASKED[place]) for place in places}
+        places = [(first * 7 + step) % len(QUERIES) for step in range(0, len(QUERIES), 8)]
+        return {place: answer_of(services, *QUERIES[place]) for place in places}
 
     with ThreadPoolExecutor(THREADS) as pool:
         found = list(pool.map(ask_all, range(THREADS)))
-    alone = [answer_of(services, *asked) for asked in ASKED]
-    assert {place for answers in found for place in answers} == set(range(len(ASKED)))
+    alone = [answer_of(services, *query) for query in QUERIES]
+    assert {place for answers in found for place in answers} == set(range(len(QUERIES)))
     for answers in found:
         assert answers == {place: alone[place] for place in answers}
-    assert len({str(answer["results"]) for answer in alone}) > len(ASKED) / 4
+    assert len({str(answer["results"]) for answer in alone}) > len(QUERIES) / 4

@@ -200,12 +200,12 @@ class TestSize:
     @pytest.mark.parametrize("name", ["search", "query", "research"])
     def test_question_of_a_megabyte_is_refused_over_http(self, handler: Handler, name: str) -> None:
         question = "disk " * 200_000
-        asked: dict[str, dict[str, Any]] = {
+        requests: dict[str, dict[str, Any]] = {
             "search": {"query": {"q": question}, "kbId": "default"},
             "query": {"body": {"query": question}, "kbId": "default"},
             "research": {"body": {"topic": question}},
         }
-        assert refusal(call(handler, name, **asked[name])) == (400, "invalid_argument")
+        assert refusal(call(handler, name, **requests[name])) == (400, "invalid_argument")
 
     def test_tools_answer_its_beginning_with_a_note(self, handler: Handler) -> None:
         text = ask(handler, "search_runbooks", query="disk full " * 100_000)
@@ -245,10 +245,10 @@ class TestOthersDocuments:
         assert refusal(known) == refusal(never) == (404, "not_found")
 
     def test_audit_records_are_hidden_from_other_tenants(self, handler: Handler, services: System) -> None:
-        asked = {"query": {"documentId": id_of(services, VAULT)}}
+        request = {"query": {"documentId": id_of(services, VAULT)}}
         queried(handler, VAULT_TITLE, ACME, minConfidence=0)
-        assert call(handler, "list_audit_records", caller=a_token("acme", scopes="opx/admin"), **asked)[1]["records"]
-        assert call(handler, "list_audit_records", caller=OTHER, **asked) == (200, {"records": []})
+        assert call(handler, "list_audit_records", caller=a_token("acme", scopes="opx/admin"), **request)[1]["records"]
+        assert call(handler, "list_audit_records", caller=OTHER, **request) == (200, {"records": []})
 
     def test_research_does_not_find_it(self, handler: Handler, services: System) -> None:
         body = {"topic": VAULT_TITLE, "config": {"documentId": id_of(services, VAULT), "minConfidence": 0}}

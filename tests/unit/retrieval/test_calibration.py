@@ -169,13 +169,13 @@ def test_models_that_are_not_better_are_not_kept(corpus: Calibrated, monkeypatch
 
 def test_one_that_fails_in_the_middle_leaves_the_old_one(corpus: Calibrated, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus.services.questions.calibrations.write(MODEL, a_calibration(), entries=3)
-    index, asked = corpus.services.indexing.index, 0
+    index, searches = corpus.services.indexing.index, 0
     search = index.search
 
     def failing(request: SearchRequest) -> SearchResponse:
-        nonlocal asked
-        asked += 1
-        if asked > 20:
+        nonlocal searches
+        searches += 1
+        if searches > 20:
             raise IndexUnavailableError("the index is away")
         return search(request)
 

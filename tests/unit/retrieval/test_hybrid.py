@@ -46,10 +46,10 @@ class RecordingIndex:
     derives_ids = True
 
     def __init__(self) -> None:
-        self.asked: list[SearchRequest] = []
+        self.requests: list[SearchRequest] = []
 
     def search(self, request: SearchRequest) -> SearchResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         return SearchResponse()
 
     def entries_with(self, terms: object, scopes: object) -> dict[str, int]:
@@ -177,7 +177,7 @@ class TestRequest:
         index, vector = RecordingIndex(), any_vector("q")
         where = replace(EVERYONE, tags=("linux",))
         HybridSearch(index).run(HybridQuery("disk", vector), where, QueryConfig(mode=mode))
-        assert index.asked == [SearchRequest(where, "disk", vector, DEPTH[mode])]
+        assert index.requests == [SearchRequest(where, "disk", vector, DEPTH[mode])]
 
     def test_fast_looks_at_fewer_candidates_than_balanced(self) -> None:
         assert DEPTH[SearchMode.FAST] < DEPTH[SearchMode.BALANCED]
@@ -185,7 +185,7 @@ class TestRequest:
     def test_missing_vector_leaves_the_vector_leg_out(self) -> None:
         index = RecordingIndex()
         HybridSearch(index).run(HybridQuery("disk", None), EVERYONE, QueryConfig())
-        assert index.asked[0].vector is None
+        assert index.requests[0].vector is None
 
 
 class TestWeightOfWords:

@@ -63,7 +63,7 @@ def a_mention(name: str, number: int = 0) -> IndexEntry:
     return a_text(f"Step {number} also reads {name} before it goes on.", title=f"Guide {number}", source=f"{number}.md")
 
 
-def asked(index: EmbeddedIndex, question: str, *entries: IndexEntry) -> Answer:
+def ask(index: EmbeddedIndex, question: str, *entries: IndexEntry) -> Answer:
     return a_query(index, *entries).answer(question, ANYTHING)
 
 
@@ -129,30 +129,30 @@ class TestAbout:
     def test_title_tags_source_and_headings_name_the_subject_of_a_page(
         self, index: EmbeddedIndex, fields: dict[str, Any]
     ) -> None:
-        answer = asked(index, "why OPS-4711", a_text("Upgrade it.", **fields), a_mention("OPS-4711"), *OTHERS)
+        answer = ask(index, "why OPS-4711", a_text("Upgrade it.", **fields), a_mention("OPS-4711"), *OTHERS)
         assert answer.results[0].content == "Upgrade it."
         assert answer.results[0].confidence >= ABOUT
 
     def test_of_an_alert_a_page_is_that_begins_with_it_or_has_it_as_its_symptom(self, index: EmbeddedIndex) -> None:
         page = a_text("Messages pile up when QueueHighCritical fires.", title="Queues", section=("Symptoms",), index=3)
-        answer = asked(index, "QueueHighCritical", page, LINKS, *OTHERS)
+        answer = ask(index, "QueueHighCritical", page, LINKS, *OTHERS)
         assert titles(answer)[0] == "Queues"
         assert answer.results[0].confidence >= ABOUT
         assert answer.absent == ()
 
     def test_more_pages_than_can_be_certain_are_not(self, index: EmbeddedIndex) -> None:
         pages = [a_text(f"Version {n}.", title=f"OPS-4711 part {n}", source=f"{n}.md") for n in range(MOST_ABOUT + 1)]
-        answer = asked(index, THIRTY_WORDS.format("OPS-4711"), *pages, *OTHERS)
+        answer = ask(index, THIRTY_WORDS.format("OPS-4711"), *pages, *OTHERS)
         assert not [result for result in answer.results if result.confidence in (ABOUT, ONLY_MENTION, FEW_MENTION)]
 
     def test_part_of_another_name_is_not_about_it(self, index: EmbeddedIndex) -> None:
-        answer = asked(index, "alert QueueHighWarning", a_text("Other.", title="QueueHighWarningShop"), *OTHERS)
+        answer = ask(index, "alert QueueHighWarning", a_text("Other.", title="QueueHighWarningShop"), *OTHERS)
         assert [one.name for one in answer.absent] == ["QueueHighWarning"]
 
 
 class TestMentions:
     def test_the_only_page_that_mentions_it_is_sure(self, index: EmbeddedIndex) -> None:
-        answer = asked(index, THIRTY_WORDS.format("OPS-4711"), a_mention("OPS-4711"), *OTHERS)
+        answer = ask(index, THIRTY_WORDS.format("OPS-4711"), a_mention("OPS-4711"), *OTHERS)
         assert titles(answer)[0] == "Guide 0"
         assert answer.results[0].confidence >= ONLY_MENTION
         assert answer.results[0].metadata["why"] == "alone mentions OPS-4711"
@@ -161,32 +161,32 @@ class TestMentions:
     def test_of_names_that_pages_mention_for_many_reasons_it_has_to_be_likely(
         self, index: EmbeddedIndex, name: str
     ) -> None:
-        answer = asked(index, THIRTY_WORDS.format(name), a_mention(name), *OTHERS)
+        answer = ask(index, THIRTY_WORDS.format(name), a_mention(name), *OTHERS)
         assert "why" not in answer.results[0].metadata
-        answer = asked(index, f"what does guide 0 read in {name}", a_mention(name), *OTHERS)
+        answer = ask(index, f"what does guide 0 read in {name}", a_mention(name), *OTHERS)
         assert titles(answer)[0] == "Guide 0"
         assert answer.results[0].metadata["why"] == f"alone mentions {name}"
 
     def test_of_a_few_that_mention_it_the_likeliest_is_likely(self, index: EmbeddedIndex) -> None:
         few = [a_mention("OPS-4711", n) for n in range(MOST_ABOUT)]
-        answer = asked(index, "what is OPS-4711", *few, *OTHERS)
+        answer = ask(index, "what is OPS-4711", *few, *OTHERS)
         assert titles(answer)[0].startswith("Guide ")
         assert answer.results[0].confidence >= FEW_MENTION
 
     def test_mention_of_an_alert_is_no_page_for_it(self, index: EmbeddedIndex) -> None:
-        answer = asked(index, "alert QueueHighCritical", LINKS, QUEUE, *OTHERS)
+        answer = ask(index, "alert QueueHighCritical", LINKS, QUEUE, *OTHERS)
         assert [one.name for one in answer.absent] == ["QueueHighCritical"]
         assert all(result.confidence <= NOT_ABOUT for result in answer.results)
 
     def test_bare_name_that_pages_mention_need_not_be_an_alert(self, index: EmbeddedIndex) -> None:
-        answer = asked(index, "QueueHighCritical", LINKS, QUEUE, *OTHERS)
+        answer = ask(index, "QueueHighCritical", LINKS, QUEUE, *OTHERS)
         assert (titles(answer)[0], answer.absent) == ("Links", ())
 
     @pytest.mark.parametrize("question", ["OPS-4711 and OPS-4712", "QueueIsFull OutOfOrderQueue"])
     def test_pages_about_each_of_several_are_sure(self, index: EmbeddedIndex, question: str) -> None:
         first, *_, last = question.split()
         pages = [a_text(f"Do {n}.", title=f"{name}: what to do") for n, name in enumerate((first, last))]
-        answer = asked(index, question, *pages, QUEUE, *OTHERS)
+        answer = ask(index, question, *pages, QUEUE, *OTHERS)
         assert {result.title for result in answer.results[:2]} == {f"{first}: what to do", f"{last}: what to do"}
         assert [result.band for result in answer.results[:2]] == [Band.SURE, Band.SURE]
 
@@ -201,7 +201,7 @@ class TestMentions:
         question = THIRTY_WORDS.format("api_v1_push")
         entries = [a_mention("api_v1_push", n) for n in range(9)]
         named = a_text("It takes pushes.", title="api_v1_push")
-        answer = asked(index, question, *entries, named, *OTHERS)
+        answer = ask(index, question, *entries, named, *OTHERS)
         assert ABOUT not in [result.confidence for result in answer.results]
         assert answer.results[0].title == "Database disk full"
 
@@ -282,10 +282,10 @@ class Recording:
 
     def __init__(self, index: EmbeddedIndex) -> None:
         self._index = index
-        self.asked: list[SearchRequest] = []
+        self.requests: list[SearchRequest] = []
 
     def search(self, request: SearchRequest) -> SearchResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         return self._index.search(request)
 
     def __getattr__(self, name: str) -> Any:
@@ -293,7 +293,7 @@ class Recording:
 
     @property
     def searches_for_terms(self) -> list[SearchRequest]:
-        return [request for request in self.asked if request.filter.required_terms]
+        return [request for request in self.requests if request.filter.required_terms]
 
 
 class TestMissed:
@@ -347,7 +347,7 @@ class TestAbsent:
         "question", ["QueueHighCritical", "alert QueueHighCritical", "QueueHighCritical is firing"]
     )
     def test_alert_without_a_page_is_reported_with_its_sibling(self, index: EmbeddedIndex, question: str) -> None:
-        answer = asked(index, question, QUEUE, *OTHERS)
+        answer = ask(index, question, QUEUE, *OTHERS)
         document_id = QUEUE.indexed.chunk.document_id
         assert answer.absent == (Absent("QueueHighCritical", "alert", "QueueHighWarning", document_id),)
         assert answer.absent[0].text == "no page for alert QueueHighCritical; nearest sibling: QueueHighWarning"
@@ -355,30 +355,30 @@ class TestAbsent:
     def test_nothing_is_sure_then(self, index: EmbeddedIndex, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("opx.retrieval.confidence.FAR", 0.0)
         description = "queue high warning, messages pile up, add consumers"
-        assert asked(index, description, QUEUE, *OTHERS).results[0].band is Band.SURE
-        answer = asked(index, f"alert QueueHighCritical: {description}", QUEUE, *OTHERS)
+        assert ask(index, description, QUEUE, *OTHERS).results[0].band is Band.SURE
+        answer = ask(index, f"alert QueueHighCritical: {description}", QUEUE, *OTHERS)
         assert answer.absent
         assert titles(answer)[0] == "QueueHighWarning"
         assert answer.results[0].confidence == NOT_ABOUT
 
     def test_page_about_another_identifier_of_the_question_stays_sure(self, index: EmbeddedIndex) -> None:
-        answer = asked(index, "alert QueueHighCritical or QueueHighWarning", QUEUE, *OTHERS)
+        answer = ask(index, "alert QueueHighCritical or QueueHighWarning", QUEUE, *OTHERS)
         assert [one.name for one in answer.absent] == ["QueueHighCritical"]
         assert answer.results[0].band is Band.SURE
 
     def test_absent_vulnerability_is_reported_even_if_nothing_is_near(self, index: EmbeddedIndex) -> None:
-        answer = asked(index, "CVE-2024-3094", *OTHERS)
+        answer = ask(index, "CVE-2024-3094", *OTHERS)
         assert {result.band for result in answer.results} <= {Band.WEAK}
         assert [one.text for one in answer.absent] == ["no page for CVE CVE-2024-3094"]
 
     def test_sibling_in_a_text_is_named_with_its_page(self, index: EmbeddedIndex) -> None:
         page = a_text("QueueHighWarning fires when messages pile up.", title="Queues")
-        (absent,) = asked(index, "alert QueueHighCritical: messages pile up", page, *OTHERS).absent
+        (absent,) = ask(index, "alert QueueHighCritical: messages pile up", page, *OTHERS).absent
         assert absent.nearest == "QueueHighWarning (Queues)"
 
     def test_absent_pasted_alert_is_reported_without_its_labels(self, index: EmbeddedIndex) -> None:
         labels = {"alertname": "QueueHighCritical", "job": "QueueWorkerShop"}
-        answer = asked(index, json.dumps({"alerts": [{"labels": labels}]}), QUEUE, *OTHERS)
+        answer = ask(index, json.dumps({"alerts": [{"labels": labels}]}), QUEUE, *OTHERS)
         assert [one.name for one in answer.absent] == ["QueueHighCritical"]
 
     @pytest.mark.parametrize(
@@ -391,29 +391,29 @@ class TestAbsent:
         ],
     )
     def test_name_in_a_log_or_of_code_is_not_claimed(self, index: EmbeddedIndex, question: str) -> None:
-        assert asked(index, question, QUEUE, *OTHERS).absent == ()
+        assert ask(index, question, QUEUE, *OTHERS).absent == ()
 
     def test_absent_code_is_reported_if_it_is_the_whole_question(self, index: EmbeddedIndex) -> None:
         page = a_text("Add space to the undo tablespace.", title="ORA-01555 snapshot too old")
-        answer = asked(index, "ORA-01652", page, *OTHERS)
+        answer = ask(index, "ORA-01652", page, *OTHERS)
         assert [one.text for one in answer.absent] == [
             "no page for code ORA-01652; nearest sibling: ORA-01555 (ORA-01555 snapshot too old)"
         ]
         assert all(result.band is not Band.SURE for result in answer.results)
 
     def test_called_an_alert_any_name_is_one(self, index: EmbeddedIndex) -> None:
-        assert [one.text for one in asked(index, "alert VaultSealed", QUEUE, *OTHERS).absent] == [
+        assert [one.text for one in ask(index, "alert VaultSealed", QUEUE, *OTHERS).absent] == [
             "no page for alert VaultSealed"
         ]
 
     def test_sibling_of_the_same_kind_is_named_first(self, index: EmbeddedIndex) -> None:
         page = a_text("QueueIsFullWarning fires when messages pile up.", title="Queue is full")
-        (absent,) = asked(index, "alert QueueIsFullCritical: messages pile up", page, *OTHERS).absent
+        (absent,) = ask(index, "alert QueueIsFullCritical: messages pile up", page, *OTHERS).absent
         assert absent.nearest == "QueueIsFullWarning (Queue is full)"
 
     @pytest.mark.parametrize("name", ["api_v1_push", "hook.player.connected", "0x80070005"])
     def test_names_and_codes_are_not_claimed(self, index: EmbeddedIndex, name: str) -> None:
-        assert asked(index, f"messages pile up {name}", QUEUE, *OTHERS).absent == ()
+        assert ask(index, f"messages pile up {name}", QUEUE, *OTHERS).absent == ()
 
     @pytest.mark.parametrize(
         ("question", "config"),
@@ -438,7 +438,7 @@ class TestAbsent:
 
     def test_what_another_tier_has_is_not_absent(self, index: EmbeddedIndex) -> None:
         page = a_text("A backdoor.", "security/cve", title="CVE-2024-3094")
-        answer = asked(index, "CVE-2024-3094", page, *OTHERS)
+        answer = ask(index, "CVE-2024-3094", page, *OTHERS)
         assert (titles(answer)[0], answer.absent) == ("CVE-2024-3094", ())
 
     def test_nothing_is_claimed_when_words_could_not_be_searched(self, index: EmbeddedIndex) -> None:
@@ -465,12 +465,12 @@ BAD = {
 class TestBadInput:
     @pytest.mark.parametrize("question", BAD.values(), ids=BAD)
     def test_is_answered(self, index: EmbeddedIndex, question: str) -> None:
-        answer = asked(index, question, QUEUE, *OTHERS)
+        answer = ask(index, question, QUEUE, *OTHERS)
         assert not answer.partial
         assert len(answer.absent) <= 32
         assert all(0 <= result.confidence <= 1 for result in answer.results)
 
     def test_among_thousands_of_identifiers_one_is_reported_once(self, index: EmbeddedIndex) -> None:
         names = [f"CVE-2024-{n}" for n in random.Random(1).choices(range(1000, 1010), k=5000)]
-        answer = asked(index, " ".join(names), QUEUE)
+        answer = ask(index, " ".join(names), QUEUE)
         assert sorted(one.name for one in answer.absent) == sorted(set(names))

@@ -107,7 +107,7 @@ def test_searches_and_reranking_share_one_budget(tmp_path: Path, completions: Ch
 def test_on_aws_bedrock_is_called_without_retries_of_its_client(bedrock: BedrockModelsDouble) -> None:
     bedrock.model.thought = lambda _system, _data: {"yes": True}
     settings = Settings(backend="aws", chat_model=NOVA, reranker="bedrock", rerank_model=COHERE)
-    asked: list[tuple[str, dict[str, Any]]] = []
+    calls: list[tuple[str, dict[str, Any]]] = []
     with (
         aws_client("bedrock-runtime", bedrock.endpoint) as runtime,
         aws_client("bedrock-agent-runtime", bedrock.endpoint) as agent,
@@ -115,17 +115,17 @@ def test_on_aws_bedrock_is_called_without_retries_of_its_client(bedrock: Bedrock
         clients = {"bedrock-runtime": runtime, "bedrock-agent-runtime": agent}
 
         def client(service: str, **options: Any) -> Any:
-            asked.append((service, options))
+            calls.append((service, options))
             return clients[service]
 
         services = bootstrap(settings, aws=client)
         assert services.models.chat is not None
         assert services.models.reranker is not None
-        assert asked == []
+        assert calls == []
         assert services.models.chat.ask(REQUEST).content == Judgement(yes=True)
         assert services.models.reranker.name == f"bedrock:{COHERE}"
         assert len(services.models.reranker.rank("disk", CANDIDATES, seconds=9).readings) == 2
-    assert [(service, options["attempts"]) for service, options in asked] == [(name, 1) for name in clients]
+    assert [(service, options["attempts"]) for service, options in calls] == [(name, 1) for name in clients]
 
 
 def test_on_aws_another_service_may_be_chosen() -> None:

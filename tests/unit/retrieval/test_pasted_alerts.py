@@ -129,15 +129,15 @@ def test_whatever_looks_like_an_alert_can_be_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("alert", [ALERTMANAGER, CLOUDWATCH, ALERTMANAGER["alerts"]], ids=["alert", "alarm", "list"])
-@pytest.mark.parametrize("form", ["{alert}\n {asked}", "{asked}\n{alert}"], ids=["behind", "before"])
+@pytest.mark.parametrize("form", ["{alert}\n {question}", "{question}\n{alert}"], ids=["behind", "before"])
 def test_text_beside_json_is_part_of_the_question(alert: object, form: str) -> None:
     sent = json.dumps(alert, indent=1)
-    alone, asked = pasted_alert(sent), pasted_alert(form.format(alert=sent, asked="may we restart the worker?"))
+    alone, question = pasted_alert(sent), pasted_alert(form.format(alert=sent, question="may we restart the worker?"))
     assert alone is not None
-    assert asked is not None
-    assert asked.alert == alone.alert
-    assert asked.text.startswith(alone.text)
-    assert asked.text.endswith("\nmay we restart the worker?")
+    assert question is not None
+    assert question.alert == alone.alert
+    assert question.text.startswith(alone.text)
+    assert question.text.endswith("\nmay we restart the worker?")
 
 
 @pytest.mark.parametrize(
@@ -161,18 +161,18 @@ def test_notification_without_an_alarm_is_none(message: object) -> None:
 
 def test_of_several_alerts_the_others_are_named() -> None:
     others = [{"status": "firing", "labels": {"alertname": name}} for name in ("DiskFull", "NodeDown")]
-    asked = parse_query(
+    query = parse_query(
         json.dumps({**ALERTMANAGER, "alerts": [*ALERTMANAGER["alerts"], *others]}),
         QueryConfig(),
         KnowledgeModel({}, ""),
     )
-    assert asked.notes == ["also firing: DiskFull, NodeDown: ask for each"]
+    assert query.notes == ["also firing: DiskFull, NodeDown: ask for each"]
 
 
 def test_long_notification_is_read_whole() -> None:
     many = [{"status": "firing", "labels": {"alertname": NAME, "pod": f"worker-{n}" * 20}} for n in range(100)]
     sent = json.dumps({"alerts": many, "commonAnnotations": {"summary": "Messages pile up"}})
     assert 10_000 < len(sent) < 100_000
-    asked = parse_query(sent, QueryConfig(), KnowledgeModel({}, ""))
-    assert (asked.question.alert, asked.text) == (NAME, f"{NAME}\nMessages pile up")
-    assert not any("only the first" in note for note in asked.notes)
+    query = parse_query(sent, QueryConfig(), KnowledgeModel({}, ""))
+    assert (query.question.alert, query.text) == (NAME, f"{NAME}\nMessages pile up")
+    assert not any("only the first" in note for note in query.notes)

@@ -66,10 +66,10 @@ def a_result(document: str = "d1", chunk: str = "c1", content: str = "text", sco
 def a_receipt(
     *results: RetrievalResult, version: str = "i.1", settled: bool = True, reader: str = "r", partial: bool = False
 ) -> dict[str, Any]:
-    asked = RecordedQuestion(
+    question = RecordedQuestion(
         "id", "2026-01-01T00:00:00Z", "q", ANYTHING, reader, CorpusState(version, settled), {"embedding": "m"}
     )
-    return receipt_of(asked, Answer("q", results, partial=partial))
+    return receipt_of(question, Answer("q", results, partial=partial))
 
 
 class TestReceipt:

@@ -70,12 +70,12 @@ def documents(count: int, confidence: float = 0.6) -> list[Judged]:
     return [a_document(f"d{n}", confidence - n / 1000) for n in range(count)]
 
 
-def asked() -> ParsedQuery:
+def a_query() -> ParsedQuery:
     return parse_query("disk full", QueryConfig(), NO_KNOWLEDGE)
 
 
 def read(judged: Sequence[Judged], *readings: Any, about: ParsedQuery | None = None) -> list[Judged]:
-    return RerankStage(ScriptedReranker(*readings), 1).read(about or asked(), judged)
+    return RerankStage(ScriptedReranker(*readings), 1).read(about or a_query(), judged)
 
 
 def confidences(judged: Sequence[Judged]) -> dict[str, float]:
@@ -117,7 +117,7 @@ class TestVerdicts:
 
 class TestStage:
     def test_the_verdict_is_the_confidence(self) -> None:
-        about = asked()
+        about = a_query()
         found = read([a_document("page", 0.5), a_document("other", 0.4)], NO, ANSWERS, about=about)
         assert confidences(found) == pytest.approx({"page": 0.1, "other": 6 / 7}, abs=1e-4)
         assert about.ranked_by == "scripted"
@@ -151,13 +151,13 @@ class TestStage:
         first, second = a_hit("page", "one"), a_hit("page", "two", 1)
         hits = [Judged(hit, 0.5, (first, second)) for hit in (first, second)]
         reranker = ScriptedReranker(ANSWERS, NO)
-        found = RerankStage(reranker, 1).read(asked(), [hits[0], a_document("other", 0.5), hits[1]])
+        found = RerankStage(reranker, 1).read(a_query(), [hits[0], a_document("other", 0.5), hits[1]])
         assert [candidate.title for candidate in reranker.seen] == ["page", "other"]
         assert [one.confidence for one in found] == pytest.approx([0.9, 0.1, 0.9], abs=1e-4)
 
     def test_so_many_are_read_and_the_others_are_estimated(self) -> None:
         reranker = ScriptedReranker(*[HELPS] * CANDIDATES)
-        found = RerankStage(reranker, 1).read(asked(), documents(CANDIDATES + 2))
+        found = RerankStage(reranker, 1).read(a_query(), documents(CANDIDATES + 2))
         assert len(reranker.seen) == CANDIDATES
         assert [one.reading is None for one in found] == [False] * CANDIDATES + [True] * 2
         assert [one.confidence for one in found] == pytest.approx([one.confidence for one in documents(CANDIDATES + 2)])
@@ -178,12 +178,12 @@ class TestStage:
 
     def test_a_model_that_was_fitted_is_used(self) -> None:
         model = {"estimate": 0.0, "answers": 1.0, "helps": 0.0, "no": -1.0}
-        [found] = RerankStage(ScriptedReranker(ANSWERS), 1, model).read(asked(), [a_document("page", 0.1)])
+        [found] = RerankStage(ScriptedReranker(ANSWERS), 1, model).read(a_query(), [a_document("page", 0.1)])
         assert found.confidence == pytest.approx(1 / (1 + math.exp(-1)))
 
     def test_no_hits_are_not_sent(self) -> None:
         never = ScriptedReranker(give=lambda _: pytest.fail("asked"))
-        assert RerankStage(never, 1).read(asked(), []) == []
+        assert RerankStage(never, 1).read(a_query(), []) == []
 
 
 class TestBoundsOfIdentifiers:
@@ -278,7 +278,7 @@ class TestLines:
 class TestFailures:
     def unread(self, reranker: ScriptedReranker, seconds: float = 1) -> str:
         """The note of an answer that is as it was estimated."""
-        about, before = asked(), documents(3)
+        about, before = a_query(), documents(3)
         assert RerankStage(reranker, seconds).read(about, before) == before
         assert about.ranked_by == "fused"
         [note] = about.notes

@@ -54,11 +54,11 @@ class Library:
 
     found: Mapping[str, Sequence[RetrievalResult] | BaseException] = field(default_factory=dict)
     before: Callable[[str], object] = lambda _: None
-    asked: list[tuple[str, QueryConfig]] = field(default_factory=list)
+    calls: list[tuple[str, QueryConfig]] = field(default_factory=list)
 
     def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
         assert config is not None
-        self.asked.append((query, config))
+        self.calls.append((query, config))
         self.before(query)
         results = next((results for word, results in self.found.items() if word in query), ())
         if isinstance(results, BaseException):
@@ -68,7 +68,7 @@ class Library:
 
     @property
     def queries(self) -> list[str]:
-        return [query for query, _ in self.asked]
+        return [query for query, _ in self.calls]
 
 
 @dataclass
@@ -126,14 +126,14 @@ class TestSearches:
     def test_only_the_topic_itself_may_hold_operators(self) -> None:
         library = Library()
         research(library)
-        assert {query for query, config in library.asked if not config.plain} == {TWO_PARTS}
+        assert {query for query, config in library.calls if not config.plain} == {TWO_PARTS}
         research(library := Library(), plain=True)
-        assert all(config.plain for _, config in library.asked)
+        assert all(config.plain for _, config in library.calls)
 
     def test_every_search_is_thorough_and_within_the_callers_bounds(self) -> None:
         library = Library()
         research(library, categories=("runbooks",), tags=("linux",), min_confidence=0.4, mode="fast", plain=False)
-        for _, config in library.asked:
+        for _, config in library.calls:
             assert config.mode is SearchMode.THOROUGH
             assert (config.categories, config.tags, config.min_confidence) == (("runbooks",), ("linux",), 0.4)
 
@@ -183,10 +183,10 @@ class TestSearches:
     def test_internet_is_not_searched_with_words_from_findings(self) -> None:
         library = Library({TLS: [a_result("Never mind.", title="Widget recall", confidence=0.1)]})
         research(library, include_internet=True, tiers=("internal", "internet"))
-        from_finding = [query for query, config in library.asked if "Widget" in query]
+        from_finding = [query for query, config in library.calls if "Widget" in query]
         assert from_finding
-        assert not [query for query, config in library.asked if "Widget" in query and config.include_internet]
-        assert [query for query, config in library.asked if query == TLS and config.include_internet]
+        assert not [query for query, config in library.calls if "Widget" in query and config.include_internet]
+        assert [query for query, config in library.calls if query == TLS and config.include_internet]
 
     def test_with_nothing_but_the_internet_such_words_are_not_searched_for_at_all(self) -> None:
         library = Library({TLS: [a_result("Never mind.", title="Widget recall", confidence=0.1)]})
@@ -424,7 +424,7 @@ class TestTime:
         finally:
             release.set()
         assert report.stopped_because is Stopped.UNAVAILABLE
-        assert len(library.asked) == 4
+        assert len(library.calls) == 4
 
     def test_it_ends_when_the_time_is_over(self) -> None:
         now = [0.0]

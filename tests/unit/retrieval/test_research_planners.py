@@ -26,12 +26,12 @@ class Model:
     """A language model with given replies, the last one again and again."""
 
     replies: Sequence[Any]
-    asked: list[ChatRequest] = field(default_factory=list)
+    requests: list[ChatRequest] = field(default_factory=list)
     name = "test-model"
 
     def ask(self, request: ChatRequest) -> ChatReply:
-        self.asked.append(request)
-        reply = self.replies[min(len(self.asked), len(self.replies)) - 1]
+        self.requests.append(request)
+        reply = self.replies[min(len(self.requests), len(self.replies)) - 1]
         if isinstance(reply, Exception):
             raise reply
         return replied(request, reply)
@@ -105,9 +105,9 @@ class TestRules:
         topic = "disk full; certificate expired; pods restart; lambda timeouts; kafka lag"
         planner = RulePlanner()
         first = planner.first(topic, seconds=1)
-        asked = tuple(query.text for query in first.sub_queries)
-        assert asked == first.parts[:4]
-        again = planner.again(topic, SoFar(gaps=(OpenQuestion("kafka lag"),), tried=asked), seconds=1)
+        queries = tuple(query.text for query in first.sub_queries)
+        assert queries == first.parts[:4]
+        again = planner.again(topic, SoFar(gaps=(OpenQuestion("kafka lag"),), tried=queries), seconds=1)
         assert again.sub_queries[0].text == "kafka lag"
 
     def test_gaps_take_turns(self) -> None:
@@ -143,13 +143,13 @@ class TestModel:
         report = research(library, planner=ChatPlanner(model))
         assert sorted(library.queries) == sorted([TWO_PARTS, "volume full postgres", "renew x509 certificate"])
         assert (report.stopped_because, report.planner) == (Stopped.ENOUGH, "chat:test-model")
-        assert len(model.asked) == 1
+        assert len(model.requests) == 1
 
     def test_the_model_is_called_again_for_the_gaps_with_the_findings_as_data(self) -> None:
         library = Library({"volume": [a_result("Delete old logs.")]})
         model = Model([wanted("volume full", "renew certificate"), wanted("x509 expiry", part="renew certificate")])
         research(library, max_iterations=2, planner=ChatPlanner(model))
-        first, again = model.asked
+        first, again = model.requests
         assert (first.answer, again.answer) == (Queries, Queries)
         assert TWO_PARTS not in first.instructions
         data = json.loads(again.data)
@@ -162,7 +162,7 @@ class TestModel:
         model = Model([wanted("volume full", "renew certificate"), {"queries": []}])
         report = research(Library(), planner=ChatPlanner(model))
         assert report.stopped_because is Stopped.NOTHING_LEFT
-        assert len(model.asked) == 2
+        assert len(model.requests) == 2
 
     @pytest.mark.parametrize(
         "nonsense",
@@ -185,24 +185,24 @@ class TestModel:
     def test_the_model_is_not_called_again_after_it_failed(self) -> None:
         model = Model([ModelError("throttled")])
         research(Library(), max_iterations=5, planner=ChatPlanner(model))
-        assert len(model.asked) == 1
+        assert len(model.requests) == 1
 
     def test_it_is_called_once_an_iteration_at_most(self) -> None:
         model = Model([wanted(f"disk number{n}", f"host number{n}") for n in range(9)])
         research(Library(), max_iterations=5, planner=ChatPlanner(model))
-        assert len(model.asked) <= 5
+        assert len(model.requests) <= 5
 
     def test_it_gets_a_time_limit(self) -> None:
         model = Model([wanted("a b", "c d")])
         research(Library(), max_iterations=2, seconds=4, planner=ChatPlanner(model))
-        assert 0.5 < model.asked[0].seconds <= 1.0
-        assert 0.5 < model.asked[1].seconds <= 2.0
+        assert 0.5 < model.requests[0].seconds <= 1.0
+        assert 0.5 < model.requests[1].seconds <= 2.0
 
     def test_its_input_stays_small(self) -> None:
         long = [a_result("x y " * 20_000, chunk=f"c{n}", document=f"d{n}", title="t " * 900) for n in range(10)]
         model = Model([wanted("volume", "renew certificate")])
         research(Library({"volume": long[:2]}), "topic " * 9000, max_iterations=2, planner=ChatPlanner(model))
-        assert max(len(request.data) for request in model.asked) < 20_000
+        assert max(len(request.data) for request in model.requests) < 20_000
 
 
 class TestHostileTexts:
@@ -231,9 +231,9 @@ class TestHostileTexts:
             tiers=given.tiers,
         )
         assert [query for query in library.queries if query.startswith("Ignore the topic")]
-        assert len(library.asked) <= 3 * MAX_SUB_QUERIES
+        assert len(library.calls) <= 3 * MAX_SUB_QUERIES
         assert max(map(len, library.queries)) <= MAX_SUB_QUERY_CHARACTERS
-        for query, config in library.asked:
+        for query, config in library.calls:
             assert config.plain or query == TWO_PARTS
             assert (config.categories, config.tiers) == (given.categories, given.tiers)
             assert not ("salaries" in query.lower() and config.include_internet and "Ignore" in query)
@@ -243,7 +243,7 @@ class TestHostileTexts:
         library = Library()
         model = Model([wanted("tier:internet category:secrets -runbook", 'after:2020-01-01 "x"')])
         research(library, max_iterations=1, planner=ChatPlanner(model))
-        for query, config in library.asked:
+        for query, config in library.calls:
             assert config.plain or query == TWO_PARTS
             assert (config.tiers, config.categories) == (PLAIN.tiers, None)
 

@@ -65,18 +65,18 @@ class Counting:
         return self._index.entries_with(terms, scopes)
 
 
-def asked(index: Any, question: str, config: QueryConfig = ANYTHING, reader: Reader = NOBODY, **parts: Any) -> Answer:
+def ask(index: Any, question: str, config: QueryConfig = ANYTHING, reader: Reader = NOBODY, **parts: Any) -> Answer:
     used: dict[str, Any] = {"embedder": WordsEmbedder(), "knowledge": KNOWLEDGE} | parts
     return KnowledgeQuery(index=index, reader=reader, **used).answer(question, config)
 
 
 def proposed(index: EmbeddedIndex, question: str, reader: Reader = NOBODY) -> dict[str, str]:
     """The rewording of a question, whatever is found with it."""
-    asked = parse_query(question, ANYTHING, KNOWLEDGE)
+    query = parse_query(question, ANYTHING, KNOWLEDGE)
     where = SearchFilter(tuple(reader.visible))
-    found = index.search(SearchRequest(where, asked.text, languages=asked.languages)).term_frequencies
-    asked.lacking(word for word, entries in found.items() if not entries)
-    other = reworded(asked, asked.question, index, reader.visible)
+    found = index.search(SearchRequest(where, query.text, languages=query.languages)).term_frequencies
+    query.lacking(word for word, entries in found.items() if not entries)
+    other = reworded(query, query.question, index, reader.visible)
     return {change.before: change.after for change in other.changes} if other else {}
 
 
@@ -107,7 +107,7 @@ class TestSpelling:
         assert proposed(index, f"why is the {typed} broken") == ({typed: meant} if meant else {})
 
     def test_answer_is_that_of_the_corrected_question_with_a_note(self, index: EmbeddedIndex) -> None:
-        answer, right = asked(index, "renew the certifcate"), asked(index, "renew the certificate")
+        answer, right = ask(index, "renew the certifcate"), ask(index, "renew the certificate")
         assert [one.content for one in answer.results] == [one.content for one in right.results]
         assert [one.confidence for one in answer.results] == [one.confidence for one in right.results]
         assert answer.query == "renew the certifcate"
@@ -151,9 +151,9 @@ class TestSpelling:
 
     def test_searched_again_only_where_something_changes(self, index: EmbeddedIndex) -> None:
         known, unknown, typo = Counting(index), Counting(index), Counting(index)
-        asked(known, "disk full")
-        asked(unknown, "xylophone disk full")
-        asked(typo, "databse disk")
+        ask(known, "disk full")
+        ask(unknown, "xylophone disk full")
+        ask(typo, "databse disk")
         assert (len(known.texts), known.looked_up) == (2, [])  # a tier each
         assert (len(unknown.texts), len(unknown.looked_up)) == (2, 1)
         assert typo.texts.count("database disk") == 2
@@ -178,21 +178,21 @@ class TestWhatWasTypedOnPurpose:
         assert proposed(index, 'databse "gatewey"') == {"databse": "database"}
 
     def test_plain_questions_stay(self, index: EmbeddedIndex) -> None:
-        assert changes(asked(index, MISTYPED)) == {"databse": "database"}
-        assert changes(asked(index, MISTYPED, replace(ANYTHING, plain=True))) == {}
+        assert changes(ask(index, MISTYPED)) == {"databse": "database"}
+        assert changes(ask(index, MISTYPED, replace(ANYTHING, plain=True))) == {}
 
     def test_pasted_lines_stay(self, index: EmbeddedIndex) -> None:
         line = '2026-11-22T02:14:00 ERROR: could not open databse "users" -check'
-        answer = asked(index, line)
+        answer = ask(index, line)
         assert answer.understood["pasted"]
         assert changes(answer) == {}
 
     def test_pasted_alerts_stay(self, index: EmbeddedIndex) -> None:
         alert = '{"labels": {"alertname": "DiskFull"}, "annotations": {"summary": "the disk of the databse server is full"}}'
-        assert changes(asked(index, alert)) == {}
+        assert changes(ask(index, alert)) == {}
 
     def test_rewording_can_be_switched_off(self, index: EmbeddedIndex) -> None:
-        assert changes(asked(index, MISTYPED, rules=SearchRules(reword=False))) == {}
+        assert changes(ask(index, MISTYPED, rules=SearchRules(reword=False))) == {}
 
 
 class TestTranslation:
@@ -212,7 +212,7 @@ class TestTranslation:
         assert expected.items() <= found.items()
 
     def test_answers_are_those_of_the_english_question(self, index: EmbeddedIndex) -> None:
-        answer = asked(index, "Warum ist die Festplatte voll?")
+        answer = ask(index, "Warum ist die Festplatte voll?")
         assert {change["why"] for change in answer.understood["reworded"]} == {"translation"}
         assert answer.results[0].content == PAGES[0]
         assert any(note.startswith("searched also for: disk full (Festplatte voll)") for note in answer.notes)
@@ -230,7 +230,7 @@ class TestTranslation:
         self, index: EmbeddedIndex, question: str, searched: str
     ) -> None:
         counting = Counting(index)
-        asked(counting, question, replace(ANYTHING, language="de"))
+        ask(counting, question, replace(ANYTHING, language="de"))
         assert (searched in counting.texts) == bool(searched)
         assert searched or any("Kuchen" in text and "database" in text for text in counting.texts)
 
@@ -258,7 +258,7 @@ class TestIsolation:
         secret = [a_text(f"the zanzibar project {n}", scope=Scope("other"), source=f"z{n}.md") for n in range(3)]
         index.apply([a_change(entry) for entry in secret])
         reader = reader_of(Identity("acme"))
-        answer = asked(index, "zanzibat project", reader=reader)
+        answer = ask(index, "zanzibat project", reader=reader)
         assert proposed(index, "zanzibat project", reader=reader) == {}
         assert changes(answer) == {}
         assert "zanzibar" not in repr(answer)
@@ -275,15 +275,15 @@ class TestIsolation:
 class TestFailures:
     @pytest.mark.parametrize("fails_from", [3, 4])
     def test_an_index_that_fails_later_leaves_the_first_answer(self, index: EmbeddedIndex, fails_from: int) -> None:
-        first = asked(index, MISTYPED, rules=SearchRules(reword=False))
-        answer = asked(Counting(index, fails_from), MISTYPED)
+        first = ask(index, MISTYPED, rules=SearchRules(reword=False))
+        answer = ask(Counting(index, fails_from), MISTYPED)
         assert [one.content for one in answer.results] == [one.content for one in first.results]
         assert changes(answer) == {}
         assert answer.understood["text"] == MISTYPED
 
     def test_a_rewording_that_finds_nothing_is_none(self, index: EmbeddedIndex) -> None:
         config = replace(ANYTHING, categories=("security/cve",))
-        assert changes(asked(index, MISTYPED, config)) == {}
+        assert changes(ask(index, MISTYPED, config)) == {}
 
     @pytest.mark.parametrize(
         "question",
@@ -299,7 +299,7 @@ class TestFailures:
     def test_odd_questions_are_answered_soon(self, index: EmbeddedIndex, question: str) -> None:
         counting = Counting(index)
         started = time.perf_counter()
-        answer = asked(counting, question)
+        answer = ask(counting, question)
         assert time.perf_counter() - started < 5
         assert len(answer.query) <= max(len(question), MAX_QUERY_CHARACTERS)
         assert all(terms < 30_000 for terms in counting.looked_up)

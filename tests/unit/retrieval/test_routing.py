@@ -39,13 +39,13 @@ class Recording:
     def __init__(self, index: EmbeddedIndex, broken: str = "") -> None:
         self._index = index
         self._broken = broken
-        self.asked: list[tuple[str, ...]] = []
+        self.searches: list[tuple[str, ...]] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._index, name)
 
     def search(self, request: SearchRequest) -> SearchResponse:
-        self.asked.append(request.filter.tiers)
+        self.searches.append(request.filter.tiers)
         if self._broken in request.filter.tiers:
             raise IndexUnavailableError("down")
         return self._index.search(request)
@@ -80,21 +80,21 @@ def live(*results: RetrievalResult, **more: Any) -> Any:
 
 def test_internal_knowledge_is_searched_first_and_alone_if_it_covers_the_question(index: Recording) -> None:
     answer = a_query(index, *OURS, VENDOR).answer("disk full", QueryConfig(min_confidence=0, max_results=2))
-    assert index.asked == [("internal",)]
+    assert index.searches == [("internal",)]
     assert steps(answer)["specialized"] == (False, "3 of our own documents have a good result")
 
 
 def test_specialized_knowledge_is_searched_if_internal_knowledge_does_not_cover_the_question(index: Recording) -> None:
     answer = a_query(index, OURS[0], VENDOR).answer("disk full", SURE)
-    assert index.asked == [("internal",), ("specialized",)]
+    assert index.searches == [("internal",), ("specialized",)]
     searched, reason = steps(answer)["specialized"]
     assert searched
     assert reason.endswith("of our own documents have a good result, fewer than 3")
 
 
 def test_categories_of_a_tier_have_it_searched(index: Recording) -> None:
-    asked = QueryConfig(categories=("security/cve", "runbooks"), min_confidence=0)
-    answer = a_query(index, *OURS, VENDOR).answer("disk full", asked)
+    config = QueryConfig(categories=("security/cve", "runbooks"), min_confidence=0)
+    answer = a_query(index, *OURS, VENDOR).answer("disk full", config)
     assert steps(answer)["specialized"] == (True, "its categories were requested")
     assert any(result.tier == "specialized" for result in answer.results)
 
@@ -114,7 +114,7 @@ def test_an_identifier_of_an_external_catalogue_has_specialized_knowledge_search
 
 def test_a_question_can_name_its_tier(index: Recording) -> None:
     answer = a_query(index, *OURS, VENDOR).answer("disk full tier:specialized", ANYTHING)
-    assert index.asked == [("specialized",)]
+    assert index.searches == [("specialized",)]
     assert contents(list(answer.results)) == ["disk full advisory"]
 
 
@@ -127,7 +127,7 @@ def test_the_internet_is_searched_only_if_it_was_enabled(index: Recording) -> No
 def test_a_question_cannot_enable_the_internet(index: Recording) -> None:
     answer = a_query(index, POST).answer("disk full tier:internet", SURE)
     assert answer.results == ()
-    assert ("internet",) not in index.asked
+    assert ("internet",) not in index.searches
 
 
 def test_where_somebody_may_act_the_internet_comes_last(index: Recording) -> None:

@@ -43,10 +43,10 @@ class Engine:
 
     def __init__(self, *found: WebResult | Exception) -> None:
         self._found = found
-        self.asked: list[tuple[str, int]] = []
+        self.calls: list[tuple[str, int]] = []
 
     def search(self, query: str, limit: int) -> list[WebResult]:
-        self.asked.append((query, limit))
+        self.calls.append((query, limit))
         for each in self._found:
             if isinstance(each, Exception):
                 raise each
@@ -105,7 +105,7 @@ def test_what_looks_like_a_secret_is_not_sent() -> None:
     engine = Engine(DOCS)
     key = "AKIA" + "Z7Q2M4T6X8B3N5K1"
     answer = InternetSearch(engine).answer(f"why is {key} denied")
-    assert engine.asked[0][0] == "why is denied"
+    assert engine.calls[0][0] == "why is denied"
     assert answer.notes == (SECRETS_LEFT_OUT,)
 
 
@@ -119,13 +119,13 @@ def test_text_that_is_aimed_at_a_model_is_pointed_out() -> None:
 def test_an_empty_question_is_not_searched(query: str) -> None:
     engine = Engine(DOCS)
     assert InternetSearch(engine).answer(query).notes == (NOTHING_TO_ASK,)
-    assert not engine.asked
+    assert not engine.calls
 
 
 def test_odd_characters_are_searched_as_text() -> None:
     engine = Engine(DOCS)
     InternetSearch(engine).answer("a\ud800b\n c")
-    assert engine.asked[0][0] == "a?b c"
+    assert engine.calls[0][0] == "a?b c"
 
 
 # -- the cache
@@ -145,10 +145,10 @@ def test_equal_questions_are_searched_once_an_hour(table: Any, time: FakeTime) -
     search = CachedWebSearch(engine, table, seconds=3600, clock=time.clock)
     first = search.search("Disk  full", 10)
     assert search.search(" disk FULL ", 10) == first == [DOCS, BLOG]
-    assert len(engine.asked) == 1
+    assert len(engine.calls) == 1
     time.now += 3601
     search.search("disk full", 10)
-    assert len(engine.asked) == 2
+    assert len(engine.calls) == 2
 
 
 def test_other_questions_and_engines_have_answers_of_their_own(table: Any, time: FakeTime) -> None:
@@ -158,7 +158,7 @@ def test_other_questions_and_engines_have_answers_of_their_own(table: Any, time:
     search.search("a", 10)
     search.search("b", 10)
     assert CachedWebSearch(other, table, seconds=3600, clock=time.clock).search("a", 10) == [BLOG]
-    assert len(engine.asked) == 2
+    assert len(engine.calls) == 2
 
 
 def test_nothing_found_is_kept_and_failures_are_not(table: Any, time: FakeTime) -> None:
@@ -167,7 +167,7 @@ def test_nothing_found_is_kept_and_failures_are_not(table: Any, time: FakeTime) 
         search = CachedWebSearch(engine, table, seconds=3600, clock=time.clock)
         for _ in range(2):
             InternetSearch(search).answer(f"question {times}")
-        assert len(engine.asked) == times
+        assert len(engine.calls) == times
 
 
 def test_without_its_table_the_engine_is_queried(time: FakeTime) -> None:

@@ -102,8 +102,8 @@ def test_google_is_queried_with_the_engine(web: HttpWeb, site: MisbehavingSite) 
     site.page(GOOGLE, google_page(google_item("https://a.test/1")))
     found = engine("google", web, site).search("pods", 20)
     assert found == [WebResult("Page 1", "https://a.test/1", "Text")]
-    asked = site.requests[0].parameters
-    assert (asked["key"], asked["cx"], asked["num"]) == ("the-key", "the-engine", "10")
+    parameters = site.requests[0].parameters
+    assert (parameters["key"], parameters["cx"], parameters["num"]) == ("the-key", "the-engine", "10")
 
 
 def test_google_without_items_found_nothing(web: HttpWeb, site: MisbehavingSite) -> None:

@@ -21,9 +21,9 @@ UNANSWERED = QUESTIONS[4]
 def test_the_question_by_meaning_shares_no_content_word_with_the_document_that_answers_it() -> None:
     """Compared as the index does: stemmed, compounds whole and in parts, stop words left out."""
     document = (example_documents() / BY_MEANING.answered_by).read_text(encoding="utf-8")
-    asked = set(analyze(BY_MEANING.text))
-    assert len(asked) >= 3
-    assert asked.isdisjoint(analyze(document))
+    words = set(analyze(BY_MEANING.text))
+    assert len(words) >= 3
+    assert words.isdisjoint(analyze(document))
 
 
 @pytest.mark.parametrize("question", QUESTIONS[:4], ids=lambda question: question.answered_by)

@@ -113,8 +113,8 @@ def test_invalid_use_is_reported_with_exit_code_2(learned: Opx, arguments: tuple
 
 
 def test_patterns_are_found_for_a_task_and_for_a_failure(learned: Opx) -> None:
-    for asked in (("patterns", FAILURE), ("patterns", "--failure", FAILURE)):
-        found = learned("learn", *asked)
+    for arguments in (("patterns", FAILURE), ("patterns", "--failure", FAILURE)):
+        found = learned("learn", *arguments)
         assert found.exit_code == 0, found.output
         assert "Solution: Run the export on the read replica" in found.stdout
         assert "(worked 1, failed 0, similarity " in found.stdout

@@ -67,8 +67,8 @@ def test_the_source_is_a_line_of_the_local_file(folder: Opx) -> None:
 
 
 def test_words_need_no_quotes_and_options_may_stand_among_them(opx: Opx) -> None:
-    asked = json.loads(opx("search", "resolver", *ANY, "dropped", "--json", "packets").stdout)
-    assert asked["query"] == "resolver dropped packets"
+    answer = json.loads(opx("search", "resolver", *ANY, "dropped", "--json", "packets").stdout)
+    assert answer["query"] == "resolver dropped packets"
 
 
 def test_output_without_a_terminal_has_no_escapes(opx: Opx) -> None:
@@ -243,7 +243,7 @@ def test_without_knowledge_it_prints_a_remedy_and_makes_no_folder(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "arguments",
     [
         ("slow load", "--service", "checkout"),
         ("slow load", "--after", "2025-03", "--before", "2025-03-15"),
@@ -253,8 +253,8 @@ def test_without_knowledge_it_prints_a_remedy_and_makes_no_folder(tmp_path: Path
         ("load packets disk -resolver -alert -zebras",),
     ],
 )
-def test_only_what_the_question_and_its_options_allow_is_found(opx: Opx, asked: tuple[str, ...]) -> None:
-    answer = json.loads(opx("search", *asked, *ANY, "--json").stdout)
+def test_only_what_the_question_and_its_options_allow_is_found(opx: Opx, arguments: tuple[str, ...]) -> None:
+    answer = json.loads(opx("search", *arguments, *ANY, "--json").stdout)
     assert [result["metadata"]["title"] for result in answer["results"]] == ["High CPU"]
 
 

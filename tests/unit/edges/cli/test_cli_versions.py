@@ -318,8 +318,8 @@ def test_a_receipt_can_be_replayed_as_of_its_issue(tmp_path: Path) -> None:
     assert opx(*question, "--receipt", receipt).exit_code == 0
     opx.write("disk.md", SECOND)
     opx.write("more.md", "# Disk full again\n\nFind the biggest directories, and their owners.\n")
-    asked_at = datetime.fromisoformat(json.loads(receipt.read_text())["askedAt"]).timestamp()
-    with bootstrap(Settings(home=str(opx.home)), embedder=WordEmbedder(), clock=lambda: asked_at + 60) as services:
+    issued_at = datetime.fromisoformat(json.loads(receipt.read_text())["askedAt"]).timestamp()
+    with bootstrap(Settings(home=str(opx.home)), embedder=WordEmbedder(), clock=lambda: issued_at + 60) as services:
         for name in ("disk.md", "more.md"):
             services.store.put(f"documents/docs/{name}", (opx.folder / "docs" / name).read_bytes())
         assert services.ingestion.drain

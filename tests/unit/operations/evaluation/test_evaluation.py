@@ -296,9 +296,13 @@ class TestCommand:
     def test_questions_without_an_answer_alone_are_refused_by_kind_or_not(
         self, run: CliRunner, folder: Path, tmp_path: Path
     ) -> None:
-        asked = [("n1", "rotated logs disk", "near-miss"), ("n2", "zebra", "foreign"), ("n3", "xylophone", "foreign")]
+        questions = [
+            ("n1", "rotated logs disk", "near-miss"),
+            ("n2", "zebra", "foreign"),
+            ("n3", "xylophone", "foreign"),
+        ]
         (folder / "questions.jsonl").write_text(
-            lines([{"_id": n, "text": t, "metadata": {"kind": k, "answerable": False}} for n, t, k in asked])
+            lines([{"_id": n, "text": t, "metadata": {"kind": k, "answerable": False}} for n, t, k in questions])
         )
         options = ["--questions", str(folder / "questions.jsonl"), "--mode", "fast", "--floor", "0.5", "--losers", "1"]
         saved = run.invoke(cli, ["--home", "home", "eval", str(folder), *options, "--save", "run.json"], obj=LAUNCH)

@@ -221,7 +221,7 @@ class DocumentOutcomes(Record, frozen=True, omit_defaults=True):
 
     def _explained(self) -> str:
         if not self.tally.all.total:
-            return "no outcome was told"
+            return "no outcome was recorded"
         moved = f": scores are multiplied by {self.tally.factor:.3f}" if self.tally.enough else ""
         return self.tally.explained() + moved
 

@@ -48,8 +48,8 @@ class BedrockReranker:
             return Ranking(())
         check_number(candidates, self.name)
         texts = [readable(f"{candidate.title}\n\n{candidate.text}") for candidate in candidates]
-        asked = readable(question, MAX_QUESTION_CHARACTERS)
-        results = within(seconds, lambda: self._results(asked, texts), self.name)
+        query = readable(question, MAX_QUESTION_CHARACTERS)
+        results = within(seconds, lambda: self._results(query, texts), self.name)
         return ranking(self._readings(results), len(texts), self.name)
 
     def _results(self, question: str, texts: Sequence[str]) -> list[Mapping[str, Any]]:

@@ -233,8 +233,8 @@ class CloudWatchSeries:
 
 def _query(name: str, metric: MetricId, period: int) -> dict[str, Any]:
     dimensions = [{"Name": metric.dimension, "Value": metric.node}]
-    asked = {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
-    return {"Id": name, "MetricStat": {"Metric": asked, "Period": period, "Stat": metric.statistic}}
+    requested = {"Namespace": metric.namespace, "MetricName": metric.name, "Dimensions": dimensions}
+    return {"Id": name, "MetricStat": {"Metric": requested, "Period": period, "Stat": metric.statistic}}
 
 
 BATCH = 5

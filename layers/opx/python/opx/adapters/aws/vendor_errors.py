@@ -156,11 +156,11 @@ def answers(
 ) -> Iterator[Any]:
     """The replies to a request, page by page. `mark` is the field with the token of the next page, `sent_as` its name
     in the next request, if that is another. Raises like `translated_errors`."""
-    asked = dict(request)
+    parameters = dict(request)
     while True:
         with translated_errors(action):
-            answer = call(**asked)
+            answer = call(**parameters)
         yield answer
         if not answer.get(mark):
             return
-        asked[sent_as or mark] = answer[mark]
+        parameters[sent_as or mark] = answer[mark]

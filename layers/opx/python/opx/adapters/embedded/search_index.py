@@ -149,8 +149,8 @@ class EmbeddedIndex:
         legs = [_leg(scored, found, request.depth) for scored in (lexical, vector)]
         searched = bool(words), request.vector is not None
         legs = [
-            replace(leg, took_ms=1000 * seconds) if asked else leg
-            for leg, asked, seconds in zip(legs, searched, taken, strict=True)
+            replace(leg, took_ms=1000 * seconds) if requested else leg
+            for leg, requested, seconds in zip(legs, searched, taken, strict=True)
         ]
         named = {entry for leg in legs for entry, _ in leg.hits}
         return SearchResponse(

@@ -174,16 +174,16 @@ def calibrate_on_message(body: str, calibrator: Callable[[], Calibrator]) -> boo
     A corpus or a model that can't be calibrated on is logged. Raises `StoreUnavailableError`: then retry the message.
     """
     try:
-        asked = json.loads(body)
+        message = json.loads(body)
     except (ValueError, RecursionError):
         return False
-    if not isinstance(asked, dict) or asked.get("do") != "calibrate":
+    if not isinstance(message, dict) or message.get("do") != "calibrate":
         return False
     from opx.retrieval.calibration.calibrating import calibrate_if_due, outcome_line
 
     try:
         found = calibrator()
-        line = calibrate_if_due(found) if asked.get("ifDue") else outcome_line(found.run())
+        line = calibrate_if_due(found) if message.get("ifDue") else outcome_line(found.run())
     except (EmbeddingError, InvalidInputError) as exc:
         line = f"not calibrated: {exc}"
     log.info("%s", line or "no calibration is due")
@@ -198,15 +198,15 @@ def handle_message(
 
     Raises `InvalidInputError` for a malformed message or an impossible command.
     """
-    asked = _read(body)
-    wanted = asked["do"]
+    message = _read(body)
+    wanted = message["do"]
     if wanted == "go on":
         return _resume(reindexer, rebuilds, stop)
     if wanted == "discard":
         reindexer.discard()
         return None
-    if wanted == "reindex" and (asked.get("model") or not reindexer.is_under_way):
-        reindexer.start(model=str(asked.get("model", "")), dimension=int(asked.get("dimension", 0)))
+    if wanted == "reindex" and (message.get("model") or not reindexer.is_under_way):
+        reindexer.start(model=str(message.get("model", "")), dimension=int(message.get("dimension", 0)))
     elif wanted == "rollback":
         reindexer.roll_back()
     elif wanted == "force":
@@ -240,15 +240,15 @@ def _advance(reindexer: Reindexer, rebuilds: Queue | None, stop: Callable[[], bo
 
 def _read(body: str) -> dict[str, Any]:
     try:
-        asked = json.loads(body)
+        message = json.loads(body)
     except (ValueError, RecursionError) as exc:
         raise InvalidInputError(f"the message is not JSON: {exc}") from exc
-    if not isinstance(asked, dict) or asked.get("do") not in _COMMANDS:
+    if not isinstance(message, dict) or message.get("do") not in _COMMANDS:
         raise InvalidInputError(f'the message must be {{"do": ...}} with one of {", ".join(_COMMANDS)}')
-    dimension = asked.get("dimension", 0)
+    dimension = message.get("dimension", 0)
     if not isinstance(dimension, int) or isinstance(dimension, bool) or dimension < 0:
         raise InvalidInputError(f"dimension must be a whole number, not {dimension!r}")
-    return asked
+    return message
 
 
 # -- reindexing

@@ -172,8 +172,8 @@ def compare_runs(
 def _compared_answers(first: EvaluationRun, second: EvaluationRun, form: str) -> Iterator[Compared]:
     """Compares judged answers. `helped` is 0 or 1, so its randomisation test is the exact McNemar test."""
     after = {question.id: one for question, one in zip(second.questions, second.answers[form], strict=True)}
-    asked = zip(first.questions, first.answers[form], strict=True)
-    pairs = [(question, one, other) for question, one in asked if one and (other := after[question.id])]
+    judged = zip(first.questions, first.answers[form], strict=True)
+    pairs = [(question, one, other) for question, one in judged if one and (other := after[question.id])]
     for kind in (ALL, *first.kinds):
         chosen = [(one, other) for question, one, other in pairs if kind in (ALL, question.kind)]
         for name, measure in ANSWER_MEASURES.items() if chosen else ():
@@ -189,15 +189,15 @@ ANSWER_MEASURES = {HELPED: helped, GRADE: _grade}
 
 
 def _compared(first: EvaluationRun, one: str, second: EvaluationRun, other: str, floor: float) -> Iterator[Compared]:
-    asked = list(_pairs(first, one, second, other))
-    answerable = [pair for pair in asked if pair[0].answerable]
+    pairs = list(_pairs(first, one, second, other))
+    answerable = [pair for pair in pairs if pair[0].answerable]
     for kind in (ALL, *first.kinds):
         chosen = [pair for pair in answerable if kind in (ALL, pair[0].kind)]
         for name, measure in MEASURES.items() if chosen else ():
             before = [measure(reply.pages, question.relevant) for question, reply, _ in chosen]
             after = [measure(reply.pages, question.relevant) for question, _, reply in chosen]
             yield Compared(one, other, kind, name, compared(before, after))
-    unanswerable = [pair for pair in asked if not pair[0].answerable]
+    unanswerable = [pair for pair in pairs if not pair[0].answerable]
     if one not in first.modes or other not in second.modes:  # legs and fusions alone have no confidence
         return
     for kind in dict.fromkeys(question.kind for question, _, _ in unanswerable):
@@ -270,8 +270,10 @@ def losers(run: EvaluationRun, system: str, count: int, against: EvaluationRun |
 
 def false_answers(run: EvaluationRun, system: str, count: int) -> list[Loser]:
     """Unanswerable questions with the most confident answers."""
-    asked = zip(run.questions, run.replies[system], strict=True)
-    found = [Loser(question, reply, 0.0) for question, reply in asked if not question.answerable and reply.confidences]
+    replies = zip(run.questions, run.replies[system], strict=True)
+    found = [
+        Loser(question, reply, 0.0) for question, reply in replies if not question.answerable and reply.confidences
+    ]
     return sorted(found, key=lambda each: (-each.reply.best, each.question.id))[:count]
 
 
@@ -280,8 +282,8 @@ def unhelped(
 ) -> list[tuple[LabelledQuestion, ReplyJudgement]]:
     """Questions whose reply lacks a line that is enough, those whose page was found first, by its rank; with `against`, only
     those whose reply had one then."""
-    asked = [(question, one) for question, one in zip(run.questions, run.answers[form], strict=True) if one]
-    found = [(question, one) for question, one in asked if not helped(one)]
+    judged = [(question, one) for question, one in zip(run.questions, run.answers[form], strict=True) if one]
+    found = [(question, one) for question, one in judged if not helped(one)]
     if against is not None:
         check_comparable(against, run)
         before = zip(against.questions, against.answers.get(form, ()), strict=False)

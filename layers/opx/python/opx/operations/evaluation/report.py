@@ -46,8 +46,8 @@ def report_html(run: EvaluationRun, floor: float = FLOOR, before: EvaluationRun 
 
 def _parts(run: EvaluationRun, floor: float, before: EvaluationRun | None) -> Iterator[str]:
     about = ", ".join(f"{name} {value}" for name, value in run.about.items())
-    asked = sum(question.answerable for question in run.questions)
-    yield f"<p>{asked} questions with an answer, {len(run.questions) - asked} without. {escape(about)}</p>"
+    answerable = sum(question.answerable for question in run.questions)
+    yield f"<p>{answerable} questions with an answer, {len(run.questions) - answerable} without. {escape(about)}</p>"
     for mode in run.modes:
         for name, count in lapses(run, mode).items():
             yield f"<p>{count} of {len(run.questions)} answers of {escape(mode)}: {escape(name)}</p>"
