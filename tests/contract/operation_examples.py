@@ -11,18 +11,7 @@ from opx.domain.record import Json
 from opx.domain.scopes import Identity, Scope
 from opx.operations import load
 from opx.operations.context import Caller
-from tests.contract.operation_edges import (
-    AGENT,
-    BUILT,
-    CALLER,
-    Edge,
-    EdgeReply,
-    World,
-    id_of,
-    local,
-    opened,
-    put,
-)
+from tests.contract.operation_edges import AGENT, BUILT, CALLER, Edge, EdgeReply, World, id_of, local, opened, put
 
 REGISTRY = load()
 OWN = Scope(CALLER.client_id, project_id=CALLER.project_id)
