@@ -1,4 +1,4 @@
-"""Outlines of a text, and what tests look at in them."""
+"""Outlines of pages, and the parts of them that tests compare."""
 
 from __future__ import annotations
 
