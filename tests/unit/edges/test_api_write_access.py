@@ -1,4 +1,4 @@
-"""Who may call the HTTP API's operations that write."""
+"""Access to the HTTP API's operations that write: token scopes, clients, administrators, and roles."""
 
 from __future__ import annotations
 

@@ -186,11 +186,8 @@ class TestEvidence:
 
 
 class TestUpload:
-    FILE = UPLOAD
-    HASH = HASH
-
     def test_where_to_put_a_new_file(self, handler: Handler, signer: NotedSigner) -> None:
-        body = {**self.FILE, "metadata": {"tags": ["security"]}}
+        body = {**UPLOAD, "metadata": {"tags": ["security"]}}
         status, found = call(handler, "prepare_upload", body=body, caller=ACME)
         key = "clients/acme/documents/docs/keys.md"
         put = {"url": f"https://corpus.example/{key}", "headers": {"content-length": str(len(TEXT))}}
@@ -199,13 +196,13 @@ class TestUpload:
         stated = signed[1]["metadata"][OBJECT_METADATA]
         assert signed == (
             key,
-            {"size": len(TEXT), "sha256": self.HASH, "metadata": {OBJECT_METADATA: stated}, "seconds": 900},
+            {"size": len(TEXT), "sha256": HASH, "metadata": {OBJECT_METADATA: stated}, "seconds": 900},
         )
         assert json.loads(stated) == {"name": "keys.md", "source_uri": "docs/keys.md", "tags": ["security"]}
 
     def test_a_sidecar_has_an_address_of_its_own(self, handler: Handler, signer: NotedSigner) -> None:
         sidecar = {"sha256": "0" * 64, "size": 12}
-        found = call(handler, "prepare_upload", body={**self.FILE, "sidecar": sidecar}, caller=ACME)[1]
+        found = call(handler, "prepare_upload", body={**UPLOAD, "sidecar": sidecar}, caller=ACME)[1]
         key = "clients/acme/documents/docs/keys.md.metadata.json"
         assert found["sidecarPut"]["url"].endswith(key)
         assert signer.signed[key] == {"size": 12, "sha256": "0" * 64, "metadata": {}, "seconds": 900}
@@ -214,7 +211,7 @@ class TestUpload:
         self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
-        status, found = call(handler, "prepare_upload", body=self.FILE, caller=ACME)
+        status, found = call(handler, "prepare_upload", body=UPLOAD, caller=ACME)
         assert (status, found) == (
             200,
             {"state": "unchanged", "objectKey": key, "documentId": id_of(services, key)},
@@ -233,20 +230,20 @@ class TestUpload:
         self, handler: Handler, services: System, signer: NotedSigner, change: dict[str, Any]
     ) -> None:
         self.put_as_signed(handler, services, signer)
-        assert call(handler, "prepare_upload", body={**self.FILE, **change}, caller=ACME)[1]["state"] == "upload"
+        assert call(handler, "prepare_upload", body={**UPLOAD, **change}, caller=ACME)[1]["state"] == "upload"
 
     def test_a_file_that_waits_to_be_taken_in_is_sent_again(
         self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         self.put_as_signed(handler, services, signer, work=False)
-        assert call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]["state"] == "upload"
+        assert call(handler, "prepare_upload", body=UPLOAD, caller=ACME)[1]["state"] == "upload"
 
     def test_a_sidecar_that_the_file_no_longer_has_stays_until_the_file_is_there(
         self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
         services.store.put(key + ".metadata.json", b'{"metadataAttributes": {}}')
-        found = call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]
+        found = call(handler, "prepare_upload", body=UPLOAD, caller=ACME)[1]
         assert (found["state"], found["removeSidecar"]) == ("upload", True)
         assert services.store.head(key + ".metadata.json")
         check_described("prepare_upload", found)
@@ -256,7 +253,7 @@ class TestUpload:
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
         services.store.put(key + ".metadata.json", b'{"metadataAttributes": {}}')
-        body = {**self.FILE, "sidecar": {"sha256": "0" * 64, "size": 1}}
+        body = {**UPLOAD, "sidecar": {"sha256": "0" * 64, "size": 1}}
         assert "removeSidecar" not in call(handler, "prepare_upload", body=body, caller=ACME)[1]
 
     @pytest.mark.parametrize(
@@ -274,27 +271,27 @@ class TestUpload:
         ],
     )
     def test_wrong_bodies_are_refused(self, refusing: Handler, change: dict[str, Any]) -> None:
-        answer = call(refusing, "prepare_upload", body={**self.FILE, **change}, caller=ACME)
+        answer = call(refusing, "prepare_upload", body={**UPLOAD, **change}, caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
 
     def test_a_file_that_would_not_be_taken_in_is_not_worth_sending(
         self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         size = services.settings.max_document_bytes + 1
-        answer = call(handler, "prepare_upload", body={**self.FILE, "size": size}, caller=ACME)
+        answer = call(handler, "prepare_upload", body={**UPLOAD, "size": size}, caller=ACME)
         assert refusal(answer) == (413, "too_large")
         assert signer.signed == {}
 
     def test_a_folder_of_this_machine_takes_no_uploads(self, tmp_path: Path, services: System) -> None:
         services.corpus.upload_signer = None
-        answer = call(make_handler(lambda: services), "prepare_upload", body=self.FILE, caller=ACME)
+        answer = call(make_handler(lambda: services), "prepare_upload", body=UPLOAD, caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
 
     def put_as_signed(self, handler: Handler, services: System, signer: NotedSigner, *, work: bool = True) -> str:
         """Prepares an upload, puts the file, and ingests it."""
-        key: str = call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]["objectKey"]
+        key: str = call(handler, "prepare_upload", body=UPLOAD, caller=ACME)[1]["objectKey"]
         services.store.put(key, TEXT.encode(), metadata=signer.signed[key]["metadata"])
-        signer.stored[key] = self.HASH
+        signer.stored[key] = HASH
         if work:
             list(services.manager.work())
         return key
