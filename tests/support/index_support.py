@@ -7,15 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from opx.ports import (
-    IndexEntry,
-    SearchFilter,
-    SearchIndex,
-    SearchRequest,
-    SearchResponse,
-    Vector,
-    Vectors,
-)
+from opx.ports import IndexEntry, SearchFilter, SearchIndex, SearchRequest, SearchResponse, Vector, Vectors
 from opx.text.fields import LEXICAL_FIELDS, analysed_fields, words
 from tests.support.builders import EVERYONE, a_change, an_entry, any_vector
 

@@ -14,13 +14,14 @@ from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
 from opx.learning.learned_words import MAX_REPORT
-from opx.learning.outcome_store import LEARNT, KnownScopes, resolved_partition, rows_of
+from opx.learning.outcome_store import LEARNT, KnownScopes, resolved_partition
 from opx.operations.system import System
 from opx.ports import Leg, SearchRequest, SearchResponse
 from opx.ports.tables import OUTCOMES
 from opx.retrieval.learned_words import FEW_ENTRIES
 from opx.retrieval.query import KnowledgeQuery
 from tests.support.agent_calls import a_system, id_of
+from tests.support.outcome_support import forget_outcomes
 
 ACME, SHOP = "client:acme", "client:acme/project:shop"
 GATEWAY, DISK = "documents/runbooks/gateway.md", "documents/runbooks/disk.md"
@@ -47,12 +48,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 def services(system: System) -> Iterator[System]:
     """The system without the outcomes of earlier tests."""
     yield system
-    table = system.tables.table(OUTCOMES)
-    for scope in ("global", ACME, SHOP, "client:other"):
-        for row in rows_of(table, scope):
-            table.delete({"place": row["place"], "entry": row["entry"]})
-    for name in ("known_outcomes", "outcome_store", "warnings", "learnt", "experience"):
-        system.learning.__dict__.pop(name, None)
+    forget_outcomes(system, "global", ACME, SHOP, "client:other")
 
 
 def ask(services: System, query: str, config: QueryConfig = ANYTHING, identity: Identity = ANN) -> Answer:
