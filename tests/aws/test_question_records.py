@@ -21,7 +21,7 @@ from tests.aws.cloud import Cloud, a_cloud
 from tests.support.api_requests import a_token, call
 from tests.support.emf import measured
 from tests.support.fakes import FakeContext, function_logs
-from tests.unit.records.test_gaps import a_gap
+from tests.support.gap_support import a_gap
 
 DISK = "documents/runbooks/disk.md"
 TITLE = "Disk full on Linux hosts"

@@ -2,53 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
+from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.domain.results import Answer
 from opx.domain.scopes import Identity
 from opx.errors import AccessDeniedError, DocumentNotFoundError, ForbiddenError, InvalidInputError, UnknownCategoryError
-from opx.ingestion.corpus.failures import Failure
 from opx.ingestion.events import EventOutcome, PutFile, Result
 from opx.ingestion.files import FileToIngest
-from opx.operations.corpus import (
-    DeleteDocument,
-    DeleteObjects,
-    GetStatus,
-    ListFailures,
-    ListObjects,
-    RetryFailures,
-    Status,
-    delete_document,
-    delete_objects,
-    get_status,
-    list_failures,
-    list_objects,
-    retry_failures,
-)
+from opx.operations.corpus import ListFailures, list_failures
 from opx.operations.documents import (
-    DocumentVersions,
     GetDocument,
     ListCategories,
     ListDocuments,
-    ReadChunks,
     get_document,
     list_categories,
     list_documents,
-    read_chunks,
 )
 from opx.operations.learning import put_evidence
-from opx.operations.projects import AssignProject, GetProject, assign_project, get_project
+from opx.operations.projects import GetProject, get_project
 from opx.operations.questions import ListAuditRecords, ListGaps, list_audit_records, list_gaps
-from opx.operations.search import Query, query
 from opx.operations.system import System
 from opx.settings import Settings
+from tests.contract.seat_calls import (
+    a_file,
+    ask,
+    assign,
+    delete_all,
+    deleted_by,
+    documents,
+    failures,
+    pieces,
+    put_all,
+    retried,
+    retried_keys,
+    shown,
+    status_of,
+    stored_under,
+    taken_in,
+    titles,
+)
 from tests.contract.seats import Seat, every_failure, given
 from tests.support.cli_support import word_services
 
@@ -75,7 +71,7 @@ class KnowledgeBaseContract:
         assert documents(seat) == ()
         assert failures(seat) == ()
         assert stored_under(seat, "docs") == []
-        assert asked(seat, "disk", ANYTHING).results == ()
+        assert ask(seat, "disk", ANYTHING).results == ()
         assert seat.work([]) == []
 
     def test_the_status_of_what_is_empty_is_zero(self, seat: Seat) -> None:
@@ -324,8 +320,8 @@ class KnowledgeBaseContract:
         assert titles(seat) == ["Global"]
         with pytest.raises(DocumentNotFoundError):
             shown(seat, secret.document_id)
-        assert [r.title for r in asked(seat, "Global text", ANYTHING).results] == ["Global"]
-        assert {r.title for r in asked(seat, "foreign text", ANYTHING).results} <= {"Global"}
+        assert [r.title for r in ask(seat, "Global text", ANYTHING).results] == ["Global"]
+        assert {r.title for r in ask(seat, "foreign text", ANYTHING).results} <= {"Global"}
 
     def test_versions_that_do_not_fit_into_one_reply_are_on_several_pages(
         self, seat: Seat, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -353,7 +349,7 @@ class KnowledgeBaseContract:
         )
         config = QueryConfig(min_confidence=0, categories=("runbooks",), tags=(), max_results=1)
         answer, expected = (
-            asked(seat, "disk logs", config),
+            ask(seat, "disk logs", config),
             services.questions.search(CALLER).answer("disk logs", config),
         )
         assert answer.results[0].metadata == expected.results[0].metadata
@@ -363,20 +359,20 @@ class KnowledgeBaseContract:
 
     def test_a_receipt_is_returned_on_request(self, seat: Seat, folder: Path) -> None:
         taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        answer = asked(seat, "disk", QueryConfig(min_confidence=0), receipt=True)
+        answer = ask(seat, "disk", QueryConfig(min_confidence=0), receipt=True)
         assert answer.receipt is not None
         assert answer.receipt["receiptId"] == answer.receipt_id
 
     def test_unanswered_questions_are_among_the_gaps(self, seat: Seat, folder: Path) -> None:
         taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        asked(seat, "brew espresso", QueryConfig())
+        ask(seat, "brew espresso", QueryConfig())
         assert [gap.question for gap in seat.call(list_gaps, ListGaps()).gaps] == ["brew espresso"]
         assert seat.call(list_gaps, ListGaps(service="billing")).gaps == ()
         assert seat.call(list_gaps, ListGaps(owner="nobody")).gaps[0].count == 1
 
     def test_questions_are_in_the_audit_log(self, seat: Seat, folder: Path) -> None:
         taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        answer = asked(seat, "disk", QueryConfig(min_confidence=0), receipt=True)
+        answer = ask(seat, "disk", QueryConfig(min_confidence=0), receipt=True)
         (document,) = {result.document_id for result in answer.results}
         (record,) = seat.call(list_audit_records, ListAuditRecords(document_id=document[:8])).records
         assert record.receipt_id == answer.receipt_id
@@ -385,14 +381,14 @@ class KnowledgeBaseContract:
 
     def test_the_nearest_result_is_returned(self, seat: Seat, folder: Path) -> None:
         taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        answer = asked(seat, "disk", QueryConfig(min_confidence=1))
+        answer = ask(seat, "disk", QueryConfig(min_confidence=1))
         assert answer.results == ()
         assert answer.best_rejected is not None
         assert answer.best_rejected.title == "Disk full"
 
     def test_a_question_about_an_unknown_category_is_refused(self, seat: Seat) -> None:
         with pytest.raises(UnknownCategoryError, match="gossip"):
-            asked(seat, "disk", QueryConfig(categories=("gossip",)))
+            ask(seat, "disk", QueryConfig(categories=("gossip",)))
 
     def test_the_categories_are_those_of_the_system(self, seat: Seat, services: System) -> None:
         found, known = seat.call(list_categories, ListCategories()), services.installation.knowledge
@@ -468,80 +464,6 @@ class KnowledgeBaseContract:
             seat.call(get_project, GetProject(client_id="rival", project_id="shop"))
         with pytest.raises((ForbiddenError, AccessDeniedError), match="another client"):
             assign(seat, "rival", "shop", "retail")
-
-
-def a_file(folder: Path, name: str, text: str) -> FileToIngest:
-    """A file on disk, under the name that it has from the folder above."""
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return FileToIngest(path, f"docs/{name}")
-
-
-def put_all(seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None) -> list[PutFile]:
-    return seat.put_files(files, metadata or {})
-
-
-def taken_in(
-    seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None
-) -> list[EventOutcome]:
-    """Outcomes that say how a document is now, one each."""
-    done = put_all(seat, files, metadata)
-    sent = [put.object_key for put in done if put.outcome is None]
-    worked = {outcome.object_key.removesuffix(".metadata.json"): outcome for outcome in seat.work(sent)}
-    return [*(put.outcome for put in done if put.outcome), *worked.values()]
-
-
-def retried_keys(seat: Seat, failure_ids: Sequence[str]) -> tuple[str, ...]:
-    return seat.call(retry_failures, RetryFailures(failure_ids=tuple(failure_ids))).object_keys
-
-
-def retried(seat: Seat, failure_ids: Sequence[str]) -> list[EventOutcome]:
-    return seat.work(retried_keys(seat, failure_ids))
-
-
-def documents(seat: Seat, **fields: Any) -> tuple[KnowledgeDocument, ...]:
-    return seat.call(list_documents, ListDocuments(**fields)).documents
-
-
-def failures(seat: Seat) -> tuple[Failure, ...]:
-    return seat.call(list_failures, ListFailures()).failures
-
-
-def stored_under(seat: Seat, source: str) -> list[str]:
-    return list(seat.call(list_objects, ListObjects(under=source)).object_keys)
-
-
-def asked(seat: Seat, question: str, config: QueryConfig, *, receipt: bool = False) -> Answer:
-    return seat.call(query, Query(query=question, config=config, receipt=receipt))
-
-
-def status_of(seat: Seat) -> Status:
-    return seat.call(get_status, GetStatus())
-
-
-def shown(seat: Seat, wanted: str) -> DocumentVersions:
-    return seat.call(get_document, GetDocument(document_id=wanted))
-
-
-def pieces(seat: Seat, document_id: str, *, after: int = 0) -> list[DocumentChunk]:
-    return list(seat.call(read_chunks, ReadChunks(document_id=document_id, after=after)).chunks)
-
-
-def delete_all(seat: Seat, object_keys: Sequence[str]) -> None:
-    seat.call(delete_objects, DeleteObjects(object_keys=tuple(object_keys)))
-
-
-def deleted_by(seat: Seat, document_id: str) -> tuple[KnowledgeDocument, ...]:
-    return seat.call(delete_document, DeleteDocument(document_id=document_id)).deleted
-
-
-def assign(seat: Seat, client: str, project: str, group: str) -> None:
-    seat.call(assign_project, AssignProject(client_id=client, project_id=project, group_id=group))
-
-
-def titles(seat: Seat, *, category: str = "") -> list[str]:
-    return [document.title for document in documents(seat, category=category)]
 
 
 def a_global_document(services: System) -> str:

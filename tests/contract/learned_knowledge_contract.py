@@ -43,7 +43,7 @@ from opx.operations.patterns import (
 )
 from opx.operations.system import System
 from opx.settings import Settings
-from tests.contract.knowledge_base_contract import a_file, asked, taken_in
+from tests.contract.seat_calls import a_file, ask, taken_in
 from tests.contract.seats import Seat, given, local_seat
 from tests.support.cli_support import word_services
 
@@ -161,7 +161,7 @@ class LearnedKnowledgeContract:
 
     def test_an_outcome_is_counted_once_for_the_document_of_a_receipt(self, seat: Seat, tmp_path: Path) -> None:
         taken_in(seat, [a_file(tmp_path / "docs", "a.md", "# Disk full\n\n1. Delete old logs.\n")])
-        answer = asked(seat, "disk full", QueryConfig(min_confidence=0), receipt=True)
+        answer = ask(seat, "disk full", QueryConfig(min_confidence=0), receipt=True)
         document_id = answer.results[0].document_id
         reports = [recorded(seat, answer.receipt_id, document_id, "resolved", incident="INC-7") for _ in range(2)]
         assert [report.counted for report in reports] == ["new", "known"]

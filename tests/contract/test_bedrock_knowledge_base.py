@@ -334,7 +334,7 @@ class TestSync:
         managed.store.put(f"{PREFIX}picture.xyz", b"?")
         managed.index()
         managed.sync.cover(0.0)
-        assert "could not take in 1 chunks" in caplog.text
+        assert "1 documents could not be indexed" in caplog.text
 
 
 class TestRequests:

@@ -15,10 +15,9 @@ from opx.domain.results import IndexedChunk
 from opx.lifecycle.past.engine import NOT_RANKED, Analysed, Bm25, PastCorpus, PastEngine, PastEntry
 from opx.ports import IndexEntry, Leg, SearchEngine, SearchRequest, SearchResponse
 from opx.text.fields import words
-from tests.contract import search_index_contract
 from tests.contract.search_engine_contract import Put, SearchEngineContract
-from tests.contract.search_index_contract import an_operations_corpus
 from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
+from tests.support.index_support import an_operations_corpus, bm25
 
 TOLERANCE = 1e-4
 
@@ -74,7 +73,7 @@ def test_scores_are_those_of_an_index_of_then(index: EmbeddedIndex) -> None:
     engine = PastEngine(index, Since(later), past(*then[3:]), no_lack)
     text = "disk pod log certificate of the database"
     response = engine.search(SearchRequest(EVERYONE, text=text, vector=any_vector("q")))
-    wanted = search_index_contract.bm25(then, text)
+    wanted = bm25(then, text)
     assert {entry for entry, _ in response.lexical.hits} == wanted.keys()
     assert all(math.isclose(score, wanted[entry], rel_tol=TOLERANCE) for entry, score in response.lexical.hits)
     cosines = {e.indexed.entry_id: sum(a * b for a, b in zip(any_vector("q"), e.vectors[0], strict=True)) for e in then}

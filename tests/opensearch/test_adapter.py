@@ -15,7 +15,11 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import IncompatibleIndexError, IndexUnavailableError
 from opx.ports import IndexEntry, SearchFilter, SearchIndex, SearchRequest
-from tests.contract.search_index_contract import (
+from tests.doubles.opensearch import OpenSearchDouble
+from tests.opensearch.indices import RefreshedIndex, create_node_index, node_index_body
+from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_removal, a_unit_vector, an_entry, any_vector
+from tests.support.fakes import WordsEmbedder
+from tests.support.index_support import (
     SCORE_TOLERANCE,
     an_operations_corpus,
     fill,
@@ -24,10 +28,6 @@ from tests.contract.search_index_contract import (
     lexical_ids,
     vector_ids,
 )
-from tests.doubles.opensearch import OpenSearchDouble
-from tests.opensearch.indices import RefreshedIndex, create_node_index, node_index_body
-from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_removal, a_unit_vector, an_entry, any_vector
-from tests.support.fakes import WordsEmbedder
 
 MODEL = "test-model/8"
 pytestmark = pytest.mark.opensearch

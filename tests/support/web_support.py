@@ -66,6 +66,15 @@ class Pulls:
                 yield page
 
 
+def crawl_of(site: MisbehavingSite, start: str = "/", **options: object) -> Pulls:
+    return Pulls(site, "crawl", start=(site.url(start),), **options)
+
+
+def visited(site: MisbehavingSite) -> list[str]:
+    """Targets of the requests to a site, without those for its rules."""
+    return [request.target for request in site.requests if request.path != "/robots.txt"]
+
+
 def documents(pages: Iterable[Page]) -> dict[str, SourceDocument]:
     """By key, without the host."""
     return {short(document.key): document for page in pages for document in page.documents}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,37 +13,27 @@ from lambdas.manage_knowledge.handler import make_handler
 from opx.domain.record import replace
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.operations.system import System
-from opx.ports import SignedUpload
 from opx.runtime.functions import FunctionFailedError
-from tests.support.agent_calls import CORPUS, DISK, a_system, id_of
+from tests.support.agent_calls import DISK, id_of
 from tests.support.api_requests import ROLE, ROUTE, Handler, a_request, a_token, call, check_described, refusal
-from tests.support.fakes import FakeContext, function_logs
+from tests.support.fakes import FakeContext
+from tests.support.writing_support import (
+    BROKEN,
+    HASH,
+    POST,
+    PROCEDURES,
+    TEXT,
+    UPLOAD,
+    VAULT,
+    NotedSigner,
+    a_kept_system,
+    a_refusing_handler,
+    a_writable_system,
+    keys,
+)
 
-VAULT = "clients/acme/documents/runbooks/vault.md"
 CART = "clients/acme/projects/shop/documents/runbooks/cart.md"
-POST = "clients/acme/projects/blog/documents/post.md"
-BROKEN = "clients/acme/documents/runbooks/empty.md"
-PROCEDURES = {"tier": "internal", "category": "runbooks/procedures"}
 ACME, OTHER, ADMIN = a_token("acme"), a_token("other"), a_token(scopes="opx/admin")
-READER = a_token("acme", scopes="openid")
-TEXT = "# Rotate keys\n\nMake a new key, then remove the old one."
-
-
-@dataclass
-class NotedSigner:
-    """An `UploadSigner` that records signed uploads. `stored` has digests by key."""
-
-    signed: dict[str, dict[str, Any]] = field(default_factory=dict)
-    stored: dict[str, str] = field(default_factory=dict)
-
-    def sign_put(
-        self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
-    ) -> SignedUpload:
-        self.signed[key] = {"size": size, "sha256": sha256, "metadata": dict(metadata or {}), "seconds": seconds}
-        return SignedUpload(f"https://corpus.example/{key}", {"content-length": str(size)})
-
-    def sha256_of(self, key: str) -> str:
-        return self.stored.get(key, "")
 
 
 @pytest.fixture
@@ -55,7 +43,7 @@ def signer() -> NotedSigner:
 
 @pytest.fixture
 def services(tmp_path: Path, signer: NotedSigner) -> Iterator[System]:
-    with function_logs(), a_system(tmp_path, {**CORPUS, BROKEN: ""}, upload_signer=signer) as system:
+    with a_writable_system(tmp_path, signer) as system:
         yield system
 
 
@@ -67,22 +55,14 @@ def handler(services: System) -> Handler:
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """A shared system for tests that write nothing, as setup is slow."""
-    corpus = {**CORPUS, BROKEN: "", POST: "# Write a post\n\nOnce a week."}
-    with a_system(tmp_path_factory.mktemp("kept"), corpus, upload_signer=NotedSigner()) as system:
+    with a_kept_system(tmp_path_factory.mktemp("kept")) as system:
         yield system
 
 
 @pytest.fixture
 def refusing(kept: System) -> Iterator[Handler]:
-    before = keys(kept)
-    with function_logs():
-        yield make_handler(lambda: kept)
-    assert keys(kept) == before
-    assert kept.corpus.upload_signer.signed == {}  # type: ignore[union-attr]
-
-
-def keys(services: System, prefix: str = "") -> list[str]:
-    return [info.key for info in services.store.list(prefix) if "/chunks/" not in f"/{info.key}"]
+    with a_refusing_handler(kept) as handler:
+        yield handler
 
 
 def text_of(services: System, key: str) -> str:
@@ -206,11 +186,8 @@ class TestEvidence:
 
 
 class TestUpload:
-    HASH = hashlib.sha256(TEXT.encode()).hexdigest()
-    FILE = {"source": "docs/keys.md", "sha256": HASH, "size": len(TEXT)}  # noqa: RUF012
-
     def test_where_to_put_a_new_file(self, handler: Handler, signer: NotedSigner) -> None:
-        body = {**self.FILE, "metadata": {"tags": ["security"]}}
+        body = {**UPLOAD, "metadata": {"tags": ["security"]}}
         status, found = call(handler, "prepare_upload", body=body, caller=ACME)
         key = "clients/acme/documents/docs/keys.md"
         put = {"url": f"https://corpus.example/{key}", "headers": {"content-length": str(len(TEXT))}}
@@ -219,13 +196,13 @@ class TestUpload:
         stated = signed[1]["metadata"][OBJECT_METADATA]
         assert signed == (
             key,
-            {"size": len(TEXT), "sha256": self.HASH, "metadata": {OBJECT_METADATA: stated}, "seconds": 900},
+            {"size": len(TEXT), "sha256": HASH, "metadata": {OBJECT_METADATA: stated}, "seconds": 900},
         )
         assert json.loads(stated) == {"name": "keys.md", "source_uri": "docs/keys.md", "tags": ["security"]}
 
     def test_a_sidecar_has_an_address_of_its_own(self, handler: Handler, signer: NotedSigner) -> None:
         sidecar = {"sha256": "0" * 64, "size": 12}
-        found = call(handler, "prepare_upload", body={**self.FILE, "sidecar": sidecar}, caller=ACME)[1]
+        found = call(handler, "prepare_upload", body={**UPLOAD, "sidecar": sidecar}, caller=ACME)[1]
         key = "clients/acme/documents/docs/keys.md.metadata.json"
         assert found["sidecarPut"]["url"].endswith(key)
         assert signer.signed[key] == {"size": 12, "sha256": "0" * 64, "metadata": {}, "seconds": 900}
@@ -234,7 +211,7 @@ class TestUpload:
         self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
-        status, found = call(handler, "prepare_upload", body=self.FILE, caller=ACME)
+        status, found = call(handler, "prepare_upload", body=UPLOAD, caller=ACME)
         assert (status, found) == (
             200,
             {"state": "unchanged", "objectKey": key, "documentId": id_of(services, key)},
@@ -253,20 +230,20 @@ class TestUpload:
         self, handler: Handler, services: System, signer: NotedSigner, change: dict[str, Any]
     ) -> None:
         self.put_as_signed(handler, services, signer)
-        assert call(handler, "prepare_upload", body={**self.FILE, **change}, caller=ACME)[1]["state"] == "upload"
+        assert call(handler, "prepare_upload", body={**UPLOAD, **change}, caller=ACME)[1]["state"] == "upload"
 
     def test_a_file_that_waits_to_be_taken_in_is_sent_again(
         self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         self.put_as_signed(handler, services, signer, work=False)
-        assert call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]["state"] == "upload"
+        assert call(handler, "prepare_upload", body=UPLOAD, caller=ACME)[1]["state"] == "upload"
 
     def test_a_sidecar_that_the_file_no_longer_has_stays_until_the_file_is_there(
         self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
         services.store.put(key + ".metadata.json", b'{"metadataAttributes": {}}')
-        found = call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]
+        found = call(handler, "prepare_upload", body=UPLOAD, caller=ACME)[1]
         assert (found["state"], found["removeSidecar"]) == ("upload", True)
         assert services.store.head(key + ".metadata.json")
         check_described("prepare_upload", found)
@@ -276,7 +253,7 @@ class TestUpload:
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
         services.store.put(key + ".metadata.json", b'{"metadataAttributes": {}}')
-        body = {**self.FILE, "sidecar": {"sha256": "0" * 64, "size": 1}}
+        body = {**UPLOAD, "sidecar": {"sha256": "0" * 64, "size": 1}}
         assert "removeSidecar" not in call(handler, "prepare_upload", body=body, caller=ACME)[1]
 
     @pytest.mark.parametrize(
@@ -294,27 +271,27 @@ class TestUpload:
         ],
     )
     def test_wrong_bodies_are_refused(self, refusing: Handler, change: dict[str, Any]) -> None:
-        answer = call(refusing, "prepare_upload", body={**self.FILE, **change}, caller=ACME)
+        answer = call(refusing, "prepare_upload", body={**UPLOAD, **change}, caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
 
     def test_a_file_that_would_not_be_taken_in_is_not_worth_sending(
         self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         size = services.settings.max_document_bytes + 1
-        answer = call(handler, "prepare_upload", body={**self.FILE, "size": size}, caller=ACME)
+        answer = call(handler, "prepare_upload", body={**UPLOAD, "size": size}, caller=ACME)
         assert refusal(answer) == (413, "too_large")
         assert signer.signed == {}
 
     def test_a_folder_of_this_machine_takes_no_uploads(self, tmp_path: Path, services: System) -> None:
         services.corpus.upload_signer = None
-        answer = call(make_handler(lambda: services), "prepare_upload", body=self.FILE, caller=ACME)
+        answer = call(make_handler(lambda: services), "prepare_upload", body=UPLOAD, caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
 
     def put_as_signed(self, handler: Handler, services: System, signer: NotedSigner, *, work: bool = True) -> str:
         """Prepares an upload, puts the file, and ingests it."""
-        key: str = call(handler, "prepare_upload", body=self.FILE, caller=ACME)[1]["objectKey"]
+        key: str = call(handler, "prepare_upload", body=UPLOAD, caller=ACME)[1]["objectKey"]
         services.store.put(key, TEXT.encode(), metadata=signer.signed[key]["metadata"])
-        signer.stored[key] = self.HASH
+        signer.stored[key] = HASH
         if work:
             list(services.manager.work())
         return key
@@ -458,113 +435,11 @@ class TestProjects:
         assert call(handler, "assign_project", caller=ROLE, clientId="acme", **request)[0] == 200
 
 
-NEEDING_ONE = (
-    "delete_document",
-    "remove_alias",
-    "merge_nodes",
-    "undo_merge",
-    "restore_document",
-    "verify_entry",
-    "process_checkpoint",
-    "record_outcome",
-)
-"""Writes that need an existing resource."""
-
-
-SOURCES = {"list_sources", "register_source", "remove_source", "pull_source", "check_source", "crawl_site"}
-"""Tested by themselves."""
-
-
-class TestWhoMayWrite:
-    WRITES: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("ingest", {"body": {"document": TEXT}, **PROCEDURES}),
-        ("put_evidence", {"body": {"agent_type": "a", "outcome": "b", "conclusion": ["c"]}}),
-        ("prepare_upload", {"body": TestUpload.FILE}),
-        ("delete_objects", {"body": {"objectKeys": ["documents/runbooks/disk.md"]}}),
-        ("delete_document", {"documentId": "f" * 32}),
-        ("retry_failures", {"body": {"all": True}}),
-        ("get_object_states", {"body": {"objectKeys": ["documents/runbooks/disk.md"]}}),
-        ("add_values", {"body": {"values": [{"node": "web-1", "metric": "cpu", "value": 0.5}]}}),
-        ("add_alias", {"body": {"alias": "service:co", "canonical": "service:checkout"}}),
-        ("remove_alias", {"alias": "service:co"}),
-        ("merge_nodes", {"body": {"from": "service:co", "into": "service:checkout"}}),
-        ("undo_merge", {"mergeId": "f" * 32}),
-        ("restore_document", {"documentId": "f" * 32, "body": {"version": 1}}),
-        (
-            "capture_entry",
-            {
-                "body": {
-                    "entry_type": "failure_solution",
-                    "project_id": "shop",
-                    "failure_description": "it hangs",
-                    "solution_steps": ["restart it"],
-                }
-            },
-        ),
-        ("verify_entry", {"entryId": "f" * 32, "body": {"worked": True}}),
-        ("process_checkpoint", {"body": {"projectId": "shop"}}),
-        ("record_outcome", {"body": {"receiptId": "f" * 32, "documentId": "f" * 32, "result": "resolved"}}),
-    )
-    HOLDS: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("list_holds", {}),
-        ("add_hold", {"body": {"reason": "matter 12", "category": "runbooks"}}),
-        ("lift_hold", {"holdId": "f" * 32}),
-    )
-    PROJECTS: tuple[tuple[str, dict[str, Any]], ...] = (
-        ("get_project", {"clientId": "acme", "projectId": "shop"}),
-        ("assign_project", {"body": {"groupId": "x"}, "clientId": "acme", "projectId": "shop"}),
-    )
-
-    def test_these_are_all_routes_of_the_function(self) -> None:
-        names = {name for name, _ in (*self.WRITES, *self.PROJECTS, *self.HOLDS)} | SOURCES
-        names |= {"calibrate", "discard_calibration", "get_calibration"}
-        assert names == {name for name, route in ROUTE.items() if route.function == "manage_knowledge"}
-
-    @pytest.mark.parametrize(("name", "request_"), [*WRITES, *PROJECTS, *HOLDS])
-    @pytest.mark.parametrize("caller", [None, {}, READER, a_token(scopes=""), a_token(scopes="opx/writer xopx/write")])
-    def test_writing_needs_the_scope_of_a_token(
-        self, refusing: Handler, name: str, request_: dict[str, Any], caller: dict[str, Any] | None
-    ) -> None:
-        assert refusal(call(refusing, name, caller=caller, **request_)) == (403, "forbidden")
-
-    @pytest.mark.parametrize(("name", "request_"), WRITES)
-    def test_a_token_without_a_client_does_not_write_global_documents(
-        self, refusing: Handler, name: str, request_: dict[str, Any]
-    ) -> None:
-        assert refusal(call(refusing, name, caller=a_token(), **request_)) == (403, "forbidden")
-
-    @pytest.mark.parametrize(("name", "request_"), [write for write in WRITES if write[0] not in NEEDING_ONE])
-    @pytest.mark.parametrize("caller", [ADMIN, ROLE])
-    def test_an_administrator_and_the_installation_itself_do(
-        self, handler: Handler, name: str, request_: dict[str, Any], caller: dict[str, Any]
-    ) -> None:
-        assert call(handler, name, caller=caller, **request_)[0] == ROUTE[name].status
-
-    @pytest.mark.parametrize(("name", "request_"), PROJECTS)
-    def test_projects_are_for_administrators(self, handler: Handler, name: str, request_: dict[str, Any]) -> None:
-        assert refusal(call(handler, name, caller=ACME, **request_)) == (403, "forbidden")
-        assert call(handler, name, caller=a_token("acme", scopes="opx/admin"), **request_)[0] == 200
-
-    @pytest.mark.parametrize(("name", "request_"), HOLDS)
-    def test_holds_are_for_administrators(self, handler: Handler, name: str, request_: dict[str, Any]) -> None:
-        assert refusal(call(handler, name, caller=ACME, **request_)) == (403, "forbidden")
-        assert call(handler, name, caller=a_token("acme", scopes="opx/admin"), **request_)[0] in (200, 400, 404)
-
-    def test_a_role_writes_to_the_configured_scope(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(
-            services.installation, "settings", replace(services.settings, client_id="acme", project_id="shop")
-        )
-        body = {"document": TEXT, "metadata": {"source": "x"}}
-        found = call(make_handler(lambda: services), "ingest", body=body, caller=ROLE, **PROCEDURES)[1]
-        key = "clients/acme/projects/shop/documents/runbooks/procedures/x.md"
-        assert found["accepted"] == [{"objectKey": key}]
-
-
 @pytest.mark.parametrize(
     ("name", "request_"),
     [
         ("ingest", {"body": {"documents": [TEXT, "\ud800"]}, **PROCEDURES}),
-        ("prepare_upload", {"body": {**TestUpload.FILE, "sidecar": {"sha256": "0" * 64, "size": 1}}}),
+        ("prepare_upload", {"body": {**UPLOAD, "sidecar": {"sha256": "0" * 64, "size": 1}}}),
         ("get_object_states", {"body": {"objectKeys": [VAULT, BROKEN]}}),
         ("delete_objects", {"body": {"objectKeys": [VAULT]}}),
         ("retry_failures", {"body": {"all": True}}),
@@ -581,4 +456,4 @@ def test_an_event_other_than_a_request_is_not_answered(handler: Handler) -> None
     with pytest.raises(FunctionFailedError):
         handler({"routeKey": "POST /uploads"}, FakeContext())
     with pytest.raises(FunctionFailedError):
-        handler(a_request("prepare_upload", body=TestUpload.FILE), FakeContext.of_gateway("search_runbooks"))
+        handler(a_request("prepare_upload", body=UPLOAD), FakeContext.of_gateway("search_runbooks"))

@@ -1,9 +1,8 @@
-"""Aliases: visibility by scope, resolution, concurrent changes, and removal with their documents."""
+"""Aliases: visibility by scope, resolution, loops, concurrent changes, filing, and the cache."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,49 +15,15 @@ from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.graph import Alias
 from opx.domain.scopes import Scope
-from opx.errors import AliasLoopError, AliasTakenError, InvalidInputError, InvalidReferenceError, InvalidScopeError
+from opx.errors import AliasLoopError, AliasTakenError, InvalidReferenceError, InvalidScopeError
 from opx.graph import aliases
-from opx.graph.alias_rows import MAX_DOCUMENTS, MAX_MEMBERS, AliasRow, AliasView, LoadedNames, alias_key
-from opx.graph.aliases import MAX_OF_A_DOCUMENT, AliasCache, AliasRegistry
-from opx.ports import Condition, Item
+from opx.graph.alias_rows import MAX_MEMBERS, AliasRow, AliasView, LoadedNames, alias_key
+from opx.graph.aliases import AliasCache, AliasRegistry
+from opx.ports import Condition
 from opx.ports.tables import ALIASES
 from tests.doubles.fake_time import FakeTime
+from tests.support.alias_support import ACME, ALL, BLOG, CHECKOUT, GROUP, OTHER, READER, SHOP, SHORT, CountedTable
 from tests.support.at_once import at_once
-
-ALL, ACME = Scope(), Scope("acme")
-GROUP, SHOP, BLOG = Scope("acme", group_id="web"), Scope("acme", project_id="shop"), Scope("acme", project_id="blog")
-OTHER = Scope("other")
-READER = [one.key for one in (ALL, ACME, GROUP, SHOP)]
-
-CHECKOUT, SHORT, OLD = "service:checkout", "service:co", "service:checkout-old"
-
-
-class CountedTable(SqliteTable):
-    """Counts reads, and can fail at the n-th write."""
-
-    reads = 0
-    writes_left = 10**9
-
-    def get_many(self, keys: Sequence[Mapping[str, Any]]) -> list[Item]:
-        self.reads += 1
-        return super().get_many(keys)
-
-    def query(self, *arguments: Any, **named: Any) -> Iterator[Item]:
-        self.reads += 1
-        return super().query(*arguments, **named)
-
-    def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
-        self._count()
-        super().put(item, condition=condition)
-
-    def delete(self, key: Mapping[str, Any], *, condition: Condition | None = None) -> None:
-        self._count()
-        super().delete(key, condition=condition)
-
-    def _count(self) -> None:
-        if self.writes_left <= 0:
-            raise InterruptedError
-        self.writes_left -= 1
 
 
 @pytest.fixture
@@ -270,135 +235,6 @@ def test_a_loop_is_found_again_after_the_write(database: Database, time: FakeTim
     assert registry.resolve(READER, ["a:1", "a:2"]) == {"a:2": "a:1"}
 
 
-# -- documents
-
-
-def test_an_alias_is_deleted_with_the_last_document_that_states_it(registry: AliasRegistry) -> None:
-    registry.state("k1", SHOP, [(SHORT, CHECKOUT), (OLD, CHECKOUT)])
-    registry.state("k2", SHOP, [(SHORT, CHECKOUT)])
-    registry.state("k1", SHOP, [])
-    assert registry.aliases_of(READER, CHECKOUT) == (SHORT,)
-    registry.state("k2", SHOP, [])
-    assert registry.aliases_of(READER, CHECKOUT) == ()
-
-
-def test_a_new_version_of_a_document_replaces_its_aliases(registry: AliasRegistry) -> None:
-    registry.state("k1", SHOP, [(SHORT, CHECKOUT), (OLD, CHECKOUT)])
-    registry.state("k1", SHOP, [(OLD, "service:cola")])
-    assert registry.resolve(READER, [SHORT, OLD]) == {OLD: "service:cola"}
-
-
-def test_an_alias_that_a_person_set_stays_when_the_document_is_removed(registry: AliasRegistry) -> None:
-    registry.state("k1", SHOP, [(SHORT, CHECKOUT)])
-    registry.register(SHOP, SHORT, CHECKOUT)
-    registry.state("k1", SHOP, [])
-    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
-    assert registry.forget(SHOP, SHORT)
-    assert not registry.forget(SHOP, SHORT)
-    assert registry.resolve(READER, [SHORT]) == {}
-
-
-def test_an_alias_that_a_document_states_stays_when_a_person_removes_theirs(registry: AliasRegistry) -> None:
-    registry.register(SHOP, SHORT, CHECKOUT)
-    registry.state("k1", SHOP, [(SHORT, CHECKOUT)])
-    assert registry.forget(SHOP, SHORT)
-    with pytest.raises(InvalidInputError, match="because 1 documents state it"):
-        registry.forget(SHOP, SHORT)
-    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
-
-
-def test_a_persons_alias_wins_over_that_of_a_document(registry: AliasRegistry) -> None:
-    registry.register(SHOP, SHORT, CHECKOUT)
-    registry.state("k1", SHOP, [(SHORT, "service:cola")])
-    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
-    registry.forget(SHOP, SHORT)
-    assert registry.resolve(READER, [SHORT]) == {SHORT: "service:cola"}
-
-
-def test_of_documents_that_disagree_the_first_wins_until_it_is_removed(
-    registry: AliasRegistry, caplog: pytest.LogCaptureFixture
-) -> None:
-    registry.state("k1", SHOP, [(SHORT, CHECKOUT)])
-    registry.state("k2", SHOP, [(SHORT, "service:cola")])
-    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
-    assert "document k2 states an alias that has another value already" in caplog.text
-    assert "cola" not in caplog.text
-    registry.state("k1", SHOP, [])
-    assert registry.resolve(READER, [SHORT]) == {SHORT: "service:cola"}
-
-
-def test_a_loop_in_documents_is_left_out(registry: AliasRegistry, caplog: pytest.LogCaptureFixture) -> None:
-    registry.state("k1", SHOP, [("a:2", "a:3")])
-    registry.state("k2", SHOP, [("a:1", "a:2")])
-    registry.state("k1", SHOP, [("a:2", "a:1")])
-    assert "would close a loop" in caplog.text
-    assert registry.resolve(READER, ["a:1", "a:2"]) == {"a:1": "a:2"}
-
-
-def test_aliases_can_be_removed_after_an_interruption_at_any_write(
-    registry: AliasRegistry, table: CountedTable
-) -> None:
-    for writes in range(8):
-        table.writes_left = writes
-        with suppress(InterruptedError):
-            registry.state("k1", SHOP, [(SHORT, CHECKOUT), (OLD, CHECKOUT)])
-            registry.state("k1", SHOP, [(f"a:{writes}", "a:b")])
-        assert table.writes_left == 0
-        table.writes_left = 10**9
-        registry.state("k1", SHOP, [])
-        assert list(table.query("acme")) == []
-
-
-def test_a_document_without_aliases_costs_one_get(registry: AliasRegistry, table: CountedTable) -> None:
-    table.writes_left = 0
-    registry.state("k1", SHOP, [])
-    assert table.reads == 0
-
-
-def test_aliases_of_a_document_are_limited(registry: AliasRegistry, caplog: pytest.LogCaptureFixture) -> None:
-    registry.state("k1", SHOP, [(f"a:{number}", "b:b") for number in range(MAX_OF_A_DOCUMENT + 1)])
-    assert "101 aliases: 100 are kept" in caplog.text
-    assert len(registry.aliases(READER)) == 100
-    assert len(registry.aliases(READER, limit=7)) == 7
-
-
-def test_documents_of_an_alias_are_limited() -> None:
-    row = AliasRow("global", "a:a")
-    for number in range(MAX_DOCUMENTS + 1):
-        row = row.with_stated(f"k{number}", "a:b", "")
-    assert (len(row.stated), row.seen) == (MAX_DOCUMENTS, MAX_DOCUMENTS + 1)
-    assert len(row.with_stated("k0", "a:c", "").stated) == MAX_DOCUMENTS
-
-
-def test_the_format_of_rows_is_stable() -> None:
-    item = {
-        "clientId": "acme",
-        "aliasArea": "client:acme|a:1",
-        "aliasKey": "a:1",
-        "canonicalKey": "a:2",
-        "canonicalPlace": "client:acme|a:2",
-        "area": "client:acme",
-        "seenCount": 2,
-        "lastSeenAt": "2026-11-01T00:00:00Z",
-        "setTo": "",
-        "setBy": "",
-        "stated": [["k1", "a:2"], ["k2", "a:3"]],
-        "unmoved": ["a:1"],
-        "revision": "r",
-    }
-    row = AliasRow(
-        ACME.key,
-        "a:1",
-        stated=(("k1", "a:2"), ("k2", "a:3")),
-        seen=2,
-        last_seen="2026-11-01T00:00:00Z",
-        unmoved=("a:1",),
-        revision="r",
-    )
-    assert row.to_item() == item
-    assert AliasRow.from_json(item) == row
-
-
 # -- filing
 
 
@@ -407,8 +243,8 @@ def test_statements_are_filed_by_aliases_that_people_set_in_the_same_scope(regis
     registry.register(SHOP, "a:2", "a:3")
     registry.register(ACME, "a:4", "a:5")
     registry.state("k1", SHOP, [("a:6", "a:7")])
-    asked = ["a:1", "a:2", "a:4", "a:6", "order:order_5"]
-    assert registry.canonical(SHOP, asked) == {"a:1": "a:3", "a:2": "a:3", "order:order_5": "order:5"}
+    references = ["a:1", "a:2", "a:4", "a:6", "order:order_5"]
+    assert registry.canonical(SHOP, references) == {"a:1": "a:3", "a:2": "a:3", "order:order_5": "order:5"}
 
 
 def test_filing_reads_few_keys_in_one_call_and_many_in_one_range(registry: AliasRegistry, table: CountedTable) -> None:

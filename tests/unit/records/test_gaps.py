@@ -1,8 +1,7 @@
-"""Questions without a good answer: found, put together, counted, owned, and closed when a document answers them."""
+"""Questions without a good answer: put together, counted, settled, and closed when a document answers them."""
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,18 +17,9 @@ from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Absent, Answer
 from opx.domain.scopes import Identity
-from opx.errors import (
-    ConditionFailedError,
-    EmbeddingError,
-    InvalidInputError,
-    KnowledgeConfigError,
-    StoreUnavailableError,
-)
-from opx.operations.system import System
+from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports.tables import GAPS
-from opx.records.capability import check_gaps, is_gap
-from opx.records.gaps.listing import NOBODY, GapView, Owners, headline, listed, read_owners, report_lines
-from opx.records.gaps.log import GapLog, absent_gap_id, check, find_gap, gap_id, identity_of
+from opx.records.gaps.log import GapLog, check, find_gap, identity_of
 from opx.records.gaps.model import (
     MAX_CALLERS,
     MAX_EXAMPLES,
@@ -41,21 +31,8 @@ from opx.records.gaps.model import (
     to_item,
     wording_of,
 )
-from opx.records.gaps.recording import MAX_ABSENT, MAX_TEXT, shown
-from opx.retrieval.query import INDEX_DOWN, NO_TIER
-from opx.retrieval.searching import RememberedVectors
-from opx.runtime.knowledge_file import load_knowledge
-from opx.runtime.metrics import Metric
-from tests.support.agent_calls import DISK_TITLE, a_system
-from tests.support.fakes import Measured, WordsEmbedder
-from tests.support.records_support import BrokenTable, without_records
+from tests.support.gap_support import ESPRESSO, MISSING, SCOPE, a_gap, a_gap_of
 from tests.unit.retrieval.test_receipts import a_result
-
-ACME, OTHER = Identity("acme", principal="bob"), Identity("other")
-SCOPE = "client:acme"
-ESPRESSO = "how do we brew espresso"
-MISSING = Absent("QueueHighCritical", "alert", "QueueHighWarning", "d1")
-NOBODYS = Owners({}, {})
 
 
 class Clock:
@@ -82,71 +59,8 @@ def log(table: SqliteTable, clock: Clock) -> GapLog:
     return GapLog(table, days=30, clock=clock)
 
 
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    with a_system(tmp_path_factory.mktemp("home")) as system:
-        yield system
-
-
-@pytest.fixture
-def services(system: System) -> System:
-    return without_records(system)
-
-
-def a_gap(question: str = ESPRESSO, scope: str = SCOPE, at: str = "2026-01-01T00:00:00Z", **more: Any) -> Gap:
-    wording = wording_of(question, more.pop("vector", None), "m")
-    named = more.get("named", ())
-    return Gap(scope, gap_id(scope, wording, named), (wording,), at, at, **more)
-
-
-def a_gap_of(absent: Absent, question: str = ESPRESSO, **more: Any) -> Gap:
-    return replace(a_gap(question, **more), gap_id=absent_gap_id(SCOPE, absent.name), absent=absent)
-
-
 def all_of(log: GapLog, scope: str = SCOPE) -> list[Gap]:
     return list(log.gaps(scope))
-
-
-def views(*gaps: Gap, owners: Owners = NOBODYS, **wanted: Any) -> list[GapView]:
-    return listed(gaps, owners, **wanted)
-
-
-class TestNoticing:
-    NEAR = a_result(score=0.4)
-
-    def test_nothing_good_enough_is_a_gap(self) -> None:
-        assert is_gap("disk", QueryConfig(), Answer("disk", (), unconfirmed=(self.NEAR,)))
-        assert is_gap("disk", QueryConfig(), Answer("disk", ()))
-
-    def test_weak_results_are_shown_and_are_a_gap_all_the_same(self) -> None:
-        weak, likely = a_result(score=0.49), a_result(score=0.5)
-        for least in (0.0, 0.2):
-            config = QueryConfig(min_confidence=least)
-            assert is_gap("disk", config, Answer("disk", (weak, weak)))
-            assert not is_gap("disk", config, Answer("disk", (weak, likely)))
-
-    @pytest.mark.parametrize(
-        ("query", "config", "answer"),
-        [
-            ("disk", {}, {"results": (a_result(),)}),
-            ("disk", {}, {"partial": True}),
-            ("disk", {}, {"notes": (INDEX_DOWN,)}),
-            ("disk", {}, {"notes": (NO_TIER,)}),
-            ("disk", {"document_id": "d"}, {}),
-            ("disk", {"as_of": "2026-01-01"}, {}),
-            ("?!", {}, {}),
-            ("", {}, {}),
-            ("disk", {"min_confidence": 0.99}, {"unconfirmed": (a_result(score=0.8),)}),
-        ],
-    )
-    def test_anything_else_is_none(self, query: str, config: dict[str, Any], answer: dict[str, Any]) -> None:
-        assert not is_gap(query, QueryConfig(**config), Answer(query, **{"results": (), **answer}))
-
-    def test_what_is_absent_is_a_gap_whatever_else_is_found(self) -> None:
-        sure = Answer("disk", (a_result(score=0.98),), absent=(MISSING,))
-        assert is_gap("disk", QueryConfig(), sure)
-        assert not is_gap("disk", QueryConfig(document_id="d"), sure)
-        assert not is_gap("disk", QueryConfig(), replace(sure, partial=True))
 
 
 class TestLikeness:
@@ -175,35 +89,6 @@ class TestLikeness:
         one = wording_of("postgres replica lag grows quickly")
         assert likeness(one, wording_of("postgres replica lag grows")) >= 0
         assert likeness(one, wording_of("postgres lag")) < 0
-
-
-class TestRememberedVectors:
-    class Counting(WordsEmbedder):
-        asked = 0
-
-        def embed_query(self, text: str) -> Any:
-            self.asked += 1
-            if text == "fails":
-                raise EmbeddingError("throttled")
-            return np.array(super().embed_query(text))
-
-    def test_question_is_embedded_once(self) -> None:
-        counting = self.Counting()
-        remembered = RememberedVectors(counting)
-        first = remembered.embed_query("disk")
-        assert remembered.of("disk") is first
-        assert counting.asked == 1
-
-    def test_a_question_without_a_cached_vector_is_embedded(self) -> None:
-        remembered = RememberedVectors(self.Counting())
-        assert remembered.of("disk") is not None
-        assert remembered.of("fails") is None
-
-    def test_few_are_remembered(self) -> None:
-        remembered = RememberedVectors(self.Counting())
-        for number in range(100):
-            remembered.embed_query(str(number))
-        assert len(remembered._vectors) < 10
 
 
 class TestLog:
@@ -373,14 +258,14 @@ class TestChecking:
 
     def test_an_absent_name_is_queried_alone_and_without_filters(self, log: GapLog) -> None:
         log.add(a_gap_of(MISSING, "why am I paged", config={"categories": ["runbooks"], "minConfidence": 0}))
-        asked: list[tuple[str, QueryConfig]] = []
+        queries: list[tuple[str, QueryConfig]] = []
 
         def ask(identity: Identity, query: str, config: QueryConfig) -> Answer:
-            asked.append((query, config))
+            queries.append((query, config))
             return Answer(query, (a_result("d1"),))
 
         (closed,) = check(log, [SCOPE], ask).closed
-        assert asked == [("alert QueueHighCritical", QueryConfig())]
+        assert queries == [("alert QueueHighCritical", QueryConfig())]
         assert closed.closed_by == "d1"
 
     def test_gap_stays_as_long_as_its_name_is_absent(self, log: GapLog) -> None:
@@ -413,184 +298,3 @@ class TestChecking:
         from opx.records.audit import scope_of
 
         assert identity_of(scope_of(identity)) == identity
-
-
-class TestOwners:
-    OWNERS = Owners({"Payments": "team-pay"}, {"runbooks": "sre", "runbooks/architecture": "architects"})
-
-    @pytest.mark.parametrize(
-        ("gap", "owner"),
-        [
-            (a_gap(named=("payments",)), "team-pay"),
-            (a_gap(nearest=Nearest(category="runbooks/procedures", author="ann", services=("payments",))), "team-pay"),
-            (a_gap(nearest=Nearest(category="runbooks/architecture", author="ann")), "architects"),
-            (a_gap(nearest=Nearest(category="runbooks/procedures", author="ann")), "sre"),
-            (a_gap(nearest=Nearest(category="postmortems", author="ann")), "ann"),
-            (a_gap(categories=("runbooks/procedures",)), "sre"),
-            (a_gap(), ""),
-        ],
-    )
-    def test_service_comes_before_category_before_author(self, gap: Gap, owner: str) -> None:
-        assert self.OWNERS.of(gap) == owner
-
-    def test_known_services_are_found_in_questions_as_whole_words(self) -> None:
-        assert self.OWNERS.services_in("restart PAYMENTS.") == ("payments",)
-        assert self.OWNERS.services_in("payments-api and prepayments") == ()
-
-    def test_section_is_read(self, tmp_path: Path) -> None:
-        owners = read_owners(load_knowledge(), a_file(tmp_path, "owners: {payments: pay, runbooks/procedures: sre}"))
-        assert owners.names == ("pay", "sre")
-
-    def test_without_the_section_nobody_owns_anything(self) -> None:
-        assert read_owners(load_knowledge()).names == ()
-
-    @pytest.mark.parametrize(
-        "section", ["owners: [a]", "owners: {a: 1}", "owners: {no/category: x}", "owners: {a: ''}"]
-    )
-    def test_mistakes_are_reported_with_file_and_line(self, tmp_path: Path, section: str) -> None:
-        with pytest.raises(KnowledgeConfigError, match=r"knowledge\.yaml:\d+: "):
-            read_owners(load_knowledge(), a_file(tmp_path, section))
-
-
-def a_file(folder: Path, section: str) -> Path:
-    path = folder / "knowledge.yaml"
-    path.write_text(f"default_category: x\n{section}\n")
-    return path
-
-
-class TestListing:
-    def test_frequent_and_nearly_answered_gaps_come_first(self) -> None:
-        chatter, wanted = (
-            a_gap("tell me a joke", count=3),
-            a_gap("alpha", count=2, nearest=Nearest("d", confidence=0.6)),
-        )
-        assert [view.question for view in views(chatter, wanted)] == ["alpha", "tell me a joke"]
-
-    def test_settled_ones_are_shown_on_request_and_last(self) -> None:
-        closed = replace(a_gap("alpha", count=9), status=GapStatus.CLOSED)
-        assert [view.question for view in views(closed, a_gap("beta"))] == ["beta"]
-        assert [view.question for view in views(closed, a_gap("beta"), settled=True)] == ["beta", "alpha"]
-
-    def test_they_are_filtered_by_service_and_owner(self) -> None:
-        one, two = a_gap("alpha", named=("payments",)), a_gap("beta")
-        assert [view.question for view in views(one, two, service="Payments")] == ["alpha"]
-        owned = views(one, two, owners=TestOwners.OWNERS, owner="TEAM-pay")
-        assert [view.owner for view in owned] == ["team-pay"]
-        assert [view.question for view in views(one, two, owners=TestOwners.OWNERS, owner=NOBODY)] == ["beta"]
-
-    def test_view_can_be_read_back_and_has_no_callers_hashes(self) -> None:
-        (view,) = views(a_gap(callers=("abc123",)))
-        assert GapView.from_json(json.loads(json.dumps(view.to_json()))) == view
-        assert "abc123" not in json.dumps(view.to_json())
-        with pytest.raises(InvalidInputError):
-            GapView.from_json({"gapId": "x"})
-
-    def test_a_view_names_the_absent_identifier(self) -> None:
-        (view,) = views(a_gap_of(MISSING))
-        assert GapView.from_json(json.loads(json.dumps(view.to_json()))).absent == MISSING
-        assert headline(view) == MISSING.text
-        assert headline(views(a_gap())[0]) == ESPRESSO
-
-    def test_report_is_by_owner_and_quotes_nothing_as_markdown(self) -> None:
-        found = views(a_gap("alpha <b> # [x](y)", named=("payments",)), a_gap("beta"), owners=TestOwners.OWNERS)
-        report = "\n".join(report_lines(found))
-        assert report.index("## nobody") < report.index("## team-pay")
-        assert r"alpha \<b\> \# \[x\](y)" in report
-        absent = "\n".join(report_lines(views(a_gap_of(MISSING, "it_fires", nearest=Nearest("d", "Disk")))))
-        assert "- **no page for alert QueueHighCritical; nearest sibling: QueueHighWarning**" in absent
-        assert r"  - asked: it\_fires" in absent
-        assert "Disk" not in absent
-        assert "There are none." in "\n".join(report_lines([]))
-
-
-class TestRecording:
-    def ask(self, system: System, query: str, identity: Identity = ACME, **config: Any) -> Answer:
-        return system.questions.search(identity).answer(query, QueryConfig(**config))
-
-    def test_an_unanswered_question_becomes_a_gap_in_the_callers_scope(self, services: System) -> None:
-        self.ask(services, ESPRESSO)
-        (gap,) = services.records.gaps.gaps(SCOPE)
-        assert (gap.question, gap.count, gap.status) == (ESPRESSO, 1, GapStatus.OPEN)
-        assert list(services.records.gaps.gaps("client:other")) == []
-        assert list(services.records.gaps.gaps("global")) == []
-
-    def test_answered_question_is_none(self, services: System) -> None:
-        assert self.ask(services, "Disk full on Linux hosts").results
-        assert list(services.records.gaps.gaps(SCOPE)) == []
-
-    def test_callers_are_counted_not_named(self, services: System) -> None:
-        for principal in ("bob", "ann", "bob"):
-            self.ask(services, ESPRESSO, Identity("acme", principal=principal))
-        (gap,) = services.records.gaps.gaps(SCOPE)
-        assert (gap.count, len(gap.callers)) == (3, 2)
-        assert not {"bob", "ann"} & set(gap.callers)
-
-    def test_nearest_document_and_filters_are_kept(self, services: System) -> None:
-        self.ask(services, "restart kafka espresso", categories=("runbooks",), services=("coffee",), min_confidence=0.7)
-        (gap,) = services.records.gaps.gaps(SCOPE)
-        assert (gap.categories, gap.services) == (("runbooks",), ("coffee",))
-        assert gap.config["minConfidence"] == 0.7
-
-    def test_what_was_shown_of_an_agents_question_is_its_nearest_document(self, services: System) -> None:
-        answer = self.ask(services, "restart espresso machine category:postmortems", min_confidence=0)
-        assert answer.results
-        assert answer.results[0].confidence < 0.5
-        (gap,) = services.records.gaps.gaps(SCOPE)
-        assert gap.nearest.document_id == answer.results[0].document_id
-
-    def test_secrets_are_masked_and_long_questions_cut(self) -> None:
-        assert "AKIA" not in shown("key AKIAIOSFODNN7REALKEY is refused")
-        assert len(shown("word " * 10_000)) == MAX_TEXT
-        assert shown("a\0b\ud800\n c") == "a b? c"
-
-    def test_absent_names_of_a_question_are_gaps_of_their_own(self, services: System) -> None:
-        self.ask(services, "QueueHighCritical and CVE-2024-12345 and alert QueueHighCritical")
-        self.ask(services, f"alert QueueHighCritical on {DISK_TITLE}")
-        found = {gap.absent and gap.absent.name: gap.count for gap in services.records.gaps.gaps(SCOPE)}
-        assert found == {"QueueHighCritical": 2, "CVE-2024-12345": 1}
-
-    def test_gaps_of_one_question_are_bounded(self, services: System) -> None:
-        self.ask(services, " ".join(f"CVE-2024-{number}" for number in range(10_000, 10_010)))
-        names = {gap.absent and gap.absent.name for gap in services.records.gaps.gaps(SCOPE)}
-        assert names == {f"CVE-2024-{10_000 + number}" for number in range(MAX_ABSENT)}
-
-    def test_name_that_is_a_secret_is_no_gap_of_its_own(self, services: System) -> None:
-        answer = self.ask(services, "alert firing with password=XkAbQzPqRstUvWx9Kq2m")
-        assert [one.name for one in answer.absent] == ["XkAbQzPqRstUvWx9Kq2m"]
-        (gap,) = services.records.gaps.gaps(SCOPE)
-        assert gap.absent is None
-        assert "XkAbQzPq" not in str(gap)
-
-    def test_a_check_of_gaps_records_nothing(self, services: System) -> None:
-        self.ask(services, ESPRESSO)
-        assert check_gaps(services.records, services.questions, [SCOPE], 50).asked == 1
-        (gap,) = services.records.gaps.gaps(SCOPE)
-        assert gap.count == 1
-        assert len(list(services.records.audit.records())) == 1
-
-    def test_mistake_of_our_own_keeps_no_answer(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        def mistaken(*_: object) -> None:
-            raise ValueError("nobody foresaw it")
-
-        monkeypatch.setattr(services.records.gaps, "add", mistaken)
-        monkeypatch.setattr(services.records.audit, "record", mistaken)
-        answer = self.ask(services, ESPRESSO)
-        assert (answer.query, answer.receipt) == (ESPRESSO, None)
-
-    def test_answer_goes_out_where_gaps_can_not_be_written(self, services: System) -> None:
-        services.records.key.hash("read it")
-        services.records.gaps = GapLog(BrokenTable(), days=1, clock=services.clock)
-        measured = Measured()
-        answer = services.questions.search(ACME, measured).answer(ESPRESSO)
-        assert answer.receipt_id
-        assert measured.values[Metric.RECORDING_FAILURES] == [1.0]
-
-
-def test_document_that_is_taken_in_closes_find_gap(tmp_path: Path) -> None:
-    with a_system(tmp_path, {}) as services:
-        question = "Restart the payments gateway"
-        assert not services.questions.search(ACME).answer(question).results
-        services.store.put("documents/runbooks/pay.md", f"# {question}\n\nDrain it and restart it.".encode())
-        list(services.manager.work())
-        (closed,) = check_gaps(services.records, services.questions, [SCOPE], 50).closed
-    assert (closed.status, closed.closed_by_title) == (GapStatus.CLOSED, question)

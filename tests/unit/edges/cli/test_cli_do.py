@@ -1,108 +1,31 @@
-"""`opx do` and `opx alerts`: procedures step by step, keys, copies, and alerts bound to runbooks by their rules."""
+"""`opx do` and `opx alerts`: procedures step by step, and alerts bound to runbooks by their rules."""
 
 from __future__ import annotations
 
-import base64
 import json
-import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from opx.domain.handover import read_call
-from opx.domain.procedures import Command
 from opx.domain.record import replace
 from opx.edges.calling import LocalClient
 from opx.edges.cli import do
 from opx.edges.cli.output import Screen
 from opx.operations.procedures import _SEARCH, Procedure
 from opx.operations.reading import DocumentPart
-from opx.text.procedures.alerts import filled
 from tests.support.cli_support import Opx
-
-PAGE = """\
----
-title: Consumer falls behind
-owner: streams-team
----
-# Consumer falls behind
-
-## Before you begin
-
-You need the role `kafka-admin`.
-
-## Steps
-
-1. Look at the group.
-
-   ```bash
-   kubectl -n <namespace> exec  <pod> -- kafka-consumer-groups.sh --describe
-   ```
-
-   You should see a lag of 0.
-
-2. Restart the consumer, and see that it is up.
-
-   **Warning:** work in flight is done twice.
-
-   ```bash
-   kubectl -n <namespace> rollout restart deployment/consumer
-   ```
-
-   ```bash
-   kubectl -n <namespace> get pods
-   ```
-
-3. Delete its volume.
-
-   ```bash
-   kubectl -n <namespace> delete pvc data
-   ```
-"""
-RULES = """\
-groups:
-  - name: kafka
-    rules:
-      - alert: GroupIsSlow
-        labels: {severity: critical}
-        annotations: {runbook_url: "https://wiki.example.com/ops/kafka-lag.html#causes"}
-      - alert: Elsewhere
-        annotations: {runbook_url: "https://wiki.example.com/ops/nothing"}
-      - alert: Bare
-"""
-ALERT = ("GroupIsSlow", "--label", "namespace=prod", "--label", "pod=web-1")
+from tests.support.runbook_support import ALERT, opx_with_runbook
 
 
 @pytest.fixture(scope="module")
 def opx(tmp_path_factory: pytest.TempPathFactory) -> Opx:
-    opx = Opx(tmp_path_factory.mktemp("do"))
-    opx.write("runbooks/kafka-lag.md", PAGE)
-    opx.write("runbooks/tea.md", "# Tea\n\nTea needs hot water.\n")
-    assert opx("ingest", opx.folder / "docs").exit_code == 0
-    rules = opx.folder / "rules.yaml"
-    rules.write_text(RULES)
-    assert opx("alerts", "import", rules).exit_code == 0
-    return opx
+    return opx_with_runbook(tmp_path_factory.mktemp("do"))
 
 
 @pytest.fixture
 def at_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(do, "_is_terminal", lambda: True)
-
-
-def pressed(opx: Opx, keys: str, *arguments: str) -> str:
-    """The output for these keys."""
-    found = opx("do", *(arguments or ALERT), stdin=keys)
-    assert found.exit_code == 0, found.output
-    return found.stdout
-
-
-def copies(shown: str) -> list[str]:
-    """The strings that a terminal puts into the clipboard."""
-    return [base64.b64decode(part.partition("\a")[0]).decode() for part in shown.split("\x1b]52;c;")[1:]]
 
 
 # -- what isn't what it should be
@@ -379,7 +302,7 @@ def test_an_alert_of_100_000_characters_is_read(opx: Opx) -> None:
     assert "kubectl -n prod get pods" in opx("do", "-", stdin=json.dumps(sent)).stdout
     longer = opx("do", "-", stdin="GroupIsSlow\n" + "x " * 60_000)
     assert longer.exit_code == 0
-    assert "the first 100,000 are read" in longer.stderr
+    assert "only the first 100,000 are used" in longer.stderr
 
 
 @pytest.mark.parametrize("alert", ["", "  ", "\0"])
@@ -411,131 +334,6 @@ def test_control_characters_of_labels_stay_away_from_the_terminal(opx: Opx) -> N
     shown = opx("do", "GroupIsSlow", "--labels", json.dumps({"pod": "p\x1b[2J"})).stdout
     assert "\x1b" not in shown
     assert "exec  'p[2J' --" in shown
-
-
-# -- keys
-
-
-@pytest.mark.usefixtures("at_terminal")
-class TestKeys:
-    def test_enter_and_n_go_on_and_b_goes_back(self, opx: Opx) -> None:
-        shown = pressed(opx, "n\nbq")
-        assert [shown.count(f"Step {number} (") for number in (1, 2, 3)] == [1, 2, 1]
-
-    def test_a_number_goes_to_its_step(self, opx: Opx) -> None:
-        assert "Step 2 (" not in pressed(opx, "3q")
-
-    def test_an_unknown_number_changes_nothing(self, opx: Opx) -> None:
-        found = opx("do", *ALERT, stdin="8nq")
-        assert "there is no step '8'" in found.stderr
-        assert "Step 2 (" in found.stdout
-
-    def test_the_last_step_is_announced(self, opx: Opx) -> None:
-        assert "That was the last step." in pressed(opx, "3nq")
-
-    def test_the_end_of_input_quits(self, opx: Opx) -> None:
-        assert "Step 1 (" in pressed(opx, "")
-
-    def test_y_copies_the_filled_command_and_nothing_else(self, opx: Opx) -> None:
-        assert copies(pressed(opx, "yq")) == ["kubectl -n prod exec  web-1 -- kafka-consumer-groups.sh --describe"]
-
-    def test_copying_one_of_several_commands_prompts_for_its_number(self, opx: Opx) -> None:
-        assert copies(pressed(opx, "2y2q")) == ["kubectl -n prod get pods"]
-        assert copies(pressed(opx, "2y7q")) == []
-
-    def test_a_destructive_command_is_copied_only_after_another_y(self, opx: Opx) -> None:
-        assert copies(pressed(opx, "3ynq")) == []
-        assert copies(pressed(opx, "3yyq")) == ["kubectl -n prod delete pvc data"]
-
-    def test_a_command_with_control_characters_is_not_copied(self, opx: Opx) -> None:
-        shown = pressed(opx, "yq", "GroupIsSlow", "--labels", json.dumps({"pod": "p\x1b[2J"}))
-        assert copies(shown) == []
-        assert "type it by hand" in shown
-
-    def test_l_lists_the_steps_with_their_effects(self, opx: Opx) -> None:
-        shown = pressed(opx, "lq")
-        assert "> 1  Look at the group.  read" in shown
-        assert "  3  Delete its volume.  destructive" in shown
-
-    def test_o_records_the_outcome_of_the_step(self, opx: Opx) -> None:
-        assert "Recorded: resolved." in pressed(opx, "orq")
-        assert "Nothing was recorded." in pressed(opx, "oxq")
-
-    def test_print_executes_nothing_and_prompts_for_nothing(self, opx: Opx) -> None:
-        shown = pressed(opx, "", *ALERT, "--print")
-        assert "[q]uit" not in shown
-        assert "Step 3 (" in shown
-
-    def test_a_document_that_vanished_meanwhile_ends_it_with_an_error(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        opx = Opx(tmp_path)
-        page = opx.write("runbooks/kafka-lag.md", PAGE)
-        opx("ingest", tmp_path / "docs")
-        shown = do.step_lines
-
-        def deleted_behind(walk: do.StepWalk, at: int) -> Iterator[str]:
-            yield from list(shown(walk, at))
-            page.unlink()
-            opx("delete", walk.document.document_id, "--yes")
-
-        monkeypatch.setattr(do, "step_lines", deleted_behind)
-        found = opx("do", "consumer falls behind kafka restart", stdin="nq")
-        assert found.exit_code == 2
-        assert "the document was deleted meanwhile" in found.stderr
-
-
-# -- filled commands
-
-
-@given(value=st.text(min_size=1, max_size=40))
-@example("a;rm -rf /")
-@example("$(reboot)")
-@example("`reboot`")
-@example("'; reboot; '")
-@example("-rf")
-@example("a\nreboot")
-@example("~root")
-@example("*")
-def test_a_value_is_one_word_of_a_filled_command_or_its_placeholder_is_left(value: str) -> None:
-    command = Command("kubectl delete pod <pod> --now", "bash", ("<pod>",))
-    text, left = filled(command, {"pod": value})
-    assert (
-        left == ("<pod>",)
-        if text == command.text
-        else shlex.split(text) == ["kubectl", "delete", "pod", value, "--now"]
-    )
-
-
-@given(value=st.text(min_size=1, max_size=40))
-@example("a b")
-@example('a"; reboot; "')
-def test_a_value_within_quotes_stays_within_them(value: str) -> None:
-    command = Command('psql -c "select <pod>"', "bash", ("<pod>",))
-    text, left = filled(command, {"pod": value})
-    assert left == ("<pod>",) if text == command.text else shlex.split(text) == ["psql", "-c", f"select {value}"]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "ssh web-1 systemctl restart <pod>",
-        "eval kubectl delete pod <pod>",
-        "kubectl exec x -- sh -c 'rm <pod>'",
-        "cat <<END\n<pod>\nEND",
-        "echo `ls <pod>`",
-    ],
-)
-def test_placeholders_for_a_second_shell_accept_only_names(text: str) -> None:
-    command = Command(text, "bash", ("<pod>",))
-    assert filled(command, {"pod": "a; reboot"}) == (text, ("<pod>",))
-    assert filled(command, {"pod": "web-1"}) == (text.replace("<pod>", "web-1"), ())
-
-
-def test_a_placeholder_that_begins_another_leaves_it_whole() -> None:
-    command = Command("echo $POD $POD_NAME <pod>", "bash", ("$POD", "$NODE", "$POD_NAME", "<pod>"))
-    labels = {"pod": "<node>", "node": "n1"}
-    assert filled(command, labels)[0].split()[1:] == ["'<node>'"] * 3
 
 
 # -- alerts

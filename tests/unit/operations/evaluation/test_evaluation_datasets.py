@@ -114,7 +114,7 @@ class TestQuestionsWithoutAnAnswer:
 
     def test_that_have_spans_all_the_same_are_refused(self, folder: Path) -> None:
         span = {"page": "pods", "grade": 2, "text": PAGES["pods"][1][:5]}
-        with pytest.raises(InvalidInputError, match="question n0 says that it has no answer, but has spans"):
+        with pytest.raises(InvalidInputError, match="question n0 is marked as unanswerable, but has spans"):
             load_dataset(folder, questions_in(folder, {"answerable": False, "spans": [span]}))
 
     def test_of_a_file_have_ids_of_their_own(self, folder: Path) -> None:

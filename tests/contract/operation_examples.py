@@ -1,0 +1,288 @@
+"""A small system in which every operation has something to work on, and an example request of each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from opx.domain.record import Json
+from opx.domain.scopes import Identity, Scope
+from opx.operations import load
+from opx.operations.context import Caller
+from tests.contract.operation_edges import AGENT, BUILT, CALLER, Edge, EdgeReply, World, id_of, local, opened, put
+
+REGISTRY = load()
+OWN = Scope(CALLER.client_id, project_id=CALLER.project_id)
+UNKNOWN = "0" * 32
+RIVAL = Caller(Identity("rival", "depot", AGENT), agent=AGENT)
+PROBLEM = "The nightly export stops with a lock timeout"
+DISK = "# Disk full\n\n## Fix\n\n1. Delete rotated logs.\n2. {}\n\nservice:web|DEPENDS_ON|service:db\n"
+
+DISK_FACTS = {"tags": ["disk"], "services": ["web"]}
+
+
+# -- what the system holds
+
+
+def build(home: Path) -> dict[str, str]:
+    """Fills the folder; the ids of what is in it."""
+    with opened(home, now=BUILT) as world:
+        services = world.services
+        rival = Scope("rival")
+        keys = {
+            "own": put(services, OWN, "runbooks/disk.md", DISK.format("Grow the volume."), DISK_FACTS),
+            "held": put(services, OWN, "runbooks/held.md", "# Held\n\nKept for a matter.\n"),
+            "expired": put(services, OWN, "runbooks/pool.md", "# Pool\n\nUse the pool.\n", {"expires": "2025-06-17"}),
+            "postmortem": put(services, OWN, "postmortems/kafka.md", "# Kafka lag\n\nA rebalance storm.\n"),
+            "rival": put(services, rival, "runbooks/vault.md", "# Vault\n\nThree key holders unseal the vault.\n"),
+        }
+        broken = put(services, OWN, "runbooks/broken.md", "")
+        list(services.manager.work())
+        ids = {name: id_of(services, key) for name, key in keys.items()}
+        ids["old"] = ids["own"]
+        put(services, OWN, "runbooks/disk.md", DISK.format("Move the archives."), DISK_FACTS)
+        list(services.manager.work())
+        ids |= {
+            "own": id_of(services, keys["own"]),
+            "own_key": keys["own"],
+            "held_key": keys["held"],
+            "rival_key": keys["rival"],
+            "broken": broken,
+        }
+        values = [{"node": "web-1", "metric": "cpu", "value": float(n % 7)} for n in range(40)]
+        done(world, "add_values", values=values)
+        done(world, "query", query="brew espresso")
+        found = done(world, "query", query="disk full", config={"minConfidence": 0}, receipt=True)
+        ids["receipt"] = found["receiptId"]
+        ids["waiting"] = done(world, "capture_entry", **a_failure(occurrence="a"))["id"]
+        ids["worked"] = done(world, "capture_entry", **a_failure(success_verified=True))["id"]
+        done(world, "process_checkpoint")
+        list(services.manager.work())
+        ids["pattern"] = done(world, "list_patterns")["patterns"][0]["patternId"]
+        ids |= of_rival(replace(world, caller=RIVAL))
+        done(world, "add_alias", alias="service:www", canonical="service:web")
+        ids["merge"] = done(world, "merge_nodes", **{"from": "service:store", "into": "service:db"})["mergeId"]
+        ids["hold"] = done(world, "add_hold", reason="a matter", document=ids["held"])["holdId"]
+        ids["gap"] = done(world, "list_gaps")["gaps"][0]["gapId"]
+        ids["failure"] = done(world, "list_failures")["failures"][0]["failureId"]
+        done(world, "assign_project", clientId="acme", projectId="depot", groupId="retail")
+        for name in ("forum", "webhook-alerts"):
+            done(world, "set_secret", name=name, value="hush")
+        redis = {"source": "redis://127.0.0.1:6379/0", "topic": "events", "category": "operations/alerts"}
+        done(world, "subscribe_stream", name="events", **redis)
+        notes = home.parent / "notes"
+        notes.mkdir()
+        (notes / "a.md").write_text("# A note\n\ntext\n")
+        ids["notes"] = str(notes)
+        definition = {"kind": "directory", "category": "runbooks/procedures", "options": {"path": str(notes)}}
+        done(world, "register_source", sourceId="notes", definition=definition)
+        ids["archive"] = str(home.parent / "archive.zip")
+        done(world, "export_archive", path=ids["archive"])
+        return ids
+
+
+def of_rival(world: World) -> dict[str, str]:
+    """Ids of what another client has: an entry, a pattern, a receipt and a gap."""
+    found = done(world, "query", query="unseal the vault", config={"minConfidence": 0}, receipt=True)
+    done(world, "query", query="brew espresso")
+    entry = done(world, "capture_entry", **a_failure(occurrence="theirs"))["id"]
+    done(world, "capture_entry", **a_failure(success_verified=True))
+    done(world, "process_checkpoint")
+    list(world.services.manager.work())
+    pattern = done(world, "list_patterns")["patterns"][0]["patternId"]
+    gap = done(world, "list_gaps")["gaps"][0]["gapId"]
+    return {
+        "rival_entry": entry,
+        "rival_pattern": pattern,
+        "rival_receipt": found["receiptId"],
+        "rival_gap": gap,
+    }
+
+
+def a_failure(**changes: object) -> Json:
+    steps = ["Run the export on the read replica"]
+    return {"entry_type": "failure_solution", "failure_description": PROBLEM, "solution_steps": steps, **changes}
+
+
+def done(world: World, name: str, /, **fields: object) -> Any:
+    reply = called(local, world, name, fields)
+    assert not reply.code, reply
+    return reply.data
+
+
+def called(edge: Edge, world: World, name: str, fields: Mapping[str, object]) -> EdgeReply:
+    operation = REGISTRY.get(name)
+    assert operation is not None
+    return edge(world, operation, dict(fields))
+
+
+# -- examples
+
+Example = Callable[[World], Json]
+
+
+def fixed(**fields: object) -> Example:
+    return lambda _: dict(fields)
+
+
+def ids(**names: str) -> Example:
+    """A request whose fields are ids of what the system holds."""
+    return lambda world: {field: world.ids[name] for field, name in names.items()}
+
+
+def outcome_of(world: World, **changes: object) -> Json:
+    return {"receiptId": world.ids["receipt"], "documentId": world.ids["own"], "result": "resolved", **changes}
+
+
+def a_source(world: World) -> Json:
+    return {"kind": "directory", "category": "runbooks/procedures", "options": {"path": world.ids["notes"]}}
+
+
+EXAMPLES: Mapping[str, Example] = {
+    # administration
+    "list_clients": fixed(),
+    "get_client": fixed(clientId="acme"),
+    "add_client": fixed(clientId="newcomer"),
+    "remove_client": fixed(clientId="rival"),
+    "export_archive": lambda world: {"path": str(world.home.parent / "out.zip")},
+    "import_archive": lambda world: {"path": world.ids["archive"], "merge": True, "dryRun": True},
+    "reconcile": fixed(),
+    "rebuild": fixed(),
+    "get_index_status": fixed(),
+    "reindex": fixed(),
+    "force_reindex": fixed(),
+    "roll_back_reindex": fixed(),
+    "discard_indexes": fixed(),
+    # alerts
+    "list_alerts": fixed(limit=5),
+    # baselines
+    "get_baseline_stats": fixed(node="web-1", metric="cpu", timeWindow="30d", value=40.5, hour=3),
+    "list_baseline_series": fixed(),
+    "add_values": fixed(values=[{"node": "web-2", "metric": "cpu", "value": 1.5}], batchId="b-1"),
+    "get_baseline": fixed(node="web-1", metric="cpu", timeWindow="30d", value=40.5),
+    # calibration
+    "get_calibration": fixed(),
+    "calibrate": fixed(),
+    "discard_calibration": fixed(),
+    # corpus
+    "get_status": fixed(),
+    "ingest": fixed(
+        tier="internal", category="runbooks/procedures", document="# New\n\ntext\n", metadata={"source": "n.md"}
+    ),
+    "prepare_upload": fixed(source="docs/a.md", sha256="ab" * 32, size=10, metadata={"title": "A"}),
+    "list_objects": fixed(under="runbooks"),
+    "get_object_states": lambda world: {"objectKeys": [world.ids["own_key"], world.ids["broken"]]},
+    "delete_objects": lambda world: {"objectKeys": [world.ids["own_key"]]},
+    "delete_document": ids(documentId="own"),
+    "restore_document": ids(documentId="old"),
+    "list_failures": fixed(limit=3),
+    "retry_failures": lambda world: {"failureIds": [world.ids["failure"], UNKNOWN]},
+    # documents
+    "list_documents": fixed(category="runbooks", allVersions=True, limit=3),
+    "get_document": ids(documentId="own"),
+    "read_chunks": ids(documentId="own"),
+    "list_categories": fixed(),
+    "diff_document": lambda world: {"documentId": world.ids["own"], "from": 1, "to": 2},
+    "get_document_details": ids(documentId="own"),
+    # evidence
+    "put_evidence": fixed(
+        agent_type="a", outcome="investigated", task="Why?", conclusion=("A leak.",), evidence_id="run-1"
+    ),
+    # graph
+    "get_node": fixed(ref="service:web", limit=5),
+    "list_neighbours": fixed(ref="service:web", hops=2, type=["depends_on", "runs_on"], direction="out", limit=7),
+    "find_path": fixed(**{"from": "service:web", "to": "service:db"}),
+    "find_nodes": fixed(q="we", type="service"),
+    "list_changes": fixed(ref="service:web", side="downstream"),
+    "list_affected": fixed(cve="CVE-2024-1234"),
+    "get_graph_coverage": fixed(limit=10),
+    "list_aliases": fixed(),
+    "list_merges": fixed(),
+    "add_alias": fixed(alias="service:site", canonical="service:web"),
+    "remove_alias": fixed(alias="service:www"),
+    "merge_nodes": fixed(**{"from": "service:cache", "into": "service:web"}),
+    "undo_merge": ids(mergeId="merge"),
+    "relink": fixed(),
+    "find_related": fixed(reference="service:web", hops=2, edgeTypes="depends_on"),
+    "explain_relation": fixed(fromReference="service:web", toReference="service:db"),
+    # learning
+    "list_entries": fixed(limit=1),
+    "capture_entry": fixed(entry_type="warning", tried="restart the broker", effect="made_worse"),
+    "verify_entry": lambda world: {"entryId": world.ids["waiting"], "worked": True, "incident": "INC-7"},
+    "process_checkpoint": fixed(checkpointType="manual"),
+    "capture_failure_solution": fixed(failureDescription="No space", solutionSteps="Delete logs", technology="linux"),
+    "verify_solution": lambda world: {"entryId": world.ids["waiting"], "result": "worked"},
+    "capture_gate_rejection": fixed(gateType="security_review", humanFeedback="no", revisionApproach="r"),
+    "capture_gate_approval": fixed(gateType="security_review", approvedApproach="a queue a client"),
+    "capture_warning": fixed(tried="restart the broker", effect="made_worse"),
+    # lifecycle
+    "list_reviews": fixed(days=3650),
+    "list_prunings": fixed(),
+    "prune_expired": fixed(dryRun=True),
+    "list_holds": fixed(),
+    "add_hold": lambda world: {"reason": "another matter", "document": world.ids["own"]},
+    "lift_hold": ids(holdId="hold"),
+    # outcomes
+    "record_outcome": lambda world: outcome_of(world, note="again"),
+    "get_document_outcomes": ids(documentId="own"),
+    "report_outcome": outcome_of,
+    # patterns
+    "list_patterns": fixed(limit=3),
+    "get_pattern": ids(patternId="pattern"),
+    "find_patterns_for_task": fixed(taskDescription=PROBLEM, maxResults=2),
+    "find_patterns_for_failure": fixed(failureDescription=PROBLEM),
+    "get_task_context": fixed(taskDescription=PROBLEM),
+    "query_for_task": fixed(taskDescription=PROBLEM, maxResults=2),
+    "query_for_failure": fixed(failureDescription=PROBLEM),
+    "build_context_for_task": fixed(task=PROBLEM),
+    # projects
+    "get_project": fixed(clientId="acme", projectId="depot"),
+    "assign_project": fixed(clientId="acme", projectId="shop", groupId="retail"),
+    "preview_project_move": fixed(clientId="acme", projectId="shop", groupId="retail"),
+    "list_projects": fixed(clientId="acme"),
+    "remove_project": fixed(clientId="acme", projectId="depot"),
+    # questions
+    "list_audit_records": lambda world: {"documentId": world.ids["own"][:8], "limit": 5},
+    "get_audit_record": ids(receiptId="receipt"),
+    "list_gaps": fixed(settled=True),
+    "check_gaps": fixed(limit=5),
+    "settle_gap": lambda world: {"gapId": world.ids["gap"], "because": "nobody drinks it"},
+    "report_gap": fixed(question="How do we rotate the vault keys?", missing="No page says who holds them."),
+    # reading
+    "read_document": lambda world: {"document": world.ids["own"], "part": "steps"},
+    "find_procedure": fixed(alert="disk full", labels="namespace=prod"),
+    # search
+    "search": fixed(q="disk full", limit=3, category=["runbooks", "postmortems"], expand="section", receipt=True),
+    "query": fixed(query="disk full", config={"minConfidence": 0, "maxResults": 2}),
+    "research": fixed(topic="disk full", maxIterations=1, config={"minConfidence": 0}),
+    "search_runbooks": fixed(query="disk full delete rotated logs", maxResults=2),
+    "search_postmortems": fixed(query="kafka lag rebalance storm"),
+    "search_docs": fixed(query="disk full", thoroughness="fast", limit=2),
+    "research_topic": fixed(topic="disk full", maxIterations=1),
+    # sources
+    "list_sources": fixed(),
+    "register_source": lambda world: {"sourceId": "more", "definition": a_source(world)},
+    "remove_source": fixed(sourceId="notes"),
+    "pull_source": fixed(sourceId="notes"),
+    "check_source": fixed(sourceId="notes"),
+    "crawl_site": fixed(urls=["http://127.0.0.1:9/"], category="runbooks/procedures"),
+    "list_streams": fixed(),
+    "subscribe_stream": fixed(
+        source="redis://127.0.0.1:6379/0", topic="alerts", category="operations/alerts", name="alerts"
+    ),
+    "end_stream": fixed(name="events"),
+    # telemetry
+    "query_logs": fixed(query="error", logGroup="/ecs/shop", limit=5),
+    "correlate_metrics": fixed(metric="cpu", node="i-1", candidates="net"),
+    "analyze_traces": fixed(service="shop"),
+    # webhooks
+    "list_webhooks": fixed(),
+    "make_webhook_secret": fixed(name="alerts", replace=True),
+    "sign_delivery": fixed(name="alerts", body="e30="),
+    "send_test_delivery": fixed(name="alerts"),
+    "list_secrets": fixed(),
+    "set_secret": fixed(name="other", value="hush"),
+    "remove_secret": fixed(name="forum"),
+}

@@ -1,0 +1,202 @@
+"""Questions to a system that become gaps, the vectors that recording reuses, and the documents that close them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opx.domain.queries import QueryConfig
+from opx.domain.record import replace
+from opx.domain.results import Answer
+from opx.domain.scopes import Identity
+from opx.errors import EmbeddingError
+from opx.operations.system import System
+from opx.records.capability import check_gaps, is_gap
+from opx.records.gaps.log import GapLog
+from opx.records.gaps.model import GapStatus
+from opx.records.gaps.recording import MAX_ABSENT, MAX_TEXT, shown
+from opx.retrieval.query import INDEX_DOWN, NO_TIER
+from opx.retrieval.searching import RememberedVectors
+from opx.runtime.metrics import Metric
+from tests.support.agent_calls import DISK_TITLE, a_system
+from tests.support.fakes import Measured, WordsEmbedder
+from tests.support.gap_support import ESPRESSO, MISSING, SCOPE
+from tests.support.records_support import BrokenTable, without_records
+from tests.unit.retrieval.test_receipts import a_result
+
+ACME = Identity("acme", principal="bob")
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    with a_system(tmp_path_factory.mktemp("home")) as system:
+        yield system
+
+
+@pytest.fixture
+def services(system: System) -> System:
+    return without_records(system)
+
+
+class TestNoticing:
+    NEAR = a_result(score=0.4)
+
+    def test_nothing_good_enough_is_a_gap(self) -> None:
+        assert is_gap("disk", QueryConfig(), Answer("disk", (), unconfirmed=(self.NEAR,)))
+        assert is_gap("disk", QueryConfig(), Answer("disk", ()))
+
+    def test_weak_results_are_shown_and_are_a_gap_all_the_same(self) -> None:
+        weak, likely = a_result(score=0.49), a_result(score=0.5)
+        for least in (0.0, 0.2):
+            config = QueryConfig(min_confidence=least)
+            assert is_gap("disk", config, Answer("disk", (weak, weak)))
+            assert not is_gap("disk", config, Answer("disk", (weak, likely)))
+
+    @pytest.mark.parametrize(
+        ("query", "config", "answer"),
+        [
+            ("disk", {}, {"results": (a_result(),)}),
+            ("disk", {}, {"partial": True}),
+            ("disk", {}, {"notes": (INDEX_DOWN,)}),
+            ("disk", {}, {"notes": (NO_TIER,)}),
+            ("disk", {"document_id": "d"}, {}),
+            ("disk", {"as_of": "2026-01-01"}, {}),
+            ("?!", {}, {}),
+            ("", {}, {}),
+            ("disk", {"min_confidence": 0.99}, {"unconfirmed": (a_result(score=0.8),)}),
+        ],
+    )
+    def test_anything_else_is_none(self, query: str, config: dict[str, Any], answer: dict[str, Any]) -> None:
+        assert not is_gap(query, QueryConfig(**config), Answer(query, **{"results": (), **answer}))
+
+    def test_what_is_absent_is_a_gap_whatever_else_is_found(self) -> None:
+        sure = Answer("disk", (a_result(score=0.98),), absent=(MISSING,))
+        assert is_gap("disk", QueryConfig(), sure)
+        assert not is_gap("disk", QueryConfig(document_id="d"), sure)
+        assert not is_gap("disk", QueryConfig(), replace(sure, partial=True))
+
+
+class TestRememberedVectors:
+    class Counting(WordsEmbedder):
+        requests = 0
+
+        def embed_query(self, text: str) -> Any:
+            self.requests += 1
+            if text == "fails":
+                raise EmbeddingError("throttled")
+            return np.array(super().embed_query(text))
+
+    def test_question_is_embedded_once(self) -> None:
+        counting = self.Counting()
+        remembered = RememberedVectors(counting)
+        first = remembered.embed_query("disk")
+        assert remembered.of("disk") is first
+        assert counting.requests == 1
+
+    def test_a_question_without_a_cached_vector_is_embedded(self) -> None:
+        remembered = RememberedVectors(self.Counting())
+        assert remembered.of("disk") is not None
+        assert remembered.of("fails") is None
+
+    def test_few_are_remembered(self) -> None:
+        remembered = RememberedVectors(self.Counting())
+        for number in range(100):
+            remembered.embed_query(str(number))
+        assert len(remembered._vectors) < 10
+
+
+class TestRecording:
+    def ask(self, system: System, query: str, identity: Identity = ACME, **config: Any) -> Answer:
+        return system.questions.search(identity).answer(query, QueryConfig(**config))
+
+    def test_an_unanswered_question_becomes_a_gap_in_the_callers_scope(self, services: System) -> None:
+        self.ask(services, ESPRESSO)
+        (gap,) = services.records.gaps.gaps(SCOPE)
+        assert (gap.question, gap.count, gap.status) == (ESPRESSO, 1, GapStatus.OPEN)
+        assert list(services.records.gaps.gaps("client:other")) == []
+        assert list(services.records.gaps.gaps("global")) == []
+
+    def test_answered_question_is_none(self, services: System) -> None:
+        assert self.ask(services, "Disk full on Linux hosts").results
+        assert list(services.records.gaps.gaps(SCOPE)) == []
+
+    def test_callers_are_counted_not_named(self, services: System) -> None:
+        for principal in ("bob", "ann", "bob"):
+            self.ask(services, ESPRESSO, Identity("acme", principal=principal))
+        (gap,) = services.records.gaps.gaps(SCOPE)
+        assert (gap.count, len(gap.callers)) == (3, 2)
+        assert not {"bob", "ann"} & set(gap.callers)
+
+    def test_nearest_document_and_filters_are_kept(self, services: System) -> None:
+        self.ask(services, "restart kafka espresso", categories=("runbooks",), services=("coffee",), min_confidence=0.7)
+        (gap,) = services.records.gaps.gaps(SCOPE)
+        assert (gap.categories, gap.services) == (("runbooks",), ("coffee",))
+        assert gap.config["minConfidence"] == 0.7
+
+    def test_what_was_shown_of_an_agents_question_is_its_nearest_document(self, services: System) -> None:
+        answer = self.ask(services, "restart espresso machine category:postmortems", min_confidence=0)
+        assert answer.results
+        assert answer.results[0].confidence < 0.5
+        (gap,) = services.records.gaps.gaps(SCOPE)
+        assert gap.nearest.document_id == answer.results[0].document_id
+
+    def test_secrets_are_masked_and_long_questions_cut(self) -> None:
+        assert "AKIA" not in shown("key AKIAIOSFODNN7REALKEY is refused")
+        assert len(shown("word " * 10_000)) == MAX_TEXT
+        assert shown("a\0b\ud800\n c") == "a b? c"
+
+    def test_absent_names_of_a_question_are_gaps_of_their_own(self, services: System) -> None:
+        self.ask(services, "QueueHighCritical and CVE-2024-12345 and alert QueueHighCritical")
+        self.ask(services, f"alert QueueHighCritical on {DISK_TITLE}")
+        found = {gap.absent and gap.absent.name: gap.count for gap in services.records.gaps.gaps(SCOPE)}
+        assert found == {"QueueHighCritical": 2, "CVE-2024-12345": 1}
+
+    def test_gaps_of_one_question_are_bounded(self, services: System) -> None:
+        self.ask(services, " ".join(f"CVE-2024-{number}" for number in range(10_000, 10_010)))
+        names = {gap.absent and gap.absent.name for gap in services.records.gaps.gaps(SCOPE)}
+        assert names == {f"CVE-2024-{10_000 + number}" for number in range(MAX_ABSENT)}
+
+    def test_name_that_is_a_secret_is_no_gap_of_its_own(self, services: System) -> None:
+        answer = self.ask(services, "alert firing with password=XkAbQzPqRstUvWx9Kq2m")
+        assert [one.name for one in answer.absent] == ["XkAbQzPqRstUvWx9Kq2m"]
+        (gap,) = services.records.gaps.gaps(SCOPE)
+        assert gap.absent is None
+        assert "XkAbQzPq" not in str(gap)
+
+    def test_a_check_of_gaps_records_nothing(self, services: System) -> None:
+        self.ask(services, ESPRESSO)
+        assert check_gaps(services.records, services.questions, [SCOPE], 50).asked == 1
+        (gap,) = services.records.gaps.gaps(SCOPE)
+        assert gap.count == 1
+        assert len(list(services.records.audit.records())) == 1
+
+    def test_mistake_of_our_own_keeps_no_answer(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
+        def mistaken(*_: object) -> None:
+            raise ValueError("nobody foresaw it")
+
+        monkeypatch.setattr(services.records.gaps, "add", mistaken)
+        monkeypatch.setattr(services.records.audit, "record", mistaken)
+        answer = self.ask(services, ESPRESSO)
+        assert (answer.query, answer.receipt) == (ESPRESSO, None)
+
+    def test_answer_goes_out_where_gaps_can_not_be_written(self, services: System) -> None:
+        services.records.key.hash("read it")
+        services.records.gaps = GapLog(BrokenTable(), days=1, clock=services.clock)
+        measured = Measured()
+        answer = services.questions.search(ACME, measured).answer(ESPRESSO)
+        assert answer.receipt_id
+        assert measured.values[Metric.RECORDING_FAILURES] == [1.0]
+
+
+def test_document_that_is_taken_in_closes_find_gap(tmp_path: Path) -> None:
+    with a_system(tmp_path, {}) as services:
+        question = "Restart the payments gateway"
+        assert not services.questions.search(ACME).answer(question).results
+        services.store.put("documents/runbooks/pay.md", f"# {question}\n\nDrain it and restart it.".encode())
+        list(services.manager.work())
+        (closed,) = check_gaps(services.records, services.questions, [SCOPE], 50).closed
+    assert (closed.status, closed.closed_by_title) == (GapStatus.CLOSED, question)
