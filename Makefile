@@ -41,7 +41,7 @@ setup: $(VENV)/.ready ## install the opx command into .venv
 
 dev: $(VENV)/.ready-dev ## install everything for development into .venv
 
-demo: $(VENV)/.ready ## take the example corpus in and ask five questions
+demo: $(VENV)/.ready ## ingest the example corpus and answer five questions
 	@$(BIN)/opx demo
 
 test: $(VENV)/.ready-dev ## run all tests (no account, no network)

@@ -78,7 +78,7 @@ time before it deletes the first, and API Gateway accepts a route key once."""
 MANAGE_KNOWLEDGE = FunctionSpec(
     use_case=Function.MANAGE.value,
     dependencies="ingest",  # the pipeline decides whether a file is ingested as it would be now
-    description="Takes documents in and out of the corpus, for the HTTP API",
+    description="Uploads, deletes and manages documents, for the HTTP API",
     memory=512,
     timeout=29,  # a second less than the API waits
 )

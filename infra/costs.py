@@ -164,7 +164,7 @@ def options() -> dict[str, float]:
         "`-c vpc=true` (3 endpoints in 2 zones)": 3 * 2 * HOURS * price["Interface endpoint, zone-hour"],
         "`-c search_generation=classic` (2 OCUs, always)": 2 * HOURS * price["OpenSearch Serverless, OCU-hour"],
         "the same with `-c search_standby=false` (1 OCU)": HOURS * price["OpenSearch Serverless, OCU-hour"],
-        "open gaps, asked again once a day (no more if somebody asks every day anyway)": 30
+        "open gaps, queried again once a day (nothing more if there are queries every day anyway)": 30
         * AWAKE_MINUTES
         / 60
         * SEARCH_WORKERS

@@ -38,7 +38,7 @@ operator has to retry; the library's default pauses are for interactive use. Few
 INGEST_DOCUMENTS = FunctionSpec(
     use_case="ingest_documents",
     dependencies="ingest",
-    description="Takes changed documents into the index",
+    description="Ingests changed documents into the index",
     memory=1024,
     timeout=300,
 )

@@ -26,7 +26,7 @@ WINDOW_SECONDS = 60
 SYNC_KNOWLEDGE_BASE = FunctionSpec(
     use_case="sync_knowledge_base",
     dependencies="api",
-    description="Has the knowledge base take in what changed",
+    description="Starts ingestion jobs of the knowledge base after changes",
     memory=512,
     timeout=30,
 )

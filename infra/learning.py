@@ -74,7 +74,7 @@ class LearningStack(Stack):
         kind = EntryKind.CHECKPOINT.value
         # Unknown types included: they are refused with the reason, and not lost.
         others = events.Match.anything_but(kind)
-        self._route("Learned", "What work taught, for whoever keeps it", self.outcomes, others)
+        self._route("Learned", "Captured entries, for subscribers", self.outcomes, others)
         self._route("Checkpoint", "Ends of phases and of projects", self.checkpoints, [kind])
         parts = Parts(names, source, collection, managed)
         self.learn = learn_from_events(self, parts, self.failed.queue_url)

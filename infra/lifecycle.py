@@ -21,7 +21,7 @@ from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCL
 PRUNE_KNOWLEDGE = FunctionSpec(
     use_case="prune_knowledge",
     dependencies="ingest",  # entries are removed from the index as in ingestion
-    description="Removes what its retention is over for",
+    description="Removes versions past their retention",
     memory=1024,
     timeout=900,
 )
@@ -57,7 +57,7 @@ class LifecycleStack(Stack):
         schedules = invocations(
             self, "Schedules", names=names, function_arn=arn, failed=("PruneFailed", "prune-failed")
         )
-        schedules.add("prune-knowledge", PRUNED, description="Remove what its retention is over for")
+        schedules.add("prune-knowledge", PRUNED, description="Remove versions past their retention")
         self.rebuild = RebuildIndex(self, "Rebuild", names=names, collection=collection, source=source)
         self._schedule_calibration(names)
 
@@ -90,7 +90,7 @@ class LifecycleStack(Stack):
         schedules.add(
             "calibrate-confidence",
             CALIBRATED,
-            description="Fit the models of confidence to the corpus when that is due",
+            description="Calibrate confidence on the corpus when due",
             payload=json.loads(CALIBRATE_IF_DUE),
         )
 

@@ -29,7 +29,7 @@ READ_TABLES = (DOCUMENTS, FAILURES, GAPS)
 REPORT_COVERAGE = FunctionSpec(
     use_case="report_coverage",
     dependencies="ingest",  # it parses schedules
-    description="Reports what the knowledge base holds and which sources are overdue",
+    description="Reports the coverage of the knowledge base and overdue sources",
     memory=1024,
     timeout=900,
 )
@@ -107,7 +107,7 @@ class ObservabilityStack(Stack):
         )
         arn = reporter.function.function_arn
         schedules = invocations(self, "Schedules", names=names, function_arn=arn, failed=("Failed", "coverage-failed"))
-        schedules.add("report-freshness", EVERY_HOUR, description="Report what failed and which sources are overdue")
+        schedules.add("report-freshness", EVERY_HOUR, description="Report failed items and overdue sources")
         schedules.add(
             "report-holdings",
             EVERY_DAY,
@@ -120,7 +120,7 @@ class ObservabilityStack(Stack):
         gaps."""
         failed = ("GapsFailed", "gaps-failed")
         schedules = invocations(self, "GapSchedules", names=names, function_arn=retrieve_arn, failed=failed)
-        schedules.add("check-gaps", GAPS_CHECKED, description="Ask again what had no answer", payload=CHECK)
+        schedules.add("check-gaps", GAPS_CHECKED, description="Query open gaps again", payload=CHECK)
 
     def _relink(self, names: Names) -> None:
         """Schedules the daily relinking by the ingesting function, which may write statements of documents."""

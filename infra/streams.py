@@ -25,7 +25,7 @@ from opx.runtime.knowledge_file import load_knowledge
 CONSUME_STREAM = FunctionSpec(
     use_case="consume_stream",
     dependencies="ingest",
-    description="Puts records of streams into the corpus",
+    description="Stores records of streams in the corpus",
     memory=512,
     timeout=60,  # visibility timeouts of queues must be longer
 )

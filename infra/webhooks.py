@@ -36,7 +36,7 @@ CONCURRENCY = 5
 RECEIVE_WEBHOOK = FunctionSpec(
     use_case="receive_webhook",
     dependencies="ingest",  # JSONPath, and certificates of Amazon SNS
-    description="Verifies deliveries of other services and puts them into the corpus",
+    description="Verifies deliveries of other services and stores them in the corpus",
     memory=512,
     timeout=29,  # a second less than the API waits
 )

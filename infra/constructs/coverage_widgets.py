@@ -30,7 +30,7 @@ def holdings(measured: Measurements, categories: Sequence[Category]) -> Rows:
         ],
         [graph("Age of what is pulled (hours)", ages), graph("Overdue by its schedule (hours)", late)],
         [
-            graph("Items that could not be taken in", [of(Metric.FAILED_ITEMS, "Maximum", period=HOURLY)]),
+            graph("Items that could not be ingested", [of(Metric.FAILED_ITEMS, "Maximum", period=HOURLY)]),
             graph("Documents that came and went", changes),
         ],
     ]

@@ -145,13 +145,13 @@ class KnowledgeAlarms(Construct):
                 flagged=self._measured.of(Metric.SOURCES_FLAGGED, "Sum"),
             ),
             "A source could not be pulled, or its listing suddenly misses so many documents that none was withdrawn. "
-            "`opx source list` says which and why; pulls are tried again by themselves, a flag needs somebody.",
+            "`opx source list` shows the source and the reason; failed pulls are retried, a flag needs an operator.",
             threshold=0,
         )
         self._add(
             "ingestion-behind",
             of_queue("ApproximateAgeOfOldestMessage", queue, "Maximum"),
-            "Changed documents wait for more than an hour to be taken in. See the ingestion function's errors, "
+            "Changed documents wait for more than an hour to be ingested. See the ingestion function's errors, "
             "retries and concurrency.",
             threshold=WAITED_TOO_LONG_SECONDS,
             periods=3,
@@ -162,8 +162,8 @@ class KnowledgeAlarms(Construct):
         self._add(
             "prune-stopped",
             self._measured.of(Metric.PRUNE_STOPPED, "Maximum", period=_HOUR),
-            "Much more than usual is past its retention at once, so that nothing was removed. The function's log says of "
-            'what and since when: mend the policy in knowledge.yaml, or call the function with {"allowShare": 1}.',
+            "Far more versions than usual are past their retention, so that none was removed. The function's log has the "
+            'categories: correct the policy in knowledge.yaml, or call the function with {"allowShare": 1}.',
             threshold=0,
         )
 
@@ -171,8 +171,8 @@ class KnowledgeAlarms(Construct):
         self._add(
             "learning-refused",
             self._measured.of(Metric.ENTRIES_REFUSED, "Sum"),
-            "A checkpoint could not take in some of what was captured. The function's log names the project; a checkpoint by "
-            "hand (`opx learn checkpoint`) says which entries, and why.",
+            "A checkpoint refused some captured entries. The function's log names the project; a checkpoint by "
+            "hand (`opx learn checkpoint`) lists the entries and the reasons.",
             threshold=0,
         )
 
@@ -180,7 +180,7 @@ class KnowledgeAlarms(Construct):
         self._add(
             f"dead-letters-{queue.removeprefix(self._prefix + '-')}",
             of_queue("ApproximateNumberOfMessagesVisible", queue, "Maximum"),
-            f"Queue {queue} has messages that could not be handled. Read one, remove the cause, and redrive the "
+            f"Queue {queue} has messages that could not be processed. Read one, remove the cause, and redrive the "
             "queue; they are kept for 14 days.",
             threshold=0,
         )

@@ -47,21 +47,21 @@ EVENT_SECONDS, CHECKPOINT_SECONDS = 60, 900
 LEARN_FROM_EVENTS = FunctionSpec(
     use_case="learn_from_events",
     dependencies="ingest",  # putting a warning reads documents
-    description="Keeps what events say that work taught",
+    description="Captures entries of learning from events",
     memory=512,
     timeout=EVENT_SECONDS,
 )
 PROCESS_CHECKPOINT = FunctionSpec(
     use_case="process_checkpoint",
     dependencies="ingest",
-    description="Makes patterns and warnings of what was captured",
+    description="Turns captured entries into patterns and warnings",
     memory=1024,
     timeout=CHECKPOINT_SECONDS,
 )
 LEARN_FROM_WORK = FunctionSpec(
     use_case="learn_from_work",
     dependencies="api",
-    description="Keeps what agents say that work taught, and tells orchestrators",
+    description="Captures entries of agents, and answers orchestrators' queries for patterns",
     memory=1024,
     timeout=30,
 )

@@ -64,7 +64,7 @@ def ingestion(measured: Measurements, queues: Sequence[str], dead_letters: Seque
         for queue in (*queues, *dead_letters)
     ]
     return [
-        [graph("Changes taken in", outcomes), graph("Changes that failed", failures)],
+        [graph("Changes ingested", outcomes), graph("Changes that failed", failures)],
         [graph("Age of the oldest queued item (s)", ages), graph("Messages in queues", depths)],
         [
             graph("Chunks ingested", [of(Metric.CHUNKS_INGESTED, "Sum")]),

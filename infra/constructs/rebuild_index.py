@@ -17,7 +17,7 @@ from opx.ports.tables import DOCUMENTS, EMBEDDINGS, KEYS, LIFECYCLE, PROJECTS
 REBUILD_INDEX = FunctionSpec(
     use_case="rebuild_index",
     dependencies="ingest",
-    description="Makes a new index while the old one answers",
+    description="Builds a new index while the old one stays in use",
     memory=1024,
     timeout=900,  # a new index takes hours, and continues in the next invocation
 )
