@@ -34,7 +34,7 @@ def test_without_values_nothing_is_anomalous_and_the_reason_states_it() -> None:
 
 def test_with_few_values_nothing_is_out_of_the_ordinary() -> None:
     values = [float(n) for n in range(29)]
-    assert stats(values).judge(1e6).reason == "too little data: 29 values, 30 needed"
+    assert stats(values).judge(1e6).reason == "too little data: 29 of 30 values"
     assert not stats(values).judge(1e6).anomalous
     assert stats([*values, 29.0]).judge(1e6).anomalous
 

@@ -44,7 +44,7 @@ def test_it_calibrates_and_shows_the_models_in_use(opx: Run) -> None:
     made = opx("calibrate")
     assert made.exit_code == 0
     assert made.stdout.startswith("calibrated with 120 questions about 40 documents (log loss 0.")
-    assert "asking questions: 25 of 120" in made.stderr
+    assert "querying: question 25 of 120" in made.stderr
     shown = opx("calibrate", "--show").stdout
     assert "calibrated on this corpus" in shown
     assert "120 questions about 40 documents" in shown

@@ -163,7 +163,7 @@ def limit_of(count: int) -> float:
 def judged(values: Distribution, value: float) -> Verdict:
     """Compares `value`, a finite number, with `values`."""
     if values.count < MIN_VALUES:
-        return Verdict(False, f"too little data: {values.count} values, {MIN_VALUES} needed")
+        return Verdict(False, f"too little data: {values.count} of {MIN_VALUES} values")
     if _is_constant(values):
         return _against_constant(values, value)
     measured = _Measure.of(values)

@@ -123,7 +123,7 @@ def outcome_line(outcome: EventOutcome) -> str:
     """`ingested  documents/a.md (3 chunks)`; empty for unchanged and skipped documents and failures."""
     if outcome.result not in (Result.INGESTED, Result.DELETED):
         return ""
-    facts = f" ({outcome.chunks} chunks)" if outcome.chunks else ""
+    facts = f" ({plural(outcome.chunks, 'chunk')})" if outcome.chunks else ""
     if outcome.reason:
         facts += f": {outcome.reason}"
     return f"{outcome.result.value:<9}  {outcome.object_key}{facts}"

@@ -174,7 +174,7 @@ class Calibrator:
         collector = EvidenceCollector(self._corpus.index, self._corpus.embedder)
         for number, question in enumerate(questions):
             if number % _SHOWN_EVERY == 0:
-                self._progress(f"asking questions: {number} of {len(questions)}", number)
+                self._progress(f"querying: question {number} of {len(questions)}", number)
             document = question.document
             where = SearchFilter(visible_to_owner(document.key.scope))
             yield from collector.made(question.text, where, document.document_id)
