@@ -35,9 +35,9 @@ def test_ingest_waits_until_the_workers_are_done(opx: DeployedOpx) -> None:
     result = opx("ingest", opx.folder / "docs")
     assert (result.exit_code, result.stdout.split(" in ")[0]) == (
         0,
-        "1 ingested, 0 unchanged, 0 deleted, 0 failed; 1 chunks",
+        "1 ingested, 0 unchanged, 0 deleted, 0 failed; 1 chunk",
     )
-    assert "ingested   documents/docs/a.md (1 chunks)" in result.stderr
+    assert "ingested   documents/docs/a.md (1 chunk)" in result.stderr
     assert opx("search", "disk logs", "--min-confidence", "0").exit_code == 0
 
 

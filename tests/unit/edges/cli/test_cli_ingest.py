@@ -32,14 +32,14 @@ def test_ingest_prints_a_summary(opx: Opx) -> None:
     opx.write("runbooks/disk.md", RUNBOOK)
     result = opx("ingest", opx.folder / "docs")
     assert result.exit_code == 0
-    assert result.stdout.startswith("1 ingested, 0 unchanged, 0 deleted, 0 failed; 1 chunks in")
+    assert result.stdout.startswith("1 ingested, 0 unchanged, 0 deleted, 0 failed; 1 chunk in")
     assert "chunks/s" in result.stdout
 
 
 def test_progress_goes_to_stderr(opx: Opx) -> None:
     opx.write("disk.md", RUNBOOK)
     result = opx("ingest", opx.folder / "docs")
-    assert "ingested   documents/docs/disk.md (1 chunks)" in result.stderr
+    assert "ingested   documents/docs/disk.md (1 chunk)" in result.stderr
     assert "documents/docs/disk.md" not in result.stdout
 
 

@@ -260,7 +260,7 @@ def _head(document: KnowledgeDocument, versions: Sequence[KnowledgeDocument]) ->
         "language": document.language,
         "updated": document.last_updated,
         "state": document.state.value,
-        "size": f"{document.chunk_count} chunks, {document.token_count:,} tokens",
+        "size": f"{plural(document.chunk_count, 'chunk')}, {document.token_count:,} tokens",
     }
     yield from (f"  {line}" for line in aligned([(name, printable(value)) for name, value in facts.items() if value]))
     for version in versions:

@@ -227,4 +227,4 @@ def summary(tally: IntakeTally, started: float) -> str:
     seconds = time.perf_counter() - started
     if not tally.chunks:
         return f"{text}; {seconds:.1f} s"
-    return f"{text}; {tally.chunks:,} chunks in {seconds:.1f} s ({tally.chunks / max(seconds, 0.001):.1f} chunks/s)"
+    return f"{text}; {plural(tally.chunks, 'chunk')} in {seconds:.1f} s ({tally.chunks / max(seconds, 0.001):.1f} chunks/s)"
