@@ -13,37 +13,37 @@ import opx.formats.markup
 from opx.domain.knowledge import Category, Tier
 from opx.formats import registry
 
-ORG = """
+NOTE = """
 from opx.formats.source import ParsedSource, text_lines
 
 def parse(source):
-    return ParsedSource("Org", {}, (line.replace("* ", "# ") for line in text_lines(source)), ())
+    return ParsedSource("Note", {}, (line.replace("* ", "# ") for line in text_lines(source)), ())
 """
 
 
 @pytest.fixture
-def org(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    (tmp_path / "org.py").write_text(ORG)
+def note_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    (tmp_path / "opxnote.py").write_text(NOTE)
     monkeypatch.setattr(opx.formats.markup, "__path__", [*opx.formats.markup.__path__, str(tmp_path)])
     registry._own_parser.cache_clear()
     yield
     registry._own_parser.cache_clear()
-    sys.modules.pop("opx.formats.markup.org", None)
+    sys.modules.pop("opx.formats.markup.opxnote", None)
 
 
 def any_category() -> Category:
     return Category("notes", Tier.INTERNAL, 1.0, "2y")
 
 
-@pytest.mark.usefixtures("org")
+@pytest.mark.usefixtures("note_format")
 def test_a_module_with_the_name_of_an_extension_parses_its_files() -> None:
-    parsed = registry.parse(io.BytesIO(b"* Disk full\n\nUse du.\n"), name="notes/disk.ORG", category=any_category())
+    parsed = registry.parse(io.BytesIO(b"* Disk full\n\nUse du.\n"), name="notes/disk.OPXNOTE", category=any_category())
     assert "".join(parsed.lines) == "# Disk full\n\nUse du.\n"
-    assert registry.is_known(".org")
-    assert not registry.is_binary(".org")
+    assert registry.is_known(".opxnote")
+    assert not registry.is_binary(".opxnote")
 
 
-@pytest.mark.parametrize("extension", [".plain", ".cpe", ".__init__", ".no-name", "", ".org"])
+@pytest.mark.parametrize("extension", [".plain", ".cpe", ".__init__", ".no-name", "", ".opxnote"])
 def test_other_modules_are_no_formats(extension: str) -> None:
     registry._own_parser.cache_clear()
     assert not registry.is_known(extension)

@@ -64,6 +64,10 @@ class NameMoon(Request, frozen=True):
     name: Annotated[str, Meta(min_length=1, max_length=100, description="Its name.")]
 
 
+class ListPlanets(Request, frozen=True):
+    limit: Annotated[int, Meta(ge=1, le=10, description="Maximum number.")] = 10
+
+
 MARS = (Moon("Phobos", 22), Moon("Deimos", 12))
 DESCRIPTION = "List the moons of a planet. Use it where a tide is to be explained."
 ARGUMENTS = {"planet": "mars", "least_size": 20}
@@ -84,6 +88,11 @@ def count_moons(context: Context, request: CountMoons) -> Moons:
 def name_moon(context: Context, request: NameMoon) -> Moon:
     """Give a moon a name."""
     return Moon(f"{request.name} of {request.planet}", 1)
+
+
+def list_planets(context: Context, request: ListPlanets) -> Moons:
+    """List planets."""
+    return Moons("mars", context.identity.client_id, MARS[: request.limit])
 
 
 @pytest.fixture(autouse=True)
@@ -178,6 +187,14 @@ class TestDescriptions:
             with pytest.raises(jsonschema.ValidationError):
                 jsonschema.validate(wrong, schema)
         assert schema["properties"]["least_size"]["description"] == "In kilometres. From 1 to 5000, 1 if not given."
+
+    def test_a_tool_without_required_arguments_is_in_a_valid_document(self) -> None:
+        operation(tool=Tool(KNOWLEDGE, "List planets.", opt_in=True))(list_planets)
+        try:
+            validate(json.loads(schemas.documents()["retrieve-knowledge.openapi.json"]))
+            assert "required" not in schemas.input_schema(REGISTRY.of(list_planets))
+        finally:
+            REGISTRY.remove("list_planets")
 
 
 def is_it(described: dict[str, Any]) -> bool:

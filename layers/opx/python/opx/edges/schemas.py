@@ -252,10 +252,11 @@ def input_schema(operation: Operation[Any, Any], *, objects: bool = False) -> Js
     for one in fields_of(operation.request) if objects else ():
         if _may_be_object(one):
             properties[one.name]["type"] = ["string", "object"]
+    required = _required(operation)
     return {
         "type": "object",
         "properties": properties,
-        "required": _required(operation),
+        **({"required": required} if required else {}),  # OpenAPI 3.0 allows no empty list
         "additionalProperties": False,
     }
 

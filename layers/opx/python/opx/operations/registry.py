@@ -1,6 +1,6 @@
 """The registry of operations: each use case, declared once beside the function that implements it.
 
-    @operation(http="GET /recent", command="recent", tool=Tool(KNOWLEDGE_TOOLS, "List what changed lately."))
+    @operation(http="GET /recent", command="recent", tool=Tool(KNOWLEDGE, "List what changed lately."))
     def list_recent(context: Context, request: RecentRequest) -> RecentPage:
         \"""List documents that were updated lately, the newest first.\"""
 
