@@ -19,7 +19,8 @@ from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.xdist_group("incidents")]
+"""One worker: the corpus takes a minute to ingest."""
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 MOST_CALLS = 3
