@@ -131,7 +131,7 @@ class TestComparison:
 
     def test_reported_absence_is_compared_if_both_runs_have_it(self) -> None:
         def rows(first: EvaluationRun, second: EvaluationRun) -> dict[str, tuple[float, float]]:
-            absent = [row for row in compare_runs(first, second) if row.measure == "name absent"]
+            absent = [row for row in compare_runs(first, second) if row.measure == "told absent"]
             return {row.kind: (row.difference.first, row.difference.second) for row in absent}
 
         assert rows(reporting(before()), reporting(after(), "n1")) == {"all": (0.0, 0.0), "unanswerable": (0.0, 1.0)}
@@ -238,7 +238,7 @@ class TestReport:
         page = Reading(report_html(after(), before=before()))
         assert page.tags.count("svg") == 5
         assert "Compared with another run" in page.text
-        assert "balanced name absent" in page.text
+        assert "balanced told absent" in page.text
         assert "text of q2" in page.text
 
     def test_whatever_questions_and_pages_are_called_nothing_but_text_comes_of_it(self) -> None:

@@ -195,7 +195,7 @@ class TestBands:
             "likely": (1, 1.0),
             "weak": (1, 0.0),
             "nothing found": (1, None),
-            "name absent": (1, 0.0),
+            "told absent": (1, 0.0),
         }
 
     def test_questions_without_an_answer_are_counted_by_kind(self) -> None:
@@ -205,11 +205,11 @@ class TestBands:
             "likely": {"near-miss": 1, "foreign": 0},
             "weak": {"near-miss": 0, "foreign": 0},
             "nothing found": {"near-miss": 0, "foreign": 1},
-            "name absent": {"near-miss": 1, "foreign": 0},
+            "told absent": {"near-miss": 1, "foreign": 0},
         }
 
     def test_every_question_has_one_band(self) -> None:
-        rows = [one for name, one in band_figures(self.RUN, "balanced").items() if name != "name absent"]
+        rows = [one for name, one in band_figures(self.RUN, "balanced").items() if name != "told absent"]
         assert sum(one.answerable + sum(one.unanswerable.values()) for one in rows) == len(self.RUN.questions)
 
     def test_table_has_a_column_for_each_kind_if_there_are_several(self) -> None:

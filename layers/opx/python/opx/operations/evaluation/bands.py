@@ -16,7 +16,7 @@ from opx.operations.evaluation.answers import TextTable
 from opx.operations.evaluation.datasets import LabelledQuestion
 from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
 
-NOTHING, ABSENT, SURE_AND_WRONG = "nothing found", "name absent", "sure and wrong"
+NOTHING, ABSENT, SURE_AND_WRONG = "nothing found", "told absent", "sure and wrong"
 
 
 def band(reply: JudgedReply) -> str:
