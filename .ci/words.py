@@ -55,7 +55,7 @@ def docstrings(tree: ast.AST) -> Iterator[ast.Expr]:
 def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Names that a file defines: functions, classes, parameters, variables."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.lineno, node.name
         elif isinstance(node, ast.arg):
             yield node.lineno, node.arg

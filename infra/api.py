@@ -77,7 +77,7 @@ time before it deletes the first, and API Gateway accepts a route key once."""
 
 MANAGE_KNOWLEDGE = FunctionSpec(
     use_case=Function.MANAGE.value,
-    dependencies="ingest",  # the pipeline decides whether a file is ingested as it would be now
+    dependencies="ingest",  # the pipeline decides whether a stored file was ingested as it would be now
     description="Uploads, deletes and manages documents, for the HTTP API",
     memory=512,
     timeout=29,  # a second less than the API waits
@@ -182,7 +182,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
             **answering_models.writing_settings(names),  # likewise
         },
         rights=_manage_rights(names),
-        folders=(*rights.DOCUMENTS, *rights.CHUNKS),
+        folders=(*rights.DOCUMENT_FOLDERS, *rights.CHUNK_FOLDERS),
         concurrency=MANAGE_CONCURRENCY if names.deployment.query_concurrency else 0,
     )
     rights.acknowledge_secrets(found.role, names)
@@ -224,7 +224,7 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
     return [
         rights.allow(["s3:ListBucket"], bucket, *names.source_bucket_arns),
         rights.allow(["s3:ListBucketVersions"], bucket),  # old versions are put back
-        rights.on_objects(names, rights.DOCUMENTS, _ON_DOCUMENTS),
+        rights.on_objects(names, rights.DOCUMENT_FOLDERS, _ON_DOCUMENTS),
         rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS + rights.WRITE_ITEMS),  # for names and merges

@@ -70,24 +70,23 @@ class ContextError(InvalidInputError):
 class Deployment:
     """One environment. Each field is the context key of its name: `cdk synth -c environment=prod`.
 
-    `account` and `region` empty: the template fits every account and region. `ephemeral`: stateful resources are deleted
-    with their stack. `bundle`: layers contain their dependencies, which takes network. `corpus_bucket` and `deploy_role`
-    (an ARN) replace the names that follow from the environment. `client_id` and `project_id` are the identity of callers
-    that state none. `agent_model` and `agent_schema` are the classic agent's. `search_endpoint` and `search_arn` name an
-    existing collection to use instead of one of our own; another `search_index` is a new, empty index; `search_standby`
-    false leaves out the replicas of a classic one.
-    `next_embedding_model` is a further model that functions may call, so that a new index can be built for it.
-    `search_engine` selects the engine that answers questions if there is also a managed knowledge base. `kms_key`: empty
-    for keys of AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0
-    reserve nothing, for accounts whose quota is too small for it. Lists separated by commas are `jwt_audience`,
-    `allowed_hosts` (private addresses that sources may be fetched from), `source_buckets` (buckets that may be sources)
-    and `stream_arns` (Kinesis and SQS streams that may be subscribed to at run time). `vision_model`, none if empty,
-    describes pictures. `reranker` judges the candidates of thorough searches: the library itself, Bedrock's
-    `rerank_model`, or `chat_model`, which also plans searches; `rewording` corrects and translates words of queries, and
-    `learned_words` learns words of queries for pages that resolved incidents. `context_model` writes a sentence about
-    each chunk during ingestion, and `graph_model` extracts relations from it. `webhooks`: other services may send
-    deliveries, to an address of their own.
-    """
+    `account` and `region` empty: the template fits every account and region. `ephemeral`: stateful resources are
+    deleted with their stack. `bundle`: layers contain their dependencies, which takes network. `corpus_bucket` and
+    `deploy_role` (an ARN) replace the names that follow from the environment. `client_id` and `project_id` are the
+    identity of callers that state none. `agent_model` and `agent_schema` are the classic agent's. `search_endpoint` and
+    `search_arn` name an existing collection to use instead of one of our own; another `search_index` is a new, empty
+    index; `search_standby` false leaves out the replicas of a classic one. `next_embedding_model` is a further model
+    that functions may call, so that a new index can be built for it. `search_engine` selects the engine that answers
+    questions if there is also a managed knowledge base. `kms_key`: empty for keys of AWS, `own` for a key of this
+    environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0 reserve nothing, for accounts whose
+    quota is too small for it. Lists separated by commas are `jwt_audience`, `allowed_hosts` (hosts that sources may be
+    fetched from although their addresses are private), `source_buckets` (buckets that may be sources) and `stream_arns`
+    (Kinesis and SQS streams that may be subscribed to at run time). `vision_model`, none if empty, describes pictures.
+    `reranker` judges the candidates of thorough searches: the library itself, Bedrock's `rerank_model`, or
+    `chat_model`, which also plans searches; `rewording` corrects and translates words of queries, and `learned_words`
+    learns words of queries for pages that resolved incidents. `context_model` writes a sentence about each chunk during
+    ingestion, and `graph_model` extracts relations from it. `webhooks`: other services may send deliveries, to an
+    address of their own."""
 
     environment: str = "dev"
     account: str = ""

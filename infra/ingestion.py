@@ -30,7 +30,7 @@ from opx.ports.tables import (
 WRITTEN_TABLES = (ALIASES, CALENDAR, DOCUMENTS, KEYS, ENTRIES, FAILURES, EMBEDDINGS, GRAPH, LIFECYCLE)
 BATCH_SIZE = 10
 READ_PAGES = "textract:DetectDocumentText"
-_READ_FOLDERS = (*rights.DOCUMENTS, *rights.CHUNKS)
+_READ_FOLDERS = (*rights.DOCUMENT_FOLDERS, *rights.CHUNK_FOLDERS)
 ATTEMPTS, FIRST_PAUSE_SECONDS = 6, 20
 """A store may be unavailable for ten minutes (20 s, 40 s, ... 320 s) before a document becomes a failed item, which an
 operator has to retry; the library's default pauses are for interactive use. Fewer attempts than the queue's deliveries."""
@@ -94,7 +94,7 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
     return [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, _READ_FOLDERS, ["s3:GetObject"]),
-        rights.on_objects(names, rights.CHUNKS, ["s3:AbortMultipartUpload", "s3:PutObject"]),
+        rights.on_objects(names, rights.CHUNK_FOLDERS, ["s3:AbortMultipartUpload", "s3:PutObject"]),
         rights.on_tables(names, WRITTEN_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, [IDEMPOTENCY], rights.REMEMBER_EVENTS),
         rights.admit_clients(names),

@@ -29,7 +29,7 @@ from opx.edges.learning_events import LAST_WAIT
 from opx.learning.fields import SOURCE, EntryKind
 
 ARCHIVE_DAYS = 365
-"""Events can be replayed for a year, so that errors in the processing of them can be repaired."""
+"""Events can be replayed for a year, so that errors in processing them can be repaired."""
 
 RECEIVES = LAST_WAIT + 2
 """An event may arrive before the one that creates its entry: it is refused with that reason before the queue's deliveries
@@ -74,7 +74,7 @@ class LearningStack(Stack):
         kind = EntryKind.CHECKPOINT.value
         # Unknown types included: they are refused with the reason, and not lost.
         others = events.Match.anything_but(kind)
-        self._route("Learned", "Captured entries, for subscribers", self.outcomes, others)
+        self._route("Learned", "Learning events, for the function that captures entries", self.outcomes, others)
         self._route("Checkpoint", "Ends of phases and of projects", self.checkpoints, [kind])
         parts = Parts(names, source, collection, managed)
         self.learn = learn_from_events(self, parts, self.failed.queue_url)

@@ -34,7 +34,7 @@ CALIBRATED = "cron(0 6 * * ? *)"
 
 CHANGED_TABLES = (CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS)
 
-_FOLDERS = (*rights.DOCUMENTS, *rights.CHUNKS)
+_FOLDERS = (*rights.DOCUMENT_FOLDERS, *rights.CHUNK_FOLDERS)
 
 
 class LifecycleStack(Stack):
@@ -83,7 +83,7 @@ class LifecycleStack(Stack):
             self,
             "CalibrationSchedules",
             names=names,
-            target=self.rebuild.turns.queue_arn,
+            target=self.rebuild.slices.queue_arn,
             action="sqs:SendMessage",
             dead_letters=self.rebuild.failed,
         )

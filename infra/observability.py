@@ -127,7 +127,7 @@ class ObservabilityStack(Stack):
         arn = names.function_arn(INGEST_DOCUMENTS.use_case)
         failed = ("RelinkFailed", "relink-failed")
         schedules = invocations(self, "RelinkSchedules", names=names, function_arn=arn, failed=failed)
-        about = "Have documents mention what was declared after them"
+        about = "Link documents to nodes that were declared after them"
         schedules.add("relink-graph", RELINKED, description=about, payload=RELINK)
 
 

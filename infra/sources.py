@@ -104,7 +104,7 @@ class SourcesStack(Stack):
                 "allowed_hosts": names.deployment.allowed_hosts,
             },
             rights=_rights(names, self.pulls.queue_arn),
-            folders=rights.DOCUMENTS,
+            folders=rights.DOCUMENT_FOLDERS,
         )
         function.consume(self.pulls, max_concurrency=AT_ONCE, report_failures=False)
         rights.acknowledge_secrets(function.role, names)
@@ -120,7 +120,7 @@ def _rights(names: Names, pulls: str) -> list[iam.PolicyStatement]:
     return [
         rights.allow(["s3:ListBucket"], names.corpus_arn, *sources),
         *([rights.allow(["s3:GetObject"], *(f"{arn}/*" for arn in sources))] if sources else []),
-        rights.on_objects(names, rights.DOCUMENTS, rights.PUT_DOCUMENTS),
+        rights.on_objects(names, rights.DOCUMENT_FOLDERS, rights.PUT_DOCUMENTS),
         rights.on_tables(names, (SOURCES,), rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.look_clients_up(names),
         rights.allow(["sqs:SendMessage"], pulls),

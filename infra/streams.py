@@ -95,7 +95,7 @@ class StreamsStack(Stack):
             source=source,
             settings=corpus_settings(names),
             rights=[*_rights(names, self.failed.queue_arn), *_reading(names, streams)],
-            folders=rights.DOCUMENTS,
+            folders=rights.DOCUMENT_FOLDERS,
         )
         if any(map(_joins_network, streams)):
             acknowledge_wildcard(function.role, "*", _NETWORK_REASON)
@@ -120,7 +120,7 @@ def _rights(names: Names, failed: str) -> list[iam.PolicyStatement]:
     """Listing distinguishes a missing object (404) from a forbidden one (403)."""
     return [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
-        rights.on_objects(names, rights.DOCUMENTS, rights.PUT_DOCUMENTS),
+        rights.on_objects(names, rights.DOCUMENT_FOLDERS, rights.PUT_DOCUMENTS),
         rights.on_tables(names, (SOURCES,), ("dynamodb:Query",)),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.look_clients_up(names),

@@ -23,7 +23,7 @@ class Offer:
 def offers(functions: Mapping[str, str], agent: str = "") -> list[Offer]:
     """The tools granted to the agent by the section `agents` of knowledge.yaml; the functions check the same grants.
 
-    `functions` are ARNs by group. Without a name of its own, a caller has the group's name: such as a gateway, which is
+    `functions` are ARNs by group. Without a name of its own, a caller has the group's name, as a gateway does, which is
     identified only by its target.
     """
     grants = tool_grants()

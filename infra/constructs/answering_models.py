@@ -12,7 +12,7 @@ from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.names import Names
 
 RERANK = "bedrock:Rerank"
-_RERANK_REASON = "the action takes no resource; which model it may call is said by InvokeModel"
+_RERANK_REASON = "the action takes no resource; the rights on InvokeModel limit the models"
 
 
 def answering_settings(names: Names) -> dict[str, str]:

@@ -17,8 +17,9 @@ def settings(names: Names) -> dict[str, str]:
 
 
 def reading_rights(names: Names) -> list[iam.PolicyStatement]:
-    """Rights to read chunks and, for the API, all of the corpus, vectors of old versions, failed items, captured entries, and
-    the queue's length; none to change anything. Listing distinguishes a missing object (404) from a forbidden one (403)."""
+    """Rights to read chunks and, for the API, all of the corpus, vectors of old versions, failed items, captured entries,
+    patterns, and the queue's length; none to change anything. Listing distinguishes a missing object (404) from a
+    forbidden one (403)."""
     corpus = [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, folders(names), ["s3:GetObject"]),
@@ -34,7 +35,7 @@ def reading_rights(names: Names) -> list[iam.PolicyStatement]:
 
 def folders(names: Names) -> tuple[str, ...]:
     """Folders of the corpus in these rights."""
-    return rights.CHUNKS if _without_api(names) else (*rights.CHUNKS, *rights.DOCUMENTS)
+    return rights.CHUNK_FOLDERS if _without_api(names) else (*rights.CHUNK_FOLDERS, *rights.DOCUMENT_FOLDERS)
 
 
 def _without_api(names: Names) -> bool:

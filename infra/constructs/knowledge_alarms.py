@@ -73,8 +73,8 @@ class KnowledgeAlarms(Construct):
         self._add(
             "query-confidence",
             self._confidence(),
-            "The best results are unlikely to answer what is asked. See what is asked for and missing, and whether "
-            "ingestion or the embedding model fails.",
+            "The best results are unlikely to answer the queries. See which queries are gaps, and whether ingestion or "
+            "the embedding model fails.",
             threshold=UNSURE,
             comparison=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
         )

@@ -109,7 +109,7 @@ def learn_from_events(scope: Construct, parts: Parts, failed_url: str) -> UseCas
             rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS),  # nodes of incidents
             rights.allow(["sqs:SendMessage"], names.queue_arn(LEARNING_FAILED)),
         ],
-        folders=rights.CHUNKS,
+        folders=rights.CHUNK_FOLDERS,
     )
 
 
@@ -170,7 +170,7 @@ class LearningTools(Construct):
                 *rights.embed_texts(names),
                 *managed_search.searching_rights(managed),
             ],
-            folders=rights.CHUNKS,
+            folders=rights.CHUNK_FOLDERS,
         )
         rights.acknowledge_texts(self.tools.role, names)
         self.target_arn = self.tools.target_arn
@@ -183,7 +183,7 @@ def capturing_rights(names: Names) -> list[iam.PolicyStatement]:
     against the document's chunks, which contain its steps; new clients are registered."""
     return [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
-        rights.on_objects(names, rights.CHUNKS, ["s3:GetObject"]),
+        rights.on_objects(names, rights.CHUNK_FOLDERS, ["s3:GetObject"]),
         rights.on_tables(names, LEARNED_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, (DOCUMENTS, KEYS), rights.READ_ITEMS),
         rights.on_tables(names, (AUDIT,), ["dynamodb:GetItem"]),

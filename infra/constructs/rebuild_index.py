@@ -32,7 +32,7 @@ class RebuildIndex(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.failed = dead_letter_queue(self, "Failed", names.queue(REBUILDS_FAILED), of="the queue of rebuilds")
-        self.turns = work_queue(
+        self.slices = work_queue(
             self,
             "Turns",
             names.queue(REBUILDS),
@@ -49,26 +49,26 @@ class RebuildIndex(Construct):
             settings={
                 **common_settings(names, collection.endpoint),
                 "corpus_bucket": names.corpus_bucket,
-                "rebuild_queue_url": self.turns.queue_url,
+                "rebuild_queue_url": self.slices.queue_url,
                 **answering_models.writing_settings(names),
             },
-            rights=_rights(names, collection, self.turns.queue_arn),
-            folders=rights.CHUNKS,
+            rights=_rights(names, collection, self.slices.queue_arn),
+            folders=rights.CHUNK_FOLDERS,
         )
-        self.rebuild.consume(self.turns, max_concurrency=2, report_failures=False)
+        self.rebuild.consume(self.slices, max_concurrency=2, report_failures=False)
         rights.acknowledge_texts(self.rebuild.role, names)
-        CfnOutput(self, "RebuildsQueueUrl", value=self.turns.queue_url)
+        CfnOutput(self, "RebuildsQueueUrl", value=self.slices.queue_url)
 
 
-def _rights(names: Names, collection: SearchEngine, turns: str) -> list[iam.PolicyStatement]:
+def _rights(names: Names, collection: SearchEngine, slices: str) -> list[iam.PolicyStatement]:
     """Rights of the function: of the corpus, it reads only chunks; of the catalog, it writes only claims and the corpus's
     change counter."""
     return [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
-        rights.on_objects(names, rights.CHUNKS, ["s3:GetObject"]),
+        rights.on_objects(names, rights.CHUNK_FOLDERS, ["s3:GetObject"]),
         rights.on_tables(names, (DOCUMENTS, EMBEDDINGS, KEYS, LIFECYCLE), rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:PutItem")),
         rights.use_collection(collection.arn),
         *rights.embed_texts(names),
-        rights.allow(["sqs:SendMessage"], turns),
+        rights.allow(["sqs:SendMessage"], slices),
     ]

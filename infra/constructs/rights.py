@@ -20,8 +20,8 @@ ADD_VALUES = (*READ_ITEMS, "dynamodb:BatchWriteItem", "dynamodb:PutItem")
 REMEMBER_EVENTS = ("dynamodb:GetItem", "dynamodb:UpdateItem")
 """Actions with which Powertools looks up idempotency records, and saves completed ones."""
 
-DOCUMENTS = ("documents/*", "clients/*/documents/*")
-CHUNKS = ("chunks/*", "clients/*/chunks/*")
+DOCUMENT_FOLDERS = ("documents/*", "clients/*/documents/*")
+CHUNK_FOLDERS = ("chunks/*", "clients/*/chunks/*")
 """Folders of the corpus as patterns of keys: the shared ones, and those of clients."""
 
 PUT_DOCUMENTS = ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject")

@@ -120,7 +120,7 @@ class UseCaseFunction(Construct):
         window: Duration | None = None,
         report_failures: bool = True,
     ) -> None:
-        """Invoke the function with batches of the queue's messages. With `report_failures`, only the failed messages of
+        """Invokes the function with batches of the queue's messages. With `report_failures`, only the failed messages of
         a batch return to the queue; a full batch is waited for as long as `window`."""
         source = event_sources.SqsEventSource(
             queue,
@@ -132,7 +132,7 @@ class UseCaseFunction(Construct):
         self.function.add_event_source(source)
 
     def allow_bedrock_agents(self) -> None:
-        """Permit Bedrock agents of this account and region, and no others, to invoke the function.
+        """Permits Bedrock agents of this account and region, and no others, to invoke the function.
 
         For agents made elsewhere. One that is made here has a permission, or a role, of its own.
         """

@@ -42,7 +42,7 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
         if event.get("holdings"):
             found |= coverage.holdings(report) | count_gaps(services.records, report)
         if found["unknown"]:
-            raise UnknownFreshnessError(f"can't tell of {found['unknown']} categories how fresh they are; see the log")
+            raise UnknownFreshnessError(f"the freshness of {found['unknown']} categories is unknown; see the log")
         return found
 
     return handler

@@ -334,7 +334,7 @@ class TestSync:
         managed.store.put(f"{PREFIX}picture.xyz", b"?")
         managed.index()
         managed.sync.cover(0.0)
-        assert "1 documents could not be indexed" in caplog.text
+        assert "1 copies (one per chunk) could not be indexed" in caplog.text
 
 
 class TestRequests:

@@ -64,7 +64,7 @@ def test_the_window_is_the_formats(tmp_path: Path, kind: str, window: float) -> 
         ("{category: operations/alerts, format: github}", "needs a secret"),
         ("{category: operations/alerts, format: github, secret: []}", "is empty"),
         ("{category: operations/alerts, format: github, secret: ''}", "must be a string"),
-        ("{category: operations/alerts, format: github, secret: s, window: 60}", "signs no time"),
+        ("{category: operations/alerts, format: github, secret: s, window: 60}", "sign the time of sending"),
         ("{category: operations/alerts, format: generic, secret: s, window: 5}", "window must be 30 to 86400"),
         ("{category: operations/alerts, format: generic, secret: s, window: soon}", "must be a number"),
         ("{category: operations/alerts, format: generic, secret: s, topic: x}", "only format cloudwatch"),

@@ -89,7 +89,7 @@ def test_either_end_of_a_path_may_be_unknown_alike(handler: Handler) -> None:
     for pair in (("service:ledger", "service:checkout"), ("service:checkout", "service:ledger")):
         answer = call(handler, "find_path", query=dict(zip(("from", "to"), pair, strict=True)), caller=ACME)
         assert refusal(answer) == (404, "not_found")
-        assert answer[1]["error"]["message"] == "no service:ledger"
+        assert answer[1]["error"]["message"] == "nothing here is about service:ledger"
 
 
 def test_near_names_are_those_that_the_caller_may_see(handler: Handler) -> None:

@@ -304,7 +304,7 @@ def test_a_folder_needs_nothing_of_aws_nor_of_http(tmp_path: Path) -> None:
     loaded = modules_after(code, "--home", str(opx.home), "list")
     assert "opx.edges.calling" in loaded
     assert not {
-        name for name in loaded if name.startswith(("boto", "urllib3", "opx.adapters.remote", "opx.adapters.aws"))
+        name for name in loaded if name.startswith(("boto", "urllib3", "opx.adapters.connections", "opx.adapters.aws"))
     }
 
 

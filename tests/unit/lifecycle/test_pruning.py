@@ -450,4 +450,4 @@ def test_a_first_run_has_no_policy_to_compare_with_and_claims_no_change(tmp_path
         taken_in(system)
         taken_in(system, RUNBOOK)
         report = system.services.lifecycle.pruning().run()
-    assert list(report.lines()) == [f"nothing of before {report.until} is past its retention"]
+    assert list(report.lines()) == [f"nothing expired before {report.until}"]

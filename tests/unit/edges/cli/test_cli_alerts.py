@@ -86,7 +86,7 @@ def test_an_alert_without_a_page_at_its_address_is_bound_to_the_one_called_like_
         "1 alert: 1 bound, 0 already bound, 0 without a runbook",
     ]
     assert known(opx)["KafkaBrokerDown"]["boundBy"] == "title"
-    assert "the runbook that is called like the alert (confidence 1.00)" in done(opx, "KafkaBrokerDown")
+    assert "the runbook with the alert's name (confidence 1.00)" in done(opx, "KafkaBrokerDown")
     assert imported(opx, file)[-1] == "1 alert: 0 bound, 1 already bound, 0 without a runbook"
 
 

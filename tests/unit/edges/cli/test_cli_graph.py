@@ -49,7 +49,7 @@ def test_a_thing_is_shown_with_its_relations_in_words_and_where_they_are_written
         in found.stdout
     )
     assert "\ndocuments it: 1\n  runbook:checkout" in found.stdout
-    assert "sure 0.90" in found.stdout
+    assert "confidence 0.90" in found.stdout
 
 
 def test_json_output_has_evidence_and_passages_for_each_edge(opx: Opx) -> None:
@@ -99,7 +99,7 @@ def test_things_are_found_by_the_beginning_of_their_name(opx: Opx) -> None:
 def test_an_unknown_thing_is_an_error_that_names_those_written_alike(opx: Opx) -> None:
     found = opx("graph", "show", "service:chekout")
     assert found.exit_code == 2
-    assert found.stderr == "opx: no service:chekout; did you mean service:checkout?\n"
+    assert found.stderr == "opx: nothing here is about service:chekout; did you mean service:checkout?\n"
 
 
 @pytest.mark.parametrize("reference", ["service:vault", "service:ledger", "service:*", "service:che*"])
@@ -165,7 +165,7 @@ def test_an_alias_is_added_used_listed_and_removed(opx: Opx) -> None:
 def test_merging_into_an_unknown_node_is_refused(opx: Opx) -> None:
     found = opx("graph", "alias", "merge", "host:db-01", "service:paymnets")
     assert found.exit_code == 2
-    assert "no service:paymnets; did you mean service:payments?" in found.stderr
+    assert "nothing here is about service:paymnets; did you mean service:payments?" in found.stderr
 
 
 def test_merged_things_are_one_until_that_is_undone(opx: Opx) -> None:

@@ -118,7 +118,7 @@ class TestReading:
         ("arguments", "message"),
         [
             ((), "version 1 is the first one that is kept: there is none to compare with"),
-            (("--from", "7"), "the document has no version 7; there are 1, 2"),
+            (("--from", "7"), "the document has no version 7; its versions: 1, 2"),
         ],
     )
     def test_diff_without_a_version_to_compare_with_is_refused(

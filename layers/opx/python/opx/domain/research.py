@@ -109,7 +109,7 @@ class ResearchReport(Record, frozen=True):
 
 
 def check_iterations(max_iterations: int) -> None:
-    """Raise `InvalidInputError` for an invalid number of iterations."""
+    """Raises `InvalidInputError` for an invalid number of iterations."""
     if isinstance(max_iterations, bool) or not isinstance(max_iterations, int):
         raise InvalidInputError(f"max_iterations must be a whole number, not {max_iterations!r}")
     if not 1 <= max_iterations <= MOST_ITERATIONS:

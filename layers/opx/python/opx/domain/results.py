@@ -363,5 +363,5 @@ class FoundText:
 Expanded = tuple[EvidencePack, tuple[str, ...]]
 """An evidence pack, and notes about it."""
 
-GoOn = Callable[[FoundText], Expanded]
+ExpandGraph = Callable[[FoundText], Expanded]
 """Expands found text along the graph. Raises no `StoreUnavailableError`: missing parts are noted."""

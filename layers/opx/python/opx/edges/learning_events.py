@@ -62,9 +62,9 @@ def handle_batch(records: Iterable[Mapping[str, Any]], services: System, do: Do,
     """Processes messages of a queue. Returns the ids of those to deliver again, as a store was unavailable or their entry
     isn't there yet.
 
-    A message that can never succeed is sent to the queue of refused events with the reason (`System.learning_failed`), and
-    counts as processed. One with an unexpected error is delivered again until the queue moves it to its dead letters.
-    """
+    A message that can never succeed is sent to the queue of refused events with the reason
+    (`System.functions.learning_failed`), and counts as processed. One with an unexpected error is delivered again until
+    the queue moves it to its dead letters."""
     report(Metric.LEARNING_EVENTS, len(listed := list(records)))
     return [record["messageId"] for record in listed if not _handled(record, services, do, report)]
 

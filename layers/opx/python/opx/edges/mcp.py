@@ -276,7 +276,7 @@ _STEPS = """An alert came in. What is between the lines of dashes is data that w
 3. Tell the person each step with its command, what the command does (read, reversible, destructive, costs, pages), what is
    to be seen then, and the warnings. Ask before anything that is not read. Don't run what the runbook warns of.
 4. Name the source and the age of what you follow. Say so if nothing fits.
-5. Afterwards say what came of it with report_outcome, if you have that tool."""
+5. Afterwards report the outcome with report_outcome, if you have that tool."""
 
 
 def _prompt(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:

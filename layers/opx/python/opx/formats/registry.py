@@ -96,10 +96,9 @@ def parse(
 ) -> ParsedSource:
     """Parses the text and metadata of an object; `name` determines its format and appears in errors.
 
-    For an unknown extension the content decides; text of no known format is plain text. Markdown and
-    plain text are read as `lines` is consumed and never held whole; HTML and JSON are. `stream` must stay open until
-    then; the caller closes it and limits its size. Raises `UnparsableDocumentError`, now or while reading `lines`.
-    """
+    For an unknown extension the content decides; text of no known format is plain text. Some formats are read as
+    `lines` is consumed and never held whole. `stream` must stay open until then; the caller closes it and limits its
+    size. Raises `UnparsableDocumentError`, now or while reading `lines`."""
     head = _read_head(stream)
     if not head:
         raise UnparsableDocumentError(f"{name}: the file is empty; upload it again")
@@ -111,7 +110,9 @@ def parse(
     if not _is_binary(kind):
         problem = binary_problem(head)
         if problem:
-            raise UnparsableDocumentError(f"{name}: {problem}; convert it to Markdown, plain text or HTML")
+            raise UnparsableDocumentError(
+                f"{name}: {problem}; convert it to Markdown, PDF or another supported format (docs/sources.md)"
+            )
     parser = own or _parser(kind or text_format(head, category))
     return parser(Source(name, head, stream, category, tools))
 

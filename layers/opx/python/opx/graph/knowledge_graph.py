@@ -179,8 +179,8 @@ def near(of_type: OfType, key: str, node_type: str) -> tuple[str, ...]:
 
 
 def unknown(key: str, alike: tuple[str, ...]) -> str:
-    """The message for an unknown reference: `no service:chekout; did you mean service:checkout?`"""
+    """The message for an unknown reference: `nothing here is about service:chekout; did you mean service:checkout?`"""
     if not alike:
-        return f"no {key}"
+        return f"nothing here is about {key}"
     names = " or ".join(filter(None, (", ".join(alike[:-1]), alike[-1])))
-    return f"no {key}; did you mean {names}?"
+    return f"nothing here is about {key}; did you mean {names}?"

@@ -188,7 +188,7 @@ def evidence_in(found: Item) -> GraphEvidence:
 
 
 def check_key(key: str) -> None:
-    """Raise `InvalidInputError` unless `key` can be a reference in the graph."""
+    """Raises `InvalidInputError` unless `key` can be a reference in the graph."""
     namespace, colon, value = key.partition(":")
     if not (namespace and colon and value) or len(key.encode("utf-8", "replace")) > MAX_KEY_BYTES:
         raise InvalidInputError(

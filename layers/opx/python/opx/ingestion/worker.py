@@ -122,7 +122,7 @@ BATCH_MESSAGES = 40
 _IDLE_SECONDS = 0.2
 Observer = Callable[[EventOutcome], None]
 UnitOfWork = Callable[[], AbstractContextManager[Any]]
-"""Groups writes into one commit where the store can; see `Services.unit_of_work`."""
+"""Groups writes into one commit where the store can; see `Tables.unit_of_work`."""
 
 
 @dataclass(frozen=True, slots=True)

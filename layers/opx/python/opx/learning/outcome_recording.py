@@ -70,7 +70,7 @@ NO_AUDIT_LOG = (
     "this installation keeps no audit log (OPX_AUDIT_DAYS=0), so the documents of a receipt are unknown: set it to a "
     "number of days to record outcomes"
 )
-NO_DOCUMENT = "the receipt has an answer without results; there is no document to record an outcome of"
+NO_DOCUMENT = "that answer had no results, so there is no document to record an outcome for"
 
 
 class WarningCapture(Protocol):

@@ -97,7 +97,7 @@ class Lifecycle:
         return PruneReports(self._tables.table(LIFECYCLE), self._installation.clock)
 
     def check_removal(self, object_keys: Sequence[str]) -> None:
-        """Raise `HeldError` if a legal hold covers any version of one of these objects' documents."""
+        """Raises `HeldError` if a legal hold covers any version of one of these objects' documents."""
         from opx.lifecycle.retention.holds import versions_of_objects
 
         self.holds.check(versions_of_objects(self._corpus.catalog, object_keys))

@@ -45,8 +45,8 @@ class CalibrationStatus(Record, frozen=True):
     models: Annotated[
         Literal["calibrated", "fitted", "general"],
         Meta(
-            description="`calibrated` on this corpus; `fitted`: shipped for this embedding model; `general`: shipped, and "
-            "without looks at cosines."
+            description="`calibrated` on this corpus; `fitted`: shipped for this embedding model; `general`: shipped for "
+            "any embedding model; cosine similarities are not used."
         ),
     ]
     calibration: CalibrationFacts | None
@@ -75,7 +75,7 @@ class CalibrationReport(Record, frozen=True, omit_defaults=True):
     if a function does the work."""
 
     embedding_model: str
-    asked: Annotated[bool, Meta(description="True if a function does it; the calibration then shows the outcome.")] = (
+    asked: Annotated[bool, Meta(description="True if a function does it; get_calibration then shows the outcome.")] = (
         False
     )
     documents: int = 0

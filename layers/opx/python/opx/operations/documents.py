@@ -220,7 +220,7 @@ def expired_since(context: Context, document: KnowledgeDocument) -> str:
 
 
 def check_not_expired(context: Context, *documents: KnowledgeDocument) -> None:
-    """Raise `DocumentNotFoundError` for an expired version."""
+    """Raises `DocumentNotFoundError` for an expired version."""
     for document in documents:
         if day := expired_since(context, document):
             name = f"version {document.version} of {document.source}"
@@ -248,7 +248,7 @@ def numbered(versions: Sequence[KnowledgeDocument], number: int) -> KnowledgeDoc
     found = next((one for one in versions if one.version == number), None)
     if found is None:
         there = ", ".join(str(one.version) for one in reversed(versions[:20]))
-        raise DocumentNotFoundError(f"the document has no version {number}; there are {there}")
+        raise DocumentNotFoundError(f"the document has no version {number}; its versions: {there}")
     return found
 
 

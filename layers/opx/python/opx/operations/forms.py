@@ -206,7 +206,7 @@ def put_form(
 
 
 def _check(file: UploadedFile) -> None:
-    """Raise `RequestError` for a file that no parser can read."""
+    """Raises `RequestError` for a file that no parser can read."""
     from opx.formats.registry import binary_problem, is_binary, is_known
     from opx.formats.source import HEAD_BYTES
 

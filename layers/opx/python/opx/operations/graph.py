@@ -152,9 +152,13 @@ class Side(StrEnum):
 
 class ListChanges(Request, frozen=True):
     reference: Thing = field(name="ref")
-    side: Annotated[Side, Meta(description="The side of its dependencies to include.")] = Side.UPSTREAM
-    since: Since = ""
-    until: Until = ""
+    side: Annotated[
+        Side, Meta(description="Changes of what it depends on (upstream), or of what depends on it (downstream).")
+    ] = Side.UPSTREAM
+    since: Annotated[
+        When, Meta(description="Only changes then or later: how long ago (12h, 1d, 2w), a day or a time.")
+    ] = ""
+    until: Annotated[When, Meta(description="Only changes then or before.")] = ""
 
 
 @operation(http="GET /graph/changes")
@@ -178,7 +182,9 @@ def list_changes(context: Context, request: ListChanges) -> GraphAnswer:
 
 class ListAffected(Request, frozen=True):
     cve: Annotated[Reference, Meta(description="The vulnerability, such as CVE-2024-1234.")]
-    runbooks: Annotated[bool, Meta(description="Return the runbooks.")] = False
+    runbooks: Annotated[
+        bool, Meta(description="List the runbooks that cover these services, instead of the services.")
+    ] = False
 
 
 @operation(http="GET /graph/affected")
@@ -194,7 +200,9 @@ def list_affected(context: Context, request: ListAffected) -> GraphAnswer:
 
 
 class GetGraphCoverage(Request, frozen=True):
-    since: Since = ""
+    since: Annotated[
+        When, Meta(description="Only firings then or later: how long ago (12h, 1d, 2w), a day or a time.")
+    ] = ""
     limit: Annotated[
         int, Meta(ge=1, le=MAX_LOOKED_AT, description="Maximum number of things considered of each type.")
     ] = LOOKED_AT

@@ -99,7 +99,7 @@ class CaptureEntry(Request, frozen=True, rename=None):
         LongText | None, Meta(description="The approach that was approved at the first attempt.")
     ] = None
     tried: Annotated[StepText | None, Meta(description="The step that was tried, and didn't help.")] = None
-    effect: Annotated[TriedEffect | None, Meta(description="Its outcome.")] = None
+    effect: Annotated[TriedEffect | None, Meta(description="The effect of the step.")] = None
     problem: Annotated[LongText | None, Meta(description="The problem that it was tried for.")] = None
     reference: Annotated[Line | None, Meta(description="The document that the step is from: its key or source.")] = None
     incident: Annotated[Name | None, Meta(description="The incident's id.")] = None
@@ -132,7 +132,7 @@ def capture_entry(context: Context, request: CaptureEntry) -> CapturedEntry:
 class VerifyEntry(Request, frozen=True):
     entry_id: Annotated[FilledText, Meta(description="The id of an entry, as returned when it was captured.")]
     worked: Annotated[bool, Meta(description="True if it was seen to work.")]
-    effect: Annotated[TriedEffect | None, Meta(description="Its outcome, if it didn't.")] = None
+    effect: Annotated[TriedEffect | None, Meta(description="The effect of the solution, if it didn't work.")] = None
     incident: Annotated[Text, Meta(description="The incident's id.")] = ""
 
 
@@ -161,7 +161,8 @@ class Checkpoint(Record, frozen=True, omit_defaults=True):
 
 @operation(http="POST /learning/checkpoints", function=Function.MANAGE, status=202, access=Access.WRITER)
 def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoint:
-    """Process the entries captured for a project: turn verified ones into patterns. Runs asynchronously.
+    """Process the entries captured for a project: turn verified ones into patterns. On AWS a function does
+    it; elsewhere it is done at once.
 
     Raises `UnknownProjectError` where it is processed synchronously.
     """
@@ -244,7 +245,7 @@ def capture_failure_solution(context: Context, request: CaptureFailureSolution) 
 
 class VerifySolution(Request, frozen=True):
     entry_id: Annotated[FilledText, Meta(description="The id returned by capture_failure_solution.")]
-    result: Annotated[SolutionResult, Meta(description="Its outcome.")]
+    result: Annotated[SolutionResult, Meta(description="The effect of the step.")]
     incident: Incident = ""
 
 
@@ -295,7 +296,7 @@ def capture_gate_approval(context: Context, request: CaptureGateApproval) -> Ent
 
 class CaptureWarning(Request, frozen=True):
     tried: Annotated[FilledLongText, Meta(description="The step that was tried, quoted if it is from a document.")]
-    effect: Annotated[TriedEffect, Meta(description="Its outcome.")]
+    effect: Annotated[TriedEffect, Meta(description="The effect of the step.")]
     problem: Annotated[LongText, Meta(description="The problem that it was tried for.")] = ""
     reference: Annotated[Line, Meta(description="The source of the document that it is from.")] = ""
     incident: Incident = ""
@@ -344,7 +345,8 @@ class StoredEvidence(Record, frozen=True):
 
 @operation(http="POST /evidence", function=Function.MANAGE, status=202, access=Access.WRITER)
 def put_evidence(context: Context, request: PutEvidence) -> StoredEvidence:
-    """Ingest the evidence of an agent's work; rules select its category. Processed asynchronously.
+    """Ingest the evidence of an agent's work; rules select its category. It is stored at once;
+    ingestion follows.
 
     Raises `InvalidInputError` that names a field that the evidence's category requires.
     """

@@ -133,10 +133,10 @@ def _alike(context: Context, text: str) -> list[_Named]:
     answer = context.system.questions.search(context.identity, recorded=False).answer(
         words[:MAX_QUERY_CHARACTERS], config
     )
-    return _called(answer)
+    return _named_results(answer)
 
 
-def _called(answer: Answer) -> list[_Named]:
+def _named_results(answer: Answer) -> list[_Named]:
     return [_Named(one.document_id, one.title, one.source) for one in answer.results if one.document_id]
 
 
@@ -185,7 +185,7 @@ def document_titled(context: Context, text: str, answer: Answer) -> NamedDocumen
     if len(name) > MAX_TITLE or "\n" in name or name.startswith(("{", "[")):
         return None
     try:
-        found = _exactly(context, name, _alike(context, name) if " " in name else _called(answer))
+        found = _exactly(context, name, _alike(context, name) if " " in name else _named_results(answer))
         return NamedDocument(found, context.system.questions.documents.outline_of(found)) if found else None
     except (DocumentNotFoundError, InvalidInputError):
         return None

@@ -43,9 +43,7 @@ Result = Annotated[OutcomeResult, Meta(description="The result.")]
 class RecordOutcome(Request, frozen=True):
     receipt_id: Annotated[
         FilledText,
-        Meta(
-            description="The receipt of the answer that had it, or 6 digits or more of its beginning; `last`: the newest."
-        ),
+        Meta(description="The id of the answer's receipt, or its first 6 or more digits; `last` is the newest."),
     ]
     result: Result
     document_id: Annotated[

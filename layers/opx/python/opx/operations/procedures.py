@@ -28,9 +28,9 @@ from opx.operations.reading import (
     PartAnswer,
     Reading,
     check_after,
-    page_of,
     part_view,
     section_at,
+    units_within,
 )
 from opx.operations.registry import KNOWLEDGE, Tool, operation
 from opx.operations.search import MAX_QUESTION, answered
@@ -217,7 +217,7 @@ def _procedure_view(
 
     part = part_named(outline, STEPS)
     check_after(part, request.after)
-    units, following = page_of(document, outline, part, request.max_tokens, request.after)
+    units, following = units_within(document, outline, part, request.max_tokens, request.after)
     given = {"labels": json.dumps(labels, ensure_ascii=False)} if labels else {}
     following = tuple(
         call("find_procedure", one.why, alert=document.document_id, after=one.arguments["after"], **given)
@@ -267,7 +267,7 @@ def _question(alert: Alert, given: str) -> str:
 @dataclass(frozen=True, slots=True)
 class BoundPage:
     """A document that is bound to an alert. `location` is the address or the path that names it, if one does; `labels`
-    are those that an alert must have for it. A `sure` one is used even if it has no steps; a `doubted` one is one of
+    are those of its rule that the alert lacks. A `sure` one is used even if it has no steps; a `doubted` one is one of
     several that declare that they handle the alert, and its labels don't select one of them."""
 
     document_id: str
@@ -330,7 +330,7 @@ def _label_fits(documents: Iterable[KnowledgeDocument], alert: Alert) -> dict[st
 _NAMED = "the document of this name"
 _FOUND_BY = {
     "url": "the runbook that the alert's rule names",
-    "title": "the runbook that is called like the alert",
+    "title": "the runbook with the alert's name",
     "page": "a runbook for an alert of this name",
 }
 

@@ -23,7 +23,7 @@ class GetProject(Request, frozen=True):
     project_id: Annotated[Text, Meta(description="A project of the client's.")]
 
     def __post_init__(self) -> None:
-        """Raise `InvalidScopeError` without a project id, which would also be another route of the API."""
+        """Raises `InvalidScopeError` without a project id, which would also be another route of the API."""
         if not Scope(self.client_id, project_id=self.project_id).project_id:
             raise InvalidScopeError("no project id")
 

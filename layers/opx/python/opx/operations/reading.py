@@ -163,7 +163,7 @@ def read_document(context: Context, request: ReadDocument) -> PartAnswer:
     name, notes = _linked_section(request, outline, notes)
     part, more_notes = _part(context, document, outline, name, old_id)
     check_after(part, request.after)
-    units, following = page_of(document, outline, part, request.max_tokens, request.after)
+    units, following = units_within(document, outline, part, request.max_tokens, request.after)
     view = part_view(context, document, outline, part, units)
     return PartAnswer(replace(view, notes=(*notes, *more_notes), next=following))
 
@@ -184,7 +184,7 @@ def check_after(part: LayoutPart, after: int) -> None:
         raise InvalidInputError(f"after is {after}, and {part.name} has {len(part.units)} blocks")
 
 
-def page_of(
+def units_within(
     document: KnowledgeDocument, outline: Outline, part: LayoutPart, room: int, after: int = 0
 ) -> tuple[list[int], tuple[NextCall, ...]]:
     """As many units of a part as fit, and the call that continues, if there are more."""
@@ -341,7 +341,7 @@ def get_document_details(context: Context, request: GetDocumentDetails) -> Docum
 
     document = find_by_id(context, request.document_id)
     outline = context.system.questions.documents.outline_of(document)
-    units, following = page_of(document, outline, part_named(outline, ALL), DETAILS_TOKENS)
+    units, following = units_within(document, outline, part_named(outline, ALL), DETAILS_TOKENS)
     content = laid_out(outline, units) if following else outline.text.strip("\n")
     facts = {name: getattr(document, name) for name in KnowledgeDocument.__struct_fields__}
     return DocumentDetails(**facts, content=content, next=following)

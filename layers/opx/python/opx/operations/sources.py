@@ -152,7 +152,7 @@ def _sources(context: Context) -> SourceControl:
 
 
 def _check_scope(context: Context, what: str) -> None:
-    """Raise `ForbiddenError` for a caller of another scope than the installation's, which owns their documents."""
+    """Raises `ForbiddenError` for a caller of another scope than the installation's, which owns their documents."""
     own = context.system.installation.scope
     if context.scope != own:
         raise ForbiddenError(f"{what} belong to {own.key}, and you are in {context.scope.key}")

@@ -139,7 +139,7 @@ def analyze_traces(context: Context, request: AnalyzeTraces) -> TracesAnswer:
 
 @contextmanager
 def naming_the_store() -> Iterator[None]:
-    """Raise `TelemetryUnavailableError` for a store that is unavailable: agents read its message, and can work without
+    """Raises `TelemetryUnavailableError` for a store that is unavailable: agents read its message, and can work without
     it."""
     try:
         yield

@@ -224,7 +224,7 @@ ANSWERING_SCORE, USELESS_SCORE = 0.5, 0.1
 
 
 def check_number(candidates: Sequence[Candidate], name: str) -> None:
-    """Raise `ModelError` for more candidates than allowed in a call."""
+    """Raises `ModelError` for more candidates than allowed in a call."""
     if len(candidates) > MAX_CANDIDATES:
         raise ModelError(f"{name} reads at most {MAX_CANDIDATES} candidates a call, not {len(candidates)}")
 
@@ -260,7 +260,7 @@ def ranking(
 
 
 def check_readings(readings: Sequence[CandidateReading], count: int, name: str) -> None:
-    """Raise `ModelError` for another number of readings, for scores outside [0, 1], and if only some have a score."""
+    """Raises `ModelError` for another number of readings, for scores outside [0, 1], and if only some have a score."""
     if len(readings) != count:
         raise ModelError(f"{name} gave {len(readings)} readings of {count} candidates")
     scores = [reading.score for reading in readings if reading.score is not None]

@@ -88,7 +88,7 @@ class Storage(Protocol):
         """The full URI that an object has, whether or not it exists."""
 
     def check(self, key: str, metadata: Mapping[str, str]) -> None:
-        """Raise `InvalidInputError` for a key or metadata that `objects` wouldn't store."""
+        """Raises `InvalidInputError` for a key or metadata that `objects` wouldn't store."""
 
     def other_bucket(self, name: str) -> ObjectStore:
         """The objects of another bucket. Raises `SourceRefusedError` where there are no buckets, and

@@ -115,7 +115,7 @@ class Tables(Protocol):
         """All items of a table, in no particular order: for backups, never on behalf of a reader."""
 
     def check_item(self, spec: TableSpec, item: Mapping[str, Any]) -> None:
-        """Raise `InvalidInputError` for an item that the table wouldn't store."""
+        """Raises `InvalidInputError` for an item that the table wouldn't store."""
 
     def unit_of_work(self) -> AbstractContextManager[Any]:
         """Groups writes into one commit where the store can; nothing depends on it but speed."""

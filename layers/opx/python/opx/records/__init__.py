@@ -1,1 +1,1 @@
-"""Records of questions: audit log, receipts and knowledge gaps."""
+"""Records of queries: the audit log and knowledge gaps."""

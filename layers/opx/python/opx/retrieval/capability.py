@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
     from opx.domain.outcomes import JudgedPassage
     from opx.domain.procedures import Classified, Command
-    from opx.domain.results import Expanded, FoundText, GoOn
+    from opx.domain.results import Expanded, ExpandGraph, FoundText
     from opx.retrieval.calibration.models import CalibrationStore
     from opx.retrieval.documents import ReadableDocuments
     from opx.retrieval.handover import Classify, Handover
@@ -68,7 +68,7 @@ class ExperienceByScope(Protocol):
 class RelatedNodes(Protocol):
     """The part of the graph that answers need."""
 
-    def expansion(self, reader: Reader) -> GoOn:
+    def expansion(self, reader: Reader) -> ExpandGraph:
         """Returns the expansion of found text along edges, for one reader."""
 
     def named_runbooks(self, reader: Reader, alert: str, labels: Mapping[str, str], runbook: str) -> Mapping[str, str]:

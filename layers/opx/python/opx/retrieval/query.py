@@ -30,7 +30,7 @@ from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
-    from opx.domain.results import GoOn
+    from opx.domain.results import ExpandGraph
     from opx.retrieval.documents import Expander
     from opx.retrieval.identifiers import Bound
     from opx.retrieval.learned_words import LearnedWords
@@ -80,7 +80,7 @@ class KnowledgeQuery:
         internet: Internet | None = None,
         expander: Expander | None = None,
         baselines: Baselines | None = None,
-        graph: GoOn | None = None,
+        graph: ExpandGraph | None = None,
         experience: OutcomeLookup | None = None,
         bound: Bound | None = None,
         learnt: Callable[[], LearnedWords | None] | None = None,

@@ -182,7 +182,8 @@ class Words:
 
     @property
     def are_plain(self) -> bool:
-        """True if no word has punctuation, for which a store may match any character."""
+        """True if all words have only ASCII letters, digits, `_`, `-` and spaces: a store may match any character for
+        others."""
         return all(_PLAIN.match(word) for word in self.wanted)
 
 

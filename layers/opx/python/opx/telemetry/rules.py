@@ -31,7 +31,7 @@ _BOUNDS = {
 
 @dataclass(frozen=True, slots=True)
 class MetricFamily:
-    """Metrics of one kind of node: those of `names` that have exactly one dimension, whose value is the node."""
+    """Metrics of one kind of node: those of `names` whose only dimension is `dimension`; its value is the node."""
 
     namespace: str
     dimension: str

@@ -159,7 +159,8 @@ class TimedPart:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A segment or subsegment with its trace and service. `children` are the segments of its calls."""
+    """A segment or subsegment with its trace and service. `children` are its
+    subsegments and the segments of the services that it called."""
 
     trace_id: str
     service: str

@@ -52,7 +52,7 @@ def retrieval_filters(where: SearchFilter) -> list[Filter]:
 def filter_note(where: SearchFilter) -> str:
     """A note for the reader on limits of how a filter is applied; "" if there are none."""
     if prod(-(-len(getattr(where, part)) // MAX_GROUP) or 1 for part in LIST_ATTRIBUTES) > MAX_FILTERS:
-        return "the knowledge base was asked for some of the tags and services only: there are too many"
+        return "only some of the tags and services were sent to the knowledge base: there are too many"
     if where.has_terms or where.also_tags or where.also_services:
         return "the knowledge base can't filter by words: only its best results were looked at for them"
     return ""
@@ -179,7 +179,7 @@ def _collect(found: _Found, result: Mapping[str, Any], where: SearchFilter) -> b
 def _notes(text: str, unreadable: int, about_filter: str) -> tuple[str, ...]:
     notes = [about_filter] if about_filter else []
     if len(text) > MAX_QUERY_CHARACTERS:
-        notes.append(f"the knowledge base was asked with the first {MAX_QUERY_CHARACTERS:,} characters only")
+        notes.append(f"only the first {MAX_QUERY_CHARACTERS:,} characters were sent to the knowledge base")
     if unreadable:
         notes.append(f"{unreadable} results of the knowledge base were left out: they are no chunks of this corpus")
     return tuple(notes)

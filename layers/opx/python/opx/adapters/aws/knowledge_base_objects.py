@@ -264,4 +264,6 @@ def _report(job: Any) -> None:
     failed = job.get("statistics", {}).get("numberOfDocumentsFailed", 0)
     if failed or job["status"] == "FAILED":
         name = job["ingestionJobId"]
-        log.warning("ingestion job %s is %s; %d documents could not be indexed", name, job["status"], failed)
+        log.warning(
+            "ingestion job %s is %s; %d copies (one per chunk) could not be indexed", name, job["status"], failed
+        )

@@ -92,7 +92,7 @@ def _window(kind: str, given: Mapping[str, Marked]) -> float:
         return TIMED.get(kind, 0.0)
     if kind not in TIMED:
         raise given["window"].error(
-            f"format {kind} signs no time, so that there is no window; allowed for {', '.join(TIMED)}"
+            f"format {kind} doesn't sign the time of sending, so it can't have a window; formats that can: {', '.join(TIMED)}"
         )
     seconds = given["window"].number()
     low, high = WINDOW_RANGE

@@ -222,7 +222,7 @@ def _by_labels(alert: KnownAlert | None) -> Iterator[str]:
 def list_known(found: AlertPage) -> None:
     """List known alerts: defined by rules, named by runbooks, or fired before."""
     rows = [row for alert in found.alerts for row in _rows(alert)]
-    print_table(("ALERT", "SEVERITY", "FIRED", "LAST", "RUNBOOK"), rows, "no alerts")
+    print_table(("ALERT", "SEVERITY", "FIRED", "LAST", "RUNBOOK"), rows, "no alerts match")
 
 
 def _rows(alert: KnownAlert) -> Iterator[tuple[str, ...]]:

@@ -55,7 +55,8 @@ _OTHERS_BELOW = 0.9
 _SHORT = 160
 """Most characters of a line of notes above a command."""
 NO_RECEIPT = "0" * 32
-"""Receipt id that stands for none, for systems that keep no audit log."""
+"""Receipt id that no answer has: for a document named without a search, and for systems without an audit log. Recording an
+outcome then searches within the document."""
 
 
 @click.command("do")
@@ -83,7 +84,7 @@ def do_command(
     Keys: n or Enter next, b back, a number (4, or #4 as steps are listed) goes to that step, y copies a command, l lists the
     steps, o records the outcome of this step, q quits. If the output is no terminal, the whole procedure is printed.
 
-    Exit codes: 0 there is a procedure, 1 there is none, 2 wrong usage or another error.
+    Exit codes: 0 a document was found, with or without steps; 1 none was; 2 wrong usage or another error.
     """
     request = FindProcedure(alert=_alert(alert), labels=_labels(pairs, labels))
     procedure: Procedure = record_of(session.call(find_procedure, request))
@@ -221,6 +222,8 @@ def head_lines(walk: StepWalk) -> Iterator[str]:
     if walk.steps:
         effects = Counter(step.effect for step in walk.steps if step.is_classed)
         counts = ", ".join(screen.styled(f"{count} {effect}", effect) for effect, count in effects.items())
+        if others := len(walk.steps) - effects.total():
+            counts += f", {others} without commands" if counts else ""
         yield from ("", plural(len(walk.steps), "step") + (f": {counts}" if counts else ""))
     else:
         yield from ("", "The document has no steps.")
@@ -236,7 +239,7 @@ def step_lines(walk: StepWalk, at: int) -> Iterator[str]:
     title = "" if _bare(step.title) in _bare(first) else f": {printable(step.title)}"
     if any(line.strip() and not line.startswith("#") for line in lead):
         yield ""
-        yield from _with_ours("\n".join(lead).strip("\n").split("\n"))
+        yield from _with_annotations("\n".join(lead).strip("\n").split("\n"))
     elif step.section and (not at or walk.steps[at - 1].section != step.section):
         yield from ("", Screen.current().styled(f"## {printable(step.section)}", "bold"))
     yield from ("", click.style(f"Step {step.name} ({at + 1} of {len(walk.steps)}){title}", bold=True))
@@ -247,27 +250,27 @@ def step_lines(walk: StepWalk, at: int) -> Iterator[str]:
         yield _warning(f"approval: {step.approval}")
     yield ""
     for number in text.missing:
-        yield from _with_ours([*_command_lines([number], commands), *commands[number].text.split("\n"), ""])
-    yield from _with_ours(list(text.annotated(lambda numbers: _command_lines(numbers, commands))))
+        yield from _with_annotations([*_command_lines([number], commands), *commands[number].text.split("\n"), ""])
+    yield from _with_annotations(list(text.annotated(lambda numbers: _command_lines(numbers, commands))))
     if step.goes_to:
         is_step = step.goes_to.startswith("#") or step.goes_to.isdecimal()
         yield from ("", f"If it fails: -> {'step ' if is_step else ''}{printable(step.goes_to)}")
 
 
-_OURS = "\0"
-"""Separates style and text in annotations of ours among the lines of a step. It is removed from documents."""
+_ANNOTATION = "\0"
+"""Separates style and text in annotations among the lines of a step. It is removed from documents."""
 
 
-def _with_ours(lines: Sequence[str]) -> Iterator[str]:
+def _with_annotations(lines: Sequence[str]) -> Iterator[str]:
     """Lines of a step with our annotations; on a terminal, the step's Markdown is rendered."""
     screen = Screen.current()
-    parts = [line.split(_OURS) for line in lines]
+    parts = [line.split(_ANNOTATION) for line in lines]
     if screen.is_terminal:
         from opx.edges.cli.rendering import rendered
 
-        ours = {part[-1]: part[1] for part in parts if len(part) > 1}
+        annotations = {part[-1]: part[1] for part in parts if len(part) > 1}
         text = "\n".join(part[-1] for part in parts)
-        yield from ((_INDENT + line).rstrip() for line in rendered(text, screen, ours))
+        yield from ((_INDENT + line).rstrip() for line in rendered(text, screen, annotations))
     else:
         yield from ((_INDENT + (part[0] + part[-1] if len(part) > 1 else safe(part[0]))).rstrip() for part in parts)
 
@@ -283,8 +286,8 @@ def _warning(text: str) -> str:
 
 def _lead_and_own(part: DocumentPart, step: StepView) -> tuple[list[str], str]:
     """The lines before the step's first line, and its own text; without generated warnings, which are shown before it."""
-    ours = {f"[Warning: {one_line(text)}]" for text in part.warnings}
-    lines = [line for line in part.content.replace(_OURS, "").split("\n") if line not in ours]
+    annotations = {f"[Warning: {one_line(text)}]" for text in part.warnings}
+    lines = [line for line in part.content.replace(_ANNOTATION, "").split("\n") if line not in annotations]
     title = _bare(step.title)
     begins = (at for at, line in enumerate(lines) if title and title in _bare(line) and not line.startswith("#"))
     first = next((at for at, line in enumerate(lines) if line.strip() and not line.startswith("#")), 0)
@@ -308,7 +311,7 @@ def _command_lines(numbers: Sequence[int], commands: Sequence[FilledCommand]) ->
     lines += [("dim", f"as written: {command.as_written}")] if command.as_written else []
     if command.undo or command.effect is Effect.REVERSIBLE:
         lines.append(("dim", f"undo: {command.undo}" if command.undo else _NO_UNDO))
-    return [f"{_OURS}{style}{_OURS}{shorten(printable(text), _SHORT)}" for style, text in lines]
+    return [f"{_ANNOTATION}{style}{_ANNOTATION}{shorten(printable(text), _SHORT)}" for style, text in lines]
 
 
 def _nothing_lines(found: Procedure) -> Iterator[str]:

@@ -49,7 +49,7 @@ def graph_command() -> None:
     opx graph path alert:highlatency service:payments  shortest connection of two things
     opx graph changes service:checkout --since 1d      recent changes upstream of it
     opx graph affected CVE-2024-1234                   services that run an affected version
-    opx graph coverage                                 alerts without a runbook, runbooks that never fire
+    opx graph coverage                                 alerts without a runbook, runbooks whose alerts never fired
     opx graph alias list                               other names of things
     opx graph relink                                   link old documents to newly declared things
     """
@@ -322,7 +322,7 @@ def _source(one: GraphEvidence, passages: Passages, known: str) -> str:
     passage = next((passages[chunk] for chunk in one.chunk_ids if chunk in passages), None)
     where = [_heading(passage, known)] if passage else []
     outside = [f"untrusted: from outside ({one.tier.value})"] if passage and passage.untrusted else []
-    sure = [f"sure {one.confidence:.2f}"] if one.confidence < 1 else []
+    sure = [f"confidence {one.confidence:.2f}"] if one.confidence < 1 else []
     chunk = passage.chunk_id if passage else next(iter(one.chunk_ids), "-")
     ids = f"[Document ID: {one.document_id[:SHORT_ID]}, chunk {chunk[:SHORT_ID]}]"
     return "  ".join(part for part in (*where, printable(one.at), *sure, *outside, ids) if part)

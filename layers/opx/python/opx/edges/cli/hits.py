@@ -131,7 +131,11 @@ class HitPage:
         warnings = [warning_line({"text": text}) for text in document.warnings]
         missing = [line for line in warnings if document.untrusted or line not in document.content]
         yield from (_INDENT + self.screen.styled(line, "warning") for line in missing)
-        yield from ("", *rendered(document.content, self.screen, {} if document.untrusted else _ours(warnings)), "")
+        yield from (
+            "",
+            *rendered(document.content, self.screen, {} if document.untrusted else _annotations(warnings)),
+            "",
+        )
 
     def _text(self, content: str, hit: RetrievalResult) -> Iterator[str]:
         """A passage, each warning before the line that it belongs to."""
@@ -143,7 +147,7 @@ class HitPage:
             yield from (_INDENT + self.screen.styled(line, "warning") for line in warnings)
             warnings = []
         text = with_warnings(content, hit.warnings) if warnings else content
-        yield from ("", *rendered(text, self.screen, _ours(warnings)), "")
+        yield from ("", *rendered(text, self.screen, _annotations(warnings)), "")
 
     def _harm(self, document: DocumentAnswer) -> Iterator[str]:
         """Cautions for shown steps and commands: data loss, costs, notifications."""
@@ -186,7 +190,7 @@ class HitPage:
     def _line(self, source: str, content: str, near: int = 1) -> int:
         """The line of the local file at which the content begins; 0 if it isn't found."""
         file = self._file(source)
-        first = next((line.strip() for line in content.split("\n") if line.strip() and not _is_ours(line)), "")
+        first = next((line.strip() for line in content.split("\n") if line.strip() and not _is_annotation(line)), "")
         try:
             if file is None or not first or file.stat().st_size > _MOST_FILE:
                 return 0
@@ -214,11 +218,11 @@ def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rsplit(" ", 1)[0] + "…"
 
 
-def _ours(warnings: Iterable[str]) -> dict[str, str]:
+def _annotations(warnings: Iterable[str]) -> dict[str, str]:
     return dict.fromkeys(warnings, "warning")
 
 
-def _is_ours(line: str) -> bool:
+def _is_annotation(line: str) -> bool:
     return line.startswith(("[…]", "[Warning: "))
 
 
@@ -318,12 +322,12 @@ def no_answer_lines(answer: Answer, min_confidence: float, option: str = "") -> 
         return
     yield f"No good answer: nothing reaches confidence {min_confidence:.2f}."
     if closest is not None:
-        hint = f"; see it with {option} {_below(closest.confidence)}" if option else ""
+        hint = f"; see it with {option} {_rounded_down(closest.confidence)}" if option else ""
         yield f"Closest: {heading(closest)} ({closest.confidence:.2f}){hint}"
 
 
-def _below(confidence: float) -> str:
-    """A round number just below this confidence."""
+def _rounded_down(confidence: float) -> str:
+    """The confidence rounded down, so that the document reaches it."""
     digits = 1 if confidence >= 0.1 else 2
     return f"{math.floor(confidence * 10**digits) / 10**digits:g}"
 

@@ -133,7 +133,7 @@ def _discard(client: OperationClient) -> None:
     if not gone:
         click.echo("there is no index besides the one in use")
     for edition in gone:
-        click.echo(f"removed the index {edition.name or '(first)'} for {edition.embedding_model}")
+        click.echo(f"removed the index {edition.name or '(initial)'} for {edition.embedding_model}")
 
 
 def _print_status(client: OperationClient, *, as_json: bool) -> None:
@@ -142,10 +142,10 @@ def _print_status(client: OperationClient, *, as_json: bool) -> None:
         print_json(status.to_json())
         return
     rows = [
-        (one.name or "(first)", one.state.value, one.embedding_model or one.model or "(default)")
+        (one.name or "(initial)", one.state.value, one.embedding_model or one.model or "(as configured)")
         for one in status.indexes
     ]
-    print_lines(aligned(rows))
+    print_lines(aligned([("INDEX", "STATE", "MODEL"), *rows]))
     job = status.job
     if job and status.target is not None:
         click.echo(administration.progress_of(job), err=True)

@@ -57,7 +57,8 @@ def ingest_command(
     force: bool,
     wait: bool,
 ) -> None:
-    """Ingest files and folders: Markdown, plain text, HTML and JSON.
+    """Ingest files and folders: Markdown, HTML, PDF, Office, e-mail, images, tables, configuration
+    and code (docs/sources.md).
 
     An unchanged file is skipped, a changed one becomes the new version of its document. The category is, in this order:
     --category, the sidecar's (x.md.metadata.json), the folders' (postmortems/x.md), the front matter's, the default.
@@ -104,8 +105,9 @@ def rebuild_command(session: Session, request: Rebuild) -> None:
     answered. Vectors are cached, so that only a new embedding model costs time. Running it at any other time is safe:
     documents in order stay as they are.
 
-    Ingesting a document extracts its things and relations again. To extract only these (an upgrade has other rules for
-    them, or some are missing), use --graph. Aliases and merges set by people stay.
+    An index that is complete keeps its documents, and so their relations. To extract things and relations again (an
+    upgrade has other rules for them, or some are missing), use --graph: it ingests every document again. Aliases and
+    merges set by people stay.
 
     Exit codes: 0 done, 1 something failed, 2 another error.
     """

@@ -245,7 +245,7 @@ def _verified_line(entry: StagingEntry) -> str:
 def _report_lines(report: CheckpointReport) -> Iterator[str]:
     """The report of a checkpoint."""
     yield (
-        f"{report.checkpoint_type.value.replace('_', ' ')} of {printable(report.project_id)}: "
+        f"checkpoint of {printable(report.project_id)} ({report.checkpoint_type.value.replace('_', ' ')}): "
         f"{report.taken_in:,} processed, {plural(report.patterns_new, 'new pattern')}, "
         f"{report.patterns_confirmed:,} confirmed, {plural(report.warnings, 'warning')}, {report.took_ms:,.0f} ms"
     )

@@ -206,7 +206,7 @@ def read_bytes(file: Path) -> bytes:
 
 
 def write_text(text: str, path: Path, what: str) -> None:
-    """Writes a file. Raises an `OpxError` that names `what` could not be written."""
+    """Writes a file. Raises an `OpxError` that names the file and `what` it is."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as exc:

@@ -51,7 +51,7 @@ def audit_command(reply: questions.AuditRecords) -> None:
     On this machine all are listed, or with --client those of that client (and --project). On a deployed system only those
     of your own scope, with a token that has the scope opx/admin.
     """
-    heads = ("RECEIPT", "ASKED AT", "WHO", "BY", "RESULTS", "FIRST")
+    heads = ("RECEIPT", "TIME", "SCOPE", "PRINCIPAL", "RESULTS", "TOP DOCUMENT")
     print_table(heads, list(map(_record_row, reply.records)), "no records")
 
 

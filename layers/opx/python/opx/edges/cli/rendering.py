@@ -23,9 +23,9 @@ from markdown_it.tree import SyntaxTreeNode
 from opx.edges.cli.output import Screen, safe
 
 _MOST_COLOURED = 20_000
-"""Most characters of a code block that is coloured."""
+"""Maximum number of characters of a code block that is coloured."""
 _FILLED = 60
-"""Fewest characters of each line but the last of a wrapped paragraph. Shorter lines are kept: they may be commands."""
+"""Minimum length of each line but the last of a wrapped paragraph. Shorter lines are kept: they may be commands."""
 _BETWEEN = "  "
 """Separates the columns of a table."""
 
@@ -43,21 +43,21 @@ _Line = str | None
 """A line; None for an empty line between blocks, repeated ones are collapsed."""
 
 
-def rendered(text: str, screen: Screen, ours: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
-    """Lines of rendered Markdown. Its lines that are in `ours` (annotations with their styles) are shown before the block
+def rendered(text: str, screen: Screen, annotations: Mapping[str, str] = MappingProxyType({})) -> Iterator[str]:
+    """Lines of rendered Markdown. Its lines that are in `annotations`, which have their styles, are shown before the block
     that follows them."""
-    lines, marks = _without(safe(text).split("\n"), ours)
+    lines, marks = _without(safe(text).split("\n"), annotations)
     tree = SyntaxTreeNode(_parser().parse("\n".join(lines)))
     yield from _joined(_Rendering(lines, marks, screen).page(tree.children))
 
 
-def _without(lines: Sequence[str], ours: Mapping[str, str]) -> tuple[list[str], list[_Mark]]:
+def _without(lines: Sequence[str], annotations: Mapping[str, str]) -> tuple[list[str], list[_Mark]]:
     """The lines without annotations, and each annotation with the number of lines before it."""
     kept: list[str] = []
     marks: list[_Mark] = []
     for line in lines:
-        if line in ours:
-            marks.append((len(kept), line, ours[line]))
+        if line in annotations:
+            marks.append((len(kept), line, annotations[line]))
         else:
             kept.append(line)
     return kept, marks

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @click.group("hold", cls=OperationGroup)
 def hold_command() -> None:
-    """Legal holds: prevent deletion regardless of retention, by pruning, by hand, or with a client.
+    """Legal holds. A held document is not deleted: not by pruning, not by `opx delete`, not when its client is removed.
 
     \b
     opx hold add --document 3f9a --reason "Case 2026-114"

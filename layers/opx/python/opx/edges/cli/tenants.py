@@ -67,7 +67,7 @@ def show_client(found: administration.ClientInventory) -> None:
 
 @client_command.operation("add", administration.add_client, _ONE, json="")
 def add_one(added: Client) -> None:
-    """Serve CLIENT, also after it was removed: it starts empty. A client that was never removed needs no adding."""
+    """Serve a removed CLIENT again; it starts empty. Other clients are created by their first document."""
     click.echo(f"client {added.client_id} is {added.state.value} since {added.since}")
 
 
@@ -173,7 +173,7 @@ def list_of_client(found: projects.ProjectList) -> None:
     json="",
 )
 def remove_of_client(move: projects.ProjectMove, request: projects.RemoveProject) -> None:
-    """Remove PROJECT of CLIENT from the registry and its group. Its documents stay, and are its own."""
+    """Remove PROJECT of CLIENT from the registry and its group. Its documents stay, visible to this project alone."""
     click.echo(f"project {request.project_id} of client {request.client_id} is no longer registered")
     _describe(move.changes)
 

@@ -69,10 +69,13 @@ def _events(
             rows[edge.source] = row
     found = sorted(rows.values(), key=lambda row: (row.at, row.key), reverse=True)
     side = "upstream" if upstream else "downstream"
-    explanation = (
-        f"{counted(len(found), *what[:2])}{_span(since, until)} {side} of {name_of(start)}, "
-        f"where {counted(len(paths), 'thing is', 'things are')} known"
+    kind = "dependency" if upstream else "dependent"
+    among = (
+        f"among {counted(len(paths), kind, 'dependencies' if upstream else 'dependents')}"
+        if paths
+        else f"no {side} {kind} is known"
     )
+    explanation = f"{counted(len(found), *what[:2])}{_span(since, until)} {side} of {name_of(start)}: {among}"
     return GraphAnswer(f"{what[2]} {side} of {start}", explanation, tuple(found), bool(around.cut or made.cut))
 
 

@@ -136,7 +136,7 @@ class Offboarding:
         return registry.put(Client(client_id, ClientState.REMOVING, by=by, removal=f"{client_id}-{moment}"))
 
     def _check_holds(self, client_id: str) -> None:
-        """Raise `HeldError` if a legal hold covers something of the client."""
+        """Raises `HeldError` if a legal hold covers something of the client."""
         for hold in self._holds.in_force():
             if not hold.concerns(client_id):
                 continue

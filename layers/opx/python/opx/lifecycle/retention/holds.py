@@ -109,7 +109,7 @@ class Holds:
         return [Hold.from_json(item) for item in self._table.query(LIFTED)]
 
     def check(self, documents: Iterable[tuple[DocumentKey, str]]) -> None:
-        """Raise `HeldError` if a hold covers one of these documents, each given with its category."""
+        """Raises `HeldError` if a hold covers one of these documents, each given with its category."""
         holds = self.in_force()
         for key, category in documents if holds else ():
             hold = covering(holds, key, category)

@@ -1,4 +1,8 @@
-"""Prunes expired versions day by day along the calendar, without reading the whole catalog."""
+"""Prunes expired versions day by day along the calendar, without reading the whole catalog.
+
+A guard stops a run that would remove much more than usual: a policy shortened by mistake, a clock that is years ahead. The
+section `retention` of knowledge.yaml sets its limits: `retention: {max_share: 0.2, at_least: 20}`.
+"""
 
 from __future__ import annotations
 
@@ -317,9 +321,6 @@ class Forecast:
 
 
 # -- guard
-#
-# Stops a run that would remove much more than usual: a policy shortened by mistake, a clock that is years ahead. The
-# section `retention` of knowledge.yaml sets the limits: `retention: {max_share: 0.2, at_least: 20}`.
 
 MAX_SHARE, AT_LEAST = 0.2, 20
 

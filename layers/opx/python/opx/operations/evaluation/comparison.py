@@ -141,7 +141,7 @@ class Compared:
 
 
 def check_comparable(first: EvaluationRun, second: EvaluationRun) -> None:
-    """Raise `InvalidInputError` for runs over different questions or labels."""
+    """Raises `InvalidInputError` for runs over different questions or labels."""
     if first.fingerprint != second.fingerprint:
         ids = [{question.id for question in run.questions} for run in (first, second)]
         only = len(ids[0] ^ ids[1])

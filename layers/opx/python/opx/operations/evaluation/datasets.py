@@ -233,7 +233,7 @@ class _Texts:
 
 
 def _check_ids(path: Path, questions: Iterable[LabelledQuestion]) -> None:
-    """Raise `InvalidInputError` for a duplicate id: labels and replies of the two questions would be mixed up."""
+    """Raises `InvalidInputError` for a duplicate id: labels and replies of the two questions would be mixed up."""
     seen: set[str] = set()
     for question in questions:
         if question.id in seen:

@@ -136,9 +136,6 @@ class Workers(Generic[R]):
             job.do()
 
 
-# -- researcher
-
-
 # -- plans
 
 

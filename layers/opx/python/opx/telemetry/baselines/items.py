@@ -178,7 +178,7 @@ class SeriesRegistry:
 
 
 def scope_note(scope_key: str) -> Item:
-    """Records that a scope has or had baselines, so that offboarding finds all of a client's."""
+    """Records that a scope has or had baselines, so that offboarding finds all baselines of a client."""
     return {"seriesKey": SCOPES, "day": scope_key}
 
 

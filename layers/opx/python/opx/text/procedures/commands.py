@@ -12,7 +12,6 @@ from opx.text.procedures.phrases import words
 MAX_COMMAND = 10_000
 """Characters of a command; a longer one is not taken for a command."""
 
-_TRANSCRIPTS = frozenset(("console", "terminal", "shell-session", "shellsession", "sh-session"))
 _SHELLS = words("sh bash shell zsh ksh fish cmd bat powershell ps1 pwsh ps")
 _STATEMENTS = frozenset(("sql", "pgsql", "plsql", "mysql", "tsql", "cql", "psql", "postgresql"))
 _LINES = frozenset(("redis", "http"))
