@@ -108,7 +108,7 @@ class PruneReport(Record, frozen=True, kw_only=True):
         if self.unfinished:
             yield "the time was up: the next run continues"
         if not (self.removed or self.stopped or self.held or self.kept or self.unfinished):
-            yield f"nothing expired before {self.until} is past its retention"
+            yield f"nothing expired before {self.until}"
 
     def stop_message(self) -> str:
         """The reason why nothing was removed, with the remedy."""

@@ -71,11 +71,11 @@ def _events(
     side = "upstream" if upstream else "downstream"
     kind = "dependency" if upstream else "dependent"
     among = (
-        f"among {counted(len(paths), kind, 'dependencies' if upstream else 'dependents')}"
+        f", among {counted(len(paths), kind, 'dependencies' if upstream else 'dependents')}"
         if paths
-        else f"no {side} {kind} is known"
+        else f": no {side} {kind} is known"
     )
-    explanation = f"{counted(len(found), *what[:2])}{_span(since, until)} {side} of {name_of(start)}: {among}"
+    explanation = f"{counted(len(found), *what[:2])}{_span(since, until)} {side} of {name_of(start)}{among}"
     return GraphAnswer(f"{what[2]} {side} of {start}", explanation, tuple(found), bool(around.cut or made.cut))
 
 
