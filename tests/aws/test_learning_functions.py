@@ -232,7 +232,7 @@ REFUSED: dict[str, tuple[str, dict[str, str]]] = {
 """Rejected events by the part that the reason names."""
 
 
-def test_what_can_not_be_learned_from_is_set_aside_with_the_reason(learning: Learning) -> None:
+def test_invalid_event_is_set_aside_with_the_reason(learning: Learning) -> None:
     for kind, detail in REFUSED.values():
         learning.put(kind, **detail)
     assert learning.deliver("learning") == []
@@ -254,7 +254,7 @@ def test_a_checkpoint_of_an_unknown_project_is_set_aside_and_names_those_there_a
     assert learning.objects() == []
 
 
-def test_what_was_set_aside_can_be_sent_again_as_it_is(learning: Learning) -> None:
+def test_refused_event_can_be_sent_again_once_corrected(learning: Learning) -> None:
     learning.put("Forgotten", **FAILURE)
     learning.deliver("learning")
     (refused,) = learning.refused
@@ -294,7 +294,7 @@ def test_an_installation_for_one_client_learns_of_no_other(learning: Learning) -
     assert learning.entries() == []
 
 
-def test_a_checkpoint_takes_in_what_the_client_captured_for_the_project_too(learning: Learning) -> None:
+def test_checkpoint_of_a_project_includes_entries_captured_by_the_client(learning: Learning) -> None:
     given = {name: value for name, value in FAILURE.items() if name != "client_id"}
     learning.services.learning.capture(Identity("acme")).capture(EntryType.FAILURE_SOLUTION, given)
     learning.put("Checkpoint", client_id="acme", project_id="shop", checkpoint_type="manual")

@@ -52,7 +52,7 @@ class TestSigner:
     def signer(self, aws: boto3.Session, bucket: str) -> S3UploadSigner:
         return S3UploadSigner(bucket, client("s3", session=aws, addressing="virtual"))
 
-    def test_what_is_put_so_is_as_the_store_would_have_put_it(
+    def test_signed_upload_stores_the_same_object_as_the_store(
         self, aws: boto3.Session, signer: S3UploadSigner, bucket: str
     ) -> None:
         store = S3ObjectStore(bucket, aws.client("s3"))
@@ -162,7 +162,7 @@ class TestUpload:
         (document,) = call(cloud.retrieve, "list_documents", caller=ACME)[1]["documents"]
         assert (document["tags"], document["source"]) == (["security"], SOURCE)
 
-    def test_a_file_that_is_taken_in_is_not_sent_again_until_it_changes(self, cloud: Cloud, manage: Handler) -> None:
+    def test_ingested_file_is_uploaded_again_only_after_a_change(self, cloud: Cloud, manage: Handler) -> None:
         put(call(manage, "prepare_upload", body=a_file(), caller=ACME)[1]["put"], TEXT)
         assert call(manage, "prepare_upload", body=a_file(), caller=ACME)[1]["state"] == "upload"
         deliver(cloud, KEY)

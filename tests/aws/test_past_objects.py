@@ -35,7 +35,7 @@ def client(aws: boto3.Session) -> Any:
 
 
 class TestPastObjects:
-    def test_what_an_object_was_is_listed_from_the_newest_on(self, client: Any) -> None:
+    def test_past_states_of_an_object_are_listed_newest_first(self, client: Any) -> None:
         store, past = S3ObjectStore("corpus", client), S3PastObjects("corpus", client)
         store.put("a.md", b"one")
         store.delete("a.md")
@@ -65,7 +65,7 @@ class TestPastObjects:
         assert info is not None
         assert (store.open("a.md").read(), dict(info.metadata)) == (b"one", {"opx-document": "Größe"})
 
-    def test_what_is_gone_for_good_does_not_come_back(self, client: Any) -> None:
+    def test_permanently_deleted_version_can_not_be_brought_back(self, client: Any) -> None:
         store, past = S3ObjectStore("corpus", client), S3PastObjects("corpus", client)
         store.put("a.md", b"one")
         (first,) = past.of("a.md")

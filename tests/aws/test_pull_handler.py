@@ -101,7 +101,7 @@ def test_a_message_has_its_source_pulled_into_the_corpus(deployed: Deployed) -> 
     assert deployed.requested_pulls() == []
 
 
-def test_what_takes_longer_than_a_call_goes_on_in_the_next(deployed: Deployed) -> None:
+def test_long_pull_continues_in_the_next_call(deployed: Deployed) -> None:
     deployed.source.count = 150
     deployed.call({"source": "guides"}, left=1000)
     assert (len(deployed.keys), deployed.requested_pulls()) == (100, [({"source": "guides"}, 0)])
@@ -123,7 +123,7 @@ def test_a_source_that_is_being_pulled_is_left_alone(deployed: Deployed) -> None
 
 
 @pytest.mark.parametrize("message", ["not json", "[]", "{}", {"source": 5}])
-def test_what_names_no_source_goes_to_the_dead_letters(deployed: Deployed, message: Any) -> None:
+def test_message_without_a_source_fails_the_call(deployed: Deployed, message: Any) -> None:
     with pytest.raises(FunctionFailedError):
         deployed.call(message)
 

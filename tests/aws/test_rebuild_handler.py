@@ -58,9 +58,9 @@ class Deployed:
         self.rebuild = make_handler(lambda: self.services)
 
     def put(self, key: str, text: str) -> None:
-        self.take_in(f"documents/runbooks/{key}.md", text)
+        self.ingest(f"documents/runbooks/{key}.md", text)
 
-    def take_in(self, name: str, text: str) -> None:
+    def ingest(self, name: str, text: str) -> None:
         self.services.store.put(name, text.encode())
         self.apply(name)
 
@@ -195,7 +195,7 @@ def test_the_new_index_is_calibrated_for_after_the_switch(deployed: Deployed) ->
 
 def test_a_message_calibrates_and_searches_use_what_was_kept(deployed: Deployed) -> None:
     for number in range(32):
-        deployed.take_in(f"{FOLDERS[number % 2]}/{number}.md", page(number))
+        deployed.ingest(f"{FOLDERS[number % 2]}/{number}.md", page(number))
     deployed.call('{"do": "calibrate"}')
     kept = deployed.services.questions.calibrations.read(MODEL)
     assert kept.calibration

@@ -55,7 +55,7 @@ def test_objects_of_formats_that_are_read_become_documents(client: S3Client) -> 
     assert pages[-1].complete
 
 
-def test_what_did_not_change_is_named_and_not_read(client: S3Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_object_is_named_but_not_read(client: S3Client, monkeypatch: pytest.MonkeyPatch) -> None:
     put(client, **{"a.md": b"a", "b.md": b"b"})
     opened: list[str] = []
     real = S3ObjectStore.open
@@ -70,7 +70,7 @@ def test_what_did_not_change_is_named_and_not_read(client: S3Client, monkeypatch
     assert named(pages) == {"a.md", "b.md"}
 
 
-def test_what_was_put_since_is_read_again(client: S3Client) -> None:
+def test_object_put_since_the_last_pull_is_read_again(client: S3Client) -> None:
     put(client, **{"a.md": b"a"})
     assert set(documents_of(pulled(connector(client, known=["a.md"]), since=from_now(-2)))) == {"a.md"}
 
@@ -114,7 +114,7 @@ def test_a_missing_bucket_is_reported(client: S3Client) -> None:
 
 
 @pytest.mark.parametrize("bucket", ["", "A", "a/b", "s3://notes"])
-def test_what_is_no_name_of_a_bucket_is_refused(client: S3Client, bucket: str) -> None:
+def test_invalid_bucket_name_is_refused(client: S3Client, bucket: str) -> None:
     with pytest.raises(InvalidInputError, match="bucket"):
         connector(client, bucket)
 

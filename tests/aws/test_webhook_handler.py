@@ -151,7 +151,7 @@ def test_names_of_headers_count_in_any_case(receive: Receive) -> None:
     assert receive(delivery, headers=shouted)[0] == 202
 
 
-def test_what_is_no_request_is_an_error_of_the_caller() -> None:
+def test_event_that_is_no_request_fails_the_call() -> None:
     with function_logs(), pytest.raises(FunctionFailedError):
         make_handler()({"Records": []}, FakeContext())
 

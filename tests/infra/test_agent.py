@@ -123,7 +123,7 @@ class TestGateway:
     def test_nobody_else_may_call_the_function(self, default: Assembly) -> None:
         assert permissions(default, "retrieval") == permissions(default, "agent") == []
 
-    def test_where_to_call_it_is_an_output(self, default: Assembly) -> None:
+    def test_url_and_arn_of_the_gateway_are_outputs(self, default: Assembly) -> None:
         (name,) = default.resources("agent", "BedrockAgentCore::Gateway")
         assert outputs(default) == {"GatewayUrl": f"<{name}.GatewayUrl>", "GatewayArn": f"<{name}.GatewayArn>"}
 

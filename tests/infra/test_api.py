@@ -240,7 +240,7 @@ def test_without_authorisation_there_is_no_api_at_all(without: Assembly) -> None
     assert without.findings == []
 
 
-def test_without_the_api_the_function_that_reads_may_read_what_agents_ask_for_alone(without: Assembly) -> None:
+def test_without_the_api_the_retrieval_function_reads_only_for_agents(without: Assembly) -> None:
     found = rights(without, "retrieval")
     assert {action.split(":")[0] for action, _ in found} == {"logs", "dynamodb", "aoss", "bedrock", "s3", "xray"}
     objects = {resource for action, resource in found if action == "s3:GetObject"}

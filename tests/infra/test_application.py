@@ -48,9 +48,7 @@ def compact(assembly: Assembly, stack: str) -> str:
 
 
 @pytest.mark.parametrize("environment", ["default", "ephemeral"])
-def test_what_is_handed_over_asynchronously_has_somewhere_to_go_when_it_fails(
-    environment: str, request: pytest.FixtureRequest
-) -> None:
+def test_rules_schedules_and_queues_have_a_dead_letter_queue(environment: str, request: pytest.FixtureRequest) -> None:
     assembly: Assembly = request.getfixturevalue(environment)
     edges = 0
     for stack, name, resource in assembly.all_resources():

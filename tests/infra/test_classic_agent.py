@@ -168,7 +168,7 @@ def test_an_agent_that_is_the_same_leaves_the_alias_alone(classic: Assembly, mak
     assert alias_of(make(agent="classic", query_concurrency="0")) == alias_of(classic)
 
 
-def test_how_to_call_it_is_an_output(classic: Assembly) -> None:
+def test_ids_of_the_agent_and_its_alias_are_outputs(classic: Assembly) -> None:
     (agent,) = classic.resources("agent", "Bedrock::Agent")
     (alias,) = classic.resources("agent", "Bedrock::AgentAlias")
     assert outputs(classic) == {

@@ -37,7 +37,7 @@ def test_more_of_anything_costs_more() -> None:
     assert sum(monthly(more).values()) > sum(monthly(base).values())
 
 
-def test_what_is_counted_is_what_is_deployed(default: Assembly) -> None:
+def test_counted_resources_are_the_deployed_ones(default: Assembly) -> None:
     from infra import costs
 
     kinds = [resource["Type"] for _, _, resource in default.all_resources()]

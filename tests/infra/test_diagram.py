@@ -29,7 +29,7 @@ def test_the_drawing_in_the_documentation_is_that_of_the_stacks(default: Assembl
         "sources_schedules -->|at fixed times| sources_Pulls",
     ],
 )
-def test_who_hands_what_to_whom_is_drawn(default: Assembly, edge: str) -> None:
+def test_flows_between_resources_are_drawn(default: Assembly, edge: str) -> None:
     assert f"  {edge}\n" in draw(default.templates) + "\n"
 
 
@@ -37,7 +37,7 @@ def test_a_right_to_write_is_drawn_as_such(default: Assembly) -> None:
     assert "ingestion_IngestDocumentsFunction -->|writes| storage_tables" in draw(default.templates)
 
 
-def test_what_surrounds_the_drawing_is_kept() -> None:
+def test_text_around_the_diagram_is_kept() -> None:
     text = f"before\n{BEGIN}\nold\n{END}\nafter\n"
     assert replaced(text, "new") == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
 

@@ -124,7 +124,7 @@ def _deployed(assembly: Assembly) -> Settings:
 
 
 @pytest.mark.parametrize("name", [QUEUE + "-failed", QUEUE + "-undelivered"])
-def test_what_is_set_aside_is_kept_for_two_weeks(default: Assembly, name: str) -> None:
+def test_dead_letters_are_kept_for_two_weeks(default: Assembly, name: str) -> None:
     _, found = queue(default, name)
     assert found["MessageRetentionPeriod"] == 14 * 86400
 

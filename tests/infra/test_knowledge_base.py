@@ -151,7 +151,7 @@ def test_own_index_cannot_be_reached_by_the_knowledge_base(managed: Assembly) ->
             assert "knowledge-base" not in policy["Policy"]
 
 
-def test_ingestion_may_write_copies_and_ask_for_jobs_in_addition(managed: Assembly, default: Assembly) -> None:
+def test_ingestion_may_also_write_copies_and_enqueue_sync_requests(managed: Assembly, default: Assembly) -> None:
     requests = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-sync"
     added = pairs("s3:DeleteObject PutObject", {COPIES}) | pairs("sqs:SendMessage", {requests})
     assert rights(managed, "ingestion") == rights(default, "ingestion") | added
@@ -177,7 +177,7 @@ def test_the_knowledge_base_answers_if_the_deployment_selects_it(make: Callable[
     assert settings.search_engine == "bedrock_knowledge_base"
 
 
-def test_who_judges_whether_a_document_is_taken_in_is_set_up_as_who_takes_it_in(managed: Assembly) -> None:
+def test_manage_function_has_the_settings_of_ingestion_that_decide_about_a_document(managed: Assembly) -> None:
     variables = []
     for stack, use_case in (("ingestion", "ingest-documents"), ("api", "manage-knowledge")):
         functions = managed.resources(stack, "Lambda::Function").values()
@@ -225,7 +225,7 @@ def test_requests_are_gathered_and_come_again_one_at_a_time(managed: Assembly) -
     assert hidden >= 6 * timeout + mapping["MaximumBatchingWindowInSeconds"]
 
 
-def test_what_is_not_retried_any_more_is_kept_for_two_weeks(managed: Assembly) -> None:
+def test_failed_sync_requests_are_kept_for_two_weeks(managed: Assembly) -> None:
     assert queue(managed, "dev-opx-knowledge-sync-failed")["MessageRetentionPeriod"] == 14 * 86400
 
 

@@ -88,7 +88,7 @@ class TestBus:
         }
         assert {json.dumps(pattern["account"]) for pattern in ways.values()} == {'["<AWS::AccountId>"]'}
 
-    def test_what_can_not_be_handed_on_or_handled_is_kept_for_two_weeks(self, default: Assembly) -> None:
+    def test_undelivered_and_failed_events_are_kept_for_two_weeks(self, default: Assembly) -> None:
         failed, properties = queue(default, "learning-failed")
         assert properties["MessageRetentionPeriod"] == 14 * 86_400
         for rule in default.resources(STACK, "Events::Rule").values():
@@ -136,14 +136,14 @@ class TestFunctions:
             assert settings.learning_failed_url
             assert not settings.checkpoint_queue_url  # else a checkpoint would only ask for another one
 
-    def test_what_listens_to_events_may_neither_search_nor_put_a_document(self, default: Assembly) -> None:
+    def test_event_listener_may_neither_search_nor_put_a_document(self, default: Assembly) -> None:
         found = rights(default, "LearnFromEventsRole")
         assert not {action for action, _ in found if action.startswith(("aoss:", "bedrock:"))}
         assert {action for action, _ in found if action.startswith("s3:")} == {"s3:GetObject", "s3:ListBucket"}
         assert written_tables(found) == set(LEARNED)
         assert {"aliases", "graph"} <= read_tables(found)  # which hold the names of incidents
 
-    def test_what_does_checkpoints_puts_what_was_learned_and_nothing_else(self, default: Assembly) -> None:
+    def test_checkpoint_function_may_put_only_patterns_and_warnings(self, default: Assembly) -> None:
         found = rights(default, "ProcessCheckpointRole")
         put = {resource for action, resource in found if action in ("s3:PutObject", "s3:DeleteObject")}
         kinds = [f"documents/learning/{kind}/*" for kind in ("patterns", "warnings")]

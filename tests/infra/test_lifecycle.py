@@ -63,7 +63,7 @@ def test_it_is_called_every_night_and_what_fails_is_kept(default: Assembly) -> N
     assert found["Target"]["DeadLetterConfig"]["Arn"] == f"<{queue}.Arn>"
 
 
-def test_somebody_hears_of_a_run_that_was_stopped_or_failed(default: Assembly) -> None:
+def test_stopped_or_failed_prune_has_an_alarm(default: Assembly) -> None:
     alarms = {alarm["AlarmName"] for alarm in default.resources("observability", "CloudWatch::Alarm").values()}
     wanted = ("prune-stopped", "function-prune-knowledge", "dead-letters-prune-failed")
     assert {f"dev-opx-knowledge-{name}" for name in wanted} <= alarms

@@ -142,7 +142,7 @@ def deliver(services: System) -> None:
     ("stack", "role"),
     [("sources", "PullSourcesRole"), ("streams", "ConsumeStreamRole"), ("api", "ManageKnowledgeRole")],
 )
-def test_who_puts_documents_may_do_all_that_it_takes(
+def test_roles_that_put_documents_have_all_the_rights_they_need(
     deployed: Assembly, account: Account, services: System, stack: str, role: str
 ) -> None:
     put_and_delete(services)
@@ -152,7 +152,7 @@ def test_who_puts_documents_may_do_all_that_it_takes(
     assert refused(account.calls, allowed(deployed, stack, role)) == set()
 
 
-def test_who_restores_documents_may_do_all_that_it_takes(
+def test_role_that_restores_documents_has_all_the_rights_it_needs(
     deployed: Assembly, account: Account, services: System
 ) -> None:
     versioned: Any = {"Status": "Enabled"}

@@ -105,12 +105,12 @@ def test_function_reads_baselines_and_writes_nothing(queries: Assembly) -> None:
     assert actions == {"dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query"}
 
 
-def test_function_may_ask_nothing_that_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_function_has_no_rights_without_listed_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     configure(monkeypatch)
     assert granted(TelemetryRules()) == set()
 
 
-def test_function_may_ask_nothing_that_no_agent_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_function_has_only_the_rights_of_tools_granted_to_an_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     configure(monkeypatch, ToolGrants(agents={"responder": frozenset({"correlate_metrics"})}))
     assert granted(EVERYTHING) == {"cloudwatch:GetMetricData"}
 

@@ -96,7 +96,7 @@ def test_without_declared_metrics_the_schedule_rests(default: Assembly) -> None:
 
 
 @pytest.mark.usefixtures("declared")
-def test_with_declared_metrics_it_is_followed_and_agents_who_may_ask_nothing_have_no_function() -> None:
+def test_declared_metrics_enable_the_schedule_and_ungranted_agents_have_no_function() -> None:
     app = new_app()
     source = LayerSource(bundle=False, platform=Platform("arm64", "3.13"))
     stack = OperationsStack(app, "operations", names=Names(Deployment()), env=cdk.Environment(), source=source)

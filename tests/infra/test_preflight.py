@@ -119,7 +119,7 @@ def test_an_account_without_problems_has_no_report() -> None:
         ("list_agents", {"agentSummaries": []}, {"agent": "classic"}, "closed to new customers", False),
     ],
 )
-def test_what_is_missing_is_named_with_what_to_do(
+def test_missing_prerequisite_is_reported_with_the_reason(
     operation: str, answer: dict[str, Any] | str, context: dict[str, object], reason: str, fatal: bool
 ) -> None:
     ((text, is_fatal),) = reported(Account(**{operation: answer}), **context)

@@ -15,7 +15,7 @@ def queue(assembly: Assembly, name: str) -> dict[str, object]:
     return dict(properties)
 
 
-def test_a_message_comes_again_after_whoever_had_it_lost_its_hold(default: Assembly) -> None:
+def test_message_becomes_visible_again_only_after_the_reindex_lease_expired(default: Assembly) -> None:
     assert queue(default, "-rebuilds")["VisibilityTimeout"] == 2 * REBUILD_INDEX.timeout + 60 > REINDEX_LEASE_SECONDS
 
 

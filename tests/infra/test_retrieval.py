@@ -68,7 +68,7 @@ def test_the_function_starts_from_a_snapshot_of_its_newest_version(default: Asse
     assert (alias["Name"], alias["FunctionVersion"]) == ("live", f"<{version}.Version>")
 
 
-def test_who_calls_the_function_calls_its_newest_version(default: Assembly) -> None:
+def test_function_is_exported_by_its_alias(default: Assembly) -> None:
     (alias,) = default.resources("retrieval", "Lambda::Alias")
     assert default.templates["retrieval"]["Outputs"]["FunctionArn"]["Value"] == f"<{alias}>"
 

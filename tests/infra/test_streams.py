@@ -107,7 +107,7 @@ def test_batches_of_a_hundred_three_retries_and_halves_until_the_poison_is_alone
     assert all(one["FunctionResponseTypes"] == ["ReportBatchItemFailures"] for one in mappings(reading).values())
 
 
-def test_what_is_given_up_is_noted_in_a_queue_that_rings(reading: Assembly) -> None:
+def test_failed_records_go_to_a_queue_with_an_alarm(reading: Assembly) -> None:
     ((queue, properties),) = reading.resources("streams", "SQS::Queue").items()
     for source in (KINESIS, MSK):
         assert mapping(reading, source)["DestinationConfig"] == {"OnFailure": {"Destination": f"<{queue}.Arn>"}}
@@ -192,7 +192,7 @@ class TestSubscribedLater:
         assert lint_findings(subscribable, "streams") == []
 
     @pytest.mark.parametrize("arns", ["*", MSK, f"{KINESIS};{SQS}", f"{KINESIS}*"])
-    def test_what_is_no_stream_is_refused(self, arns: str) -> None:
+    def test_invalid_stream_arns_are_refused(self, arns: str) -> None:
         with pytest.raises(ContextError, match="stream_arns"):
             Deployment(stream_arns=arns)
 

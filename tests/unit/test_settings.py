@@ -196,11 +196,11 @@ def test_every_error_is_an_opx_error_with_a_docstring() -> None:
 
 
 @pytest.mark.parametrize("kind", [errors.IndexUnavailableError, errors.EmbeddingError])
-def test_what_may_pass_is_a_store_that_is_unavailable(kind: type[Exception]) -> None:
+def test_temporary_errors_are_store_unavailable_errors(kind: type[Exception]) -> None:
     assert issubclass(kind, errors.StoreUnavailableError)
 
 
 @pytest.mark.parametrize("kind", [errors.InvalidScopeError, errors.UnknownCategoryError, errors.KnowledgeConfigError])
-def test_what_the_caller_did_wrong_is_invalid_input(kind: type[Exception]) -> None:
+def test_errors_of_the_caller_are_invalid_input_errors(kind: type[Exception]) -> None:
     assert issubclass(kind, InvalidInputError)
     assert not issubclass(kind, errors.StoreUnavailableError)

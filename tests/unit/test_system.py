@@ -125,7 +125,7 @@ def test_the_password_of_a_node_is_not_shown() -> None:
     assert Settings().own_addresses == {}
 
 
-def test_what_is_given_replaces_the_port_of_the_settings(tmp_path: Path) -> None:
+def test_given_adapter_replaces_that_of_the_settings(tmp_path: Path) -> None:
     embedder = WordsEmbedder()
     assert bootstrap(Settings(home=str(tmp_path)), embedder=embedder).embedder is embedder
 

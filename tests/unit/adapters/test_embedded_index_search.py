@@ -203,7 +203,7 @@ class TestSeveralVectors:
         gone=st.sets(st.tuples(st.integers(0, 5), st.integers(0, 3))),
         compacted=st.booleans(),
     )
-    def test_what_stays_is_found_by_its_nearest_vector_whatever_goes(
+    def test_remaining_entries_are_found_by_their_nearest_vector_after_removals(
         self, documents: list[list[int]], gone: set[tuple[int, int]], compacted: bool
     ) -> None:
         """`documents` are the numbers of vectors of their entries."""
@@ -307,9 +307,7 @@ class TestLexicalLeg:
 class TestTies:
     @pytest.mark.parametrize("depth", [1, 3, 7])
     @pytest.mark.parametrize("several", [1, 3])
-    def test_which_of_several_equals_are_within_the_depth_is_decided_by_id(
-        self, tmp_path: Path, depth: int, several: int
-    ) -> None:
+    def test_ties_at_the_depth_are_broken_by_id(self, tmp_path: Path, depth: int, several: int) -> None:
         one = any_vector("same")
         twins = [an_entry("disk full", source=f"{n}", vectors=[one] * (1 + n % several)) for n in range(12)]
         ordered = sorted(entry.indexed.entry_id for entry in twins)

@@ -36,7 +36,7 @@ def test_a_scanned_document_is_read() -> None:
 
 
 @needs_tesseract
-def test_what_is_no_picture_is_refused() -> None:
+def test_bytes_that_are_no_picture_are_refused() -> None:
     with pytest.raises(UnparsableDocumentError, match="can't read the picture"):
         TesseractOcr().read(b"no picture", media_type="image/png")
 
@@ -53,7 +53,7 @@ def test_a_page_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch,
         TesseractOcr(seconds=0.1).read(a_picture("x"), media_type="image/png")
 
 
-def test_where_there_is_no_program_there_is_no_ocr(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_ocr_is_unavailable_without_the_tesseract_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert found_tesseract(Settings()) is None
     with pytest.raises(InvalidInputError, match="no such program; install it"):

@@ -76,7 +76,7 @@ def test_nothing_at_an_address_is_a_reply(web: HttpWeb, site: MisbehavingSite, s
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 405, 451])
-def test_what_will_be_refused_again_is_not_tried_again(web: HttpWeb, site: MisbehavingSite, status: int) -> None:
+def test_permanent_refusal_is_not_retried(web: HttpWeb, site: MisbehavingSite, status: int) -> None:
     site.page("/no", "", status=status)
     with pytest.raises(SourceRefusedError) as refusal:
         web.get(site.url("/no"), query={"key": "secret"})
@@ -96,13 +96,13 @@ def test_proxies_of_the_environment_are_not_used(
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-def test_what_may_pass_is_tried_again(web: HttpWeb, site: MisbehavingSite, time: FakeTime, status: int) -> None:
+def test_temporary_error_is_retried(web: HttpWeb, site: MisbehavingSite, time: FakeTime, status: int) -> None:
     site.fail("/x", status=status, times=2)
     assert web.get(site.url("/x")).status == 200
     assert time.slept == [1.0, 2.0]
 
 
-def test_what_does_not_pass_is_reported(web: HttpWeb, site: MisbehavingSite, time: FakeTime) -> None:
+def test_temporary_error_that_persists_is_reported(web: HttpWeb, site: MisbehavingSite, time: FakeTime) -> None:
     site.fail("/x", status=503, times=9)
     with pytest.raises(SourceUnavailableError, match="status 503"):
         web.get(site.url("/x"))
@@ -292,7 +292,9 @@ def test_without_a_commit_a_page_is_sent_again(web: HttpWeb, site: MisbehavingSi
     assert web.get(site.url("/x"), conditional=True).status == 200
 
 
-def test_what_was_committed_is_not_sent_again(web: HttpWeb, site: MisbehavingSite) -> None:
+def test_unmodified_page_is_not_sent_again_after_its_validators_were_committed(
+    web: HttpWeb, site: MisbehavingSite
+) -> None:
     site.page("/dated", "old", last_modified="Wed, 21 Oct 2015 07:28:00 GMT")
     for place in ("/x", "/dated"):
         web.get(site.url(place), conditional=True)

@@ -228,7 +228,7 @@ def test_a_page_that_is_not_to_be_indexed_is_no_document(site: MisbehavingSite, 
     assert [*documents(crawl_of(site).pull())] == ["/"]
 
 
-def test_a_header_can_ask_for_it_as_well(site: MisbehavingSite) -> None:
+def test_page_with_a_noindex_header_is_no_document(site: MisbehavingSite) -> None:
     site.page("/", html("Home", "/a", "/b.txt"))
     site.page("/a", html("A"), headers={"X-Robots-Tag": "noindex"})
     assert [*documents(crawl_of(site).pull())] == ["/"]

@@ -44,7 +44,7 @@ class TestDeclared:
     def test_each_is_of_a_kind_that_takes_its_options(self, source_id: str) -> None:
         assert checked_options(DECLARED[source_id])
 
-    def test_none_is_pulled_unasked(self) -> None:
+    def test_no_declared_source_is_enabled_by_default(self) -> None:
         assert not [source_id for source_id, definition in DECLARED.items() if definition.enabled]
 
     def test_tier_and_schedule_are_the_categorys(self) -> None:

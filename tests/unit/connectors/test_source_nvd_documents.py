@@ -224,7 +224,7 @@ def test_record_of_another_shape_is_odd(record: Any) -> None:
 @pytest.mark.parametrize(
     "fields", [{"configurations": ["x", None]}, {"weaknesses": ["x"]}, {"cveTags": [{}]}, {"metrics": None}]
 )
-def test_what_is_not_needed_may_be_odd(fields: dict[str, Any]) -> None:
+def test_malformed_optional_fields_do_not_prevent_a_document(fields: dict[str, Any]) -> None:
     assert NAME in content(**fields)
 
 

@@ -133,7 +133,7 @@ class TestDocuments:
         report = system.pull(a_page("a", "b"))
         assert (len(report.put), system.titles) == (2, ["a", "b"])
 
-    def test_what_did_not_change_is_not_put_again(self, system: SystemUnderTest) -> None:
+    def test_unchanged_document_is_not_put_again(self, system: SystemUnderTest) -> None:
         system.pull(a_page("a", "b"))
         report = system.pull(Page((a_document("a"), a_document("b", "other"))))
         assert (len(report.put), report.unchanged, system.titles) == (1, 1, ["a", "b"])
@@ -186,15 +186,13 @@ class TestDocuments:
         assert system.titles == []
         assert len(list(system.services.corpus.catalog.in_category("vendor/cloud"))) == 1
 
-    def test_what_can_not_be_stored_is_reported_and_the_rest_taken_in(self, system: SystemUnderTest) -> None:
+    def test_document_that_can_not_be_stored_is_reported_and_the_rest_ingested(self, system: SystemUnderTest) -> None:
         report = system.pull(Page((SourceDocument("bad", {"x": float}), a_document("good"))))
         assert [one.key for one in report.refusals] == ["bad"]
         assert system.titles == ["good"]
 
     @pytest.mark.parametrize("key", ["", "x" * 501, "ä" * 300])
-    def test_a_key_that_can_not_be_kept_is_refused_and_the_rest_taken_in(
-        self, system: SystemUnderTest, key: str
-    ) -> None:
+    def test_invalid_key_is_refused_and_the_rest_ingested(self, system: SystemUnderTest, key: str) -> None:
         report = system.pull(Page((a_document(key, "text"), a_document("good"))))
         assert (len(report.refusals), system.titles) == (1, ["good"])
 
@@ -210,7 +208,7 @@ class TestDocuments:
 
 
 class TestWithdrawal:
-    def test_what_the_source_withdraws_leaves(self, system: SystemUnderTest) -> None:
+    def test_document_withdrawn_by_its_source_is_removed(self, system: SystemUnderTest) -> None:
         system.pull(a_page("a", "b"))
         report = system.pull(Page(withdrawn=("a", "never-seen")))
         assert (len(report.withdrawn), system.titles) == (1, ["b"])
@@ -284,7 +282,7 @@ class TestWithdrawal:
         system.pull(ten())
         assert len(system.pull(ten(without=5)).withdrawn) == 5
 
-    def test_what_was_withdrawn_comes_back_when_the_source_has_it_again(self, system: SystemUnderTest) -> None:
+    def test_withdrawn_document_returns_when_its_source_has_it_again(self, system: SystemUnderTest) -> None:
         system.pull(a_page("a", "b"))
         system.pull(Page(withdrawn=("a",)))
         system.pull(a_page("a", "b"))

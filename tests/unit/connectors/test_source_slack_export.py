@@ -58,7 +58,7 @@ def written(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Export]
     return lambda export: str(request.param(export, tmp_path))
 
 
-def test_what_stands_alone_is_a_document_a_day_and_a_thread_is_one(written: Callable[[Export], str]) -> None:
+def test_thread_is_one_document_and_other_messages_are_one_document_a_day(written: Callable[[Export], str]) -> None:
     thread = f"{DAY + 60:.6f}"
     export = an_export(
         general_2024_01_02=[
@@ -141,7 +141,7 @@ def test_joining_and_leaving_is_left_out(written: Callable[[Export], str]) -> No
     assert "UTC, edited):\n\nhi\n\n[file: log.txt]" in text
 
 
-def test_what_a_bot_attached_is_its_text(written: Callable[[Export], str]) -> None:
+def test_bot_message_without_text_has_the_text_of_its_attachment(written: Callable[[Export], str]) -> None:
     alert = a_message("", DAY, subtype="bot_message", attachments=[{"fallback": "CPU at 99 %"}], username="Alerts")
     del alert["user"]
     text = text_of(

@@ -70,7 +70,7 @@ def test_metadata_is_within_the_librarys_limits() -> None:
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01T00:00:00Z", "99999999999999999999"])
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_malformed_time_is_refused(text: str) -> None:
     with pytest.raises(SourceShapeError, match="is not a time"):
         checked_time(text, "issue 1")
 

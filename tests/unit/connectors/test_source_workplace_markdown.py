@@ -21,7 +21,7 @@ from opx.formats.markdown import block, facts, fenced, nested, reference, relati
         ("a\r\n# b", "a\n### b"),
     ],
 )
-def test_what_is_nested_stays_in_its_place(given: str, expected: str) -> None:
+def test_nested_markdown_can_not_leave_its_section(given: str, expected: str) -> None:
     assert nested(given, 2) == expected
 
 

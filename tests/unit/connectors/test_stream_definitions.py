@@ -154,7 +154,7 @@ class TestRepository:
             streams.put(a_stream(tags=[tag]))
         assert [stream.tags for stream in streams.all()] == [("new",)]
 
-    def test_what_is_declared_is_neither_replaced_nor_removed(self, table: Table) -> None:
+    def test_declared_stream_is_neither_replaced_nor_removed(self, table: Table) -> None:
         streams = self.repository(table, a=a_stream("a"))
         with pytest.raises(InvalidInputError, match=r"declared in knowledge.yaml; change"):
             streams.put(a_stream("a", SQS))

@@ -78,7 +78,7 @@ def test_a_record_fits_if_all_fields_do(pattern: dict[str, Any], fits: bool) -> 
 
 
 @pytest.mark.parametrize("record", [None, "critical", 5, ["critical"], [RECORD]])
-def test_what_is_no_object_fits_nothing(record: Any) -> None:
+def test_record_that_is_no_object_matches_no_pattern(record: Any) -> None:
     assert not matches({"severity": [{"exists": False}]}, record)
 
 

@@ -99,7 +99,7 @@ class TestDocuments:
         (document,) = system.services.corpus.catalog.in_category("operations/incidents")
         assert document.tags == ("pager",)
 
-    def test_what_the_filter_leaves_out_is_counted_and_not_put(self, system: SystemUnderTest) -> None:
+    def test_record_refused_by_the_filter_is_counted_and_not_put(self, system: SystemUnderTest) -> None:
         stream = a_stream(filter={"severity": ["critical"]})
         records = [an_incident(1, severity="critical"), an_incident(2, severity="minor"), b"text"]
         assert system.consume(from_kinesis(records), stream) == []
@@ -121,7 +121,9 @@ class TestFailedItems:
             b"---\n---\n",
         ],
     )
-    def test_what_cannot_be_read_is_listed_and_keeps_no_other_back(self, system: SystemUnderTest, body: bytes) -> None:
+    def test_unreadable_record_is_listed_as_failed_and_the_others_are_put(
+        self, system: SystemUnderTest, body: bytes
+    ) -> None:
         assert system.consume(from_kinesis([an_incident(1), body, an_incident(2)])) == []
         assert system.titles == ["Outage 1", "Outage 2"]
         (failed,) = system.services.corpus.failures.items()
@@ -187,7 +189,7 @@ class TestShapes:
             {"eventSource": "aws:kafka", "eventSourceArn": MSK, "records": [1]},
         ],
     )
-    def test_what_no_stream_sends_is_refused(self, system: SystemUnderTest, event: Any) -> None:
+    def test_event_that_no_stream_sends_is_refused(self, system: SystemUnderTest, event: Any) -> None:
         if event == {"eventSource": "aws:kafka", "records": {}}:
             event = {"eventSource": "SelfManagedKafka", "records": {"t-0": [{}]}}
         with pytest.raises(InvalidInputError):

@@ -39,7 +39,7 @@ def text_of(body: str, head: str = "") -> str:
         "<ul><li><a href=/1>Install</a><li><a href=/2>Upgrade</a><li><a href=/3>Run it</a><li><a href=/4>Stop</a></ul>",
     ],
 )
-def test_what_stands_around_the_content_is_left_out(beside: str) -> None:
+def test_navigation_and_other_elements_around_the_content_are_left_out(beside: str) -> None:
     assert text_of(f"{beside}<div>{CONTENT}{beside}</div>{beside}") == "# Restart a node\n\nDrain it first.\n"
 
 
@@ -47,7 +47,7 @@ def test_what_stands_around_the_content_is_left_out(beside: str) -> None:
     "wrapper",
     ["sidebar-layout", "page-header-fixed", "layout has-sidebar", "content-with-toc", "related", "footer", "menu"],
 )
-def test_what_holds_the_content_is_kept_whatever_it_is_called(wrapper: str) -> None:
+def test_wrapper_of_the_content_is_kept_whatever_its_class_is(wrapper: str) -> None:
     assert "Drain it first." in text_of(f"<div class='{wrapper}'>{CONTENT}</div>")
 
 

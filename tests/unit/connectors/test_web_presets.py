@@ -43,7 +43,7 @@ def test_one_topic_may_be_a_text() -> None:
     assert checked_options(definition("gcp_docs", topics="run/docs")).include == ("/run/docs/",)
 
 
-def test_what_a_user_sets_replaces_the_preset_s() -> None:
+def test_option_of_the_user_replaces_that_of_the_preset() -> None:
     options = checked_options(definition("gcp_docs", sitemaps=["http://127.0.0.1/map.xml"], max_pages=5))
     assert (options.sitemaps, options.max_pages) == (("http://127.0.0.1/map.xml",), 5)
     assert options.include

@@ -378,7 +378,7 @@ class TestJira:
 
 
 class TestMarkdown:
-    def test_what_others_wrote_does_not_end_a_section(self) -> None:
+    def test_headings_in_a_section_are_nested_below_it(self) -> None:
         text = document("T", [], [("Description", "# Top\n## Next\n```\n# in code\n```\n####### no heading")])
         assert text.splitlines()[4:] == ["### Top", "#### Next", "```", "# in code", "```", "####### no heading"]
 
@@ -392,7 +392,7 @@ class TestMarkdown:
         assert lines[0].startswith("# ")
         assert [line for line in lines if line.startswith("#")] == lines[:1]
 
-    def test_what_no_text_can_have_is_left_out(self) -> None:
+    def test_surrogates_and_null_characters_are_left_out(self) -> None:
         (change,) = github.changes_of("issues", an_issue(title="a \ud800 b\0", body="\udfff\0"))
         assert change.text.encode()
         assert "\0" not in change.text
@@ -419,7 +419,7 @@ class TestMarkdown:
         assert moment(value, "t") == text
 
     @pytest.mark.parametrize("value", ["yesterday", True, [], {}, 10**30, float("inf")])
-    def test_what_is_no_time_is_refused(self, value: object) -> None:
+    def test_malformed_time_is_refused(self, value: object) -> None:
         with pytest.raises(PayloadError, match="t is not a time"):
             moment(value, "t")
 

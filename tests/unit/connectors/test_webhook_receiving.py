@@ -279,7 +279,7 @@ class TestOrder:
         assert list(webhooks.documents()) == [INCIDENT]
         assert "- Status: resolved" in webhooks.only()
 
-    def test_what_arrives_late_does_not_replace_what_is_newer(self, webhooks: Webhooks) -> None:
+    def test_late_delivery_does_not_replace_a_newer_state(self, webhooks: Webhooks) -> None:
         webhooks.send(pagerduty(an_incident("resolved", "2026-01-02T11:00:00Z")))
         assert webhooks.send(pagerduty(an_incident())) == (200, "outdated")
         assert "- Status: resolved" in webhooks.only()
@@ -305,7 +305,9 @@ class TestOrder:
         assert webhooks.documents() == {}
 
     @pytest.mark.parametrize("updated", ["2026-01-02T10:00:00Z", "2026-01-02T09:30:00Z"])
-    def test_what_was_sent_before_a_deletion_brings_nothing_back(self, webhooks: Webhooks, updated: str) -> None:
+    def test_delivery_from_before_a_deletion_does_not_bring_the_document_back(
+        self, webhooks: Webhooks, updated: str
+    ) -> None:
         webhooks.send(github(an_issue("deleted")))
         assert webhooks.send(github(an_issue("edited", updated, title="Late"))) == (200, "outdated")
         assert webhooks.documents() == {}
@@ -351,7 +353,7 @@ class TestUnavailable:
             assert (found.status, found.payload["error"]["code"]) == (503, "unavailable")
             assert webhooks.documents() == {}
 
-    def test_what_could_not_be_stored_is_not_taken_for_a_duplicate(
+    def test_delivery_that_could_not_be_stored_is_accepted_when_repeated(
         self, webhooks: Webhooks, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def fails(*_: object, **__: object) -> None:

@@ -205,7 +205,7 @@ class TestForged:
     def test_a_wrong_signature_is_refused(self, refusing: Webhooks, fields: dict[str, Any]) -> None:
         assert refusing.send(changed(a_notification(), **fields)) == (401, "unverified")
 
-    def test_somebody_elses_key_is_refused(self, refusing: Webhooks) -> None:
+    def test_notification_signed_with_another_key_is_refused(self, refusing: Webhooks) -> None:
         other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         assert refusing.send(a_notification(key=other)) == (401, "unverified")
 

@@ -140,7 +140,7 @@ class TestSize:
         assert send(webhooks, github(an_issue()), QUERY_STRING="a=1&" * 500)[0].startswith("400")
 
 
-def test_what_nobody_foresaw_is_answered_and_logged(
+def test_unexpected_error_is_answered_with_500_and_logged(
     webhooks: Webhooks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(*_: object, **__: object) -> None:

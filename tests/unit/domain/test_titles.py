@@ -53,7 +53,7 @@ def test_generic_titles_are_completed_by_telling_words_of_the_path(title: str, p
 
 
 @given(TITLES, PATHS)
-def test_what_was_completed_is_known_from_what_was_chosen(title: str, path: str) -> None:
+def test_completed_title_is_recognised_and_its_chosen_part_recovered(title: str, path: str) -> None:
     whole = completed(title, path)
     assert is_completed(whole, path)
     if whole != title:

@@ -105,7 +105,7 @@ class TestErrors:
         status_of(error, report)
         assert report.counts == {Metric.API_REQUESTS: 1, metric: 1}
 
-    def test_what_is_done_is_counted_as_a_request_alone(self) -> None:
+    def test_successful_call_is_counted_only_as_a_request(self) -> None:
         report = Measured()
         system: Any = SimpleNamespace(
             settings=SETTINGS,

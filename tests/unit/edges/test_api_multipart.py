@@ -248,7 +248,7 @@ class TestReading:
         assert found.fields == (("a", "1"), ("a", "2"))
         assert found.files == (UploadedFile("x.md", b"x\r\ny"),)
 
-    def test_what_looks_like_the_boundary_stays_in_the_file(self) -> None:
+    def test_data_that_looks_like_the_boundary_stays_in_the_file(self) -> None:
         data = f"--{BOUNDARY}\r\n".encode()[:-3] + b"x\r\n--" + BOUNDARY.encode()[:-1]
         assert read_form(TYPE, a_form(a_file("x.md", data))).files[0].data == data
 

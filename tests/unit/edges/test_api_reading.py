@@ -304,7 +304,7 @@ class TestDocuments:
         assert refusal(call(handler, "list_documents", query="category=cooking")) == (400, "unknown_category")
 
     @pytest.mark.parametrize("wanted", ["../secrets", "x" * 32, "a" * 101, "", "%2e%2e", "é"])
-    def test_what_can_be_no_id_is_refused(self, handler: Handler, wanted: str) -> None:
+    def test_malformed_document_id_is_refused(self, handler: Handler, wanted: str) -> None:
         assert refusal(call(handler, "get_document", documentId=wanted)) == (400, "invalid_argument")
 
     def test_a_document_has_its_versions(self, handler: Handler, services: System) -> None:

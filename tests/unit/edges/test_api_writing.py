@@ -186,7 +186,7 @@ class TestEvidence:
 
 
 class TestUpload:
-    def test_where_to_put_a_new_file(self, handler: Handler, signer: NotedSigner) -> None:
+    def test_upload_of_a_new_file_gets_a_signed_address(self, handler: Handler, signer: NotedSigner) -> None:
         body = {**UPLOAD, "metadata": {"tags": ["security"]}}
         status, found = call(handler, "prepare_upload", body=body, caller=ACME)
         key = "clients/acme/documents/docs/keys.md"
@@ -207,7 +207,7 @@ class TestUpload:
         assert found["sidecarPut"]["url"].endswith(key)
         assert signer.signed[key] == {"size": 12, "sha256": "0" * 64, "metadata": {}, "seconds": 900}
 
-    def test_a_file_that_is_taken_in_is_not_sent_again(
+    def test_upload_of_an_ingested_file_is_answered_as_unchanged(
         self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         key = self.put_as_signed(handler, services, signer)
@@ -232,7 +232,7 @@ class TestUpload:
         self.put_as_signed(handler, services, signer)
         assert call(handler, "prepare_upload", body={**UPLOAD, **change}, caller=ACME)[1]["state"] == "upload"
 
-    def test_a_file_that_waits_to_be_taken_in_is_sent_again(
+    def test_file_that_waits_for_ingestion_is_uploaded_again(
         self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         self.put_as_signed(handler, services, signer, work=False)
@@ -274,7 +274,7 @@ class TestUpload:
         answer = call(refusing, "prepare_upload", body={**UPLOAD, **change}, caller=ACME)
         assert refusal(answer) == (400, "invalid_argument")
 
-    def test_a_file_that_would_not_be_taken_in_is_not_worth_sending(
+    def test_upload_of_a_file_that_is_too_large_is_refused_before_it_is_signed(
         self, handler: Handler, services: System, signer: NotedSigner
     ) -> None:
         size = services.settings.max_document_bytes + 1

@@ -144,7 +144,7 @@ def test_an_expired_session_is_reported_with_the_sign_in_command(
         ("AccessDenied", "needs cloudformation:DescribeStacks; or give --api URL"),
     ],
 )
-def test_what_aws_refuses_is_explained(monkeypatch: pytest.MonkeyPatch, code: str, text: str) -> None:
+def test_refusal_by_aws_is_explained(monkeypatch: pytest.MonkeyPatch, code: str, text: str) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise ClientError({"Error": {"Code": code}}, "DescribeStacks")
 

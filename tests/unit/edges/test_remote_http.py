@@ -83,7 +83,9 @@ def test_paths_and_parameters_are_escaped(client: RemoteClient, server: Echo) ->
 
 
 @pytest.mark.parametrize("document_id", ["", ".", "..", "a/../b", "a//b"])
-def test_what_would_be_another_address_is_refused(client: RemoteClient, server: Echo, document_id: str) -> None:
+def test_document_id_that_would_change_the_address_is_refused(
+    client: RemoteClient, server: Echo, document_id: str
+) -> None:
     with pytest.raises(InvalidInputError, match="is not a document id"):
         client.call(read_chunks, ReadChunks(document_id=document_id))
     assert server.requests == []
@@ -112,7 +114,7 @@ def test_a_token_that_no_header_can_hold_is_refused(token: str) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_what_may_pass_is_tried_again(api: ApiClient, server: Echo, pauses: list[float], status: int) -> None:
+def test_temporary_error_is_retried(api: ApiClient, server: Echo, pauses: list[float], status: int) -> None:
     server.inject(Response(status, {"message": "busy"}), times=ATTEMPTS - 1)
     assert api.send("GET", "/status", None)
     assert len(pauses) == ATTEMPTS - 1
@@ -147,7 +149,7 @@ def test_a_server_that_is_not_there_is_unavailable(pauses: list[float]) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 413, 500])
-def test_what_will_not_pass_is_not_tried_again(api: ApiClient, server: Echo, status: int) -> None:
+def test_permanent_error_is_not_retried(api: ApiClient, server: Echo, status: int) -> None:
     server.inject(Response(status, {}))
     with pytest.raises(OpxError):
         api.send("GET", "/status", None)

@@ -260,7 +260,7 @@ def test_a_repeated_deletion_of_what_belongs_to_others_is_an_error(
         remove_document(client, outcome.document_id)
 
 
-def test_no_files_ask_nothing(system: DeployedSystem, loader: RemoteLoader) -> None:
+def test_no_files_send_no_request(system: DeployedSystem, loader: RemoteLoader) -> None:
     assert list(loader.put_files([], {})) == []
     assert system.requests == []
 

@@ -54,7 +54,7 @@ def test_a_failure_from_before_does_not_count() -> None:
     assert workers.wait(["a"], {"a": "new"}) == {}
 
 
-def test_what_stands_still_is_left_to_the_workers() -> None:
+def test_objects_without_an_outcome_are_given_up_after_the_patience() -> None:
     workers = Workers(lambda key, now: WAITING)
     assert workers.wait(["a"], patience=60) == {}
     assert 60 <= workers.clock <= 60 + LONGEST_PAUSE_SECONDS

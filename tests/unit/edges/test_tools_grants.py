@@ -70,11 +70,11 @@ class TestReading:
             read(tmp_path, f"agents:\n  a: [{', '.join(names[: MAX_TOOLS + 1])}]\n")
 
     @pytest.mark.parametrize("tools", ["search_docs", "{search_docs: true}", "[[search_docs]]", "[1]"])
-    def test_what_is_no_list_of_names_is_refused(self, tmp_path: Path, tools: str) -> None:
+    def test_tools_that_are_no_list_of_names_are_refused(self, tmp_path: Path, tools: str) -> None:
         with pytest.raises(KnowledgeConfigError, match=r"knowledge.yaml:2: "):
             read(tmp_path, f"agents:\n  default: {tools}\n")
 
-    def test_group_is_wanted_once_somebody_may_use_a_tool_of_it(self, tmp_path: Path) -> None:
+    def test_tool_group_is_needed_once_an_agent_may_use_one_of_its_tools(self, tmp_path: Path) -> None:
         assert read(tmp_path, FILE).anyone_may_use(OPERATIONS)
         assert not ToolGrants().anyone_may_use(OPERATIONS)
 

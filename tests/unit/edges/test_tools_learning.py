@@ -117,7 +117,7 @@ class TestRuntimes:
         assert answer["response"]["httpStatusCode"] == 403
         assert body_of(answer)["error"]["code"] == "forbidden"
 
-    def test_an_orchestrator_may_ask_whatever_its_session_is(self, services: System) -> None:
+    def test_orchestrator_is_answered_whatever_its_session_is(self, services: System) -> None:
         answer = self.answer_of(services, "orchestrator")
         assert answer["response"]["httpStatusCode"] == 200
         (pattern,) = body_of(answer)["patterns"]

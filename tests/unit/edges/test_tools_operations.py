@@ -139,7 +139,7 @@ class TestEveryTool:
         assert state_of(response) == "FAILURE"
         assert text_of(response) == f"unknown tool '{name}'; there are: none"
 
-    def test_without_aws_there_is_nothing_to_ask_but_baselines(self, name: str, system: SystemUnderTest) -> None:
+    def test_without_aws_only_baselines_can_be_queried(self, name: str, system: SystemUnderTest) -> None:
         system.telemetry.stores = None
         with function_logs():
             response = make_handler(lambda: system)(an_event(name, **CALLS[name]), FakeContext())  # type: ignore[arg-type, return-value]
@@ -234,7 +234,7 @@ class TestNumbers:
         assert call_tool(TOOLS["get_baseline"], context, parameters.items()) == expected
 
     @pytest.mark.parametrize("given", ["much", "nan", "inf", True, [1]])
-    def test_what_is_no_number_is_refused(self, context: Context, given: object) -> None:
+    def test_baseline_value_that_is_no_number_is_refused(self, context: Context, given: object) -> None:
         with pytest.raises(RequestError, match="value must be a number, not "):
             call_tool(TOOLS["get_baseline"], context, {"node": "n", "metric": "m", "value": given}.items())
 

@@ -87,7 +87,7 @@ def test_openapi_input_accepts_and_refuses_what_the_tool_does() -> None:
             jsonschema.validate(wrong, schema)
 
 
-def test_what_an_openapi_document_refers_to_is_in_it() -> None:
+def test_openapi_document_contains_the_schemas_that_it_refers_to() -> None:
     part = schemas.tools_openapi(KNOWLEDGE, [TOOLS["search_docs"]])
     assert list(part["paths"]) == ["/search_docs"]
     assert {"DocsFound", "FoundDocument", "StepView", "NextCall", "Error"} <= set(part["components"]["schemas"])

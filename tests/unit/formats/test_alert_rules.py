@@ -345,7 +345,7 @@ def test_a_file_that_unfolds_by_aliases_is_refused() -> None:
 
 
 @pytest.mark.parametrize("content", ["groups: 3", "alerts: {a: b}", "[1, 2]", "text", "groups: [{rules: [x, [y]]}]"])
-def test_what_has_no_alerts_gives_none(content: str) -> None:
+def test_content_without_alerts_has_no_rules(content: str) -> None:
     assert rules_of(content) == []
 
 

@@ -230,7 +230,7 @@ def test_steps_are_blocks_and_what_is_in_them_is_nested() -> None:
     ]
 
 
-def test_what_follows_a_heading_or_a_rule_is_a_block() -> None:
+def test_line_after_a_heading_or_a_rule_begins_a_block() -> None:
     assert breaks("# A\na\n***\nb\n") == [Break.HEADING, Break.BLOCK, Break.BLOCK, Break.BLOCK]
 
 

@@ -90,7 +90,7 @@ def test_malformed_messages_are_read_as_far_as_they_go(raw: bytes) -> None:
     assert "the text" in read(raw, "a.eml").text
 
 
-def test_what_is_no_message_is_refused() -> None:
+def test_file_that_is_no_message_is_refused() -> None:
     assert "it is no e-mail message" in refused(b"just some words\n\nand more", "a.eml")
 
 
@@ -98,7 +98,7 @@ def test_a_mailbox_is_refused_with_the_source_that_reads_it() -> None:
     assert "source of kind `mailbox`" in refused(b"From a@b Tue\nSubject: x\n\nx\n", "a.mbox")
 
 
-def test_what_the_message_answers_comes_under_a_heading() -> None:
+def test_quoted_message_comes_under_a_heading() -> None:
     text = "Restart it.\n\nOn Tue, 4 Feb 2025, Ada wrote:\n> It is down.\n> What now?\n"
     assert body_markdown(text, "") == (
         "Restart it.\n\n## Earlier messages\n\nOn Tue, 4 Feb 2025, Ada wrote:\n\nIt is down.\nWhat now?"

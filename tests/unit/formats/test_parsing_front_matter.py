@@ -64,7 +64,7 @@ def test_front_matter_after_a_byte_order_mark_is_found() -> None:
         "---",
     ],
 )
-def test_what_is_no_front_matter_stays_in_the_text(text: str) -> None:
+def test_lines_that_are_no_front_matter_stay_in_the_text(text: str) -> None:
     source = parsed(text)
     assert source.metadata == {}
     assert "".join(source.lines) == text

@@ -72,7 +72,7 @@ def test_identifiers_are_not_escaped() -> None:
 
 
 @pytest.mark.parametrize("tag", ["script", "style", "nav", "footer", "aside", "form", "noscript", "template", "svg"])
-def test_what_is_not_content_is_left_out(tag: str) -> None:
+def test_scripts_navigation_and_other_non_content_elements_are_left_out(tag: str) -> None:
     assert text_of(page(f"<p>kept</p><div><{tag}>dropped</{tag}></div>"), "a.html") == "kept\n"
 
 

@@ -50,7 +50,7 @@ def test_the_name_is_a_hint() -> None:
     assert describer.hints == ["plan.png"]
 
 
-def test_what_is_no_picture_is_refused() -> None:
+def test_broken_picture_is_refused() -> None:
     assert "no picture of a known kind" in refused(b"\x89PNG\r\n\x1a\nbroken", "a.png")
 
 

@@ -147,7 +147,7 @@ def test_a_sentence_goes_on_across_pages() -> None:
     assert read(pdf.data(), "a.pdf").text == "Stop the batch jobs first.\n"
 
 
-def test_what_looks_like_markdown_in_the_text_is_text() -> None:
+def test_markdown_syntax_in_the_text_is_escaped() -> None:
     pdf = PdfWriter().line(50, 700, "# not a heading").line(50, 600, "``` not a fence")
     assert read(pdf.data(), "a.pdf").text == "\\# not a heading\n\n\\``` not a fence\n"
 
@@ -187,11 +187,11 @@ def test_a_document_with_a_password_is_refused_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("data", [b"%PDF-1.7\n%broken", b"<html>not found</html>"])
-def test_what_is_no_pdf_is_refused(data: bytes) -> None:
+def test_broken_pdf_and_other_formats_are_refused(data: bytes) -> None:
     assert "it is broken, or no PDF" in refused(data, "a.pdf")
 
 
-def test_what_was_filled_into_a_form_is_read() -> None:
+def test_values_of_form_fields_are_read() -> None:
     pdf = PdfWriter().line(50, 700, "Primary host:")
     pdf.canvas.acroForm.textfield(name="host", x=150, y=690, width=200, height=20, value="db1.example.com")
     assert read(pdf.data(), "a.pdf").text == "Primary host: db1.example.com\n"

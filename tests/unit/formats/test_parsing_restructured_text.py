@@ -163,7 +163,7 @@ def test_text_does_not_become_a_heading() -> None:
         ("a_ b_ c_\n\n" * 3_000, "more than 5,000 directives"),
     ],
 )
-def test_what_is_out_of_bounds_is_kept_as_text_and_remarked_on(text: str, problem: str) -> None:
+def test_content_beyond_the_limits_is_kept_as_text_with_a_remark(text: str, problem: str) -> None:
     found = parsed(text, "a.rst")
     assert "".join(found.lines) == text
     assert problem in found.remarks[0].text

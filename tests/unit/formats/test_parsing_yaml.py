@@ -109,7 +109,7 @@ def test_a_repeated_key_is_kept_and_remarked_on() -> None:
         ("a: @x\n", "not valid YAML"),
     ],
 )
-def test_what_is_no_yaml_is_kept_as_text_and_remarked_on(text: str, problem: str) -> None:
+def test_invalid_yaml_is_kept_as_text_with_a_remark(text: str, problem: str) -> None:
     found = parsed(text, "a.yaml")
     assert "".join(found.lines) == f"# a.yaml\n\n```yaml\n{text}```\n\n"
     assert problem in found.remarks[0].text

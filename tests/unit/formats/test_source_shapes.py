@@ -44,7 +44,7 @@ class Thing(Shape, frozen=True):
 BARE = {"number": 1, "title": "t"}
 
 
-def test_what_is_not_declared_is_ignored_and_what_is_missing_has_its_default() -> None:
+def test_undeclared_fields_are_ignored_and_missing_ones_have_their_default() -> None:
     assert shaped(Thing, {**BARE, "more": {"a": [1]}}) == Thing(1, "t")
 
 

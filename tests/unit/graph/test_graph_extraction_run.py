@@ -144,7 +144,7 @@ def test_line_belongs_to_the_passage_that_it_begins_in() -> None:
     assert lines_of("one\ntwo an", "d three\nfour", " five\nsix\n") == ["one\ntwo and three\n", "four five\n", "six\n"]
 
 
-def test_what_passages_share_is_read_once() -> None:
+def test_overlap_of_passages_is_read_once() -> None:
     assert lines_of("one\ntwo\n", "three\nfour\n", overlap=4) == ["one\ntwo\n", "three\nfour\n"]
     assert lines_of("one\ntwo an", "d three\nfour\n", overlap=6) == ["one\ntwo and three\n", "four\n"]
 
@@ -170,7 +170,7 @@ def test_passage_of_whole_lines_is_the_same_passage() -> None:
     assert not list(whole_lines([]))
 
 
-def test_what_the_store_would_refuse_fails_before_anything_is_written() -> None:
+def test_statement_with_an_invalid_reference_fails_the_extraction() -> None:
     def too_long(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
         findings.add(EdgeStatement(material.own, "mentions", f"service:{'x' * 600}", (chunk.chunk_id,)))
 

@@ -223,7 +223,7 @@ class Client:
     def document_key(self, source: str) -> DocumentKey:
         return DocumentKey(*scope_of_object(self.key(source)))
 
-    def take_in(self, *sources: str, text: str = "") -> None:
+    def ingest(self, *sources: str, text: str = "") -> None:
         for source in sources:
             self.services.store.put(self.key(source), (text or TEXTS[source]).encode())
         outcomes = list(self.services.manager.work())
@@ -269,21 +269,21 @@ def client(services: System) -> Client:
 
 def test_the_order_of_documents_makes_no_difference(services: System) -> None:
     first, second, together = (Client(services, name) for name in ("first", "second", "together"))
-    first.take_in(INVENTORY)
-    first.take_in(OUTAGE)
-    second.take_in(OUTAGE)
+    first.ingest(INVENTORY)
+    first.ingest(OUTAGE)
+    second.ingest(OUTAGE)
     assert second.found() == set()
-    second.take_in(INVENTORY)
-    together.take_in(OUTAGE, INVENTORY)
+    second.ingest(INVENTORY)
+    together.ingest(OUTAGE, INVENTORY)
     assert first.found() == second.found() == together.found() == FOUND
     assert first.evidence() == second.evidence() == together.evidence()
 
 
 def test_names_of_a_client_are_not_searched_in_documents_of_others(services: System, client: Client) -> None:
     other = Client(services, "other")
-    other.take_in(OUTAGE)
+    other.ingest(OUTAGE)
     services.store.put(OUTAGE.removeprefix("projects/p/"), TEXTS[OUTAGE].encode())
-    client.take_in(OUTAGE, QUIET, INVENTORY)
+    client.ingest(OUTAGE, QUIET, INVENTORY)
     services.relinking.relink()
     everybody_s = DocumentKey(Scope(), OUTAGE.removeprefix("projects/p/"))
     assert client.found() == FOUND
@@ -292,7 +292,7 @@ def test_names_of_a_client_are_not_searched_in_documents_of_others(services: Sys
 
 
 def test_global_names_are_searched_in_documents_of_all_clients(services: System, client: Client) -> None:
-    client.take_in(OUTAGE, text="# Outage\n\nLost gw-77 there.\n")
+    client.ingest(OUTAGE, text="# Outage\n\nLost gw-77 there.\n")
     source = "documents/architecture/gateways.md"
     services.store.put(source, b"---\nentity: service:gateway\nhosts: [gw-77]\n---\n# Gateways\n\ntext\n")
     list(services.manager.work())
@@ -314,31 +314,31 @@ def in_two_passages(name: str) -> str:
 def test_overlapping_passages_are_the_same_evidence_before_and_after(services: System) -> None:
     text = in_two_passages("erp-db-01")
     before, after = Client(services, "before"), Client(services, "after")
-    before.take_in(OUTAGE, text=text)
-    before.take_in(INVENTORY)
-    after.take_in(INVENTORY)
-    after.take_in(OUTAGE, text=text)
+    before.ingest(OUTAGE, text=text)
+    before.ingest(INVENTORY)
+    after.ingest(INVENTORY)
+    after.ingest(OUTAGE, text=text)
     assert before.found() == {(OUTAGE, "host:erp-db-01")}
     assert before.evidence() == after.evidence()
 
 
 def test_a_mention_begins_at_the_own_node_of_the_document(client: Client) -> None:
-    client.take_in(QUIET, text="---\nentity: service:front\n---\n# Front\n\nIt stands beside erp-db-01.\n")
-    client.take_in(INVENTORY)
+    client.ingest(QUIET, text="---\nentity: service:front\n---\n# Front\n\nIt stands beside erp-db-01.\n")
+    client.ingest(INVENTORY)
     [edge] = client.statements()[QUIET].edges
     assert (edge.source, edge.edge_type, edge.target) == ("service:front", "mentions", "host:erp-db-01")
 
 
 def test_pages_document_classes_that_code_defines_later(client: Client) -> None:
-    client.take_in(QUIET, text="# Quiet\n\nSee `Ledger`, not the Ledger.\n")
-    client.take_in("documents/code/ledger.py", text="class Ledger:\n    def add(self):\n        pass\n")
+    client.ingest(QUIET, text="# Quiet\n\nSee `Ledger`, not the Ledger.\n")
+    client.ingest("documents/code/ledger.py", text="class Ledger:\n    def add(self):\n        pass\n")
     [edge] = client.statements()[QUIET].edges
     assert (edge.source, edge.edge_type, edge.target) == ("runbook:quiet", "documents", "class:ledger")
     assert client.linked("class:ledger").mentions == 0
 
 
 def test_linking_again_adds_nothing(client: Client) -> None:
-    client.take_in(*TEXTS)
+    client.ingest(*TEXTS)
     before = client.evidence()
     again = client.linked("service:orders", "host:erp-db-01")
     assert (again.names, again.documents, again.mentions, again.busy, again.left_out) == (2, 0, 0, 0, ())
@@ -348,11 +348,11 @@ def test_linking_again_adds_nothing(client: Client) -> None:
 def test_the_next_full_run_completes_what_a_batch_left_out(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client.take_in(OUTAGE)
+    client.ingest(OUTAGE)
     with monkeypatch.context() as patch:
         patch.setattr(client.services.relinking.relinker, "_seconds", 45.0)
         patch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
-        client.take_in(INVENTORY)
+        client.ingest(INVENTORY)
     assert client.found() < FOUND
     assert "2 of 3 new names" in caplog.text
     assert client.services.relinking.relink().mentions >= 1
@@ -360,14 +360,14 @@ def test_the_next_full_run_completes_what_a_batch_left_out(
 
 
 def test_without_a_daily_run_no_new_name_is_left_out(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    client.take_in(OUTAGE)
+    client.ingest(OUTAGE)
     monkeypatch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
-    client.take_in(INVENTORY)
+    client.ingest(INVENTORY)
     assert client.found() == FOUND
 
 
 def test_a_run_ends_at_its_time_limit(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    client.take_in(*TEXTS)
+    client.ingest(*TEXTS)
     time = FakeTime()
 
     def slow(*_: object) -> tuple[()]:
@@ -383,7 +383,7 @@ def test_a_run_ends_at_its_time_limit(client: Client, monkeypatch: pytest.Monkey
 
 
 def test_passages_beyond_the_limit_are_reported(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    client.take_in(*TEXTS)
+    client.ingest(*TEXTS)
     monkeypatch.setattr("opx.graph.relinking.HITS_A_NAME", 1)
     monkeypatch.setattr("opx.graph.relinking.DOCUMENTS_A_RUN", 0)
     assert client.linked("service:orders").left_out == (
@@ -398,16 +398,16 @@ def test_an_unavailable_index_fails_no_batch(
     def away(_: object) -> None:
         raise IndexUnavailableError("away")
 
-    client.take_in(OUTAGE)
+    client.ingest(OUTAGE)
     with monkeypatch.context() as patch:
         patch.setattr(client.services.index, "search", away)
-        client.take_in(INVENTORY)
+        client.ingest(INVENTORY)
     assert "left to the next full run: away" in caplog.text
     assert client.found() == set()
 
 
 def test_a_document_that_another_worker_claims_is_left_out(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    client.take_in(OUTAGE)
+    client.ingest(OUTAGE)
     catalog = client.services.corpus.catalog
     with monkeypatch.context() as patch:
         patch.setattr(catalog._claims, "_lease_seconds", 900)
@@ -421,15 +421,15 @@ def test_a_document_that_another_worker_claims_is_left_out(client: Client, monke
 
 
 def test_a_document_of_an_interrupted_attempt_is_left_out(client: Client) -> None:
-    client.take_in(OUTAGE)
+    client.ingest(OUTAGE)
     client.services.corpus.catalog.note_unfinished(client.document_key(OUTAGE), "half-written")
     assert client.linked("service:orders").documents == 0
     assert client.found() == set()
 
 
 def test_claims_are_released(client: Client) -> None:
-    client.take_in(OUTAGE)
-    client.take_in(INVENTORY)
+    client.ingest(OUTAGE)
+    client.ingest(INVENTORY)
     head = client.services.corpus.catalog.head(client.document_key(OUTAGE))
     assert client.found() == FOUND
     assert head is not None
@@ -437,9 +437,9 @@ def test_claims_are_released(client: Client) -> None:
 
 
 def test_a_replaced_document_has_its_new_statements(client: Client) -> None:
-    client.take_in(OUTAGE)
-    client.take_in(INVENTORY)
-    client.take_in(OUTAGE, text="# Outage\n\nThe orders service again.\n")
+    client.ingest(OUTAGE)
+    client.ingest(INVENTORY)
+    client.ingest(OUTAGE, text="# Outage\n\nThe orders service again.\n")
     assert client.found() == {(OUTAGE, "service:orders")}
     assert client.linked("service:orders", "host:erp-db-01").mentions == 0
     assert client.found() == {(OUTAGE, "service:orders")}

@@ -65,7 +65,7 @@ class TestText:
             assert out.endswith("]\nend\n")
             assert len(cleaner.remarks) == 1
 
-    def test_what_is_no_key_comes_back_line_by_line(self) -> None:
+    def test_block_that_is_no_key_is_returned_line_by_line(self) -> None:
         pieces = ["-----BEGIN PRIVATE KEY-----\n", "...\n", "-----END PRIVATE KEY-----\n", "text\n"]
         assert list(Cleaner().clean(pieces)) == pieces
 

@@ -207,7 +207,7 @@ class TestPrivateKeys:
         masked, _ = mask(f"-----BEGIN PRIVATE KEY-----\n{KEY_BODY}")
         assert KEY_BODY[:64] not in masked
 
-    def test_what_begins_like_a_key_hides_no_other_secret(self) -> None:
+    def test_beginning_of_a_key_hides_no_other_secret(self) -> None:
         masked, findings = mask(f"-----BEGIN PRIVATE KEY-----\n{ISSUED['aws-access-key']}\n")
         assert masked == f"-----BEGIN PRIVATE KEY-----\n{findings[0].mask}\n"
 

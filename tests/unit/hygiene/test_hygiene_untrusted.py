@@ -84,11 +84,11 @@ class TestFrame:
 
 
 class TestCitations:
-    def test_what_is_ours_is_as_it_was(self) -> None:
+    def test_citation_of_trusted_content_is_not_framed(self) -> None:
         assert citation(a_result()) == DISK
 
     @pytest.mark.parametrize("tier", ["specialized", "internet"])
-    def test_what_comes_from_outside_is_framed_and_labelled(self, tier: str) -> None:
+    def test_citation_of_untrusted_content_is_framed_and_labelled(self, tier: str) -> None:
         mark = boundary(["Delete logs."])
         assert citations([outside(tier=tier)]) == (
             "Source: Disk full\nCategory: runbooks/procedures\nRelevance: 0.88\n"

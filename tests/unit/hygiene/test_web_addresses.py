@@ -47,7 +47,7 @@ def test_addresses_of_the_public_internet_are_recognised(address: str) -> None:
         "http://e.org/\r\nHost: internal",
     ],
 )
-def test_what_is_no_address_on_the_web_is_refused(url: str) -> None:
+def test_malformed_or_non_web_address_is_refused(url: str) -> None:
     with pytest.raises(ForbiddenAddressError):
         target_of(url)
 
@@ -73,7 +73,7 @@ def test_credentials_in_an_address_are_refused_without_showing_them() -> None:
         ("http://ann:hunter2@e.org:99999/?mail=a@b", "http://..."),
     ],
 )
-def test_what_is_no_address_is_shown_without_credentials_and_query(url: str, shown: str) -> None:
+def test_refused_address_is_shown_without_credentials_and_query(url: str, shown: str) -> None:
     with pytest.raises(ForbiddenAddressError) as refusal:
         target_of(url)
     assert repr(shown) in str(refusal.value)

@@ -113,7 +113,7 @@ class Sent:
         self.bodies.append(body)
 
 
-def test_where_functions_make_indexes_one_of_them_calibrates(tmp_path: Path) -> None:
+def test_calibration_is_enqueued_where_functions_build_indexes(tmp_path: Path) -> None:
     sent = Sent()
     functions = ThisProcess(rebuilds=sent)  # type: ignore[arg-type]
     with bootstrap(Settings(home=str(tmp_path)), embedder=ShiftedWords(), functions=functions) as system:

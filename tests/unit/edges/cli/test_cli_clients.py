@@ -74,7 +74,7 @@ def test_removal_as_json_is_the_report(opx: Opx) -> None:
     assert report["left"] == {}
 
 
-def test_what_is_left_is_named_with_exit_code_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remains_of_a_removed_client_are_listed_with_exit_code_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("opx.lifecycle.clients.document_holdings.IndexEntries.remove", lambda *_: None)
     removed = opx("client", "remove", "acme", "--yes")
     assert removed.exit_code == 1
@@ -83,7 +83,7 @@ def test_what_is_left_is_named_with_exit_code_1(opx: Opx, monkeypatch: pytest.Mo
     assert opx("client", "remove", "acme", "--yes").exit_code == 0
 
 
-def test_nobody_to_ask_is_an_error(opx: Opx) -> None:
+def test_removal_without_a_terminal_requires_yes(opx: Opx) -> None:
     refused = opx("client", "remove", "acme")
     assert refused.exit_code == 2
     assert "add --yes" in refused.stderr

@@ -190,7 +190,7 @@ def test_head_has_source_and_owner_and_preconditions_stand_before_the_first_step
 
 
 @pytest.mark.parametrize(("confidence", "named"), [(0.26, True), (0.94, False)])
-def test_where_it_is_not_sure_others_are_named(confidence: float, named: bool) -> None:
+def test_other_procedures_are_listed_only_if_confidence_is_low(confidence: float, named: bool) -> None:
     part = DocumentPart(
         document_id="d1", title="Pods pending", source="pending.md", category="runbooks/procedures", tier="internal",
         untrusted=False, version=1, updated="2026-01-01", part="steps",

@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Opx:
     return Opx(tmp_path)
 
 
-def taken_in(opx: Opx, name: str, text: str) -> str:
+def ingest_file(opx: Opx, name: str, text: str) -> str:
     """The document's id."""
     path = opx.write(name, text)
     assert opx("ingest", path).exit_code == 0
@@ -34,7 +34,7 @@ def taken_in(opx: Opx, name: str, text: str) -> str:
 
 
 def test_show_prints_the_text_exactly_as_ingested(opx: Opx) -> None:
-    document_id = taken_in(opx, "long.md", LONG)
+    document_id = ingest_file(opx, "long.md", LONG)
     result = opx("show", document_id)
     assert result.exit_code == 0
     assert result.stdout.split("\n\n", 1)[1] == LONG
@@ -42,14 +42,14 @@ def test_show_prints_the_text_exactly_as_ingested(opx: Opx) -> None:
 
 
 def test_show_has_title_category_and_source(opx: Opx) -> None:
-    lines = opx("show", taken_in(opx, "runbooks/x.md", "# X\n\ntext\n")).stdout.splitlines()
+    lines = opx("show", ingest_file(opx, "runbooks/x.md", "# X\n\ntext\n")).stdout.splitlines()
     assert lines[0] == "X"
     assert "  category     runbooks/procedures (internal, trust 1)" in lines
     assert "  source       docs/runbooks/x.md" in lines
 
 
 def test_the_beginning_of_an_id_is_enough(opx: Opx) -> None:
-    document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
+    document_id = ingest_file(opx, "x.md", "# X\n\ntext\n")
     assert opx("show", document_id[:6].upper()).stdout.startswith("X\n")
 
 
@@ -68,15 +68,15 @@ def test_a_beginning_that_several_ids_share_is_refused_with_a_list(opx: Opx) -> 
 @pytest.mark.parametrize("wanted", ["0" * 32, "0123456", "no-such-id", "", "a" * 33])
 @pytest.mark.parametrize("command", [("show",), ("delete", "--yes")])
 def test_an_unknown_id_is_an_error(opx: Opx, wanted: str, command: tuple[str, ...]) -> None:
-    taken_in(opx, "x.md", "# X\n\ntext\n")
+    ingest_file(opx, "x.md", "# X\n\ntext\n")
     result = opx(*command, wanted)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("opx: ")
 
 
 def test_an_old_version_is_still_readable_and_in_the_chain(opx: Opx) -> None:
-    old = taken_in(opx, "x.md", "# X\n\nold text\n")
-    new = taken_in(opx, "x.md", "# X\n\nnew text\n")
+    old = ingest_file(opx, "x.md", "# X\n\nold text\n")
+    new = ingest_file(opx, "x.md", "# X\n\nnew text\n")
     found = json.loads(opx("show", old, "--json").stdout)
     assert found["text"] == "# X\n\nold text\n"
     assert [(v["documentId"], v["state"]) for v in found["versions"]] == [(new, "current"), (old, "superseded")]
@@ -84,7 +84,7 @@ def test_an_old_version_is_still_readable_and_in_the_chain(opx: Opx) -> None:
 
 
 def test_chunks_cover_the_text(opx: Opx) -> None:
-    found = json.loads(opx("show", taken_in(opx, "long.md", LONG), "--chunks", "--json").stdout)
+    found = json.loads(opx("show", ingest_file(opx, "long.md", LONG), "--chunks", "--json").stdout)
     assert len(found["chunks"]) > 4
     assert all(LONG[c["start"] : c["end"]] == c["content"] for c in found["chunks"])
     assert "--- chunk 1, characters" in opx("show", found["documentId"], "--chunks").stdout
@@ -98,7 +98,7 @@ def test_documents_of_other_clients_are_not_shown(folder: Opx) -> None:
 
 
 def test_list_is_a_table_with_short_ids(opx: Opx) -> None:
-    document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
+    document_id = ingest_file(opx, "x.md", "# X\n\ntext\n")
     head, row = opx("list").stdout.splitlines()
     assert head.split() == ["DOCUMENT", "ID", "CATEGORY", "VERSION", "STATE", "CHUNKS", "UPDATED", "TITLE"]
     assert row.split()[0] == document_id[:12]
@@ -113,14 +113,14 @@ def test_list_can_be_narrowed(opx: Opx) -> None:
 
 
 def test_list_shows_old_versions_only_on_request(opx: Opx) -> None:
-    taken_in(opx, "x.md", "# X\n\nold\n")
-    taken_in(opx, "x.md", "# X\n\nnew\n")
+    ingest_file(opx, "x.md", "# X\n\nold\n")
+    ingest_file(opx, "x.md", "# X\n\nnew\n")
     assert len(json.loads(opx("list", "--json").stdout)) == 1
     assert len(json.loads(opx("list", "--all-versions", "--json").stdout)) == 2
 
 
 def test_a_deleted_document_is_not_found_and_stays_readable(opx: Opx) -> None:
-    document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
+    document_id = ingest_file(opx, "x.md", "# X\n\ntext\n")
     result = opx("delete", document_id[:8], "--yes")
     assert (result.exit_code, result.stdout) == (0, f"deleted {document_id}  X\n")
     assert opx("search", "text", "--min-confidence", "0").exit_code == 1
@@ -129,15 +129,15 @@ def test_a_deleted_document_is_not_found_and_stays_readable(opx: Opx) -> None:
 
 
 def test_deleting_twice_is_an_error(opx: Opx) -> None:
-    document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
+    document_id = ingest_file(opx, "x.md", "# X\n\ntext\n")
     opx("delete", document_id, "--yes")
     assert opx("delete", document_id, "--yes").exit_code == 2
 
 
 def test_an_old_version_is_not_deleted_nor_any_with_it(opx: Opx) -> None:
-    other = taken_in(opx, "y.md", "# Y\n\ntext\n")
-    old = taken_in(opx, "x.md", "# X\n\nold\n")
-    taken_in(opx, "x.md", "# X\n\nnew\n")
+    other = ingest_file(opx, "y.md", "# Y\n\ntext\n")
+    old = ingest_file(opx, "x.md", "# X\n\nold\n")
+    ingest_file(opx, "x.md", "# X\n\nnew\n")
     result = opx("delete", other, old, "--yes")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == f"opx: document {old} is superseded: nothing is deleted\n"
@@ -145,7 +145,7 @@ def test_an_old_version_is_not_deleted_nor_any_with_it(opx: Opx) -> None:
 
 
 def test_a_document_of_another_scope_is_seen_and_not_deleted_nor_any_with_it(folder: Opx) -> None:
-    foreign = taken_in(folder, "x.md", "# X\n\ntext\n")
+    foreign = ingest_file(folder, "x.md", "# X\n\ntext\n")
     folder("--client", "acme", "ingest", folder.write("y.md", "# Y\n\ntext\n"))
     found = json.loads(folder("--client", "acme", "list", "--json").stdout)
     own = next(d["documentId"] for d in found if d["documentId"] != foreign)
@@ -156,7 +156,7 @@ def test_a_document_of_another_scope_is_seen_and_not_deleted_nor_any_with_it(fol
 
 
 def test_delete_in_a_pipe_is_refused_without_a_prompt(opx: Opx) -> None:
-    document_id = taken_in(opx, "x.md", "# X\n\ntext\n")
+    document_id = ingest_file(opx, "x.md", "# X\n\ntext\n")
     result = opx("delete", document_id, stdin="y\n")
     assert result.exit_code == 2
     assert "--yes" in result.stderr
@@ -168,19 +168,19 @@ class TestNames:
         "name", ["docs/runbooks/full.md", "full.md", "./full.md", "Disk full", "disk FULL", "full"]
     )
     def test_show_takes_a_path_and_a_title(self, opx: Opx, name: str) -> None:
-        taken_in(opx, "runbooks/full.md", "# Disk full\n\ntext\n")
-        taken_in(opx, "runbooks/other.md", "# Other\n\nthing\n")
+        ingest_file(opx, "runbooks/full.md", "# Disk full\n\ntext\n")
+        ingest_file(opx, "runbooks/other.md", "# Other\n\nthing\n")
         assert opx("show", *name.split()).stdout.startswith("Disk full\n")
 
     def test_a_name_of_several_documents_is_refused_with_a_list(self, opx: Opx) -> None:
-        first, second = (taken_in(opx, f"{name}/x.md", f"# Disk {name}\n\n{name}\n") for name in ("one", "two"))
+        first, second = (ingest_file(opx, f"{name}/x.md", f"# Disk {name}\n\n{name}\n") for name in ("one", "two"))
         result = opx("show", "disk")
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr.startswith("opx: 'disk' is the name of 2 documents; give the id of one:\n")
         assert all(one[:12] in result.stderr for one in (first, second))
 
-    def test_where_nothing_has_the_name_titles_that_are_alike_are_named(self, opx: Opx) -> None:
-        document_id = taken_in(opx, "full.md", "# Disk full\n\ntext\n")
+    def test_similar_titles_are_listed_if_no_document_has_the_name(self, opx: Opx) -> None:
+        document_id = ingest_file(opx, "full.md", "# Disk full\n\ntext\n")
         result = opx("show", "dsk fulll")
         assert result.exit_code == 2
         assert result.stderr == (
@@ -189,7 +189,7 @@ class TestNames:
 
     @pytest.mark.parametrize("title", ["Cafe", "x" * 32])
     def test_a_title_that_looks_like_an_id_is_found(self, opx: Opx, title: str) -> None:
-        taken_in(opx, "page.md", f"# {title}\n\ntext\n")
+        ingest_file(opx, "page.md", f"# {title}\n\ntext\n")
         assert opx("show", title).stdout.startswith(f"{title}\n")
 
     def test_a_name_that_no_search_finds_is_found_among_all(self, opx: Opx) -> None:
@@ -216,25 +216,25 @@ STEPS = """# Disk full
 
 class TestParts:
     def test_one_step_is_shown_as_written(self, opx: Opx) -> None:
-        document_id = taken_in(opx, "disk.md", STEPS)
+        document_id = ingest_file(opx, "disk.md", STEPS)
         shown = opx("show", document_id, "--step", "1").stdout
         assert shown == "Disk full, step 1\n\n## Steps\n\n1. Look at it.\n\n   ```sh\n   df -h   # exact\n   ```\n"
 
     def test_step_takes_a_heading_and_a_role(self, opx: Opx) -> None:
-        document_id = taken_in(opx, "disk.md", STEPS + "\n## Who to call\n\nThe storage team.\n")
+        document_id = ingest_file(opx, "disk.md", STEPS + "\n## Who to call\n\nThe storage team.\n")
         for name in ("who to call", "escalation"):
             shown = opx("show", document_id, "--step", name).stdout
             assert shown == f"Disk full, {name}\n\n## Who to call\n\nThe storage team.\n"
 
     def test_a_missing_step_is_an_error_that_names_the_parts(self, opx: Opx) -> None:
-        result = opx("show", taken_in(opx, "disk.md", STEPS), "--step", "9")
+        result = opx("show", ingest_file(opx, "disk.md", STEPS), "--step", "9")
         assert (result.exit_code, result.stderr) == (
             2,
             "opx: the document has no part '9'; it has: outline, all, steps, step 1 to step 2, Steps\n",
         )
 
     def test_a_number_of_two_steps_shows_the_first_and_names_the_other(self, opx: Opx) -> None:
-        document_id = taken_in(opx, "disk.md", STEPS + "\n## Rollback\n\n1. Put the logs back.\n")
+        document_id = ingest_file(opx, "disk.md", STEPS + "\n## Rollback\n\n1. Put the logs back.\n")
         result = opx("show", document_id, "--step", "1")
         assert "1. Look at it." in result.stdout
         assert result.stderr == (
@@ -245,23 +245,23 @@ class TestParts:
         assert ("1. Put the logs back." in other.stdout, other.stderr) == (True, "")
 
     def test_the_outline_is_shown_alone_with_effects(self, opx: Opx) -> None:
-        shown = opx("show", taken_in(opx, "disk.md", STEPS), "--outline").stdout
+        shown = opx("show", ingest_file(opx, "disk.md", STEPS), "--outline").stdout
         assert shown == "Disk full\n  Steps\n    step 1: Look at it.  [read]\n    step 2: Remove the logs.\n"
 
     def test_a_part_is_json_too(self, opx: Opx) -> None:
-        found = json.loads(opx("show", taken_in(opx, "disk.md", STEPS), "--outline", "--json").stdout)
+        found = json.loads(opx("show", ingest_file(opx, "disk.md", STEPS), "--outline", "--json").stdout)
         assert [step["title"] for step in found["steps"]] == ["Look at it.", "Remove the logs."]
 
     def test_of_a_version_that_was_replaced_the_current_step_is_shown_with_a_note(self, opx: Opx) -> None:
-        old = taken_in(opx, "disk.md", STEPS)
-        taken_in(opx, "disk.md", STEPS.replace("Look at it", "Look at it now"))
+        old = ingest_file(opx, "disk.md", STEPS)
+        ingest_file(opx, "disk.md", STEPS.replace("Look at it", "Look at it now"))
         result = opx("show", old, "--step", "1")
         assert "1. Look at it now." in result.stdout
         assert "version 1 was replaced" in result.stderr
 
     def test_of_a_version_that_was_replaced_a_step_that_is_gone_is_refused(self, opx: Opx) -> None:
-        old = taken_in(opx, "gone.md", STEPS)
-        taken_in(opx, "gone.md", STEPS.replace("Look at it", "Wipe the volume"))
+        old = ingest_file(opx, "gone.md", STEPS)
+        ingest_file(opx, "gone.md", STEPS.replace("Look at it", "Wipe the volume"))
         result = opx("show", old, "--step", "1")
         assert result.exit_code == 2
         assert "'1' was a step of version 1; the current one has no such step: Look at it" in result.stderr

@@ -65,7 +65,7 @@ def test_an_empty_folder_has_no_documents(opx: Opx) -> None:
     assert (result.exit_code, result.stdout) == (0, "no documents found\n")
 
 
-def test_a_missing_path_fails_and_the_rest_is_taken_in(opx: Opx) -> None:
+def test_missing_path_fails_and_the_rest_is_ingested(opx: Opx) -> None:
     path = opx.write("disk.md", RUNBOOK)
     result = opx("ingest", opx.folder / "nowhere", path)
     assert result.exit_code == 1
@@ -125,7 +125,7 @@ def test_the_source_name_does_not_depend_on_how_the_path_is_written(opx: Opx) ->
     assert documents(opx)[0]["source"] == "docs/a/x.md"
 
 
-def test_the_home_folder_is_not_taken_into_itself(opx: Opx) -> None:
+def test_home_folder_inside_the_ingested_folder_is_skipped(opx: Opx) -> None:
     opx.write("x.md", RUNBOOK)
     visible = Opx(opx.folder / "docs")
     home = opx.folder / "docs" / "knowledge"

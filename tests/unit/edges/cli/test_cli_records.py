@@ -69,7 +69,7 @@ class TestReceipt:
         assert found.exit_code == 4
         assert "audit log" in found.stderr
 
-    def test_what_is_none_is_refused(self, shared: Opx, tmp_path: Path) -> None:
+    def test_file_that_is_no_receipt_is_refused(self, shared: Opx, tmp_path: Path) -> None:
         path = tmp_path / "x"
         path.write_bytes(b"\xff\xfe")
         assert shared("receipt", "replay", path).exit_code == 2
@@ -115,7 +115,7 @@ class TestGaps:
     def test_check_closes_nothing_that_has_no_answer(self, shared: Opx) -> None:
         assert "1 gap checked, 0 closed" in shared("gaps", "check").stdout
 
-    def test_document_that_is_taken_in_closes_one(self, tmp_path: Path) -> None:
+    def test_ingested_document_closes_a_gap(self, tmp_path: Path) -> None:
         opx = Opx(tmp_path)
         opx.write("runbooks/disk.md", DISK)
         opx("ingest", tmp_path / "docs")

@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Opx:
     return Opx(tmp_path)
 
 
-def taken_in(opx: Opx, **texts: str) -> None:
+def ingest_files(opx: Opx, **texts: str) -> None:
     for name, text in texts.items():
         opx.write(f"{name}.md", text)
     assert opx("ingest", opx.folder / "docs").exit_code == 0
@@ -40,8 +40,8 @@ def printed(opx: Opx, *arguments: str) -> Any:
     return json.loads(result.stdout)
 
 
-def test_what_is_to_be_reviewed_is_listed_with_its_owner(opx: Opx) -> None:
-    taken_in(opx, disk=REVIEWED)
+def test_documents_due_for_review_are_listed_with_their_owner(opx: Opx) -> None:
+    ingest_files(opx, disk=REVIEWED)
     found = printed(opx, "review")
     check_described("list_reviews", found)
     assert [(item["title"], item["owner"]) for item in found["items"]] == [("Disk full", "storage")]
@@ -51,7 +51,7 @@ def test_what_is_to_be_reviewed_is_listed_with_its_owner(opx: Opx) -> None:
 
 
 def test_a_hold_is_put_in_force_listed_and_lifted(opx: Opx) -> None:
-    taken_in(opx, disk=REVIEWED)
+    ingest_files(opx, disk=REVIEWED)
     document = printed(opx, "list")[0]["documentId"]
     added = printed(opx, "hold", "add", "--document", document, "--reason", "case 7")
     check_described("add_hold", added)
@@ -67,7 +67,7 @@ def test_a_hold_is_put_in_force_listed_and_lifted(opx: Opx) -> None:
 
 
 def test_a_document_is_held_under_all_names_that_it_has(opx: Opx) -> None:
-    taken_in(opx, disk=REVIEWED, copy=REVIEWED)
+    ingest_files(opx, disk=REVIEWED, copy=REVIEWED)
     document = printed(opx, "list")[0]["documentId"]
     added = opx("hold", "add", "--document", document, "--reason", "case 7").stdout
     assert {name for name in ("disk.md", "copy.md") if f"{name} of " in added} == {"disk.md", "copy.md"}
@@ -75,7 +75,7 @@ def test_a_document_is_held_under_all_names_that_it_has(opx: Opx) -> None:
 
 
 def test_a_document_that_has_expired_can_still_be_held(folder: Opx) -> None:
-    taken_in(folder, old=EXPIRED)
+    ingest_files(folder, old=EXPIRED)
     with folder.services() as services:
         (document,) = services.corpus.catalog.in_category("runbooks/procedures")
     held = folder("hold", "add", "--document", document.document_id, "--reason", "case 7")
@@ -84,21 +84,21 @@ def test_a_document_that_has_expired_can_still_be_held(folder: Opx) -> None:
 
 
 def test_a_hold_needs_to_be_on_something(opx: Opx) -> None:
-    taken_in(opx, disk=REVIEWED)
+    ingest_files(opx, disk=REVIEWED)
     refused = opx("hold", "add", "--reason", "case")
     assert (refused.exit_code, "nothing to hold" in refused.stderr) == (2, True)
 
 
 def test_a_deployed_system_prunes_on_schedule_and_reports_to_operators(opx: Opx) -> None:
-    taken_in(opx, disk=REVIEWED)
+    ingest_files(opx, disk=REVIEWED)
     assert printed(opx, "prune", "--reports") == []
     if type(opx) is not Opx:
         refused = opx("prune")
         assert (refused.exit_code, "once a day by itself" in refused.stderr) == (2, True)
 
 
-def test_what_expired_is_removed_and_reported(folder: Opx) -> None:
-    taken_in(folder, old=EXPIRED, disk=REVIEWED)
+def test_expired_documents_are_pruned_and_reported(folder: Opx) -> None:
+    ingest_files(folder, old=EXPIRED, disk=REVIEWED)
     assert "would be removed: 1 of runbooks/procedures" in folder("prune", "--dry-run").stdout
     assert "removed: 1 of runbooks/procedures" in folder("prune").stdout
     assert "is past its retention" in folder("prune").stdout
@@ -106,7 +106,7 @@ def test_what_expired_is_removed_and_reported(folder: Opx) -> None:
 
 
 def test_a_stopped_run_reports_the_reason(folder: Opx) -> None:
-    taken_in(folder, **{f"old{number}": EXPIRED.replace("pool", f"pool {number}") for number in range(21)})
+    ingest_files(folder, **{f"old{number}": EXPIRED.replace("pool", f"pool {number}") for number in range(21)})
     stopped = folder("prune")
     assert stopped.exit_code == 1
     assert "nothing was removed, as too much would be removed at once: 21 of 21" in stopped.stderr

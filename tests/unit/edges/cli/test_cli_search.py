@@ -27,19 +27,19 @@ def opx(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("search")
         with opx_at(request.param, folder, patch) as opx:
-            take_in(opx)
+            ingest_files(opx)
             yield opx
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Opx:
     opx = Opx(tmp_path_factory.mktemp("clients"))
-    take_in(opx)
+    ingest_files(opx)
     opx("--client", "acme", "ingest", opx.write("acme/secret.md", "# Acme\n\nThe frobnicator needs grease.\n"))
     return opx
 
 
-def take_in(opx: Opx) -> None:
+def ingest_files(opx: Opx) -> None:
     opx.write("runbooks/disk.md", "# Disk full\n\n## Symptoms\n\nThe alert `NodeDiskFull` fires and **writes** fail.\n")
     opx.write("runbooks/cpu.md", CPU)
     opx.write("postmortems/dns.md", "# DNS outage\n\nThe resolver dropped packets for an hour.\n")

@@ -169,7 +169,7 @@ class TestManager:
         with pytest.raises(OpxError, match="not a directory"):
             services.manager.pull_now(source_id)
 
-    def test_a_watched_directory_is_taken_in_and_followed(self, services: System, tmp_path: Path) -> None:
+    def test_watched_directory_is_ingested_and_followed(self, services: System, tmp_path: Path) -> None:
         folder = tmp_path / "runbooks"
         folder.mkdir()
         (folder / "a.md").write_text("# A\n\ntext\n")

@@ -113,7 +113,7 @@ def test_a_folder_that_lost_much_is_watched_without_deleting(
     assert "has lost 1 of 1 documents" in capsys.readouterr().err
 
 
-def test_new_and_changed_files_are_taken_in(
+def test_new_and_changed_files_are_ingested(
     opx: Opx, services: System, base: Knowledge, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changed = opx.write("a.md", "# A\n\ntext\n")
@@ -192,7 +192,7 @@ def test_a_vanished_folder_removes_no_documents(opx: Opx, services: System, base
     assert titles(services) == {"docs/a.md": "A"}
 
 
-def test_a_file_that_can_not_be_taken_in_does_not_end_the_watch(
+def test_file_that_can_not_be_ingested_does_not_end_the_watch(
     opx: Opx, services: System, base: Knowledge, capsys: pytest.CaptureFixture[str]
 ) -> None:
     follower = following(opx, base)

@@ -127,7 +127,7 @@ class TestWebhook:
 class TestEvidence:
     RUN = {"agent_type": "a", "outcome": "investigated", "task": "Why?", "conclusion": "Because."}  # noqa: RUF012
 
-    def test_evidence_is_taken_in_and_found(self, opx: Opx) -> None:
+    def test_evidence_is_ingested_and_shown(self, opx: Opx) -> None:
         file = opx.write("run.json", json.dumps(self.RUN))
         found = opx("evidence", file)
         assert found.exit_code == 0
