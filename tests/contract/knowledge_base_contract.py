@@ -67,7 +67,7 @@ class KnowledgeBaseContract:
 
     # -- empty
 
-    def test_what_is_empty_has_nothing(self, seat: Seat) -> None:
+    def test_empty_system_has_no_documents_failures_objects_or_results(self, seat: Seat) -> None:
         assert documents(seat) == ()
         assert failures(seat) == ()
         assert stored_under(seat, "docs") == []
@@ -84,7 +84,7 @@ class KnowledgeBaseContract:
 
     # -- files in
 
-    def test_a_file_is_put_and_then_taken_in(self, seat: Seat, folder: Path) -> None:
+    def test_file_is_put_and_then_ingested(self, seat: Seat, folder: Path) -> None:
         (put,) = put_all(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
         assert put == PutFile(PREFIX + "docs/a.md")
         (outcome,) = seat.work([PREFIX + "docs/a.md"])
@@ -108,7 +108,7 @@ class KnowledgeBaseContract:
         (put,) = put_all(seat, [file])
         assert put == PutFile(key, EventOutcome(Result.UNCHANGED, key, document_id=outcome.document_id))
 
-    def test_a_file_that_was_put_but_not_taken_in_is_not_unchanged(self, seat: Seat, folder: Path) -> None:
+    def test_file_that_was_put_but_not_ingested_is_not_unchanged(self, seat: Seat, folder: Path) -> None:
         file = a_file(folder, "a.md", "# A\n\ntext\n")
         put_all(seat, [file])
         (put,) = put_all(seat, [file])
@@ -169,7 +169,7 @@ class KnowledgeBaseContract:
 
     # -- objects
 
-    def test_evidence_is_put_and_then_taken_in(self, seat: Seat) -> None:
+    def test_evidence_is_put_and_then_ingested(self, seat: Seat) -> None:
         evidence = {"agent_type": "a", "outcome": "investigated", "task": "Why is it slow?", "conclusion": ["A leak."]}
         key = given(seat, put_evidence, **evidence, evidence_id="run-1").object_key
         assert key == PREFIX + "evidence/agent_runs/evidence/run-1.json"
@@ -264,7 +264,7 @@ class KnowledgeBaseContract:
             documents(seat, limit=limit)
 
     @pytest.mark.parametrize("after", ["x", "e30", "W10"])
-    def test_what_is_no_end_of_a_page_is_refused(self, seat: Seat, after: str) -> None:
+    def test_malformed_page_token_is_refused(self, seat: Seat, after: str) -> None:
         with pytest.raises(InvalidInputError, match="not a page token"):
             documents(seat, after=after)
 
@@ -292,7 +292,7 @@ class KnowledgeBaseContract:
             shown(seat, shared)
 
     @pytest.mark.parametrize("wanted", ["", "xyz", "a" * 33, "../status"])
-    def test_what_is_no_id_is_refused(self, seat: Seat, wanted: str) -> None:
+    def test_malformed_document_id_is_refused(self, seat: Seat, wanted: str) -> None:
         with pytest.raises(InvalidInputError, match="is not a document id"):
             shown(seat, wanted)
 
@@ -404,7 +404,7 @@ class KnowledgeBaseContract:
 
     # -- failures
 
-    def test_what_failed_is_listed_until_it_is_mended(self, seat: Seat, services: System, folder: Path) -> None:
+    def test_failed_document_is_listed_until_it_is_repaired(self, seat: Seat, services: System, folder: Path) -> None:
         (outcome,) = taken_in(seat, [a_file(folder, "bad.md", "")])
         (failure,) = failures(seat)
         assert (failure.object_key, failure.reason) == (outcome.object_key, outcome.reason)

@@ -91,7 +91,9 @@ class LearnedKnowledgeContract:
             {"entry_type": "warning", "tried": "restart the broker", "effect": "made_worse"},
         ],
     )
-    def test_what_nobody_has_to_verify_is_ready(self, seat: Seat, given: dict[str, Any]) -> None:
+    def test_gate_decisions_and_warnings_are_ready_without_verification(
+        self, seat: Seat, given: dict[str, Any]
+    ) -> None:
         captured(seat, given)
         (entry,) = entries(seat, state="ready")
         assert entry.entry_type is EntryType(given["entry_type"])
@@ -106,7 +108,9 @@ class LearnedKnowledgeContract:
             ({"project_id": "search"}, "search"),
         ],
     )
-    def test_what_is_wrong_is_named_and_nothing_is_kept(self, seat: Seat, changes: dict[str, Any], named: str) -> None:
+    def test_invalid_field_is_named_and_no_entry_is_stored(
+        self, seat: Seat, changes: dict[str, Any], named: str
+    ) -> None:
         with pytest.raises(InvalidInputError, match=named):
             captured(seat, a_failure(**changes))
         assert entries(seat) == ()
@@ -137,7 +141,7 @@ class LearnedKnowledgeContract:
         with pytest.raises(InvalidInputError, match="elsewhere"):
             checkpoint(seat, "elsewhere", CheckpointType.MANUAL)
 
-    def test_what_one_project_learned_is_the_first_pattern_of_another(self, seat: Seat, services: System) -> None:
+    def test_pattern_of_one_project_is_the_first_found_by_another(self, seat: Seat, services: System) -> None:
         other = local_seat(services, NEIGHBOUR)
         captured(other, a_failure(success_verified=True))
         checkpoint(other, "search", CheckpointType.PROJECT_COMPLETION)

@@ -49,7 +49,7 @@ class TestLocalKnowledge(LearnedKnowledgeContract):
         with services:
             yield local_seat(services, ORCHESTRATOR)
 
-    def test_who_is_no_orchestrator_may_not_ask(self, services: System) -> None:
+    def test_caller_that_is_no_orchestrator_is_refused(self, services: System) -> None:
         with services:
             check_all_is_refused(local_seat(services, Identity("acme", "shop", "deployer")), NotOrchestratorError)
 
@@ -59,7 +59,7 @@ class TestLocalKnowledge(LearnedKnowledgeContract):
             assert seat.call(list_patterns, ListPatterns()).patterns == ()
             assert context_for(seat, "deploy") == ""
 
-    def test_where_a_function_does_checkpoints_one_is_requested(self, services: System) -> None:
+    def test_checkpoint_is_requested_of_the_function_where_there_is_one(self, services: System) -> None:
         with services:
             services.functions.checkpoints = services.queue  # type: ignore[misc]
             seat = local_seat(services, ORCHESTRATOR)
@@ -83,7 +83,7 @@ class TestRemoteKnowledge(LearnedKnowledgeContract):
         with open_seat(system) as seat:
             yield seat
 
-    def test_who_is_no_orchestrator_is_refused(self, system: DeployedSystem) -> None:
+    def test_caller_that_is_no_orchestrator_is_refused(self, system: DeployedSystem) -> None:
         with open_seat(system, "agent") as seat:
             check_all_is_refused(seat, AccessDeniedError)
 

@@ -170,7 +170,7 @@ def test_a_thing_of_others_is_as_unknown_as_one_of_nobody(held: Observed, world:
     assert {reply(operation, seat, f"service:{name}") for name in (*services, *aliases)} == {expected}
 
 
-def test_the_end_of_a_page_of_somebody_else_shows_nothing_of_it(held: Observed, known: Known) -> None:
+def test_page_token_of_another_reader_reveals_none_of_its_documents(held: Observed, known: Known) -> None:
     seat = Seat(held, STRANGER)
     own = {one.document_id for one in listed(seat)}
     tokens = known.tokens
