@@ -50,7 +50,7 @@ def taken_in(services: System, client: LocalClient, data: bytes = b"# A\n\ntext\
     return state(client)
 
 
-def test_what_was_put_waits_until_it_is_taken_in(services: System, client: LocalClient) -> None:
+def test_object_waits_until_it_is_ingested(services: System, client: LocalClient) -> None:
     services.store.put(KEY, b"# A\n\ntext\n")
     assert state(client) == ObjectState(KEY, ObjectPhase.WAITING)
     work(client)
@@ -81,11 +81,11 @@ def test_a_deleted_object_waits_until_it_is_gone(services: System, client: Local
     assert state(client) == ObjectState(KEY, ObjectPhase.DELETED)
 
 
-def test_what_never_was_counts_as_deleted(client: LocalClient) -> None:
+def test_unknown_object_counts_as_deleted(client: LocalClient) -> None:
     assert state(client).state is ObjectPhase.DELETED
 
 
-def test_what_failed_has_its_reason_and_a_mark_for_each_time(services: System, client: LocalClient) -> None:
+def test_failed_object_has_its_reason_and_a_new_mark_each_time(services: System, client: LocalClient) -> None:
     first, second = taken_in(services, client, b""), taken_in(services, client, b"\x00")
     assert (first.state, second.state) == (ObjectPhase.FAILED, ObjectPhase.FAILED)
     assert "the file is empty" in first.reason

@@ -121,7 +121,7 @@ class TestWhatGoes:
         system.time.sleep((SIX_MONTHS - 1) * DAY + before_midnight + 3600)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 0
 
-    def test_what_is_permanent_stays(self, system: SystemUnderTest) -> None:
+    def test_permanent_document_stays(self, system: SystemUnderTest) -> None:
         taken_in(system, RUNBOOK)
         later(system, 2_000)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 0
@@ -194,7 +194,7 @@ class TestWhatGoes:
 
 
 class TestWhatStays:
-    def test_what_was_renewed_since_it_was_listed(self, system: SystemUnderTest) -> None:
+    def test_document_renewed_since_it_was_listed_stays(self, system: SystemUnderTest) -> None:
         """The new object is there, and its event has not come yet."""
         taken_in(system, expires="2023-11-16")
         later(system, 3)
@@ -206,7 +206,7 @@ class TestWhatStays:
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1  # the version that was replaced
         system.assert_consistent(ALERT)
 
-    def test_what_is_renewed_just_before_its_object_would_go(
+    def test_document_renewed_just_before_its_object_is_deleted_stays(
         self, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         taken_in(system, expires="2023-11-16")
@@ -223,7 +223,7 @@ class TestWhatStays:
         system.work()
         assert system.texts(ALERT) == ["# Disk\n\nDisk 2 is full."]
 
-    def test_what_somebody_is_at_work_on(self, system: SystemUnderTest) -> None:
+    def test_leased_document_stays_until_its_lease_is_released(self, system: SystemUnderTest) -> None:
         taken_in(system, expires="2023-11-16")
         later(system, 3)
         leased = with_leases(system).services
@@ -232,7 +232,7 @@ class TestWhatStays:
         leased.corpus.catalog.release(claim, applied=True)
         assert leased.lifecycle.pruning().run().versions == 1
 
-    def test_what_a_hold_is_on_until_it_is_lifted(self, system: SystemUnderTest) -> None:
+    def test_document_on_hold_stays_until_the_hold_is_lifted(self, system: SystemUnderTest) -> None:
         taken_in(system)
         hold = system.services.lifecycle.holds.add(Hold("case 1", "ada", category="operations"))
         later(system, SIX_MONTHS + 100)
@@ -242,9 +242,7 @@ class TestWhatStays:
         system.services.lifecycle.holds.lift(hold.id, "ada")
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
 
-    def test_what_a_hold_is_put_on_while_it_is_being_removed_does_not_expire_by_itself(
-        self, system: SystemUnderTest
-    ) -> None:
+    def test_document_put_on_hold_during_its_removal_does_not_expire_by_itself(self, system: SystemUnderTest) -> None:
         taken_in(system, expires="2023-11-16")
         later(system, 3)
         claim = system.services.corpus.catalog.claim(key_of(ALERT), _event(ALERT))
@@ -256,7 +254,7 @@ class TestWhatStays:
         assert [version.document_id for version in system.versions(ALERT)]
         assert system.chunks(ALERT)
 
-    def test_what_was_being_removed_expires_by_itself_if_nobody_goes_on(self, system: SystemUnderTest) -> None:
+    def test_interrupted_removal_is_completed_by_expiry(self, system: SystemUnderTest) -> None:
         taken_in(system, expires="2023-11-16")
         claim = system.services.corpus.catalog.claim(key_of(ALERT), _event(ALERT))
         system.services.ingestion.pipeline.remove([claim], gone_by=system.time.now + 30 * DAY)

@@ -63,13 +63,13 @@ def test_the_old_index_answers_until_the_switch(world: World) -> None:
     assert world.titles() == [DISK, POD, VAULT]
 
 
-def test_no_document_is_taken_in_again_after_the_switch(world: World) -> None:
+def test_no_document_is_ingested_again_after_the_switch(world: World) -> None:
     world.reindex()
     assert world.taken_in_again() == {Result.UNCHANGED}
 
 
 @pytest.mark.parametrize("phase", [ReindexPhase.WAITING, ReindexPhase.CATCHING_UP, ReindexPhase.SWITCHING])
-def test_what_changes_meanwhile_is_in_the_new_index(world: World, phase: ReindexPhase) -> None:
+def test_changes_during_a_reindex_are_in_the_new_index(world: World, phase: ReindexPhase) -> None:
     reindexer = world.begin()
     if phase is not ReindexPhase.WAITING:
         world.reach(phase, reindexer)
@@ -81,7 +81,7 @@ def test_what_changes_meanwhile_is_in_the_new_index(world: World, phase: Reindex
     assert world.titles() == [DISK, "Pod evicted", TAPE]
 
 
-def test_what_changes_twice_is_there_once(world: World) -> None:
+def test_document_that_changes_twice_is_indexed_once(world: World) -> None:
     reindexer = world.reach(ReindexPhase.CATCHING_UP)
     world.take_in(pod="Pod evicted")
     reindexer.advance(lambda: True)
@@ -91,7 +91,7 @@ def test_what_changes_twice_is_there_once(world: World) -> None:
     assert world.services.index.count(EVERYONE) == 3
 
 
-def test_a_document_that_is_written_during_the_switch_is_taken_in_again(world: World) -> None:
+def test_document_written_during_the_switch_is_in_the_new_index(world: World) -> None:
     """Without the lock that a machine has: as on AWS."""
     world.services.work.exclusive = nullcontext  # type: ignore[method-assign]
     reindexer = world.reach(ReindexPhase.SWITCHING)
@@ -142,7 +142,7 @@ def test_a_change_while_another_one_is_made_up_for_is_not_forgotten(world: World
     assert world.titles() == [DISK, "Pod pending", VAULT]
 
 
-def test_what_changes_at_the_moment_of_the_switch_is_made_up_for(world: World) -> None:
+def test_document_that_changes_at_the_moment_of_the_switch_is_caught_up(world: World) -> None:
     """Without a lock of ingestion, as on AWS."""
 
     @contextmanager
@@ -271,7 +271,7 @@ def many() -> dict[str, str]:
 _WORDS = ("ash", "bay", "cat", "dew", "elm", "fig", "gum", "hay", "ivy", "jar", "kit", "log")
 
 
-def test_what_finds_less_is_switched_to_only_if_that_is_wanted(world: World) -> None:
+def test_index_that_finds_less_is_switched_to_only_by_force(world: World) -> None:
     world.take_in(**many())
     reindexer = world.begin("blind")
     job = world.finish(reindexer).job
@@ -282,7 +282,7 @@ def test_what_finds_less_is_switched_to_only_if_that_is_wanted(world: World) -> 
     assert world.model == "blind/1"
 
 
-def test_what_was_refused_is_compared_anew_when_it_is_called_again(world: World) -> None:
+def test_refused_index_is_compared_again_on_request(world: World) -> None:
     path = chunk_file_of(world, POD)
     data = path.read_bytes()
     path.unlink()
@@ -316,7 +316,7 @@ def test_discarding_removes_what_does_not_answer(world: World) -> None:
     assert world.reindexer.discard() == []
 
 
-def test_what_was_begun_can_be_given_up(world: World) -> None:
+def test_reindex_in_progress_can_be_discarded(world: World) -> None:
     reindexer = world.reach(ReindexPhase.CATCHING_UP)
     world.take_in(tape=TAPE)
     reindexer.discard()
@@ -420,7 +420,7 @@ def missing(model: str, path: str, dimension: int) -> WordEmbedder:
     return a_model(model, path, dimension)
 
 
-def test_what_is_left_after_the_switch_is_not_thrown_away(world: World) -> None:
+def test_reindex_that_is_settling_after_the_switch_can_not_be_discarded(world: World) -> None:
     reindexer = world.reach(ReindexPhase.SETTLING)
     with pytest.raises(InvalidInputError, match="finish that"):
         reindexer.discard()
@@ -456,7 +456,7 @@ def test_documents_with_one_text_keep_their_own_titles(world: World) -> None:
     assert {chunk.chunk.title for chunk in response.chunks.values()} == {"README (cart)", "README (ledger)"}
 
 
-def test_what_is_a_removed_clients_leaves_every_index(tmp_path: Path) -> None:
+def test_documents_of_a_removed_client_leave_every_index(tmp_path: Path) -> None:
     with services_at(tmp_path, client_id="acme") as services:
         world = World(services)
         services.store.put("clients/acme/documents/runbooks/a.md", b"# Theirs\n\nsecret words\n")
