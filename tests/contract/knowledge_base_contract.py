@@ -35,6 +35,7 @@ from tests.contract.seat_calls import (
     deleted_by,
     documents,
     failures,
+    ingest_files,
     pieces,
     put_all,
     retried,
@@ -42,7 +43,6 @@ from tests.contract.seat_calls import (
     shown,
     status_of,
     stored_under,
-    taken_in,
     titles,
 )
 from tests.contract.seats import Seat, every_failure, given
@@ -103,7 +103,7 @@ class KnowledgeBaseContract:
 
     def test_the_same_file_again_is_unchanged(self, seat: Seat, folder: Path) -> None:
         file = a_file(folder, "a.md", "# A\n\ntext\n")
-        (outcome,) = taken_in(seat, [file])
+        (outcome,) = ingest_files(seat, [file])
         key = outcome.object_key
         (put,) = put_all(seat, [file])
         assert put == PutFile(key, EventOutcome(Result.UNCHANGED, key, document_id=outcome.document_id))
@@ -117,8 +117,8 @@ class KnowledgeBaseContract:
     def test_a_changed_file_becomes_a_new_version_and_the_old_one_stays_readable(
         self, seat: Seat, folder: Path
     ) -> None:
-        (old,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\nold\n")])
-        (new,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\nnew\n")])
+        (old,) = ingest_files(seat, [a_file(folder, "a.md", "# A\n\nold\n")])
+        (new,) = ingest_files(seat, [a_file(folder, "a.md", "# A\n\nnew\n")])
         found = shown(seat, new.document_id)
         assert [(v.version, v.document_id) for v in found.versions] == [(2, new.document_id), (1, old.document_id)]
         assert shown(seat, old.document_id).document.state is DocumentState.SUPERSEDED
@@ -130,16 +130,16 @@ class KnowledgeBaseContract:
         sidecar = folder / "a.md.metadata.json"
         if changed is None:
             sidecar.write_text('{"metadataAttributes": {"title": "Better"}}')
-        taken_in(seat, [file])
+        ingest_files(seat, [file])
         if changed is None:
             sidecar.unlink()
         else:
             sidecar.write_text(changed)
-        taken_in(seat, [file])
+        ingest_files(seat, [file])
         assert titles(seat) == ["Better" if changed else "A"]
 
     def test_metadata_of_the_caller_are_kept(self, seat: Seat, folder: Path) -> None:
-        taken_in(
+        ingest_files(
             seat, [a_file(folder, "ä b.md", "# A\n\ntext\n")], {"tags": ["größe", "a b"], "category": "postmortems"}
         )
         (document,) = documents(seat)
@@ -151,19 +151,19 @@ class KnowledgeBaseContract:
 
     def test_a_file_that_can_not_be_read_leaves_the_others_alone(self, seat: Seat, folder: Path) -> None:
         gone = FileToIngest(folder / "gone.md", "docs/gone.md")
-        outcomes = taken_in(seat, [gone, a_file(folder, "a.md", "# A\n\ntext\n")])
+        outcomes = ingest_files(seat, [gone, a_file(folder, "a.md", "# A\n\ntext\n")])
         failed = next(outcome for outcome in outcomes if outcome.result is Result.FAILED)
         assert f"can't read {folder / 'gone.md'}" in failed.reason
         assert titles(seat) == ["A"]
 
     def test_a_name_that_no_object_can_have_leaves_the_others_alone(self, seat: Seat, folder: Path) -> None:
         named = FileToIngest(a_file(folder, "b.md", "# B\n\ntext\n").path, "docs/" + "x" * 1020 + ".md")
-        outcomes = taken_in(seat, [named, a_file(folder, "a.md", "# A\n\ntext\n")])
+        outcomes = ingest_files(seat, [named, a_file(folder, "a.md", "# A\n\ntext\n")])
         assert [outcome.result for outcome in outcomes if outcome.result is Result.FAILED] == [Result.FAILED]
         assert titles(seat) == ["A"]
 
     def test_an_empty_file_fails_with_its_reason(self, seat: Seat, folder: Path) -> None:
-        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "")])
+        (outcome,) = ingest_files(seat, [a_file(folder, "a.md", "")])
         assert outcome.result is Result.FAILED
         assert "the file is empty" in outcome.reason
 
@@ -183,12 +183,12 @@ class KnowledgeBaseContract:
     def test_objects_of_a_file_or_a_folder_are_listed_without_sidecars(self, seat: Seat, folder: Path) -> None:
         files = [a_file(folder, name, "# A\n\ntext\n") for name in ("a/1.md", "a/b/2.md", "ab.md", "a.md")]
         a_file(folder, "a/1.md.metadata.json", '{"metadataAttributes": {"title": "Better"}}')
-        taken_in(seat, files)
+        ingest_files(seat, files)
         assert stored_under(seat, "docs/a") == [PREFIX + "docs/a/1.md", PREFIX + "docs/a/b/2.md"]
         assert stored_under(seat, "docs/a/1.md") == [PREFIX + "docs/a/1.md"]
 
     def test_deleted_objects_leave_the_knowledge(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, name, f"# {name}\n\ntext\n") for name in ("a.md", "b.md")])
+        ingest_files(seat, [a_file(folder, name, f"# {name}\n\ntext\n") for name in ("a.md", "b.md")])
         delete_all(seat, [PREFIX + "docs/a.md", PREFIX + "docs/never.md"])
         outcomes = {o.object_key: o.result for o in seat.work([PREFIX + "docs/a.md"])}
         assert outcomes[PREFIX + "docs/a.md"] is Result.DELETED
@@ -200,7 +200,7 @@ class KnowledgeBaseContract:
     def test_objects_of_others_are_not_deleted_nor_any_with_them(
         self, seat: Seat, services: System, folder: Path, foreign: str
     ) -> None:
-        taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        ingest_files(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
         services.store.put(foreign, b"text")
         with pytest.raises(InvalidInputError):
             delete_all(seat, [PREFIX + "docs/a.md", foreign])
@@ -208,7 +208,7 @@ class KnowledgeBaseContract:
         assert services.store.head(PREFIX + "docs/a.md")
 
     def test_a_deleted_document_stays_readable(self, seat: Seat, folder: Path) -> None:
-        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        (outcome,) = ingest_files(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
         (deleted,) = deleted_by(seat, outcome.document_id)
         assert [o.result for o in seat.work([outcome.object_key])] == [Result.DELETED]
         assert deleted.document_id == outcome.document_id
@@ -226,20 +226,20 @@ class KnowledgeBaseContract:
         assert titles(seat) == ["Global"]
 
     def test_deleting_twice_deletes_nothing_the_second_time(self, seat: Seat, folder: Path) -> None:
-        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        (outcome,) = ingest_files(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
         assert len(deleted_by(seat, outcome.document_id)) == 1
         seat.work([outcome.object_key])
         assert deleted_by(seat, outcome.document_id) == ()
 
     def test_the_own_scope_is_where_documents_go(self, seat: Seat, folder: Path) -> None:
-        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        (outcome,) = ingest_files(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
         assert shown(seat, outcome.document_id).document.key.scope.key == status_of(seat).scope
 
     # -- documents
 
     def test_pages_hold_every_document_once_and_in_order(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, f"{n}.md", f"# {n}\n\ntext\n") for n in range(4)])
-        taken_in(seat, [a_file(folder, f"postmortems/{n}.md", f"# {n}\n\ntext\n") for n in range(3)])
+        ingest_files(seat, [a_file(folder, f"{n}.md", f"# {n}\n\ntext\n") for n in range(4)])
+        ingest_files(seat, [a_file(folder, f"postmortems/{n}.md", f"# {n}\n\ntext\n") for n in range(3)])
         whole = documents(seat)
         assert len(whole) == 7
         paged: list[KnowledgeDocument] = []
@@ -255,7 +255,7 @@ class KnowledgeBaseContract:
 
     def test_the_last_updated_comes_first(self, seat: Seat, folder: Path) -> None:
         for day in ("03", "05", "04"):
-            taken_in(seat, [a_file(folder, f"{day}.md", f"---\nupdated: 2025-01-{day}\n---\n# {day}\n\ntext\n")])
+            ingest_files(seat, [a_file(folder, f"{day}.md", f"---\nupdated: 2025-01-{day}\n---\n# {day}\n\ntext\n")])
         assert titles(seat) == ["05", "04", "03"]
 
     @pytest.mark.parametrize("limit", [0, 501])
@@ -269,23 +269,25 @@ class KnowledgeBaseContract:
             documents(seat, after=after)
 
     def test_documents_are_listed_by_category(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n"), a_file(folder, "postmortems/b.md", "# B\n\ntext\n")])
+        ingest_files(
+            seat, [a_file(folder, "a.md", "# A\n\ntext\n"), a_file(folder, "postmortems/b.md", "# B\n\ntext\n")]
+        )
         assert titles(seat, category="runbooks") == ["A"]
         with pytest.raises(UnknownCategoryError, match="gossip"):
             documents(seat, category="gossip")
 
     def test_old_versions_are_listed_on_request(self, seat: Seat, folder: Path) -> None:
         for text in ("old", "new"):
-            taken_in(seat, [a_file(folder, "a.md", f"# A\n\n{text}\n")])
+            ingest_files(seat, [a_file(folder, "a.md", f"# A\n\n{text}\n")])
         assert len(documents(seat)) == 1
         assert sorted(d.version for d in documents(seat, all_versions=True)) == [1, 2]
 
     def test_the_beginning_of_an_id_is_enough_in_any_case(self, seat: Seat, folder: Path) -> None:
-        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        (outcome,) = ingest_files(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
         assert shown(seat, outcome.document_id[:7].upper()).document.document_id == outcome.document_id
 
     def test_a_beginning_that_several_ids_share_is_refused(self, seat: Seat, folder: Path) -> None:
-        outcomes = taken_in(seat, [a_file(folder, f"{n}.md", f"# {n}\n\ntext\n") for n in range(17)])
+        outcomes = ingest_files(seat, [a_file(folder, f"{n}.md", f"# {n}\n\ntext\n") for n in range(17)])
         firsts = [outcome.document_id[0] for outcome in outcomes]
         shared = next(first for first in firsts if firsts.count(first) > 1)
         with pytest.raises(InvalidInputError, match="is the beginning of"):
@@ -305,7 +307,7 @@ class KnowledgeBaseContract:
 
     def test_chunks_come_in_order_from_the_requested_position(self, seat: Seat, folder: Path) -> None:
         text = "# Long\n\n" + "".join(f"## Step {n}\n\n" + "Wait for the queue. " * 120 + "\n\n" for n in range(5))
-        (outcome,) = taken_in(seat, [a_file(folder, "long.md", text)])
+        (outcome,) = ingest_files(seat, [a_file(folder, "long.md", text)])
         chunks = pieces(seat, outcome.document_id)
         assert [chunk.chunk_index for chunk in chunks] == list(range(outcome.chunks))
         assert pieces(seat, outcome.document_id, after=3) == chunks[3:]
@@ -327,7 +329,7 @@ class KnowledgeBaseContract:
         self, seat: Seat, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for n in range(4):
-            (outcome,) = taken_in(seat, [a_file(folder, "a.md", f"# A\n\nrevision {n}\n")])
+            (outcome,) = ingest_files(seat, [a_file(folder, "a.md", f"# A\n\nrevision {n}\n")])
         monkeypatch.setattr("opx.operations.paging.PAGE_BYTES", 1)
         found: list[KnowledgeDocument] = []
         after = 0
@@ -340,7 +342,7 @@ class KnowledgeBaseContract:
     # -- questions
 
     def test_an_answer_is_that_of_the_system(self, seat: Seat, services: System, folder: Path) -> None:
-        taken_in(
+        ingest_files(
             seat,
             [
                 a_file(folder, "a.md", "# Disk full\n\n## Fix\n\nDelete logs.\n"),
@@ -358,20 +360,20 @@ class KnowledgeBaseContract:
         assert {**replace(answer, documents=()).to_json(), **of_each} == {**expected.to_json(), **of_each}
 
     def test_a_receipt_is_returned_on_request(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        ingest_files(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
         answer = ask(seat, "disk", QueryConfig(min_confidence=0), receipt=True)
         assert answer.receipt is not None
         assert answer.receipt["receiptId"] == answer.receipt_id
 
     def test_unanswered_questions_are_among_the_gaps(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        ingest_files(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
         ask(seat, "brew espresso", QueryConfig())
         assert [gap.question for gap in seat.call(list_gaps, ListGaps()).gaps] == ["brew espresso"]
         assert seat.call(list_gaps, ListGaps(service="billing")).gaps == ()
         assert seat.call(list_gaps, ListGaps(owner="nobody")).gaps[0].count == 1
 
     def test_questions_are_in_the_audit_log(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        ingest_files(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
         answer = ask(seat, "disk", QueryConfig(min_confidence=0), receipt=True)
         (document,) = {result.document_id for result in answer.results}
         (record,) = seat.call(list_audit_records, ListAuditRecords(document_id=document[:8])).records
@@ -380,7 +382,7 @@ class KnowledgeBaseContract:
         assert seat.call(list_audit_records, ListAuditRecords(who="nobody else")).records == ()
 
     def test_the_nearest_result_is_returned(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        ingest_files(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
         answer = ask(seat, "disk", QueryConfig(min_confidence=1))
         assert answer.results == ()
         assert answer.best_rejected is not None
@@ -397,7 +399,7 @@ class KnowledgeBaseContract:
 
     def test_the_status_counts_what_is_seen(self, seat: Seat, services: System, folder: Path) -> None:
         a_global_document(services)
-        taken_in(seat, [a_file(folder, "postmortems/a.md", "# A\n\ntext\n"), a_file(folder, "bad.md", "")])
+        ingest_files(seat, [a_file(folder, "postmortems/a.md", "# A\n\ntext\n"), a_file(folder, "bad.md", "")])
         status = status_of(seat)
         assert (status.documents, status.chunks, status.failed, status.embedding_model) == (2, 2, 1, "words/1")
         assert dict(status.categories) == {"postmortems": 1, "runbooks/procedures": 1}
@@ -405,7 +407,7 @@ class KnowledgeBaseContract:
     # -- failures
 
     def test_failed_document_is_listed_until_it_is_repaired(self, seat: Seat, services: System, folder: Path) -> None:
-        (outcome,) = taken_in(seat, [a_file(folder, "bad.md", "")])
+        (outcome,) = ingest_files(seat, [a_file(folder, "bad.md", "")])
         (failure,) = failures(seat)
         assert (failure.object_key, failure.reason) == (outcome.object_key, outcome.reason)
         assert [again.result for again in retried(seat, [failure.failure_id])] == [Result.FAILED]
@@ -416,7 +418,7 @@ class KnowledgeBaseContract:
 
     def test_a_file_that_fails_again_fails_each_time(self, seat: Seat, folder: Path) -> None:
         file = a_file(folder, "bad.md", "")
-        assert [taken_in(seat, [file])[0].result for _ in range(2)] == [Result.FAILED, Result.FAILED]
+        assert [ingest_files(seat, [file])[0].result for _ in range(2)] == [Result.FAILED, Result.FAILED]
 
     def test_retrying_what_did_not_fail_does_nothing(self, seat: Seat) -> None:
         assert retried_keys(seat, ["0" * 32]) == ()
@@ -424,7 +426,7 @@ class KnowledgeBaseContract:
             retried_keys(seat, [])
 
     def test_pages_hold_every_failure_once(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, f"{n}.md", "") for n in range(5)])
+        ingest_files(seat, [a_file(folder, f"{n}.md", "") for n in range(5)])
         first = seat.call(list_failures, ListFailures(limit=3))
         second = seat.call(list_failures, ListFailures(limit=3, after=first.next))
         assert [f.failure_id for f in (*first.failures, *second.failures)] == [

@@ -43,7 +43,7 @@ from opx.operations.patterns import (
 )
 from opx.operations.system import System
 from opx.settings import Settings
-from tests.contract.seat_calls import a_file, ask, taken_in
+from tests.contract.seat_calls import a_file, ask, ingest_files
 from tests.contract.seats import Seat, given, local_seat
 from tests.support.cli_support import word_services
 
@@ -164,7 +164,7 @@ class LearnedKnowledgeContract:
             seat.call(get_pattern, GetPattern(pattern_id="0" * 32))
 
     def test_an_outcome_is_counted_once_for_the_document_of_a_receipt(self, seat: Seat, tmp_path: Path) -> None:
-        taken_in(seat, [a_file(tmp_path / "docs", "a.md", "# Disk full\n\n1. Delete old logs.\n")])
+        ingest_files(seat, [a_file(tmp_path / "docs", "a.md", "# Disk full\n\n1. Delete old logs.\n")])
         answer = ask(seat, "disk full", QueryConfig(min_confidence=0), receipt=True)
         document_id = answer.results[0].document_id
         reports = [recorded(seat, answer.receipt_id, document_id, "resolved", incident="INC-7") for _ in range(2)]

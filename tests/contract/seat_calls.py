@@ -53,7 +53,7 @@ def put_all(seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, objec
     return seat.put_files(files, metadata or {})
 
 
-def taken_in(
+def ingest_files(
     seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None
 ) -> list[EventOutcome]:
     """Outcomes that say how a document is now, one each."""

@@ -71,7 +71,7 @@ def fresh(template: tuple[Path, dict[str, str]], tmp_path: Path) -> Callable[[],
 
 
 @pytest.fixture(autouse=True)
-def _who_works_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def _set_machine_user(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command passes the name of the machine's user to operations."""
     monkeypatch.setenv("LOGNAME", CALLER.principal)
 

@@ -251,7 +251,7 @@ def test_an_unknown_project_is_refused_and_the_known_ones_are_named(school: Scho
         school.checkpoint("one", "other")
 
 
-def test_a_project_that_captured_nothing_has_nothing_to_take_in(school: School) -> None:
+def test_checkpoint_without_captured_entries_processes_nothing(school: School) -> None:
     school.services.corpus.projects.assign("acme", "quiet", "")
     assert school.checkpoint("quiet").taken_in == 0
 

@@ -87,7 +87,7 @@ class Opx:
 def opx(tmp_path_factory: pytest.TempPathFactory) -> Opx:
     home = tmp_path_factory.mktemp("home")
     with services_at(home) as services:
-        World(services).take_in(disk="Disk full", pod="Pod crashed")
+        World(services).ingest(disk="Disk full", pod="Pod crashed")
     return Opx(home)
 
 
@@ -128,7 +128,7 @@ def test_two_commands_at_once_are_one(opx: Opx) -> None:
 
 def test_a_worse_index_ends_the_command_with_one(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
-        World(services).take_in(**{f"n{n}": f"Alarm {word}" for n, word in enumerate(WORDS)})
+        World(services).ingest(**{f"n{n}": f"Alarm {word}" for n, word in enumerate(WORDS)})
     result = Opx(tmp_path)("reindex", "--model", "blind")
     assert result.exit_code == 1
     assert "by meaning alone. The old index stays in use" in result.stderr
