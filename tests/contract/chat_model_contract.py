@@ -144,7 +144,7 @@ class ChatModelContract:
         ],
         ids=lambda reply: str(reply)[:40],
     )
-    def test_what_does_not_fit_is_an_error(self, talk: Talk, reply: object) -> None:
+    def test_reply_that_does_not_fit_the_schema_is_an_error(self, talk: Talk, reply: object) -> None:
         talk.thinking(reply)
         with pytest.raises(ModelError, match=talk.chat.name):
             talk.ask()
@@ -210,7 +210,7 @@ class ChatModelContract:
         with pytest.raises(ModelError, match="within"):
             talk.ask(seconds=0.05)
 
-    def test_what_a_model_refuses_is_left_out_from_then_on(self, talk: Talk) -> None:
+    def test_parameter_that_a_model_refuses_is_left_out_from_then_on(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         talk.double.refuses.add("temperature")
         assert to_json(talk.ask().content) == ANSWER

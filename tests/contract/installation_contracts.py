@@ -12,7 +12,7 @@ PROJECT = {"clientId": "acme", "projectId": "shop"}
 
 
 class TablesContract:
-    def test_what_one_gives_another_one_of_the_same_specification_has(self, tables: Tables) -> None:
+    def test_tables_of_one_specification_share_their_items(self, tables: Tables) -> None:
         tables.table(PROJECTS).put({**PROJECT, "groupId": "web"})
         assert tables.table(PROJECTS).get(PROJECT) == {**PROJECT, "groupId": "web"}
         assert tables.table(DOCUMENTS).get({"documentId": "acme", "entry": "shop"}) is None
@@ -76,7 +76,7 @@ class StorageContract:
 
 
 class WorkQueueContract:
-    def test_what_is_sent_waits_once(self, work: WorkQueue) -> None:
+    def test_sent_message_waits_once(self, work: WorkQueue) -> None:
         work.queue.send("a")
         assert work.queue.waiting() == 1
 

@@ -35,6 +35,7 @@ from tests.contract.seat_calls import (
     deleted_by,
     documents,
     failures,
+    ingest_files,
     pieces,
     put_all,
     retried,
@@ -42,10 +43,9 @@ from tests.contract.seat_calls import (
     shown,
     status_of,
     stored_under,
-    taken_in,
     titles,
 )
-from tests.contract.seats import Seat, every_failure, given
+from tests.contract.seats import CallerAccess, every_failure, given
 from tests.support.cli_support import word_services
 
 CALLER = Identity("acme", "shop")
@@ -54,7 +54,7 @@ ANYTHING = QueryConfig(min_confidence=0)
 
 
 class KnowledgeBaseContract:
-    """Subclasses provide the fixtures `seat` and `operator`: `CALLER`, and a caller without a client, of the system
+    """Subclasses provide the fixtures `access` and `operator`: `CALLER`, and a caller without a client, of the system
     `services`."""
 
     @pytest.fixture
@@ -67,185 +67,189 @@ class KnowledgeBaseContract:
 
     # -- empty
 
-    def test_what_is_empty_has_nothing(self, seat: Seat) -> None:
-        assert documents(seat) == ()
-        assert failures(seat) == ()
-        assert stored_under(seat, "docs") == []
-        assert ask(seat, "disk", ANYTHING).results == ()
-        assert seat.work([]) == []
+    def test_empty_system_has_no_documents_failures_objects_or_results(self, access: CallerAccess) -> None:
+        assert documents(access) == ()
+        assert failures(access) == ()
+        assert stored_under(access, "docs") == []
+        assert ask(access, "disk", ANYTHING).results == ()
+        assert access.work([]) == []
 
-    def test_the_status_of_what_is_empty_is_zero(self, seat: Seat) -> None:
-        status = status_of(seat)
+    def test_the_status_of_what_is_empty_is_zero(self, access: CallerAccess) -> None:
+        status = status_of(access)
         assert (status.documents, status.chunks, status.failed, dict(status.categories)) == (0, 0, 0, {})
         assert (status.index, status.scope) == ("ok", "client:acme/project:shop")
 
-    def test_the_status_hides_the_shared_queue_from_one_client(self, seat: Seat) -> None:
-        assert status_of(seat).waiting is None
+    def test_the_status_hides_the_shared_queue_from_one_client(self, access: CallerAccess) -> None:
+        assert status_of(access).waiting is None
 
     # -- files in
 
-    def test_a_file_is_put_and_then_taken_in(self, seat: Seat, folder: Path) -> None:
-        (put,) = put_all(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+    def test_file_is_put_and_then_ingested(self, access: CallerAccess, folder: Path) -> None:
+        (put,) = put_all(access, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
         assert put == PutFile(PREFIX + "docs/a.md")
-        (outcome,) = seat.work([PREFIX + "docs/a.md"])
+        (outcome,) = access.work([PREFIX + "docs/a.md"])
         assert (outcome.result, outcome.object_key, outcome.chunks, outcome.title) == (
             Result.INGESTED,
             PREFIX + "docs/a.md",
             1,
             "Disk full",
         )
-        (document,) = documents(seat)
+        (document,) = documents(access)
         assert (document.document_id, document.title, document.source_uri) == (
             outcome.document_id,
             "Disk full",
             "docs/a.md",
         )
 
-    def test_the_same_file_again_is_unchanged(self, seat: Seat, folder: Path) -> None:
+    def test_the_same_file_again_is_unchanged(self, access: CallerAccess, folder: Path) -> None:
         file = a_file(folder, "a.md", "# A\n\ntext\n")
-        (outcome,) = taken_in(seat, [file])
+        (outcome,) = ingest_files(access, [file])
         key = outcome.object_key
-        (put,) = put_all(seat, [file])
+        (put,) = put_all(access, [file])
         assert put == PutFile(key, EventOutcome(Result.UNCHANGED, key, document_id=outcome.document_id))
 
-    def test_a_file_that_was_put_but_not_taken_in_is_not_unchanged(self, seat: Seat, folder: Path) -> None:
+    def test_file_that_was_put_but_not_ingested_is_not_unchanged(self, access: CallerAccess, folder: Path) -> None:
         file = a_file(folder, "a.md", "# A\n\ntext\n")
-        put_all(seat, [file])
-        (put,) = put_all(seat, [file])
+        put_all(access, [file])
+        (put,) = put_all(access, [file])
         assert put == PutFile(PREFIX + "docs/a.md")
 
     def test_a_changed_file_becomes_a_new_version_and_the_old_one_stays_readable(
-        self, seat: Seat, folder: Path
+        self, access: CallerAccess, folder: Path
     ) -> None:
-        (old,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\nold\n")])
-        (new,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\nnew\n")])
-        found = shown(seat, new.document_id)
+        (old,) = ingest_files(access, [a_file(folder, "a.md", "# A\n\nold\n")])
+        (new,) = ingest_files(access, [a_file(folder, "a.md", "# A\n\nnew\n")])
+        found = shown(access, new.document_id)
         assert [(v.version, v.document_id) for v in found.versions] == [(2, new.document_id), (1, old.document_id)]
-        assert shown(seat, old.document_id).document.state is DocumentState.SUPERSEDED
-        assert "".join(chunk.content for chunk in pieces(seat, old.document_id)) == "# A\n\nold\n"
+        assert shown(access, old.document_id).document.state is DocumentState.SUPERSEDED
+        assert "".join(chunk.content for chunk in pieces(access, old.document_id)) == "# A\n\nold\n"
 
     @pytest.mark.parametrize("changed", ['{"metadataAttributes": {"title": "Better"}}', None])
-    def test_a_new_or_removed_sidecar_changes_its_document(self, seat: Seat, folder: Path, changed: str | None) -> None:
+    def test_a_new_or_removed_sidecar_changes_its_document(
+        self, access: CallerAccess, folder: Path, changed: str | None
+    ) -> None:
         file = a_file(folder, "a.md", "# A\n\ntext\n")
         sidecar = folder / "a.md.metadata.json"
         if changed is None:
             sidecar.write_text('{"metadataAttributes": {"title": "Better"}}')
-        taken_in(seat, [file])
+        ingest_files(access, [file])
         if changed is None:
             sidecar.unlink()
         else:
             sidecar.write_text(changed)
-        taken_in(seat, [file])
-        assert titles(seat) == ["Better" if changed else "A"]
+        ingest_files(access, [file])
+        assert titles(access) == ["Better" if changed else "A"]
 
-    def test_metadata_of_the_caller_are_kept(self, seat: Seat, folder: Path) -> None:
-        taken_in(
-            seat, [a_file(folder, "ä b.md", "# A\n\ntext\n")], {"tags": ["größe", "a b"], "category": "postmortems"}
+    def test_metadata_of_the_caller_are_kept(self, access: CallerAccess, folder: Path) -> None:
+        ingest_files(
+            access, [a_file(folder, "ä b.md", "# A\n\ntext\n")], {"tags": ["größe", "a b"], "category": "postmortems"}
         )
-        (document,) = documents(seat)
+        (document,) = documents(access)
         assert (document.tags, document.category, document.source_uri) == (
             ("größe", "a b"),
             "postmortems",
             "docs/ä b.md",
         )
 
-    def test_a_file_that_can_not_be_read_leaves_the_others_alone(self, seat: Seat, folder: Path) -> None:
+    def test_a_file_that_can_not_be_read_leaves_the_others_alone(self, access: CallerAccess, folder: Path) -> None:
         gone = FileToIngest(folder / "gone.md", "docs/gone.md")
-        outcomes = taken_in(seat, [gone, a_file(folder, "a.md", "# A\n\ntext\n")])
+        outcomes = ingest_files(access, [gone, a_file(folder, "a.md", "# A\n\ntext\n")])
         failed = next(outcome for outcome in outcomes if outcome.result is Result.FAILED)
         assert f"can't read {folder / 'gone.md'}" in failed.reason
-        assert titles(seat) == ["A"]
+        assert titles(access) == ["A"]
 
-    def test_a_name_that_no_object_can_have_leaves_the_others_alone(self, seat: Seat, folder: Path) -> None:
+    def test_a_name_that_no_object_can_have_leaves_the_others_alone(self, access: CallerAccess, folder: Path) -> None:
         named = FileToIngest(a_file(folder, "b.md", "# B\n\ntext\n").path, "docs/" + "x" * 1020 + ".md")
-        outcomes = taken_in(seat, [named, a_file(folder, "a.md", "# A\n\ntext\n")])
+        outcomes = ingest_files(access, [named, a_file(folder, "a.md", "# A\n\ntext\n")])
         assert [outcome.result for outcome in outcomes if outcome.result is Result.FAILED] == [Result.FAILED]
-        assert titles(seat) == ["A"]
+        assert titles(access) == ["A"]
 
-    def test_an_empty_file_fails_with_its_reason(self, seat: Seat, folder: Path) -> None:
-        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "")])
+    def test_an_empty_file_fails_with_its_reason(self, access: CallerAccess, folder: Path) -> None:
+        (outcome,) = ingest_files(access, [a_file(folder, "a.md", "")])
         assert outcome.result is Result.FAILED
         assert "the file is empty" in outcome.reason
 
     # -- objects
 
-    def test_evidence_is_put_and_then_taken_in(self, seat: Seat) -> None:
+    def test_evidence_is_put_and_then_ingested(self, access: CallerAccess) -> None:
         evidence = {"agent_type": "a", "outcome": "investigated", "task": "Why is it slow?", "conclusion": ["A leak."]}
-        key = given(seat, put_evidence, **evidence, evidence_id="run-1").object_key
+        key = given(access, put_evidence, **evidence, evidence_id="run-1").object_key
         assert key == PREFIX + "evidence/agent_runs/evidence/run-1.json"
-        (outcome,) = seat.work([key])
-        assert shown(seat, outcome.document_id).document.title == "Why is it slow?"
+        (outcome,) = access.work([key])
+        assert shown(access, outcome.document_id).document.title == "Why is it slow?"
 
-    def test_evidence_without_what_it_needs_is_refused(self, seat: Seat) -> None:
+    def test_evidence_without_what_it_needs_is_refused(self, access: CallerAccess) -> None:
         with pytest.raises(InvalidInputError, match="outcome is missing"):
-            given(seat, put_evidence, agent_type="a")
+            given(access, put_evidence, agent_type="a")
 
-    def test_objects_of_a_file_or_a_folder_are_listed_without_sidecars(self, seat: Seat, folder: Path) -> None:
+    def test_objects_of_a_file_or_a_folder_are_listed_without_sidecars(
+        self, access: CallerAccess, folder: Path
+    ) -> None:
         files = [a_file(folder, name, "# A\n\ntext\n") for name in ("a/1.md", "a/b/2.md", "ab.md", "a.md")]
         a_file(folder, "a/1.md.metadata.json", '{"metadataAttributes": {"title": "Better"}}')
-        taken_in(seat, files)
-        assert stored_under(seat, "docs/a") == [PREFIX + "docs/a/1.md", PREFIX + "docs/a/b/2.md"]
-        assert stored_under(seat, "docs/a/1.md") == [PREFIX + "docs/a/1.md"]
+        ingest_files(access, files)
+        assert stored_under(access, "docs/a") == [PREFIX + "docs/a/1.md", PREFIX + "docs/a/b/2.md"]
+        assert stored_under(access, "docs/a/1.md") == [PREFIX + "docs/a/1.md"]
 
-    def test_deleted_objects_leave_the_knowledge(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, name, f"# {name}\n\ntext\n") for name in ("a.md", "b.md")])
-        delete_all(seat, [PREFIX + "docs/a.md", PREFIX + "docs/never.md"])
-        outcomes = {o.object_key: o.result for o in seat.work([PREFIX + "docs/a.md"])}
+    def test_deleted_objects_leave_the_knowledge(self, access: CallerAccess, folder: Path) -> None:
+        ingest_files(access, [a_file(folder, name, f"# {name}\n\ntext\n") for name in ("a.md", "b.md")])
+        delete_all(access, [PREFIX + "docs/a.md", PREFIX + "docs/never.md"])
+        outcomes = {o.object_key: o.result for o in access.work([PREFIX + "docs/a.md"])}
         assert outcomes[PREFIX + "docs/a.md"] is Result.DELETED
-        assert titles(seat) == ["b.md"]
+        assert titles(access) == ["b.md"]
 
     @pytest.mark.parametrize(
         "foreign", ["documents/x.md", "clients/acme/documents/x.md", "clients/acme/projects/shop/chunks/x"]
     )
     def test_objects_of_others_are_not_deleted_nor_any_with_them(
-        self, seat: Seat, services: System, folder: Path, foreign: str
+        self, access: CallerAccess, services: System, folder: Path, foreign: str
     ) -> None:
-        taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        ingest_files(access, [a_file(folder, "a.md", "# A\n\ntext\n")])
         services.store.put(foreign, b"text")
         with pytest.raises(InvalidInputError):
-            delete_all(seat, [PREFIX + "docs/a.md", foreign])
+            delete_all(access, [PREFIX + "docs/a.md", foreign])
         assert services.store.head(foreign)
         assert services.store.head(PREFIX + "docs/a.md")
 
-    def test_a_deleted_document_stays_readable(self, seat: Seat, folder: Path) -> None:
-        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
-        (deleted,) = deleted_by(seat, outcome.document_id)
-        assert [o.result for o in seat.work([outcome.object_key])] == [Result.DELETED]
+    def test_a_deleted_document_stays_readable(self, access: CallerAccess, folder: Path) -> None:
+        (outcome,) = ingest_files(access, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        (deleted,) = deleted_by(access, outcome.document_id)
+        assert [o.result for o in access.work([outcome.object_key])] == [Result.DELETED]
         assert deleted.document_id == outcome.document_id
-        assert shown(seat, outcome.document_id).document.state is DocumentState.DELETED
-        assert documents(seat) == ()
+        assert shown(access, outcome.document_id).document.state is DocumentState.DELETED
+        assert documents(access) == ()
 
-    def test_deleting_what_is_not_there_is_an_error(self, seat: Seat) -> None:
+    def test_deleting_what_is_not_there_is_an_error(self, access: CallerAccess) -> None:
         with pytest.raises(DocumentNotFoundError):
-            deleted_by(seat, "0" * 32)
+            deleted_by(access, "0" * 32)
 
-    def test_a_document_that_is_only_seen_is_not_deleted(self, seat: Seat, services: System) -> None:
+    def test_a_document_that_is_only_seen_is_not_deleted(self, access: CallerAccess, services: System) -> None:
         document_id = a_global_document(services)
         with pytest.raises(DocumentNotFoundError):
-            deleted_by(seat, document_id)
-        assert titles(seat) == ["Global"]
+            deleted_by(access, document_id)
+        assert titles(access) == ["Global"]
 
-    def test_deleting_twice_deletes_nothing_the_second_time(self, seat: Seat, folder: Path) -> None:
-        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
-        assert len(deleted_by(seat, outcome.document_id)) == 1
-        seat.work([outcome.object_key])
-        assert deleted_by(seat, outcome.document_id) == ()
+    def test_deleting_twice_deletes_nothing_the_second_time(self, access: CallerAccess, folder: Path) -> None:
+        (outcome,) = ingest_files(access, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        assert len(deleted_by(access, outcome.document_id)) == 1
+        access.work([outcome.object_key])
+        assert deleted_by(access, outcome.document_id) == ()
 
-    def test_the_own_scope_is_where_documents_go(self, seat: Seat, folder: Path) -> None:
-        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
-        assert shown(seat, outcome.document_id).document.key.scope.key == status_of(seat).scope
+    def test_the_own_scope_is_where_documents_go(self, access: CallerAccess, folder: Path) -> None:
+        (outcome,) = ingest_files(access, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        assert shown(access, outcome.document_id).document.key.scope.key == status_of(access).scope
 
     # -- documents
 
-    def test_pages_hold_every_document_once_and_in_order(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, f"{n}.md", f"# {n}\n\ntext\n") for n in range(4)])
-        taken_in(seat, [a_file(folder, f"postmortems/{n}.md", f"# {n}\n\ntext\n") for n in range(3)])
-        whole = documents(seat)
+    def test_pages_hold_every_document_once_and_in_order(self, access: CallerAccess, folder: Path) -> None:
+        ingest_files(access, [a_file(folder, f"{n}.md", f"# {n}\n\ntext\n") for n in range(4)])
+        ingest_files(access, [a_file(folder, f"postmortems/{n}.md", f"# {n}\n\ntext\n") for n in range(3)])
+        whole = documents(access)
         assert len(whole) == 7
         paged: list[KnowledgeDocument] = []
         after = ""
         while True:
-            page = seat.call(list_documents, ListDocuments(limit=2, after=after))
+            page = access.call(list_documents, ListDocuments(limit=2, after=after))
             paged += page.documents
             after = page.next
             if not after:
@@ -253,95 +257,97 @@ class KnowledgeBaseContract:
         assert tuple(paged) == whole
         assert [d.category for d in whole] == sorted(d.category for d in whole)
 
-    def test_the_last_updated_comes_first(self, seat: Seat, folder: Path) -> None:
+    def test_the_last_updated_comes_first(self, access: CallerAccess, folder: Path) -> None:
         for day in ("03", "05", "04"):
-            taken_in(seat, [a_file(folder, f"{day}.md", f"---\nupdated: 2025-01-{day}\n---\n# {day}\n\ntext\n")])
-        assert titles(seat) == ["05", "04", "03"]
+            ingest_files(access, [a_file(folder, f"{day}.md", f"---\nupdated: 2025-01-{day}\n---\n# {day}\n\ntext\n")])
+        assert titles(access) == ["05", "04", "03"]
 
     @pytest.mark.parametrize("limit", [0, 501])
-    def test_a_page_has_1_to_500_documents(self, seat: Seat, limit: int) -> None:
+    def test_a_page_has_1_to_500_documents(self, access: CallerAccess, limit: int) -> None:
         with pytest.raises(InvalidInputError):
-            documents(seat, limit=limit)
+            documents(access, limit=limit)
 
     @pytest.mark.parametrize("after", ["x", "e30", "W10"])
-    def test_what_is_no_end_of_a_page_is_refused(self, seat: Seat, after: str) -> None:
+    def test_malformed_page_token_is_refused(self, access: CallerAccess, after: str) -> None:
         with pytest.raises(InvalidInputError, match="not a page token"):
-            documents(seat, after=after)
+            documents(access, after=after)
 
-    def test_documents_are_listed_by_category(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n"), a_file(folder, "postmortems/b.md", "# B\n\ntext\n")])
-        assert titles(seat, category="runbooks") == ["A"]
+    def test_documents_are_listed_by_category(self, access: CallerAccess, folder: Path) -> None:
+        ingest_files(
+            access, [a_file(folder, "a.md", "# A\n\ntext\n"), a_file(folder, "postmortems/b.md", "# B\n\ntext\n")]
+        )
+        assert titles(access, category="runbooks") == ["A"]
         with pytest.raises(UnknownCategoryError, match="gossip"):
-            documents(seat, category="gossip")
+            documents(access, category="gossip")
 
-    def test_old_versions_are_listed_on_request(self, seat: Seat, folder: Path) -> None:
+    def test_old_versions_are_listed_on_request(self, access: CallerAccess, folder: Path) -> None:
         for text in ("old", "new"):
-            taken_in(seat, [a_file(folder, "a.md", f"# A\n\n{text}\n")])
-        assert len(documents(seat)) == 1
-        assert sorted(d.version for d in documents(seat, all_versions=True)) == [1, 2]
+            ingest_files(access, [a_file(folder, "a.md", f"# A\n\n{text}\n")])
+        assert len(documents(access)) == 1
+        assert sorted(d.version for d in documents(access, all_versions=True)) == [1, 2]
 
-    def test_the_beginning_of_an_id_is_enough_in_any_case(self, seat: Seat, folder: Path) -> None:
-        (outcome,) = taken_in(seat, [a_file(folder, "a.md", "# A\n\ntext\n")])
-        assert shown(seat, outcome.document_id[:7].upper()).document.document_id == outcome.document_id
+    def test_the_beginning_of_an_id_is_enough_in_any_case(self, access: CallerAccess, folder: Path) -> None:
+        (outcome,) = ingest_files(access, [a_file(folder, "a.md", "# A\n\ntext\n")])
+        assert shown(access, outcome.document_id[:7].upper()).document.document_id == outcome.document_id
 
-    def test_a_beginning_that_several_ids_share_is_refused(self, seat: Seat, folder: Path) -> None:
-        outcomes = taken_in(seat, [a_file(folder, f"{n}.md", f"# {n}\n\ntext\n") for n in range(17)])
+    def test_a_beginning_that_several_ids_share_is_refused(self, access: CallerAccess, folder: Path) -> None:
+        outcomes = ingest_files(access, [a_file(folder, f"{n}.md", f"# {n}\n\ntext\n") for n in range(17)])
         firsts = [outcome.document_id[0] for outcome in outcomes]
         shared = next(first for first in firsts if firsts.count(first) > 1)
         with pytest.raises(InvalidInputError, match="is the beginning of"):
-            shown(seat, shared)
+            shown(access, shared)
 
     @pytest.mark.parametrize("wanted", ["", "xyz", "a" * 33, "../status"])
-    def test_what_is_no_id_is_refused(self, seat: Seat, wanted: str) -> None:
+    def test_malformed_document_id_is_refused(self, access: CallerAccess, wanted: str) -> None:
         with pytest.raises(InvalidInputError, match="is not a document id"):
-            shown(seat, wanted)
+            shown(access, wanted)
 
     @pytest.mark.parametrize("wanted", ["0", "0" * 32])
-    def test_an_unknown_document_is_not_found(self, seat: Seat, wanted: str) -> None:
+    def test_an_unknown_document_is_not_found(self, access: CallerAccess, wanted: str) -> None:
         with pytest.raises(DocumentNotFoundError):
-            shown(seat, wanted)
+            shown(access, wanted)
         with pytest.raises(DocumentNotFoundError):
-            pieces(seat, wanted)
+            pieces(access, wanted)
 
-    def test_chunks_come_in_order_from_the_requested_position(self, seat: Seat, folder: Path) -> None:
+    def test_chunks_come_in_order_from_the_requested_position(self, access: CallerAccess, folder: Path) -> None:
         text = "# Long\n\n" + "".join(f"## Step {n}\n\n" + "Wait for the queue. " * 120 + "\n\n" for n in range(5))
-        (outcome,) = taken_in(seat, [a_file(folder, "long.md", text)])
-        chunks = pieces(seat, outcome.document_id)
+        (outcome,) = ingest_files(access, [a_file(folder, "long.md", text)])
+        chunks = pieces(access, outcome.document_id)
         assert [chunk.chunk_index for chunk in chunks] == list(range(outcome.chunks))
-        assert pieces(seat, outcome.document_id, after=3) == chunks[3:]
-        assert pieces(seat, outcome.document_id, after=outcome.chunks) == []
+        assert pieces(access, outcome.document_id, after=3) == chunks[3:]
+        assert pieces(access, outcome.document_id, after=outcome.chunks) == []
 
-    def test_only_what_the_caller_may_see_is_shown(self, seat: Seat, services: System) -> None:
+    def test_only_what_the_caller_may_see_is_shown(self, access: CallerAccess, services: System) -> None:
         foreign = services.ingestion.manager_of(services.installation.scope)
         services.store.put("clients/other/documents/a.md", b"# Foreign\n\ntext that is foreign\n")
         list(foreign.work())
         (secret,) = services.corpus.catalog.in_category("runbooks/procedures")
         a_global_document(services)
-        assert titles(seat) == ["Global"]
+        assert titles(access) == ["Global"]
         with pytest.raises(DocumentNotFoundError):
-            shown(seat, secret.document_id)
-        assert [r.title for r in ask(seat, "Global text", ANYTHING).results] == ["Global"]
-        assert {r.title for r in ask(seat, "foreign text", ANYTHING).results} <= {"Global"}
+            shown(access, secret.document_id)
+        assert [r.title for r in ask(access, "Global text", ANYTHING).results] == ["Global"]
+        assert {r.title for r in ask(access, "foreign text", ANYTHING).results} <= {"Global"}
 
     def test_versions_that_do_not_fit_into_one_reply_are_on_several_pages(
-        self, seat: Seat, folder: Path, monkeypatch: pytest.MonkeyPatch
+        self, access: CallerAccess, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for n in range(4):
-            (outcome,) = taken_in(seat, [a_file(folder, "a.md", f"# A\n\nrevision {n}\n")])
+            (outcome,) = ingest_files(access, [a_file(folder, "a.md", f"# A\n\nrevision {n}\n")])
         monkeypatch.setattr("opx.operations.paging.PAGE_BYTES", 1)
         found: list[KnowledgeDocument] = []
         after = 0
         while not found or after:
-            page = seat.call(get_document, GetDocument(document_id=outcome.document_id[:12], after=after))
+            page = access.call(get_document, GetDocument(document_id=outcome.document_id[:12], after=after))
             found += page.versions
             after = page.next
         assert [version.version for version in found] == [4, 3, 2, 1]
 
     # -- questions
 
-    def test_an_answer_is_that_of_the_system(self, seat: Seat, services: System, folder: Path) -> None:
-        taken_in(
-            seat,
+    def test_an_answer_is_that_of_the_system(self, access: CallerAccess, services: System, folder: Path) -> None:
+        ingest_files(
+            access,
             [
                 a_file(folder, "a.md", "# Disk full\n\n## Fix\n\nDelete logs.\n"),
                 a_file(folder, "b.md", "# B\n\ndisk\n"),
@@ -349,7 +355,7 @@ class KnowledgeBaseContract:
         )
         config = QueryConfig(min_confidence=0, categories=("runbooks",), tags=(), max_results=1)
         answer, expected = (
-            ask(seat, "disk logs", config),
+            ask(access, "disk logs", config),
             services.questions.search(CALLER).answer("disk logs", config),
         )
         assert answer.results[0].metadata == expected.results[0].metadata
@@ -357,113 +363,117 @@ class KnowledgeBaseContract:
         of_each = {"timingsMs": {}, "receiptId": ""}
         assert {**replace(answer, documents=()).to_json(), **of_each} == {**expected.to_json(), **of_each}
 
-    def test_a_receipt_is_returned_on_request(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        answer = ask(seat, "disk", QueryConfig(min_confidence=0), receipt=True)
+    def test_a_receipt_is_returned_on_request(self, access: CallerAccess, folder: Path) -> None:
+        ingest_files(access, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        answer = ask(access, "disk", QueryConfig(min_confidence=0), receipt=True)
         assert answer.receipt is not None
         assert answer.receipt["receiptId"] == answer.receipt_id
 
-    def test_unanswered_questions_are_among_the_gaps(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        ask(seat, "brew espresso", QueryConfig())
-        assert [gap.question for gap in seat.call(list_gaps, ListGaps()).gaps] == ["brew espresso"]
-        assert seat.call(list_gaps, ListGaps(service="billing")).gaps == ()
-        assert seat.call(list_gaps, ListGaps(owner="nobody")).gaps[0].count == 1
+    def test_unanswered_questions_are_among_the_gaps(self, access: CallerAccess, folder: Path) -> None:
+        ingest_files(access, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        ask(access, "brew espresso", QueryConfig())
+        assert [gap.question for gap in access.call(list_gaps, ListGaps()).gaps] == ["brew espresso"]
+        assert access.call(list_gaps, ListGaps(service="billing")).gaps == ()
+        assert access.call(list_gaps, ListGaps(owner="nobody")).gaps[0].count == 1
 
-    def test_questions_are_in_the_audit_log(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        answer = ask(seat, "disk", QueryConfig(min_confidence=0), receipt=True)
+    def test_questions_are_in_the_audit_log(self, access: CallerAccess, folder: Path) -> None:
+        ingest_files(access, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        answer = ask(access, "disk", QueryConfig(min_confidence=0), receipt=True)
         (document,) = {result.document_id for result in answer.results}
-        (record,) = seat.call(list_audit_records, ListAuditRecords(document_id=document[:8])).records
+        (record,) = access.call(list_audit_records, ListAuditRecords(document_id=document[:8])).records
         assert record.receipt_id == answer.receipt_id
-        assert seat.call(list_audit_records, ListAuditRecords(since="2999")).records == ()
-        assert seat.call(list_audit_records, ListAuditRecords(who="nobody else")).records == ()
+        assert access.call(list_audit_records, ListAuditRecords(since="2999")).records == ()
+        assert access.call(list_audit_records, ListAuditRecords(who="nobody else")).records == ()
 
-    def test_the_nearest_result_is_returned(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
-        answer = ask(seat, "disk", QueryConfig(min_confidence=1))
+    def test_the_nearest_result_is_returned(self, access: CallerAccess, folder: Path) -> None:
+        ingest_files(access, [a_file(folder, "a.md", "# Disk full\n\nDelete logs.\n")])
+        answer = ask(access, "disk", QueryConfig(min_confidence=1))
         assert answer.results == ()
         assert answer.best_rejected is not None
         assert answer.best_rejected.title == "Disk full"
 
-    def test_a_question_about_an_unknown_category_is_refused(self, seat: Seat) -> None:
+    def test_a_question_about_an_unknown_category_is_refused(self, access: CallerAccess) -> None:
         with pytest.raises(UnknownCategoryError, match="gossip"):
-            ask(seat, "disk", QueryConfig(categories=("gossip",)))
+            ask(access, "disk", QueryConfig(categories=("gossip",)))
 
-    def test_the_categories_are_those_of_the_system(self, seat: Seat, services: System) -> None:
-        found, known = seat.call(list_categories, ListCategories()), services.installation.knowledge
+    def test_the_categories_are_those_of_the_system(self, access: CallerAccess, services: System) -> None:
+        found, known = access.call(list_categories, ListCategories()), services.installation.knowledge
         assert {category.path: category for category in found.categories} == known.categories
         assert found.default_category == known.default_category
 
-    def test_the_status_counts_what_is_seen(self, seat: Seat, services: System, folder: Path) -> None:
+    def test_the_status_counts_what_is_seen(self, access: CallerAccess, services: System, folder: Path) -> None:
         a_global_document(services)
-        taken_in(seat, [a_file(folder, "postmortems/a.md", "# A\n\ntext\n"), a_file(folder, "bad.md", "")])
-        status = status_of(seat)
+        ingest_files(access, [a_file(folder, "postmortems/a.md", "# A\n\ntext\n"), a_file(folder, "bad.md", "")])
+        status = status_of(access)
         assert (status.documents, status.chunks, status.failed, status.embedding_model) == (2, 2, 1, "words/1")
         assert dict(status.categories) == {"postmortems": 1, "runbooks/procedures": 1}
 
     # -- failures
 
-    def test_what_failed_is_listed_until_it_is_mended(self, seat: Seat, services: System, folder: Path) -> None:
-        (outcome,) = taken_in(seat, [a_file(folder, "bad.md", "")])
-        (failure,) = failures(seat)
+    def test_failed_document_is_listed_until_it_is_repaired(
+        self, access: CallerAccess, services: System, folder: Path
+    ) -> None:
+        (outcome,) = ingest_files(access, [a_file(folder, "bad.md", "")])
+        (failure,) = failures(access)
         assert (failure.object_key, failure.reason) == (outcome.object_key, outcome.reason)
-        assert [again.result for again in retried(seat, [failure.failure_id])] == [Result.FAILED]
-        assert len(failures(seat)) == 1
+        assert [again.result for again in retried(access, [failure.failure_id])] == [Result.FAILED]
+        assert len(failures(access)) == 1
         services.store.put(outcome.object_key, b"# Mended\n\ntext\n")
-        assert Result.INGESTED in [again.result for again in retried(seat, [failure.failure_id])]
-        assert failures(seat) == ()
+        assert Result.INGESTED in [again.result for again in retried(access, [failure.failure_id])]
+        assert failures(access) == ()
 
-    def test_a_file_that_fails_again_fails_each_time(self, seat: Seat, folder: Path) -> None:
+    def test_a_file_that_fails_again_fails_each_time(self, access: CallerAccess, folder: Path) -> None:
         file = a_file(folder, "bad.md", "")
-        assert [taken_in(seat, [file])[0].result for _ in range(2)] == [Result.FAILED, Result.FAILED]
+        assert [ingest_files(access, [file])[0].result for _ in range(2)] == [Result.FAILED, Result.FAILED]
 
-    def test_retrying_what_did_not_fail_does_nothing(self, seat: Seat) -> None:
-        assert retried_keys(seat, ["0" * 32]) == ()
+    def test_retrying_what_did_not_fail_does_nothing(self, access: CallerAccess) -> None:
+        assert retried_keys(access, ["0" * 32]) == ()
         with pytest.raises(InvalidInputError, match="give either failureIds, or all as true"):
-            retried_keys(seat, [])
+            retried_keys(access, [])
 
-    def test_pages_hold_every_failure_once(self, seat: Seat, folder: Path) -> None:
-        taken_in(seat, [a_file(folder, f"{n}.md", "") for n in range(5)])
-        first = seat.call(list_failures, ListFailures(limit=3))
-        second = seat.call(list_failures, ListFailures(limit=3, after=first.next))
+    def test_pages_hold_every_failure_once(self, access: CallerAccess, folder: Path) -> None:
+        ingest_files(access, [a_file(folder, f"{n}.md", "") for n in range(5)])
+        first = access.call(list_failures, ListFailures(limit=3))
+        second = access.call(list_failures, ListFailures(limit=3, after=first.next))
         assert [f.failure_id for f in (*first.failures, *second.failures)] == [
-            f.failure_id for f in every_failure(seat)
+            f.failure_id for f in every_failure(access)
         ]
         assert (len(first.failures), len(second.failures), second.next) == (3, 2, "")
 
-    def test_failures_of_others_are_neither_listed_nor_retried(self, seat: Seat, services: System) -> None:
+    def test_failures_of_others_are_neither_listed_nor_retried(self, access: CallerAccess, services: System) -> None:
         services.store.put("documents/bad.md", b"")
         list(services.manager.work())
         (failure,) = services.corpus.failures.items()
-        assert failures(seat) == ()
-        assert status_of(seat).failed == 0
-        assert retried_keys(seat, [failure.failure_id]) == ()
+        assert failures(access) == ()
+        assert status_of(access).failed == 0
+        assert retried_keys(access, [failure.failure_id]) == ()
 
     # -- projects
 
-    def test_a_project_joins_and_leaves_a_group(self, seat: Seat) -> None:
-        assign(seat, "acme", "depot", "retail")
-        found = seat.call(get_project, GetProject(client_id="acme", project_id="depot"))
+    def test_a_project_joins_and_leaves_a_group(self, access: CallerAccess) -> None:
+        assign(access, "acme", "depot", "retail")
+        found = access.call(get_project, GetProject(client_id="acme", project_id="depot"))
         assert found.group_id == "retail"
         assert "client:acme/group:retail" in found.visible
-        assign(seat, "acme", "depot", "")
-        assert seat.call(get_project, GetProject(client_id="acme", project_id="depot")).group_id == ""
+        assign(access, "acme", "depot", "")
+        assert access.call(get_project, GetProject(client_id="acme", project_id="depot")).group_id == ""
 
     @pytest.mark.parametrize(
         ("client", "project", "named"), [("ac*me", "shop", "ac\\*me"), ("acme", "a/b", "a/b"), ("", "shop", "client")]
     )
-    def test_malformed_projects_are_refused(self, operator: Seat, client: str, project: str, named: str) -> None:
+    def test_malformed_projects_are_refused(
+        self, operator: CallerAccess, client: str, project: str, named: str
+    ) -> None:
         with pytest.raises(InvalidInputError, match=named):
             operator.call(get_project, GetProject(client_id=client, project_id=project))
         with pytest.raises(InvalidInputError, match=named):
             assign(operator, client, project, "retail")
 
-    def test_projects_of_another_client_are_refused(self, seat: Seat) -> None:
+    def test_projects_of_another_client_are_refused(self, access: CallerAccess) -> None:
         with pytest.raises((ForbiddenError, AccessDeniedError), match="another client"):
-            seat.call(get_project, GetProject(client_id="rival", project_id="shop"))
+            access.call(get_project, GetProject(client_id="rival", project_id="shop"))
         with pytest.raises((ForbiddenError, AccessDeniedError), match="another client"):
-            assign(seat, "rival", "shop", "retail")
+            assign(access, "rival", "shop", "retail")
 
 
 def a_global_document(services: System) -> str:

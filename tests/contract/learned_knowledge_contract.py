@@ -43,8 +43,8 @@ from opx.operations.patterns import (
 )
 from opx.operations.system import System
 from opx.settings import Settings
-from tests.contract.seat_calls import a_file, ask, taken_in
-from tests.contract.seats import Seat, given, local_seat
+from tests.contract.seat_calls import a_file, ask, ingest_files
+from tests.contract.seats import CallerAccess, given, local_access
 from tests.support.cli_support import word_services
 
 ORCHESTRATOR = Identity("acme", "shop", "orchestrator")
@@ -65,23 +65,23 @@ def a_failure(**changes: Any) -> dict[str, Any]:
 
 
 class LearnedKnowledgeContract:
-    """Subclasses provide the fixture `seat`: `ORCHESTRATOR` as a caller of the system `services`."""
+    """Subclasses provide the fixture `access`: `ORCHESTRATOR` as a caller of the system `services`."""
 
     @pytest.fixture
     def services(self, tmp_path: Path) -> System:
         return word_services(Settings(home=str(tmp_path / "home")))
 
-    def test_a_captured_entry_waits_with_all_fields(self, seat: Seat) -> None:
-        entry_id = captured(seat, a_failure(incident="INC-7"))
-        (entry,) = entries(seat)
+    def test_a_captured_entry_waits_with_all_fields(self, access: CallerAccess) -> None:
+        entry_id = captured(access, a_failure(incident="INC-7"))
+        (entry,) = entries(access)
         assert (entry.id, entry.state, entry.project_id) == (entry_id, EntryState.WAITING, "shop")
         stored = entry.to_json()
         assert {name: stored[name] for name in FAILURE} == FAILURE
         assert entry.incident == "INC-7"
 
-    def test_the_same_again_is_the_same_entry(self, seat: Seat) -> None:
-        assert captured(seat, FAILURE) == captured(seat, FAILURE)
-        assert len(entries(seat)) == 1
+    def test_the_same_again_is_the_same_entry(self, access: CallerAccess) -> None:
+        assert captured(access, FAILURE) == captured(access, FAILURE)
+        assert len(entries(access)) == 1
 
     @pytest.mark.parametrize(
         "given",
@@ -91,9 +91,11 @@ class LearnedKnowledgeContract:
             {"entry_type": "warning", "tried": "restart the broker", "effect": "made_worse"},
         ],
     )
-    def test_what_nobody_has_to_verify_is_ready(self, seat: Seat, given: dict[str, Any]) -> None:
-        captured(seat, given)
-        (entry,) = entries(seat, state="ready")
+    def test_gate_decisions_and_warnings_are_ready_without_verification(
+        self, access: CallerAccess, given: dict[str, Any]
+    ) -> None:
+        captured(access, given)
+        (entry,) = entries(access, state="ready")
         assert entry.entry_type is EntryType(given["entry_type"])
 
     @pytest.mark.parametrize(
@@ -106,98 +108,104 @@ class LearnedKnowledgeContract:
             ({"project_id": "search"}, "search"),
         ],
     )
-    def test_what_is_wrong_is_named_and_nothing_is_kept(self, seat: Seat, changes: dict[str, Any], named: str) -> None:
+    def test_invalid_field_is_named_and_no_entry_is_stored(
+        self, access: CallerAccess, changes: dict[str, Any], named: str
+    ) -> None:
         with pytest.raises(InvalidInputError, match=named):
-            captured(seat, a_failure(**changes))
-        assert entries(seat) == ()
+            captured(access, a_failure(**changes))
+        assert entries(access) == ()
 
-    def test_entries_of_other_scopes_are_neither_listed_nor_verified(self, seat: Seat, services: System) -> None:
-        theirs = captured(local_seat(services, NEIGHBOUR), FAILURE)
-        assert entries(seat) == ()
+    def test_entries_of_other_scopes_are_neither_listed_nor_verified(
+        self, access: CallerAccess, services: System
+    ) -> None:
+        theirs = captured(local_access(services, NEIGHBOUR), FAILURE)
+        assert entries(access) == ()
         with pytest.raises(EntryNotFoundError):
-            seat.call(verify_entry, VerifyEntry(entry_id=theirs, worked=True))
+            access.call(verify_entry, VerifyEntry(entry_id=theirs, worked=True))
 
-    def test_entries_come_page_by_page(self, seat: Seat) -> None:
-        ids = {captured(seat, a_failure(occurrence=str(number))) for number in range(5)}
-        first = entries(seat, limit=3)
-        rest = entries(seat, limit=3, after=first[-1].id)
+    def test_entries_come_page_by_page(self, access: CallerAccess) -> None:
+        ids = {captured(access, a_failure(occurrence=str(number))) for number in range(5)}
+        first = entries(access, limit=3)
+        rest = entries(access, limit=3, after=first[-1].id)
         assert (len(first), len(rest)) == (3, 2)
         assert {entry.id for entry in (*first, *rest)} == ids
 
-    def test_a_checkpoint_processes_verified_entries_and_lists_waiting_ones(self, seat: Seat) -> None:
-        waiting, worked = (captured(seat, a_failure(occurrence=name)) for name in ("a", "b"))
-        assert seat.call(verify_entry, VerifyEntry(entry_id=worked, worked=True)).worked
-        report = checkpoint(seat, "", CheckpointType.PHASE_COMPLETION).report
+    def test_a_checkpoint_processes_verified_entries_and_lists_waiting_ones(self, access: CallerAccess) -> None:
+        waiting, worked = (captured(access, a_failure(occurrence=name)) for name in ("a", "b"))
+        assert access.call(verify_entry, VerifyEntry(entry_id=worked, worked=True)).worked
+        report = checkpoint(access, "", CheckpointType.PHASE_COMPLETION).report
         assert report is not None
         assert (report.project_id, report.taken_in, report.patterns_new) == ("shop", 1, 1)
         assert report.waiting == (waiting,)
-        assert entries(seat, state="taken_in")[0].id == worked
+        assert entries(access, state="taken_in")[0].id == worked
 
-    def test_an_unknown_project_has_no_checkpoint(self, seat: Seat) -> None:
+    def test_an_unknown_project_has_no_checkpoint(self, access: CallerAccess) -> None:
         with pytest.raises(InvalidInputError, match="elsewhere"):
-            checkpoint(seat, "elsewhere", CheckpointType.MANUAL)
+            checkpoint(access, "elsewhere", CheckpointType.MANUAL)
 
-    def test_what_one_project_learned_is_the_first_pattern_of_another(self, seat: Seat, services: System) -> None:
-        other = local_seat(services, NEIGHBOUR)
+    def test_pattern_of_one_project_is_the_first_found_by_another(self, access: CallerAccess, services: System) -> None:
+        other = local_access(services, NEIGHBOUR)
         captured(other, a_failure(success_verified=True))
         checkpoint(other, "search", CheckpointType.PROJECT_COMPLETION)
         problem = FAILURE["failure_description"]
         failure = FindPatternsForFailure(failure_description=problem, error_message=FAILURE["error_message"])
-        for_failure = seat.call(find_patterns_for_failure, failure).patterns
-        for found in (for_task(seat, problem, technology="postgresql")[0], for_failure[0]):
+        for_failure = access.call(find_patterns_for_failure, failure).patterns
+        for found in (for_task(access, problem, technology="postgresql")[0], for_failure[0]):
             assert "read replica" in found.solution
             assert (found.success_count, found.failure_count) == (1, 0)
-        assert "read replica" in context_for(seat, problem, technology="postgresql")
-        (pattern,) = seat.call(list_patterns, ListPatterns()).patterns
-        view = seat.call(get_pattern, GetPattern(pattern_id=pattern.pattern_id))
+        assert "read replica" in context_for(access, problem, technology="postgresql")
+        (pattern,) = access.call(list_patterns, ListPatterns()).patterns
+        view = access.call(get_pattern, GetPattern(pattern_id=pattern.pattern_id))
         assert [(one.project_id, one.worked) for one in view.occurrences] == [("search", True)]
 
-    def test_without_patterns_nothing_is_found(self, seat: Seat) -> None:
-        assert seat.call(list_patterns, ListPatterns()).patterns == ()
-        assert for_task(seat, "deploy") == ()
-        assert context_for(seat, "deploy") == ""
+    def test_without_patterns_nothing_is_found(self, access: CallerAccess) -> None:
+        assert access.call(list_patterns, ListPatterns()).patterns == ()
+        assert for_task(access, "deploy") == ()
+        assert context_for(access, "deploy") == ""
         with pytest.raises(PatternNotFoundError):
-            seat.call(get_pattern, GetPattern(pattern_id="0" * 32))
+            access.call(get_pattern, GetPattern(pattern_id="0" * 32))
 
-    def test_an_outcome_is_counted_once_for_the_document_of_a_receipt(self, seat: Seat, tmp_path: Path) -> None:
-        taken_in(seat, [a_file(tmp_path / "docs", "a.md", "# Disk full\n\n1. Delete old logs.\n")])
-        answer = ask(seat, "disk full", QueryConfig(min_confidence=0), receipt=True)
+    def test_an_outcome_is_counted_once_for_the_document_of_a_receipt(
+        self, access: CallerAccess, tmp_path: Path
+    ) -> None:
+        ingest_files(access, [a_file(tmp_path / "docs", "a.md", "# Disk full\n\n1. Delete old logs.\n")])
+        answer = ask(access, "disk full", QueryConfig(min_confidence=0), receipt=True)
         document_id = answer.results[0].document_id
-        reports = [recorded(seat, answer.receipt_id, document_id, "resolved", incident="INC-7") for _ in range(2)]
+        reports = [recorded(access, answer.receipt_id, document_id, "resolved", incident="INC-7") for _ in range(2)]
         assert [report.counted for report in reports] == ["new", "known"]
-        assert seat.call(get_document_outcomes, GetDocumentOutcomes(document_id=document_id)).tally.now.resolved == 1
+        assert access.call(get_document_outcomes, GetDocumentOutcomes(document_id=document_id)).tally.now.resolved == 1
         with pytest.raises(ReceiptNotFoundError):
-            recorded(seat, "0" * 32, document_id, "resolved")
+            recorded(access, "0" * 32, document_id, "resolved")
         with pytest.raises(InvalidInputError, match="result"):
-            recorded(seat, answer.receipt_id, document_id, "great")
+            recorded(access, answer.receipt_id, document_id, "great")
 
-    def test_outcomes_of_an_unknown_document_are_not_found(self, seat: Seat) -> None:
+    def test_outcomes_of_an_unknown_document_are_not_found(self, access: CallerAccess) -> None:
         with pytest.raises(DocumentNotFoundError):
-            seat.call(get_document_outcomes, GetDocumentOutcomes(document_id="0" * 32))
+            access.call(get_document_outcomes, GetDocumentOutcomes(document_id="0" * 32))
 
 
-def captured(seat: Seat, fields: dict[str, Any]) -> str:
+def captured(access: CallerAccess, fields: dict[str, Any]) -> str:
     """The id of the entry."""
-    return given(seat, capture_entry, **fields).id
+    return given(access, capture_entry, **fields).id
 
 
-def entries(seat: Seat, **fields: Any) -> tuple[StagingEntry, ...]:
-    return given(seat, list_entries, **fields).entries
+def entries(access: CallerAccess, **fields: Any) -> tuple[StagingEntry, ...]:
+    return given(access, list_entries, **fields).entries
 
 
-def checkpoint(seat: Seat, project_id: str, checkpoint_type: CheckpointType) -> Checkpoint:
-    return seat.call(process_checkpoint, ProcessCheckpoint(project_id=project_id, checkpoint_type=checkpoint_type))
+def checkpoint(access: CallerAccess, project_id: str, checkpoint_type: CheckpointType) -> Checkpoint:
+    return access.call(process_checkpoint, ProcessCheckpoint(project_id=project_id, checkpoint_type=checkpoint_type))
 
 
-def for_task(seat: Seat, task: str, *, technology: str = "") -> Sequence[RAGPattern]:
+def for_task(access: CallerAccess, task: str, *, technology: str = "") -> Sequence[RAGPattern]:
     request = FindPatternsForTask(task_description=task, technology=technology)
-    return seat.call(find_patterns_for_task, request).patterns
+    return access.call(find_patterns_for_task, request).patterns
 
 
-def context_for(seat: Seat, task: str, *, technology: str = "") -> str:
-    return seat.call(get_task_context, GetTaskContext(task_description=task, technology=technology)).context
+def context_for(access: CallerAccess, task: str, *, technology: str = "") -> str:
+    return access.call(get_task_context, GetTaskContext(task_description=task, technology=technology)).context
 
 
-def recorded(seat: Seat, receipt_id: str, document_id: str, result: str, incident: str = "") -> OutcomeReport:
+def recorded(access: CallerAccess, receipt_id: str, document_id: str, result: str, incident: str = "") -> OutcomeReport:
     fields = {"receiptId": receipt_id, "documentId": document_id, "result": result, "incident": incident}
-    return given(seat, record_outcome, **fields)
+    return given(access, record_outcome, **fields)

@@ -88,7 +88,7 @@ class SearchEngineContract:
         text = "needle " + " ".join(f"word{n}" for n in range(2000))
         assert found(engine, text[:MAX_QUERY_CHARACTERS]) == ids(needle)
 
-    def test_what_is_put_is_not_changed(self, engine: SearchEngine, put: Put) -> None:
+    def test_indexing_and_searching_leave_the_entry_unchanged(self, engine: SearchEngine, put: Put) -> None:
         entry = an_entry("disk full", tags=("a",))
         before = copy.deepcopy(entry)
         put(entry)

@@ -1,4 +1,4 @@
-"""Operations called from a seat, each with the part of its reply that contracts look at."""
+"""Operations called by a caller, each with the part of its reply that contracts look at."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from opx.operations.documents import (
 )
 from opx.operations.projects import AssignProject, assign_project
 from opx.operations.search import Query, query
-from tests.contract.seats import Seat
+from tests.contract.seats import CallerAccess
 
 
 def a_file(folder: Path, name: str, text: str) -> FileToIngest:
@@ -49,67 +49,69 @@ def a_file(folder: Path, name: str, text: str) -> FileToIngest:
     return FileToIngest(path, f"docs/{name}")
 
 
-def put_all(seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None) -> list[PutFile]:
-    return seat.put_files(files, metadata or {})
+def put_all(
+    access: CallerAccess, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None
+) -> list[PutFile]:
+    return access.put_files(files, metadata or {})
 
 
-def taken_in(
-    seat: Seat, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None
+def ingest_files(
+    access: CallerAccess, files: Sequence[FileToIngest], metadata: dict[str, object] | None = None
 ) -> list[EventOutcome]:
     """Outcomes that say how a document is now, one each."""
-    done = put_all(seat, files, metadata)
+    done = put_all(access, files, metadata)
     sent = [put.object_key for put in done if put.outcome is None]
-    worked = {outcome.object_key.removesuffix(".metadata.json"): outcome for outcome in seat.work(sent)}
+    worked = {outcome.object_key.removesuffix(".metadata.json"): outcome for outcome in access.work(sent)}
     return [*(put.outcome for put in done if put.outcome), *worked.values()]
 
 
-def retried_keys(seat: Seat, failure_ids: Sequence[str]) -> tuple[str, ...]:
-    return seat.call(retry_failures, RetryFailures(failure_ids=tuple(failure_ids))).object_keys
+def retried_keys(access: CallerAccess, failure_ids: Sequence[str]) -> tuple[str, ...]:
+    return access.call(retry_failures, RetryFailures(failure_ids=tuple(failure_ids))).object_keys
 
 
-def retried(seat: Seat, failure_ids: Sequence[str]) -> list[EventOutcome]:
-    return seat.work(retried_keys(seat, failure_ids))
+def retried(access: CallerAccess, failure_ids: Sequence[str]) -> list[EventOutcome]:
+    return access.work(retried_keys(access, failure_ids))
 
 
-def documents(seat: Seat, **fields: Any) -> tuple[KnowledgeDocument, ...]:
-    return seat.call(list_documents, ListDocuments(**fields)).documents
+def documents(access: CallerAccess, **fields: Any) -> tuple[KnowledgeDocument, ...]:
+    return access.call(list_documents, ListDocuments(**fields)).documents
 
 
-def failures(seat: Seat) -> tuple[Failure, ...]:
-    return seat.call(list_failures, ListFailures()).failures
+def failures(access: CallerAccess) -> tuple[Failure, ...]:
+    return access.call(list_failures, ListFailures()).failures
 
 
-def stored_under(seat: Seat, source: str) -> list[str]:
-    return list(seat.call(list_objects, ListObjects(under=source)).object_keys)
+def stored_under(access: CallerAccess, source: str) -> list[str]:
+    return list(access.call(list_objects, ListObjects(under=source)).object_keys)
 
 
-def ask(seat: Seat, question: str, config: QueryConfig, *, receipt: bool = False) -> Answer:
-    return seat.call(query, Query(query=question, config=config, receipt=receipt))
+def ask(access: CallerAccess, question: str, config: QueryConfig, *, receipt: bool = False) -> Answer:
+    return access.call(query, Query(query=question, config=config, receipt=receipt))
 
 
-def status_of(seat: Seat) -> Status:
-    return seat.call(get_status, GetStatus())
+def status_of(access: CallerAccess) -> Status:
+    return access.call(get_status, GetStatus())
 
 
-def shown(seat: Seat, wanted: str) -> DocumentVersions:
-    return seat.call(get_document, GetDocument(document_id=wanted))
+def shown(access: CallerAccess, wanted: str) -> DocumentVersions:
+    return access.call(get_document, GetDocument(document_id=wanted))
 
 
-def pieces(seat: Seat, document_id: str, *, after: int = 0) -> list[DocumentChunk]:
-    return list(seat.call(read_chunks, ReadChunks(document_id=document_id, after=after)).chunks)
+def pieces(access: CallerAccess, document_id: str, *, after: int = 0) -> list[DocumentChunk]:
+    return list(access.call(read_chunks, ReadChunks(document_id=document_id, after=after)).chunks)
 
 
-def delete_all(seat: Seat, object_keys: Sequence[str]) -> None:
-    seat.call(delete_objects, DeleteObjects(object_keys=tuple(object_keys)))
+def delete_all(access: CallerAccess, object_keys: Sequence[str]) -> None:
+    access.call(delete_objects, DeleteObjects(object_keys=tuple(object_keys)))
 
 
-def deleted_by(seat: Seat, document_id: str) -> tuple[KnowledgeDocument, ...]:
-    return seat.call(delete_document, DeleteDocument(document_id=document_id)).deleted
+def deleted_by(access: CallerAccess, document_id: str) -> tuple[KnowledgeDocument, ...]:
+    return access.call(delete_document, DeleteDocument(document_id=document_id)).deleted
 
 
-def assign(seat: Seat, client: str, project: str, group: str) -> None:
-    seat.call(assign_project, AssignProject(client_id=client, project_id=project, group_id=group))
+def assign(access: CallerAccess, client: str, project: str, group: str) -> None:
+    access.call(assign_project, AssignProject(client_id=client, project_id=project, group_id=group))
 
 
-def titles(seat: Seat, *, category: str = "") -> list[str]:
-    return [document.title for document in documents(seat, category=category)]
+def titles(access: CallerAccess, *, category: str = "") -> list[str]:
+    return [document.title for document in documents(access, category=category)]

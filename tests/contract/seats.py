@@ -29,7 +29,7 @@ TOKEN = "token"
 
 
 @dataclass(frozen=True)
-class Seat:
+class CallerAccess:
     """Calls operations for one caller, and loads files as the command does."""
 
     client: OperationClient
@@ -50,37 +50,37 @@ class Seat:
         return list(self.loader.outcomes(sent))
 
 
-def local_seat(services: System, identity: Identity, *, owns_system: bool = False) -> Seat:
+def local_access(services: System, identity: Identity, *, owns_system: bool = False) -> CallerAccess:
     """A caller of a system in this process."""
     context = Context(services, Caller(identity, owns_system=owns_system))
-    return Seat(LocalClient(context), LocalLoader(context))
+    return CallerAccess(LocalClient(context), LocalLoader(context))
 
 
 @contextmanager
-def remote_seat(services: System, claims: Mapping[str, Any]) -> Iterator[Seat]:
+def remote_access(services: System, claims: Mapping[str, Any]) -> Iterator[CallerAccess]:
     """A caller with these claims of a system that is deployed on this machine."""
-    with DeployedSystem(services, tokens={TOKEN: claims}) as system, open_seat(system) as seat:
-        yield seat
+    with DeployedSystem(services, tokens={TOKEN: claims}) as system, open_access(system) as access:
+        yield access
 
 
 @contextmanager
-def open_seat(system: DeployedSystem, token: str = TOKEN) -> Iterator[Seat]:
+def open_access(system: DeployedSystem, token: str = TOKEN) -> Iterator[CallerAccess]:
     """The caller with this token."""
     client = RemoteClient(system.endpoint, bearer(token), Connections(), pause=_at_once)
     try:
-        yield Seat(client, RemoteLoader(client))
+        yield CallerAccess(client, RemoteLoader(client))
     finally:
         client.close()
 
 
-def given(seat: Seat, run: Run[Q, R], **fields: object) -> R:
+def given(access: CallerAccess, run: Run[Q, R], **fields: object) -> R:
     """The reply to a request of these fields, named as in JSON. Raises `RequestError` for invalid ones."""
-    return seat.call(run, read_request(REGISTRY.of(run).request, fields))
+    return access.call(run, read_request(REGISTRY.of(run).request, fields))
 
 
-def every_failure(seat: Seat) -> list[Failure]:
+def every_failure(access: CallerAccess) -> list[Failure]:
     """Failed items of all pages."""
-    return [one for page in all_pages(seat.client, list_failures, ListFailures()) for one in page.failures]
+    return [one for page in all_pages(access.client, list_failures, ListFailures()) for one in page.failures]
 
 
 def _at_once(_seconds: float) -> None:

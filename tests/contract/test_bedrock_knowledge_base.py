@@ -330,7 +330,9 @@ class TestSync:
         with pytest.raises(StoreUnavailableError):
             managed.sync.cover(0.0)
 
-    def test_what_a_job_could_not_take_in_is_logged(self, managed: Managed, caplog: pytest.LogCaptureFixture) -> None:
+    def test_number_of_documents_that_a_job_could_not_index_is_logged(
+        self, managed: Managed, caplog: pytest.LogCaptureFixture
+    ) -> None:
         managed.store.put(f"{PREFIX}picture.xyz", b"?")
         managed.index()
         managed.sync.cover(0.0)

@@ -135,7 +135,7 @@ class TestBudgetedChat(ChatModelContract):
     def talk(self, completions: Talk) -> Talk:
         return replace(completions, chat=BudgetedChat(completions.chat, CallBudget(100)))
 
-    def test_what_is_beyond_the_budget_is_refused_until_the_minute_is_over(self, talk: Talk) -> None:
+    def test_call_beyond_the_budget_is_refused_until_the_minute_is_over(self, talk: Talk) -> None:
         talk.thinking(ANSWER)
         now = [0.0]
         chat = BudgetedChat(talk.chat, CallBudget(2, clock=lambda: now[0]))

@@ -201,7 +201,7 @@ class TestFailures:
         ],
         ids=str,
     )
-    def test_what_passes_is_tried_again_and_what_stays_raises(self, bedrock: Bedrock, problem: Response) -> None:
+    def test_transient_failure_is_retried_and_lasting_failure_raises(self, bedrock: Bedrock, problem: Response) -> None:
         bedrock.double.inject(problem, times=2)
         assert len(bedrock.embedder().embed_query(DISK)) == 1024
         bedrock.double.inject(problem, times=3)
@@ -388,7 +388,7 @@ class TestCache:
         with pytest.raises(EmbeddingError, match="poison"):
             CachedEmbedder(FailingEmbedder(), table, clock=clock.clock).embed_documents(["poison"])
 
-    def test_what_was_embedded_before_a_failure_is_kept(self, table: SqliteTable, clock: FakeTime) -> None:
+    def test_embeddings_from_before_a_failure_are_cached(self, table: SqliteTable, clock: FakeTime) -> None:
         failing = FailingEmbedder()
         cached = CachedEmbedder(failing, table, clock=clock.clock)
         texts = [f"text {n}" for n in range(TEXTS_A_STEP)]

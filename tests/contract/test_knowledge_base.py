@@ -9,29 +9,29 @@ import pytest
 from opx.domain.scopes import Identity
 from opx.operations.system import System
 from tests.contract.knowledge_base_contract import CALLER, KnowledgeBaseContract
-from tests.contract.seats import Seat, local_seat, remote_seat
+from tests.contract.seats import CallerAccess, local_access, remote_access
 
 CLAIMS = {"opx_client_id": CALLER.client_id, "opx_project_id": CALLER.project_id, "scope": "opx/write opx/admin"}
 
 
 class TestLocalKnowledgeBase(KnowledgeBaseContract):
     @pytest.fixture
-    def seat(self, services: System) -> Iterator[Seat]:
+    def access(self, services: System) -> Iterator[CallerAccess]:
         with services:
-            yield local_seat(services, CALLER)
+            yield local_access(services, CALLER)
 
     @pytest.fixture
-    def operator(self, services: System) -> Seat:
-        return local_seat(services, Identity())
+    def operator(self, services: System) -> CallerAccess:
+        return local_access(services, Identity())
 
 
 class TestRemoteKnowledgeBase(KnowledgeBaseContract):
     @pytest.fixture
-    def seat(self, services: System) -> Iterator[Seat]:
-        with services, remote_seat(services, CLAIMS) as seat:
-            yield seat
+    def access(self, services: System) -> Iterator[CallerAccess]:
+        with services, remote_access(services, CLAIMS) as access:
+            yield access
 
     @pytest.fixture
-    def operator(self, services: System) -> Iterator[Seat]:
-        with services, remote_seat(services, {"scope": "opx/admin"}) as seat:
-            yield seat
+    def operator(self, services: System) -> Iterator[CallerAccess]:
+        with services, remote_access(services, {"scope": "opx/admin"}) as access:
+            yield access

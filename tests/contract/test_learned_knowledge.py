@@ -21,7 +21,7 @@ from tests.contract.learned_knowledge_contract import (
     context_for,
     for_task,
 )
-from tests.contract.seats import TOKEN, Seat, local_seat, open_seat
+from tests.contract.seats import TOKEN, CallerAccess, local_access, open_access
 from tests.doubles.api_gateway import DeployedSystem
 
 CLAIMS = {
@@ -32,12 +32,12 @@ CLAIMS = {
 }
 
 
-def check_all_is_refused(seat: Seat, refusal: type[Exception]) -> None:
+def check_all_is_refused(access: CallerAccess, refusal: type[Exception]) -> None:
     for call in (
-        lambda: seat.call(list_patterns, ListPatterns()),
-        lambda: seat.call(get_pattern, GetPattern(pattern_id="0" * 32)),
-        lambda: for_task(seat, "t"),
-        lambda: context_for(seat, "t"),
+        lambda: access.call(list_patterns, ListPatterns()),
+        lambda: access.call(get_pattern, GetPattern(pattern_id="0" * 32)),
+        lambda: for_task(access, "t"),
+        lambda: context_for(access, "t"),
     ):
         with pytest.raises(refusal, match="orchestrator"):
             call()
@@ -45,26 +45,26 @@ def check_all_is_refused(seat: Seat, refusal: type[Exception]) -> None:
 
 class TestLocalKnowledge(LearnedKnowledgeContract):
     @pytest.fixture
-    def seat(self, services: System) -> Iterator[Seat]:
+    def access(self, services: System) -> Iterator[CallerAccess]:
         with services:
-            yield local_seat(services, ORCHESTRATOR)
+            yield local_access(services, ORCHESTRATOR)
 
-    def test_who_is_no_orchestrator_may_not_ask(self, services: System) -> None:
+    def test_caller_that_is_no_orchestrator_is_refused(self, services: System) -> None:
         with services:
-            check_all_is_refused(local_seat(services, Identity("acme", "shop", "deployer")), NotOrchestratorError)
+            check_all_is_refused(local_access(services, Identity("acme", "shop", "deployer")), NotOrchestratorError)
 
     def test_whoever_owns_the_machine_may_ask(self, services: System) -> None:
         with services:
-            seat = local_seat(services, Identity("acme", "shop", "somebody"), owns_system=True)
-            assert seat.call(list_patterns, ListPatterns()).patterns == ()
-            assert context_for(seat, "deploy") == ""
+            access = local_access(services, Identity("acme", "shop", "somebody"), owns_system=True)
+            assert access.call(list_patterns, ListPatterns()).patterns == ()
+            assert context_for(access, "deploy") == ""
 
-    def test_where_a_function_does_checkpoints_one_is_requested(self, services: System) -> None:
+    def test_checkpoint_is_requested_of_the_function_where_there_is_one(self, services: System) -> None:
         with services:
             services.functions.checkpoints = services.queue  # type: ignore[misc]
-            seat = local_seat(services, ORCHESTRATOR)
-            captured(seat, {**FAILURE, "success_verified": True})
-            reply = checkpoint(seat, "", CheckpointType.CANCELLATION)
+            access = local_access(services, ORCHESTRATOR)
+            captured(access, {**FAILURE, "success_verified": True})
+            reply = checkpoint(access, "", CheckpointType.CANCELLATION)
             assert (reply.asked, reply.report) == (True, None)
             (message,) = services.queue.receive()
             assert '"scope": "client:acme/project:shop"' in message.body
@@ -79,28 +79,30 @@ class TestRemoteKnowledge(LearnedKnowledgeContract):
             yield system
 
     @pytest.fixture
-    def seat(self, system: DeployedSystem) -> Iterator[Seat]:
-        with open_seat(system) as seat:
-            yield seat
+    def access(self, system: DeployedSystem) -> Iterator[CallerAccess]:
+        with open_access(system) as access:
+            yield access
 
-    def test_who_is_no_orchestrator_is_refused(self, system: DeployedSystem) -> None:
-        with open_seat(system, "agent") as seat:
-            check_all_is_refused(seat, AccessDeniedError)
+    def test_caller_that_is_no_orchestrator_is_refused(self, system: DeployedSystem) -> None:
+        with open_access(system, "agent") as access:
+            check_all_is_refused(access, AccessDeniedError)
 
     def test_entries_that_do_not_fit_into_one_reply_are_all_there(
-        self, seat: Seat, monkeypatch: pytest.MonkeyPatch
+        self, access: CallerAccess, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        ids = {captured(seat, {**FAILURE, "occurrence": str(number)}) for number in range(4)}
+        ids = {captured(access, {**FAILURE, "occurrence": str(number)}) for number in range(4)}
         monkeypatch.setattr("opx.operations.paging.PAGE_BYTES", 1)
         found: set[str] = set()
         after = ""
         while not found or after:
-            page = seat.call(list_entries, ListEntries(limit=10, after=after))
+            page = access.call(list_entries, ListEntries(limit=10, after=after))
             found |= {entry.id for entry in page.entries}
             after = page.next
         assert found == ids
 
-    def test_a_checkpoint_that_another_function_does_has_no_report(self, seat: Seat, system: DeployedSystem) -> None:
+    def test_a_checkpoint_that_another_function_does_has_no_report(
+        self, access: CallerAccess, system: DeployedSystem
+    ) -> None:
         system.services.functions.checkpoints = system.services.queue  # type: ignore[misc]
-        reply = checkpoint(seat, "shop", CheckpointType.MANUAL)
+        reply = checkpoint(access, "shop", CheckpointType.MANUAL)
         assert (reply.asked, reply.report) == (True, None)

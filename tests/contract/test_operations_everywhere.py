@@ -71,7 +71,7 @@ def fresh(template: tuple[Path, dict[str, str]], tmp_path: Path) -> Callable[[],
 
 
 @pytest.fixture(autouse=True)
-def _who_works_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def _set_machine_user(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command passes the name of the machine's user to operations."""
     monkeypatch.setenv("LOGNAME", CALLER.principal)
 
@@ -210,7 +210,7 @@ def without(data: Any, fields: tuple[str, ...]) -> Any:
 
 
 @pytest.mark.parametrize("name", names())
-def test_what_no_request_may_have_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
+def test_malformed_request_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
     operation = REGISTRY.get(name)
     assert operation is not None
     for fields, wrong in malformed(operation, EXAMPLES[name](world)):
@@ -363,7 +363,7 @@ NOT_THERE: Mapping[str, tuple[str, Example]] = {
 
 
 @pytest.mark.parametrize("name", NOT_THERE)
-def test_what_is_not_there_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
+def test_unknown_name_or_id_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
     code, example = NOT_THERE[name]
     check_refused_everywhere(world, name, example(world), code)
 
@@ -375,7 +375,7 @@ def test_what_is_not_there_is_refused_the_same_way_everywhere(world: World, name
         ("delete_objects", lambda world: {"objectKeys": [world.ids["own_key"], world.ids["held_key"]]}),
     ],
 )
-def test_what_is_held_is_deleted_nowhere(world: World, name: str, example: Example) -> None:
+def test_document_on_hold_is_deleted_at_no_edge(world: World, name: str, example: Example) -> None:
     check_refused_everywhere(world, name, example(world), "held")
 
 
@@ -401,7 +401,7 @@ OF_OTHERS: Mapping[str, str] = {
 
 
 @pytest.mark.parametrize("name", OF_OTHERS)
-def test_what_another_client_has_is_as_unknown_as_what_nobody_has(world: World, name: str) -> None:
+def test_id_of_another_client_is_refused_like_an_unknown_one(world: World, name: str) -> None:
     code, example = NOT_THERE[name]
     theirs, fields = world.ids[OF_OTHERS[name]], example(world)
     operation = REGISTRY.get(name)
@@ -417,7 +417,7 @@ def test_what_another_client_has_is_as_unknown_as_what_nobody_has(world: World, 
 
 
 @pytest.mark.parametrize("name", names(lambda one: one.route is not None and one.access is not Access.READER))
-def test_who_may_not_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
+def test_caller_without_rights_is_refused_the_same_way_everywhere(world: World, name: str) -> None:
     """A token without scopes, of no orchestrator."""
     nobody = replace(world, caller=Caller(CALLER_WITHOUT_RIGHTS, token_scopes=frozenset()))
     operation = REGISTRY.get(name)
@@ -431,7 +431,7 @@ def test_who_may_not_is_refused_the_same_way_everywhere(world: World, name: str)
 
 
 @pytest.mark.parametrize("name", names(lambda one: one.route is None and one.tool is None))
-def test_what_is_done_on_the_machine_of_the_system_is_done_there_alone(world: World, name: str) -> None:
+def test_command_for_the_machine_of_the_system_is_refused_remotely(world: World, name: str) -> None:
     reply = called(remote_command, world, name, EXAMPLES[name](world))
     assert reply.code == REFUSED_BY_COMMAND
     assert reply.message.startswith(f"{name} works where the stores are")

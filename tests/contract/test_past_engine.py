@@ -113,7 +113,7 @@ def test_scores_are_on_the_engines_scale_where_only_the_best_hits_are_at_hand(in
     assert (len(scores), response.entry_count) == (20, 61)
 
 
-def test_what_a_service_ranks_by_itself_is_only_left_out() -> None:
+def test_later_entries_are_left_out_of_a_fused_ranking_with_a_note() -> None:
     current, later, gone = (an_entry(name, source=f"{name}.md") for name in ("current", "later", "gone"))
 
     class Ranked:

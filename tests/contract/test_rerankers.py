@@ -241,7 +241,7 @@ class TestBudgetedReranker(RerankerContract):
     def reranker(self, talk: Talk) -> Reranker:
         return BudgetedReranker(ChatReranker(talk.chat), CallBudget(100))
 
-    def test_what_is_beyond_the_budget_is_refused(self, talk: Talk) -> None:
+    def test_call_beyond_the_budget_is_refused(self, talk: Talk) -> None:
         reranker = BudgetedReranker(ChatReranker(talk.chat), CallBudget(1))
         reranker.rank(QUESTION, [], seconds=SECONDS)
         reranker.rank(QUESTION, [DISK], seconds=SECONDS)

@@ -1,4 +1,4 @@
-"""That what CDK makes of the source tree can be deployed, and deployed again."""
+"""Deployment of the assembly that CDK makes of the source tree, and its repetition without changes."""
 
 from __future__ import annotations
 

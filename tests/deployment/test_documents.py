@@ -6,7 +6,7 @@ from opx.ports.tables import DOCUMENTS
 from tests.deployment.system import INGEST, RETRIEVE, SystemUnderTest, eventually
 
 
-def test_an_uploaded_runbook_is_taken_in_and_answers_a_question_with_its_source(system: SystemUnderTest) -> None:
+def test_uploaded_runbook_is_ingested_and_answers_a_question_with_its_source(system: SystemUnderTest) -> None:
     system.put("documents/runbooks/turbine.md", "# Turbine overspeed\n\nClose the governor valve of the turbine.")
     document = system.ingested("documents/runbooks/turbine.md", "governor valve")
     assert document.versions == {1: "current"}
@@ -54,7 +54,7 @@ def test_functions_report_what_they_did_as_metrics_in_their_logs(system: SystemU
     eventually(lambda: system.metrics(RETRIEVE)["Queries"] > before[1].get("Queries", 0))
 
 
-def test_what_is_no_document_starts_no_function(system: SystemUnderTest) -> None:
+def test_object_outside_the_documents_folder_is_not_ingested(system: SystemUnderTest) -> None:
     system.s3.put_object(Bucket=system.bucket, Key="elsewhere/note.md", Body=b"# Not a document")
     system.put("documents/runbooks/valve.md", "# Valve stuck\n\nExercise the valve.")
     system.ingested("documents/runbooks/valve.md", "Exercise")

@@ -46,7 +46,7 @@ def test_a_function_killed_in_the_middle_of_a_document_leaves_nothing_half_done(
     eventually(lambda: system.waiting("ingest") == 0)
 
 
-def test_a_document_that_comes_while_the_engine_is_away_is_taken_in_when_it_is_back(system: SystemUnderTest) -> None:
+def test_document_put_during_an_outage_of_the_engine_is_ingested_afterwards(system: SystemUnderTest) -> None:
     """With the pauses between attempts shortened, from 20 s, 40 s, ... to 1 s, 2 s, ..."""
     key = "documents/runbooks/away.md"
     retries = system.metrics(INGEST).get("IngestionRetries", 0)
@@ -86,7 +86,7 @@ def test_a_function_misses_a_right_that_is_taken_away_and_goes_on_when_it_is_giv
         assert system.ingested(key, "brake by hand").versions == {1: "current"}
 
 
-def test_what_a_broken_function_could_not_take_in_waits_in_the_dead_letters_and_can_be_sent_again(
+def test_event_of_a_broken_function_waits_in_the_dead_letters_and_can_be_sent_again(
     system: SystemUnderTest,
 ) -> None:
     key = "documents/runbooks/redriven.md"

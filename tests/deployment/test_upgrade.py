@@ -1,4 +1,4 @@
-"""That what must not be lost survives the change from the commit before to this source tree."""
+"""Upgrade of storage from the commit before to this source tree: documents and rows survive."""
 
 from __future__ import annotations
 

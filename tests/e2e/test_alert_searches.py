@@ -140,9 +140,7 @@ class TestLabels:
         other = {"the shop", "the books"} - {title}
         assert not [one for one in answer.results if other & {one.title[17:]} and one.band is Band.SURE]
 
-    def test_where_no_page_is_for_the_service_that_for_all_is_first_and_others_are_not_sure(
-        self, system: System
-    ) -> None:
+    def test_general_page_is_first_and_alone_sure_for_a_service_without_its_own(self, system: System) -> None:
         answer = ask(system, '[FIRING:1] HighErrorRate (service="search" pod="x-1") 5 % of requests fail')
         assert titles(answer)[0] == "HighErrorRate in general"
         assert [one.title for one in answer.results if one.band is Band.SURE] == ["HighErrorRate in general"]

@@ -176,7 +176,7 @@ class TestVersions:
         worked(embedded)
         assert found(embedded, "disk full", "2001-01-01") == []
 
-    def test_what_had_not_expired_then_is_found(self, embedded: SystemUnderTest) -> None:
+    def test_document_that_had_not_expired_then_is_found(self, embedded: SystemUnderTest) -> None:
         day = iso_time(embedded.time.clock() + 5 * 86_400)[:10]
         embedded.put(name_of("disk full"), f"---\nexpires: {day}\n---\n{text_of('disk full')}")
         at = worked(embedded)
@@ -247,7 +247,7 @@ class TestBounds:
         answer = ask(embedded, "disk full", at)
         assert (len(answer.results), answer.partial, len(answer.notes)) == (3, False, 1)
 
-    def test_what_came_later_does_not_push_out_what_was_there(
+    def test_later_documents_do_not_displace_earlier_ones(
         self, embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         embedded.put(name_of("disk"), text_of("disk full"))

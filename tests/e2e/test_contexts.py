@@ -88,9 +88,7 @@ def test_ids_and_files_do_not_depend_on_contexts(tmp_path: Path, aws: boto3.Sess
     assert files[0] == files[1]
 
 
-def test_choosing_a_model_has_unchanged_documents_taken_in_again(
-    tmp_path: Path, aws: boto3.Session, writer: Writer
-) -> None:
+def test_choosing_a_model_ingests_unchanged_documents_again(tmp_path: Path, aws: boto3.Session, writer: Writer) -> None:
     for model, results in (("", "ingested"), ("writer", "ingested"), ("writer", "unchanged"), ("", "ingested")):
         with a_contextual_system("embedded", tmp_path, aws, writer, model) as system:
             system.put(KEY, TEXT)
@@ -99,7 +97,7 @@ def test_choosing_a_model_has_unchanged_documents_taken_in_again(
     assert writer.calls == 1
 
 
-def test_a_document_that_is_taken_in_anew_has_its_contexts_from_the_cache(
+def test_document_that_is_ingested_again_has_its_contexts_from_the_cache(
     tmp_path: Path, aws: boto3.Session, writer: Writer
 ) -> None:
     with a_contextual_system("embedded", tmp_path, aws, writer) as system:
@@ -112,7 +110,7 @@ def test_a_document_that_is_taken_in_anew_has_its_contexts_from_the_cache(
     assert writer.calls == 1
 
 
-def test_what_was_missing_is_written_when_the_document_comes_again_although_unchanged(
+def test_missing_contexts_are_written_when_the_unchanged_document_comes_again(
     tmp_path: Path, aws: boto3.Session, writer: Writer
 ) -> None:
     with a_contextual_system("embedded", tmp_path, aws, writer) as system:

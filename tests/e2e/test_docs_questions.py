@@ -78,11 +78,11 @@ QUESTIONS = {
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
     with bootstrap(Settings(home=str(tmp_path_factory.mktemp("home")))) as system:
-        _take_in(system)
+        _ingest_pages(system)
         yield Context(system, Caller(Identity(), owns_system=True))
 
 
-def _take_in(system: System) -> None:
+def _ingest_pages(system: System) -> None:
     for title, text in PAGES.items():
         source = f"{title.lower().replace(' ', '-')}.md"
         system.manager.put_document("runbooks/procedures", f"# {title}\n\n{text}\n", {"source": source})

@@ -101,7 +101,7 @@ def test_procedure_for_an_alert_takes_one_call(system: System) -> None:
         ("pods keep restarting", "Pod in CrashLoopBackOff"),
     ],
 )
-def test_what_people_type_gives_the_runbook_with_its_steps(system: System, question: str, title: str) -> None:
+def test_typed_question_gives_the_runbook_with_its_steps(system: System, question: str, title: str) -> None:
     context = Context(system, Caller(Identity(), owns_system=True))
     first = search_runbooks(context, SearchRunbooks(question)).answer.documents[0]
     assert first.title == title

@@ -87,7 +87,7 @@ def test_death_before_any_write_leaves_no_trace_when_it_is_done_again(school: Sc
     assert_immortal(school, range(0, MOST_WRITES, 2))
 
 
-def test_another_s_checkpoint_takes_in_what_the_dead_one_left(school: School) -> None:
+def test_checkpoint_of_another_process_completes_the_interrupted_one(school: School) -> None:
     captured(school, "undisturbed")
     checkpoint(school, "undisturbed")
     expected = state(school, "undisturbed")

@@ -227,7 +227,7 @@ class TestChanges:
         assert [outcome.result for outcome in managed.system.work()] == [Result.UNCHANGED]
         assert managed.queue.waiting() == 0
 
-    def test_change_during_a_job_is_taken_in_by_the_next_one(self, managed: Managed) -> None:
+    def test_change_during_a_job_is_ingested_by_the_next_one(self, managed: Managed) -> None:
         managed.put(DISK, DISK_TEXT)
         managed.deliver()
         managed.system.time.sleep(JOB_SECONDS / 2)
@@ -240,7 +240,7 @@ class TestChanges:
         assert managed.double.statuses == ["COMPLETE", "COMPLETE"]
         assert managed.results("unseal the vault", client="acme")[0].title == "Vault"
 
-    def test_documents_of_a_batch_are_taken_in_by_one_job(self, managed: Managed) -> None:
+    def test_documents_of_a_batch_are_ingested_by_one_job(self, managed: Managed) -> None:
         for number in range(5):
             managed.system.put(f"documents/runbooks/{number}.md", f"# Runbook {number}\n\nDo step {number}.\n")
         assert len(managed.system.work()) == 5

@@ -25,7 +25,7 @@ class Died(BaseException):
     """The process is gone: nobody catches this."""
 
 
-def taken_in(system: SystemUnderTest, key: str, first: str = "Check the lag.") -> str:
+def ingest(system: SystemUnderTest, key: str, first: str = "Check the lag.") -> str:
     """Its document id."""
     system.put(key, STEPS.format(first))
     system.work()
@@ -51,8 +51,8 @@ def forget_outlines(services: System) -> None:
 
 class TestArchives:
     def test_outlines_are_exported_and_put_back(self, embedded: SystemUnderTest, tmp_path: Path) -> None:
-        taken_in(embedded, OWN, "Check the lag.")
-        taken_in(embedded, OWN, "Look at the lag.")
+        ingest(embedded, OWN, "Check the lag.")
+        ingest(embedded, OWN, "Look at the lag.")
         embedded.services.lifecycle.exporter().write(tmp_path / "x")
         with services_at(tmp_path / "to") as other:
             assert other.lifecycle.importer().run(tmp_path / "x").documents == {Fate.RESTORED: 1}
@@ -64,8 +64,8 @@ class TestArchives:
     def test_archive_of_before_there_were_outlines_gets_them_from_its_chunks(
         self, embedded: SystemUnderTest, tmp_path: Path
     ) -> None:
-        first = taken_in(embedded, OWN)
-        taken_in(embedded, OWN, "Look at the lag.")
+        first = ingest(embedded, OWN)
+        ingest(embedded, OWN, "Look at the lag.")
         old = next(version for version in embedded.versions(OWN) if version.document_id == first)
         kept = embedded.services.questions.documents.outline_of(old)
         forget_outlines(embedded.services)
@@ -79,8 +79,8 @@ class TestArchives:
 
 class TestVersions:
     def test_each_version_has_the_outline_of_its_text(self, embedded: SystemUnderTest) -> None:
-        taken_in(embedded, RUNBOOK, "Check the lag.")
-        taken_in(embedded, RUNBOOK, "Look at the lag.")
+        ingest(embedded, RUNBOOK, "Check the lag.")
+        ingest(embedded, RUNBOOK, "Look at the lag.")
         documents = embedded.services.questions.documents
         assert [titles(documents.outline_of(version))[0] for version in embedded.versions(RUNBOOK)] == [
             "Look at the lag.",
@@ -90,7 +90,7 @@ class TestVersions:
     def test_outline_that_is_missing_is_no_difference_and_is_made_from_the_chunks(
         self, embedded: SystemUnderTest
     ) -> None:
-        taken_in(embedded, RUNBOOK)
+        ingest(embedded, RUNBOOK)
         documents = embedded.services.questions.documents
         before = documents.outline_of(embedded.document(RUNBOOK))
         forget_outlines(embedded.services)
@@ -100,16 +100,16 @@ class TestVersions:
 
 class TestTenants:
     def test_outline_is_the_clients_own(self, embedded: SystemUnderTest) -> None:
-        document_id = taken_in(embedded, OWN)
+        document_id = ingest(embedded, OWN)
         documents = embedded.services.questions.documents
         assert titles(documents.outline(reader(embedded, "acme"), document_id)[1])
         with pytest.raises(DocumentNotFoundError):
             documents.outline(reader(embedded, "other"), document_id)
 
     def test_no_outline_is_left_of_a_client_that_was_removed(self, embedded: SystemUnderTest) -> None:
-        taken_in(embedded, OWN, "Check the lag.")
-        taken_in(embedded, OWN, "Look at the lag.")
-        everybodys = taken_in(embedded, RUNBOOK)
+        ingest(embedded, OWN, "Check the lag.")
+        ingest(embedded, OWN, "Look at the lag.")
+        everybodys = ingest(embedded, RUNBOOK)
         prefix = Scope("acme").prefix
         assert len(outlines(embedded.services, prefix)) == 2
         assert embedded.services.tenants.offboarding().remove("acme").left == {}

@@ -64,7 +64,7 @@ class TestUnusable:
         embedded.work()
         assert "has 50,000,000 bytes, the limit is 33,554,432" in embedded.reasons()[DISK]
 
-    def test_html_is_taken_in_without_its_scripts(self, either: SystemUnderTest) -> None:
+    def test_html_is_ingested_without_its_scripts(self, either: SystemUnderTest) -> None:
         page = "<html><head><title>Disk</title><script>evil()</script></head><body><p>Free space.</p></body></html>"
         either.put("documents/runbooks/disk.html", page)
         (outcome,) = either.work()

@@ -126,7 +126,7 @@ def test_the_document_that_answers_comes_first_with_the_line_that_does(reader: R
     assert found["notes"] == []
 
 
-def test_where_nothing_helps_nothing_is_likely(reader: Reader) -> None:
+def test_documents_are_all_weak_if_the_model_finds_none_helpful(reader: Reader) -> None:
     before = reader.estimates()
     reader.judging(lambda _: {"verdict": "no"})
     found = reader.answer()
@@ -134,7 +134,7 @@ def test_where_nothing_helps_nothing_is_likely(reader: Reader) -> None:
     assert all(by_title(found, "confidence")[title] < before[title] for title in (DISK, LOGS))
 
 
-def test_what_an_identifier_makes_certain_is_not_doubted(reader: Reader) -> None:
+def test_document_made_certain_by_an_identifier_keeps_its_confidence(reader: Reader) -> None:
     before = reader.estimates("CVE-2024-3094")
     assert before[CVE] > 0.9
     reader.judging(lambda _: {"verdict": "no"})
@@ -200,7 +200,9 @@ def answering(number: int) -> dict[str, Any]:
     ],
     ids=["no JSON", "none", "all of one", "unknown id", "two of one", "no verdict"],
 )
-def test_what_contradicts_itself_leaves_the_estimates(reader: Reader, verdicts: Callable[[int], object]) -> None:
+def test_contradictory_or_malformed_verdicts_leave_the_estimates(
+    reader: Reader, verdicts: Callable[[int], object]
+) -> None:
     before = reader.estimates()
     assert len(before) > 2
     reader.double.model.thought = lambda _system, data: verdicts(len(json.loads(data)["documents"]))

@@ -135,7 +135,7 @@ def test_stores_that_agree_have_no_differences(embedded: SystemUnderTest) -> Non
     assert (report.chunk_files, report.outlines) == (4, 4)
 
 
-def test_document_that_cannot_be_taken_in_is_not_repaired(embedded: SystemUnderTest) -> None:
+def test_document_that_cannot_be_ingested_is_not_repaired(embedded: SystemUnderTest) -> None:
     embedded.put_silently(f"{RUNBOOKS}broken.md", "\0\0\0")
     lose_event(embedded, f"{RUNBOOKS}whole.md")
     report = reconciled(embedded, repair=True)
@@ -203,7 +203,7 @@ def test_nothing_is_removed_where_a_store_seems_to_be_lost(
     assert [embedded.document(key).state.value for key in keys] == ["deleted"] * 4 + ["current"]
 
 
-def test_what_somebody_works_on_is_left_alone(embedded: SystemUnderTest) -> None:
+def test_leased_document_is_left_alone(embedded: SystemUnderTest) -> None:
     key = f"{RUNBOOKS}a.md"
     put(embedded, key)
     embedded.work()
@@ -215,7 +215,7 @@ def test_what_somebody_works_on_is_left_alone(embedded: SystemUnderTest) -> None
     assert (found(report), report.in_flight) == (set(), 2)  # seen from the corpus and from the catalog
 
 
-def test_failed_items_are_counted_and_not_taken_in_again(embedded: SystemUnderTest) -> None:
+def test_failed_items_are_counted_and_not_ingested_again(embedded: SystemUnderTest) -> None:
     embedded.put(f"{RUNBOOKS}a.pdf", b"%PDF-1.4 broken")
     embedded.work()
     report = reconciled(embedded)

@@ -13,7 +13,7 @@ from opx.domain.scopes import Identity
 from opx.errors import OpxError
 from opx.ports import Item
 from opx.ports.tables import ALIASES, LIFECYCLE, OUTCOMES, PROJECTS
-from tests.isolation.observing import Operation, Seat, plain, without
+from tests.isolation.observing import Operation, ReaderAccess, plain, without
 from tests.isolation.systems import Observed
 from tests.isolation.worlds import found_in
 from tests.support.fakes import Measured
@@ -64,7 +64,7 @@ def seen(observed: Observed, identity: Identity, operation: Operation) -> Seen:
     observed.measured = Measured()
     with _logged() as logs:
         try:
-            reply = plain(operation.run(Seat(observed, identity)))
+            reply = plain(operation.run(ReaderAccess(observed, identity)))
         except OpxError as exc:
             reply = {"error": type(exc).__name__, "text": str(exc)}
     metrics = {metric.name: sorted(labels, key=str) for metric, labels in observed.measured.labels.items()}

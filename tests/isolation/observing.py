@@ -40,7 +40,7 @@ PROMISED = ("timings_ms", "timingsMs")
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class ReaderAccess:
     """A reader's access to a system."""
 
     observed: Observed
@@ -53,12 +53,12 @@ class Seat:
         return LocalClient(Context(self.observed.services, caller, self.observed.measured)).call(run, request)
 
     @property
-    def orchestrator(self) -> Seat:
+    def orchestrator(self) -> ReaderAccess:
         """The same reader in the role that may read patterns."""
         return replace(self, identity=record.replace(self.identity, principal=ORCHESTRATOR))
 
     @property
-    def of_a_client(self) -> Seat:
+    def of_a_client(self) -> ReaderAccess:
         """The same reader, who is no operator without a client: operators see the records of all tenants."""
         return self if self.identity.client_id else replace(self, token_scopes=frozenset({"opx/write"}))
 
@@ -72,7 +72,7 @@ class Seat:
         return Scope(self.identity.client_id, project_id=self.identity.project_id)
 
 
-Call = Callable[[Seat], Any]
+Call = Callable[[ReaderAccess], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def known_of(observed: Observed, world: World) -> Known:
     paths = sorted({piece.category for piece in world.pieces})
     everything = [one for path in paths for one in services.corpus.catalog.in_category(path, current_only=False)]
     pages = [
-        Seat(observed, identity).call(list_documents, ListDocuments(category=path, limit=1))
+        ReaderAccess(observed, identity).call(list_documents, ListDocuments(category=path, limit=1))
         for path in paths
         for identity in world.identities[:4]
     ]

@@ -84,7 +84,7 @@ from opx.operations.reading import GetDocumentDetails, get_document_details
 from opx.operations.research import Research, research
 from opx.operations.search import Query, query
 from opx.operations.telemetry import GetBaselineStats, ListBaselineSeries, get_baseline_stats, list_baseline_series
-from tests.isolation.observing import ALL_RECORDS, Known, Operation, Seat, plain
+from tests.isolation.observing import ALL_RECORDS, Known, Operation, ReaderAccess, plain
 from tests.isolation.worlds import CATEGORIES, COMMON, World
 
 
@@ -119,18 +119,18 @@ def _searched(world: World, known: Known, chance: random.Random) -> Operation:
     config = {name: value for name, value in choices.items() if chance.random() < 0.15}
     config["min_confidence"] = chance.choice((0.0, 0.0, 0.7))
     settings = QueryConfig(**config)
-    return Operation("search", f"{text} {config}", lambda seat: _answer(seat, text, settings))
+    return Operation("search", f"{text} {config}", lambda access: _answer(access, text, settings))
 
 
-def _answer(seat: Seat, text: str, config: QueryConfig) -> Any:
-    answer = seat.call(query, Query(query=text, config=config, receipt=True))
+def _answer(access: ReaderAccess, text: str, config: QueryConfig) -> Any:
+    answer = access.call(query, Query(query=text, config=config, receipt=True))
     return {**answer.to_json(), "receipt": answer.receipt}
 
 
 def _researched(world: World, known: Known, chance: random.Random) -> Operation:
     topic = f"{some_word(world, chance)} {some_word(world, chance)}"
     request = Research(topic=topic, max_iterations=1, config=QueryConfig(min_confidence=0.0))
-    return Operation("research", topic, lambda seat: seat.call(research, request))
+    return Operation("research", topic, lambda access: access.call(research, request))
 
 
 def _document(world: World, known: Known, chance: random.Random) -> Operation:
@@ -138,13 +138,13 @@ def _document(world: World, known: Known, chance: random.Random) -> Operation:
     wanted = wanted[: chance.choice((32, 32, 3, 1))]
     if chance.random() < 0.3:
         request = GetDocumentDetails(document_id=wanted)
-        return Operation("get_document_details", wanted, lambda seat: seat.call(get_document_details, request))
-    return Operation("show", wanted, lambda seat: seat.call(get_document, GetDocument(document_id=wanted)))
+        return Operation("get_document_details", wanted, lambda access: access.call(get_document_details, request))
+    return Operation("show", wanted, lambda access: access.call(get_document, GetDocument(document_id=wanted)))
 
 
 def _chunks(world: World, known: Known, chance: random.Random) -> Operation:
     wanted = _guessed((*known.documents, *known.chunks), chance)
-    return Operation("chunks", wanted, lambda seat: seat.call(read_chunks, ReadChunks(document_id=wanted)))
+    return Operation("chunks", wanted, lambda access: access.call(read_chunks, ReadChunks(document_id=wanted)))
 
 
 def _page(world: World, known: Known, chance: random.Random) -> Operation:
@@ -152,17 +152,17 @@ def _page(world: World, known: Known, chance: random.Random) -> Operation:
     category, limit = chance.choice((*CATEGORIES, "")), chance.randint(1, 3)
     every = chance.random() < 0.5
     request = ListDocuments(category=category, all_versions=every, limit=limit, after=token)
-    return Operation("page", f"{category} {limit} {token}", lambda seat: seat.call(list_documents, request))
+    return Operation("page", f"{category} {limit} {token}", lambda access: access.call(list_documents, request))
 
 
-LISTS: Mapping[str, Callable[[Seat], Any]] = {
-    "documents": lambda seat: seat.call(list_documents, ListDocuments()),
-    "status": lambda seat: seat.call(get_status, GetStatus()),
-    "failures": lambda seat: seat.call(list_failures, ListFailures()),
-    "gaps": lambda seat: seat.call(list_gaps, ListGaps()),
-    "baseline_series": lambda seat: seat.call(list_baseline_series, ListBaselineSeries()),
-    "categories": lambda seat: seat.call(list_categories, ListCategories()),
-    "objects": lambda seat: seat.call(list_objects, ListObjects(under="/")),
+LISTS: Mapping[str, Callable[[ReaderAccess], Any]] = {
+    "documents": lambda access: access.call(list_documents, ListDocuments()),
+    "status": lambda access: access.call(get_status, GetStatus()),
+    "failures": lambda access: access.call(list_failures, ListFailures()),
+    "gaps": lambda access: access.call(list_gaps, ListGaps()),
+    "baseline_series": lambda access: access.call(list_baseline_series, ListBaselineSeries()),
+    "categories": lambda access: access.call(list_categories, ListCategories()),
+    "objects": lambda access: access.call(list_objects, ListObjects(under="/")),
 }
 
 
@@ -171,9 +171,9 @@ def _listed(world: World, known: Known, chance: random.Random) -> Operation:
     return Operation(name, "", LISTS.get(name, _records))
 
 
-def _records(seat: Seat, who: str = "", document: str = "") -> list[Any]:
+def _records(access: ReaderAccess, who: str = "", document: str = "") -> list[Any]:
     request = ListAuditRecords(who=who, document_id=document, limit=ALL_RECORDS)
-    return _in_any_order(seat.of_a_client.call(list_audit_records, request).records)
+    return _in_any_order(access.of_a_client.call(list_audit_records, request).records)
 
 
 def _in_any_order(found: Iterable[Any]) -> list[Any]:
@@ -184,19 +184,19 @@ def _in_any_order(found: Iterable[Any]) -> list[Any]:
 def _measured(world: World, known: Known, chance: random.Random) -> Operation:
     one = chance.choice(world.measured)
     request = GetBaselineStats(node=one.node, metric=one.metric)
-    return Operation("baseline", f"{one.node} {one.metric}", lambda seat: seat.call(get_baseline_stats, request))
+    return Operation("baseline", f"{one.node} {one.metric}", lambda access: access.call(get_baseline_stats, request))
 
 
 def _record(world: World, known: Known, chance: random.Random) -> Operation:
     if chance.random() < 0.5:
         receipt = _guessed(known.receipts, chance)
         request = GetAuditRecord(receipt_id=receipt)
-        return Operation("audit_record", receipt, lambda seat: seat.call(get_audit_record, request))
+        return Operation("audit_record", receipt, lambda access: access.call(get_audit_record, request))
     who, document = some_word(world, chance), chance.choice(known.documents)
     return Operation(
         "audit_records",
         f"{who} {document}",
-        lambda seat: [_records(seat, who=who), _records(seat, document=document)],
+        lambda access: [_records(access, who=who), _records(access, document=document)],
     )
 
 
@@ -205,8 +205,8 @@ def _gap(world: World, known: Known, chance: random.Random) -> Operation:
     service = some_word(world, chance)
     if chance.random() < 0.3:
         settled = SettleGap(gap_id=wanted, because="it is known")
-        return Operation("settle_gap", wanted, lambda seat: seat.call(settle_gap, settled))
-    return Operation("gaps", service, lambda seat: seat.call(list_gaps, ListGaps(service=service, settled=True)))
+        return Operation("settle_gap", wanted, lambda access: access.call(settle_gap, settled))
+    return Operation("gaps", service, lambda access: access.call(list_gaps, ListGaps(service=service, settled=True)))
 
 
 def _state(world: World, known: Known, chance: random.Random) -> Operation:
@@ -214,9 +214,9 @@ def _state(world: World, known: Known, chance: random.Random) -> Operation:
     failure = _guessed(known.failures, chance)
     if chance.random() < 0.5:
         request = GetObjectStates(object_keys=(key,))
-        return Operation("object_states", key, lambda seat: seat.call(get_object_states, request))
+        return Operation("object_states", key, lambda access: access.call(get_object_states, request))
     again = RetryFailures(failure_ids=(failure,))
-    return Operation("retry", failure, lambda seat: seat.call(retry_failures, again))
+    return Operation("retry", failure, lambda access: access.call(retry_failures, again))
 
 
 def _deleted(world: World, known: Known, chance: random.Random) -> Operation:
@@ -225,7 +225,7 @@ def _deleted(world: World, known: Known, chance: random.Random) -> Operation:
     scope, _ = scope_of_object(key)
     request = DeleteObjects(object_keys=(key,))
     return Operation(
-        "delete_objects", key, lambda seat: None if scope == seat.scope else seat.call(delete_objects, request)
+        "delete_objects", key, lambda access: None if scope == access.scope else access.call(delete_objects, request)
     )
 
 
@@ -237,7 +237,7 @@ def _thing(world: World, chance: random.Random) -> str:
 
 def _node(world: World, known: Known, chance: random.Random) -> Operation:
     thing = _thing(world, chance)
-    return Operation("graph_node", thing, lambda seat: seat.call(get_node, GetNode(reference=thing)))
+    return Operation("graph_node", thing, lambda access: access.call(get_node, GetNode(reference=thing)))
 
 
 def _walked(world: World, known: Known, chance: random.Random) -> Operation:
@@ -245,46 +245,48 @@ def _walked(world: World, known: Known, chance: random.Random) -> Operation:
     direction = chance.choice(list(Direction))
     if chance.random() < 0.5:
         walk = Walk(hops, direction, fan_out=chance.choice((1, 50)), most_nodes=chance.choice((3, 500)))
-        return Operation("walk", f"{thing} {walk}", lambda seat: seat.graph.neighbours(seat.graph.resolve(thing), walk))
+        return Operation(
+            "walk", f"{thing} {walk}", lambda access: access.graph.neighbours(access.graph.resolve(thing), walk)
+        )
     if chance.random() < 0.3:
         related = FindRelated(reference=thing, hops=hops, direction=direction)
-        return Operation("find_related", f"{related}", lambda seat: seat.call(find_related, related).record())
+        return Operation("find_related", f"{related}", lambda access: access.call(find_related, related).record())
     request = ListNeighbours(reference=thing, hops=hops, direction=direction, limit=chance.choice((1, 2, 100)))
-    return Operation("graph_neighbours", f"{request}", lambda seat: seat.call(list_neighbours, request))
+    return Operation("graph_neighbours", f"{request}", lambda access: access.call(list_neighbours, request))
 
 
 def _path(world: World, known: Known, chance: random.Random) -> Operation:
     one, other = _thing(world, chance), _thing(world, chance)
     if chance.random() < 0.3:
         relation = ExplainRelation(from_reference=one, to_reference=other)
-        return Operation("explain", f"{one} {other}", lambda seat: seat.call(explain_relation, relation).record())
+        return Operation("explain", f"{one} {other}", lambda access: access.call(explain_relation, relation).record())
     return Operation(
-        "graph_path", f"{one} {other}", lambda seat: seat.call(find_path, FindPath(source=one, target=other))
+        "graph_path", f"{one} {other}", lambda access: access.call(find_path, FindPath(source=one, target=other))
     )
 
 
 def _named_things(world: World, known: Known, chance: random.Random) -> Operation:
     text = _thing(world, chance)[: chance.choice((99, 10, 8))]
-    return Operation("graph_find", text, lambda seat: seat.call(find_nodes, FindNodes(text=text)))
+    return Operation("graph_find", text, lambda access: access.call(find_nodes, FindNodes(text=text)))
 
 
 def _whole_graph(world: World, known: Known, chance: random.Random) -> Operation:
     choices: tuple[Operation, ...] = (
-        Operation("graph_coverage", "", lambda seat: seat.call(get_graph_coverage, GetGraphCoverage())),
-        Operation("aliases", "", lambda seat: seat.call(list_aliases, ListAliases())),
-        Operation("merges", "", lambda seat: _in_any_order(seat.call(list_merges, ListMerges()).merges)),
+        Operation("graph_coverage", "", lambda access: access.call(get_graph_coverage, GetGraphCoverage())),
+        Operation("aliases", "", lambda access: access.call(list_aliases, ListAliases())),
+        Operation("merges", "", lambda access: _in_any_order(access.call(list_merges, ListMerges()).merges)),
     )
     return chance.choice(choices)
 
 
 def _changed_around(world: World, known: Known, chance: random.Random) -> Operation:
     thing = _thing(world, chance)
-    return Operation("graph_changes", thing, lambda seat: seat.call(list_changes, ListChanges(reference=thing)))
+    return Operation("graph_changes", thing, lambda access: access.call(list_changes, ListChanges(reference=thing)))
 
 
 def _passages(world: World, known: Known, chance: random.Random) -> Operation:
     wanted = chance.sample(known.passages, k=min(3, len(known.passages)))
-    return Operation("chunk_things", str(wanted), lambda seat: seat.graph.related_to_chunks(wanted))
+    return Operation("chunk_things", str(wanted), lambda access: access.graph.related_to_chunks(wanted))
 
 
 def _learned(world: World, known: Known, chance: random.Random) -> Operation:
@@ -294,22 +296,24 @@ def _learned(world: World, known: Known, chance: random.Random) -> Operation:
     for_task = FindPatternsForTask(task_description=task, max_results=9)
     of_task = GetTaskContext(task_description=task)
     choices: tuple[Operation, ...] = (
-        Operation("learning_entries", "", lambda seat: seat.call(list_entries, ListEntries())),
-        Operation("learning_entries", entry, lambda seat: seat.call(list_entries, ListEntries(after=entry))),
-        Operation("verify_entry", entry, lambda seat: _verified(seat, entry)),
-        Operation("patterns", "", lambda seat: seat.orchestrator.call(list_patterns, ListPatterns())),
-        Operation("pattern", pattern, lambda seat: seat.orchestrator.call(get_pattern, GetPattern(pattern_id=pattern))),
-        Operation("patterns", pattern, lambda seat: seat.call(get_pattern, GetPattern(pattern_id=pattern))),
-        Operation("patterns_for_task", task, lambda seat: seat.orchestrator.call(find_patterns_for_task, for_task)),
-        Operation("task_context", task, lambda seat: seat.orchestrator.call(get_task_context, of_task)),
+        Operation("learning_entries", "", lambda access: access.call(list_entries, ListEntries())),
+        Operation("learning_entries", entry, lambda access: access.call(list_entries, ListEntries(after=entry))),
+        Operation("verify_entry", entry, lambda access: _verified(access, entry)),
+        Operation("patterns", "", lambda access: access.orchestrator.call(list_patterns, ListPatterns())),
+        Operation(
+            "pattern", pattern, lambda access: access.orchestrator.call(get_pattern, GetPattern(pattern_id=pattern))
+        ),
+        Operation("patterns", pattern, lambda access: access.call(get_pattern, GetPattern(pattern_id=pattern))),
+        Operation("patterns_for_task", task, lambda access: access.orchestrator.call(find_patterns_for_task, for_task)),
+        Operation("task_context", task, lambda access: access.orchestrator.call(get_task_context, of_task)),
     )
     return chance.choice(choices)
 
 
-def _verified(seat: Seat, entry: str) -> Any:
+def _verified(access: ReaderAccess, entry: str) -> Any:
     """Verify an entry unless it is the reader's own, as the two systems would differ afterwards."""
-    own = any(one.id == entry for one in seat.call(list_entries, ListEntries(limit=MAX_ENTRIES)).entries)
-    return None if own else seat.call(verify_entry, VerifyEntry(entry_id=entry, worked=True))
+    own = any(one.id == entry for one in access.call(list_entries, ListEntries(limit=MAX_ENTRIES)).entries)
+    return None if own else access.call(verify_entry, VerifyEntry(entry_id=entry, worked=True))
 
 
 def _kept(world: World, known: Known, chance: random.Random) -> Operation:
@@ -317,10 +321,10 @@ def _kept(world: World, known: Known, chance: random.Random) -> Operation:
     document = _guessed(known.documents, chance)
     outcomes, versions = GetDocumentOutcomes(document_id=document), DiffDocument(document_id=document)
     choices: tuple[Operation, ...] = (
-        Operation("document_outcomes", document, lambda seat: seat.call(get_document_outcomes, outcomes)),
-        Operation("version_diff", document, lambda seat: seat.call(diff_document, versions)),
-        Operation("reviews", "", lambda seat: seat.call(list_reviews, ListReviews(days=3650))),
-        Operation("holds", "", lambda seat: seat.call(list_holds, ListHolds())),
+        Operation("document_outcomes", document, lambda access: access.call(get_document_outcomes, outcomes)),
+        Operation("version_diff", document, lambda access: access.call(diff_document, versions)),
+        Operation("reviews", "", lambda access: access.call(list_reviews, ListReviews(days=3650))),
+        Operation("holds", "", lambda access: access.call(list_holds, ListHolds())),
     )
     return chance.choice(choices)
 

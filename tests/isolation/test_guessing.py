@@ -66,7 +66,7 @@ from opx.operations.questions import (
 from opx.operations.reading import GetDocumentDetails, ReadDocument, get_document_details, read_document
 from opx.operations.search import Query, query
 from tests.isolation.making import any_world
-from tests.isolation.observing import Known, Seat, known_of, plain
+from tests.isolation.observing import Known, ReaderAccess, known_of, plain
 from tests.isolation.systems import Observed, holding
 from tests.isolation.worlds import World
 
@@ -74,7 +74,7 @@ STRANGER = Identity("stranger", "shop")
 EVERYTHING = QueryConfig(min_confidence=0.0)
 INVENTED = stable_hash("nobody has it")
 
-ById = Callable[[Seat, str], Any]
+ById = Callable[[ReaderAccess, str], Any]
 
 
 @pytest.fixture(scope="module")
@@ -95,88 +95,88 @@ def known(held: Observed, world: World) -> Known:
     return known_of(held, world)
 
 
-def reply(operation: ById, seat: Seat, name: str) -> str:
+def reply(operation: ById, access: ReaderAccess, name: str) -> str:
     """The reply, without the name, which the caller knows."""
     try:
-        text = str(plain(operation(seat, name)))
+        text = str(plain(operation(access, name)))
     except OpxError as exc:
         text = f"{type(exc).__name__}: {exc}"
     return text.replace(name, "NAME")
 
 
-def found(seat: Seat, config: QueryConfig) -> Sequence[RetrievalResult]:
-    return seat.call(query, Query(query="disk", config=config)).results
+def found(access: ReaderAccess, config: QueryConfig) -> Sequence[RetrievalResult]:
+    return access.call(query, Query(query="disk", config=config)).results
 
 
-def listed(seat: Seat, after: str = "") -> tuple[KnowledgeDocument, ...]:
-    return seat.call(list_documents, ListDocuments(after=after)).documents
+def listed(access: ReaderAccess, after: str = "") -> tuple[KnowledgeDocument, ...]:
+    return access.call(list_documents, ListDocuments(after=after)).documents
 
 
 @pytest.mark.parametrize(
     ("kind", "operation"),
     [
-        ("documents", lambda seat, name: seat.call(get_document, GetDocument(document_id=name))),
-        ("documents", lambda seat, name: seat.call(get_document, GetDocument(document_id=name[:12]))),
-        ("documents", lambda seat, name: seat.call(get_document_details, GetDocumentDetails(document_id=name))),
-        ("documents", lambda seat, name: seat.call(diff_document, DiffDocument(document_id=name))),
-        ("documents", lambda seat, name: seat.call(restore_document, RestoreDocument(document_id=name))),
-        ("documents", lambda seat, name: seat.call(get_document_outcomes, GetDocumentOutcomes(document_id=name))),
-        ("documents", lambda seat, name: seat.call(add_hold, AddHold(reason="a matter", document=name))),
-        ("documents", lambda seat, name: seat.call(read_chunks, ReadChunks(document_id=name))),
-        ("documents", lambda seat, name: seat.call(read_document, ReadDocument(document=name, part="outline"))),
-        ("documents", lambda seat, name: seat.call(delete_document, DeleteDocument(document_id=name))),
-        ("documents", lambda seat, name: seat.call(list_audit_records, ListAuditRecords(document_id=name))),
-        ("documents", lambda seat, name: found(seat, QueryConfig(document_id=name))),
-        ("chunks", lambda seat, name: seat.call(read_chunks, ReadChunks(document_id=name))),
-        ("receipts", lambda seat, name: seat.call(get_audit_record, GetAuditRecord(receipt_id=name))),
-        ("gaps", lambda seat, name: seat.call(settle_gap, SettleGap(gap_id=name, ignore=True))),
-        ("failures", lambda seat, name: seat.call(retry_failures, RetryFailures(failure_ids=(name,)))),
-        ("entries", lambda seat, name: seat.call(verify_entry, VerifyEntry(entry_id=name, worked=True))),
-        ("patterns", lambda seat, name: seat.orchestrator.call(get_pattern, GetPattern(pattern_id=name))),
+        ("documents", lambda access, name: access.call(get_document, GetDocument(document_id=name))),
+        ("documents", lambda access, name: access.call(get_document, GetDocument(document_id=name[:12]))),
+        ("documents", lambda access, name: access.call(get_document_details, GetDocumentDetails(document_id=name))),
+        ("documents", lambda access, name: access.call(diff_document, DiffDocument(document_id=name))),
+        ("documents", lambda access, name: access.call(restore_document, RestoreDocument(document_id=name))),
+        ("documents", lambda access, name: access.call(get_document_outcomes, GetDocumentOutcomes(document_id=name))),
+        ("documents", lambda access, name: access.call(add_hold, AddHold(reason="a matter", document=name))),
+        ("documents", lambda access, name: access.call(read_chunks, ReadChunks(document_id=name))),
+        ("documents", lambda access, name: access.call(read_document, ReadDocument(document=name, part="outline"))),
+        ("documents", lambda access, name: access.call(delete_document, DeleteDocument(document_id=name))),
+        ("documents", lambda access, name: access.call(list_audit_records, ListAuditRecords(document_id=name))),
+        ("documents", lambda access, name: found(access, QueryConfig(document_id=name))),
+        ("chunks", lambda access, name: access.call(read_chunks, ReadChunks(document_id=name))),
+        ("receipts", lambda access, name: access.call(get_audit_record, GetAuditRecord(receipt_id=name))),
+        ("gaps", lambda access, name: access.call(settle_gap, SettleGap(gap_id=name, ignore=True))),
+        ("failures", lambda access, name: access.call(retry_failures, RetryFailures(failure_ids=(name,)))),
+        ("entries", lambda access, name: access.call(verify_entry, VerifyEntry(entry_id=name, worked=True))),
+        ("patterns", lambda access, name: access.orchestrator.call(get_pattern, GetPattern(pattern_id=name))),
     ],
 )
 def test_an_id_of_others_gives_what_an_id_of_nobody_gives(
     held: Observed, known: Known, kind: str, operation: ById
 ) -> None:
-    seat = Seat(held, STRANGER)
-    seen_by_all = {one.document_id for one in listed(seat)}
-    seen_by_all |= {one.pattern_id for one in seat.orchestrator.call(list_patterns, ListPatterns()).patterns}
+    access = ReaderAccess(held, STRANGER)
+    seen_by_all = {one.document_id for one in listed(access)}
+    seen_by_all |= {one.pattern_id for one in access.orchestrator.call(list_patterns, ListPatterns()).patterns}
     names = [name for name in getattr(known, kind) if name not in seen_by_all]
     assert names or kind == "failures"
-    expected = reply(operation, seat, INVENTED).replace(INVENTED[:12], "BEGINNING")
-    assert {reply(operation, seat, name).replace(name[:12], "BEGINNING") for name in names} <= {expected}
+    expected = reply(operation, access, INVENTED).replace(INVENTED[:12], "BEGINNING")
+    assert {reply(operation, access, name).replace(name[:12], "BEGINNING") for name in names} <= {expected}
 
 
 @pytest.mark.parametrize(
     "operation",
     [
-        lambda seat, name: seat.call(get_node, GetNode(reference=name)),
-        lambda seat, name: seat.call(list_neighbours, ListNeighbours(reference=name, hops=3)),
-        lambda seat, name: seat.call(find_path, FindPath(source=name, target="service:nobody")),
-        lambda seat, name: seat.call(find_nodes, FindNodes(text=name)),
-        lambda seat, name: seat.call(list_changes, ListChanges(reference=name)),
-        lambda seat, name: seat.call(find_related, FindRelated(reference=name)).record(),
-        lambda seat, name: seat.call(
+        lambda access, name: access.call(get_node, GetNode(reference=name)),
+        lambda access, name: access.call(list_neighbours, ListNeighbours(reference=name, hops=3)),
+        lambda access, name: access.call(find_path, FindPath(source=name, target="service:nobody")),
+        lambda access, name: access.call(find_nodes, FindNodes(text=name)),
+        lambda access, name: access.call(list_changes, ListChanges(reference=name)),
+        lambda access, name: access.call(find_related, FindRelated(reference=name)).record(),
+        lambda access, name: access.call(
             explain_relation, ExplainRelation(from_reference=name, to_reference=name)
         ).record(),
     ],
 )
 def test_a_thing_of_others_is_as_unknown_as_one_of_nobody(held: Observed, world: World, operation: ById) -> None:
-    seat = Seat(held, STRANGER)
+    access = ReaderAccess(held, STRANGER)
     own = {name for piece in world.pieces if not piece.scope.client_id for name in piece.metadata.get("services", ())}
     services = {name for piece in world.pieces for name in piece.metadata.get("services", ())} - own
     aliases = {name.alias for name in world.names if name.scope.client_id}
-    expected = reply(operation, seat, "service:inventedx")
-    assert {reply(operation, seat, f"service:{name}") for name in (*services, *aliases)} == {expected}
+    expected = reply(operation, access, "service:inventedx")
+    assert {reply(operation, access, f"service:{name}") for name in (*services, *aliases)} == {expected}
 
 
-def test_the_end_of_a_page_of_somebody_else_shows_nothing_of_it(held: Observed, known: Known) -> None:
-    seat = Seat(held, STRANGER)
-    own = {one.document_id for one in listed(seat)}
+def test_page_token_of_another_reader_reveals_none_of_its_documents(held: Observed, known: Known) -> None:
+    access = ReaderAccess(held, STRANGER)
+    own = {one.document_id for one in listed(access)}
     tokens = known.tokens
     assert tokens
     for token in tokens:
-        assert {one.document_id for one in listed(seat, after=token)} <= own
+        assert {one.document_id for one in listed(access, after=token)} <= own
 
 
 def test_a_word_of_others_is_no_correction_of_a_misspelt_one(held: Observed, world: World) -> None:
@@ -184,7 +184,7 @@ def test_a_word_of_others_is_no_correction_of_a_misspelt_one(held: Observed, wor
         words = re.findall("[a-z]+", content)
         around = words[max(0, words.index(word) - 6) : words.index(word) + 7]
         question = " ".join(around).replace(word, word[:3] + word[4:])
-        answer = Seat(held, identity).call(query, Query(query=question, config=EVERYTHING))
+        answer = ReaderAccess(held, identity).call(query, Query(query=question, config=EVERYTHING))
         return [change["to"] for change in answer.understood.get("reworded", ())]
 
     theirs = [
@@ -204,22 +204,22 @@ def test_a_word_of_others_is_no_correction_of_a_misspelt_one(held: Observed, wor
 def test_a_scope_with_wild_characters_sees_what_nobody_in_particular_sees_or_nothing(
     held: Observed, client: str, project: str
 ) -> None:
-    expected = found(Seat(held, Identity()), EVERYTHING)
+    expected = found(ReaderAccess(held, Identity()), EVERYTHING)
     try:
-        seat = Seat(held, Identity(client, project))
-        results = found(seat, EVERYTHING)
-        documents = listed(seat)
+        access = ReaderAccess(held, Identity(client, project))
+        results = found(access, EVERYTHING)
+        documents = listed(access)
     except InvalidScopeError:
         return
     assert [one.document_id for one in results] == [one.document_id for one in expected]
-    assert documents == listed(Seat(held, Identity()))
+    assert documents == listed(ReaderAccess(held, Identity()))
 
 
 def test_nothing_is_written_or_removed_where_a_scope_is_not_its_own(held: Observed, known: Known) -> None:
-    seat = Seat(held, STRANGER)
+    access = ReaderAccess(held, STRANGER)
     for key in known.objects:
         with pytest.raises(InvalidScopeError, match="does not belong to client:stranger/project:shop"):
-            seat.call(delete_objects, DeleteObjects(object_keys=(key,)))
+            access.call(delete_objects, DeleteObjects(object_keys=(key,)))
 
 
 def test_words_of_incidents_lead_those_to_a_page_who_may_see_both(held: Observed, world: World) -> None:
@@ -228,7 +228,7 @@ def test_words_of_incidents_lead_those_to_a_page_who_may_see_both(held: Observed
     for report in world.reports:
         for identity in (*world.identities, STRANGER):
             reader = world.reader(identity)
-            answer = Seat(held, identity).call(query, Query(query=report.word, config=EVERYTHING))
+            answer = ReaderAccess(held, identity).call(query, Query(query=report.word, config=EVERYTHING))
             changes = [change for change in answer.understood.get("reworded", ()) if change["why"] == "learnt"]
             may = reader.may_see(report.known_in)
             assert bool(changes) == may, (report, identity)

@@ -49,7 +49,7 @@ def test_the_graph_finds_what_words_do_not(comparisons: list[Comparison]) -> Non
     assert without <= EXPECTED / 2
 
 
-def test_what_changed_upstream_is_the_newest_first_and_nothing_else(comparisons: list[Comparison]) -> None:
+def test_answer_about_upstream_changes_has_only_changes_newest_first(comparisons: list[Comparison]) -> None:
     pack = next(one.answer.evidence for one in comparisons if one.question.id == "changes-05")
     assert pack is not None
     assert [item.node for item in pack.items if item.answers] == [

@@ -45,7 +45,7 @@ class Calibrated:
     def calibrator(self) -> Calibrator:
         return self.services.lifecycle.calibrator()
 
-    def take_in(self, numbers: Sequence[int], categories: Sequence[str] = CATEGORIES) -> None:
+    def ingest(self, numbers: Sequence[int], categories: Sequence[str] = CATEGORIES) -> None:
         for number in numbers:
             key = f"documents/{categories[number % len(categories)]}/{number}.md"
             self.services.store.put(key, page(number).encode())
@@ -56,7 +56,7 @@ class Calibrated:
 def a_corpus(home: Path, documents: int = 40, categories: Sequence[str] = CATEGORIES, **given: object) -> Calibrated:
     services = bootstrap(Settings(home=str(home)), **{"embedder": ShiftedWords(), **given})  # type: ignore[arg-type]
     found = Calibrated(services)
-    found.take_in(range(documents), categories)
+    found.ingest(range(documents), categories)
     return found
 
 

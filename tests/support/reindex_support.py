@@ -69,12 +69,12 @@ class World:
         assert self.services.ingestion.drain is not None
         return list(self.services.ingestion.drain.run())
 
-    def take_in(self, **titles: str) -> list[Result]:
+    def ingest(self, **titles: str) -> list[Result]:
         for name, title in titles.items():
             self.put(name, title)
         return [outcome.result for outcome in self.drain()]
 
-    def taken_in_again(self) -> set[Result]:
+    def ingest_again(self) -> set[Result]:
         """Outcomes when all documents are enqueued again."""
         self.services.store.announce_all()  # type: ignore[attr-defined]
         return {outcome.result for outcome in self.drain()}

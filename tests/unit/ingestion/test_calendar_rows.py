@@ -72,7 +72,7 @@ def test_day_that_is_dropped_is_not_found_by_scope_either(services: System) -> N
     assert services.corpus.calendar.lacks(document)
 
 
-def test_what_a_version_lacks_is_entered_again(services: System) -> None:
+def test_missing_calendar_entries_are_entered_again(services: System) -> None:
     document = a_document(services, review_by="2030-01-01")
     assert services.corpus.calendar.lacks(document)
     services.corpus.calendar.complete(document)
@@ -95,7 +95,7 @@ def test_version_that_is_entered_anew_has_all_that_belongs_to_it(services: Syste
 
 
 @pytest.mark.parametrize("how", ["enter", "complete"])
-def test_what_has_expired_by_now_is_entered_for_today(services: System, how: str) -> None:
+def test_expired_version_is_entered_for_today(services: System, how: str) -> None:
     """The days before may have been looked at for the last time."""
     document = a_document(services, expires="2020-01-02", current_since="2019-01-01T00:00:00Z")
     services.corpus.calendar.forget(document)

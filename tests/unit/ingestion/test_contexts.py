@@ -116,7 +116,7 @@ def test_the_model_knows_the_document_around_a_chunk(contexts: Contexts) -> None
     assert data["beginning"] == "Then restart unit 0."
 
 
-def test_what_was_written_is_not_written_again(contexts: Contexts) -> None:
+def test_written_contexts_are_not_written_again(contexts: Contexts) -> None:
     first = contexts.write(chunks(3))
     contexts.model.requests.clear()
     assert contexts.write(chunks(3)) == first
@@ -152,7 +152,7 @@ def test_a_failing_model_leaves_chunks_without_context_and_a_remark(contexts: Co
     assert contexts.write(chunks(3)) == ({}, "contexts: 3 missing: the model is away")
 
 
-def test_what_was_written_before_a_failure_is_kept(contexts: Contexts) -> None:
+def test_contexts_written_before_a_failure_are_kept(contexts: Contexts) -> None:
     def fail_for_later(passages: list[dict[str, Any]]) -> object:
         if passages[0]["text"] != "Then restart unit 0.":
             raise ModelError("throttled")

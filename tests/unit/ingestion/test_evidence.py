@@ -117,7 +117,7 @@ class TestDocument:
             "source": "evidence/run-17.json",
         }
 
-    def test_where_it_comes_from_is_kept(self, rules: EvidenceRules) -> None:
+    def test_origin_of_evidence_is_kept(self, rules: EvidenceRules) -> None:
         content = document(rules, {**RUN, "run_id": "r1", "sources": ["doc-1"]}).content
         assert isinstance(content, dict)
         kept = {
@@ -228,7 +228,7 @@ class TestRefused:
             put(services, {**RUN, "task": "\ud800"})
         assert keys(services) == []
 
-    def test_what_it_is_given_is_not_changed(self, rules: EvidenceRules) -> None:
+    def test_given_evidence_is_not_changed(self, rules: EvidenceRules) -> None:
         given = json.loads(json.dumps(FIX))
         document(rules, given)
         assert given == FIX

@@ -88,7 +88,7 @@ class TestIngestDocument:
         assert services.index.count(EVERYONE) == 1
 
     @pytest.mark.parametrize("document", [{"at": object()}, {"a": {1, 2}}, "\ud800", {"a": "\ud800"}])
-    def test_what_cannot_be_written_is_refused(
+    def test_document_that_cannot_be_serialised_is_refused(
         self, services: System, manager: IngestionManager, document: Any
     ) -> None:
         with pytest.raises(InvalidInputError):
@@ -120,7 +120,7 @@ class TestIngestDocument:
 
 
 class TestIngestBatch:
-    def test_equal_documents_are_taken_in_once(self, services: System, manager: IngestionManager) -> None:
+    def test_equal_documents_are_ingested_once(self, services: System, manager: IngestionManager) -> None:
         result = manager.ingest_batch("internal", "runbooks/procedures", ["# A\n\na\n", "# B\n\nb\n", "# A\n\na\n"])
         assert (result.count(Result.INGESTED), len(result.document_ids), result.chunks) == (2, 2, 2)
         assert services.index.count(EVERYONE) == 2
@@ -131,7 +131,7 @@ class TestIngestBatch:
             manager.ingest_batch("internal", "runbooks/procedures", documents, dedupe=False)
             assert services.index.count(EVERYONE) == 4
 
-    def test_bad_documents_are_failures_and_the_others_are_taken_in(
+    def test_bad_documents_are_failures_and_the_others_are_ingested(
         self, services: System, manager: IngestionManager
     ) -> None:
         result = manager.ingest_batch("internal", "operations/incidents", [INCIDENT, {"a": object()}, " "])

@@ -44,13 +44,13 @@ def work(client: LocalClient) -> None:
     list(LocalLoader(client.context).outcomes([]))
 
 
-def taken_in(services: System, client: LocalClient, data: bytes = b"# A\n\ntext\n") -> ObjectState:
+def ingest(services: System, client: LocalClient, data: bytes = b"# A\n\ntext\n") -> ObjectState:
     services.store.put(KEY, data)
     work(client)
     return state(client)
 
 
-def test_what_was_put_waits_until_it_is_taken_in(services: System, client: LocalClient) -> None:
+def test_object_waits_until_it_is_ingested(services: System, client: LocalClient) -> None:
     services.store.put(KEY, b"# A\n\ntext\n")
     assert state(client) == ObjectState(KEY, ObjectPhase.WAITING)
     work(client)
@@ -60,13 +60,13 @@ def test_what_was_put_waits_until_it_is_taken_in(services: System, client: Local
 
 
 def test_a_changed_object_waits_again(services: System, client: LocalClient) -> None:
-    taken_in(services, client)
+    ingest(services, client)
     services.store.put(KEY, b"# A\n\nother\n")
     assert state(client).state is ObjectPhase.WAITING
 
 
 def test_a_changed_sidecar_makes_its_document_wait(services: System, client: LocalClient) -> None:
-    taken_in(services, client)
+    ingest(services, client)
     services.store.put(SIDECAR, b'{"metadataAttributes": {"title": "Better"}}')
     assert state(client).state is ObjectPhase.WAITING
     work(client)
@@ -74,26 +74,26 @@ def test_a_changed_sidecar_makes_its_document_wait(services: System, client: Loc
 
 
 def test_a_deleted_object_waits_until_it_is_gone(services: System, client: LocalClient) -> None:
-    taken_in(services, client)
+    ingest(services, client)
     services.store.delete(KEY)
     assert state(client).state is ObjectPhase.WAITING
     work(client)
     assert state(client) == ObjectState(KEY, ObjectPhase.DELETED)
 
 
-def test_what_never_was_counts_as_deleted(client: LocalClient) -> None:
+def test_unknown_object_counts_as_deleted(client: LocalClient) -> None:
     assert state(client).state is ObjectPhase.DELETED
 
 
-def test_what_failed_has_its_reason_and_a_mark_for_each_time(services: System, client: LocalClient) -> None:
-    first, second = taken_in(services, client, b""), taken_in(services, client, b"\x00")
+def test_failed_object_has_its_reason_and_a_new_mark_each_time(services: System, client: LocalClient) -> None:
+    first, second = ingest(services, client, b""), ingest(services, client, b"\x00")
     assert (first.state, second.state) == (ObjectPhase.FAILED, ObjectPhase.FAILED)
     assert "the file is empty" in first.reason
     assert first.mark != second.mark
 
 
 def test_an_interrupted_attempt_is_waited_for(services: System, client: LocalClient) -> None:
-    taken_in(services, client)
+    ingest(services, client)
     services.corpus.catalog.note_unfinished(client.call(list_documents, ListDocuments()).documents[0].key, "")
     assert state(client).state is ObjectPhase.WAITING
 

@@ -187,7 +187,7 @@ class TestFacts:
     def test_keys_that_are_no_text_are_named_by_it(self, reading: Reading) -> None:
         assert self.facts(reading, "1: one") == {"1": ("one",)}
 
-    def test_what_is_no_text_is_left_out(self, reading: Reading) -> None:
+    def test_metadata_value_that_is_no_string_is_left_out(self, reading: Reading) -> None:
         assert self.facts(reading, "owner: {name: sre}\nalerts: [{a: b}, DiskFull]") == {"alerts": ("DiskFull",)}
 
     def test_secrets_in_them_are_masked(self, reading: Reading) -> None:

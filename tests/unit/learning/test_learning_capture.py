@@ -201,14 +201,14 @@ def test_only_what_did_not_work_has_an_effect(school: School) -> None:
         school.capture().verify(school.failure(success_verified=False), True, "no_effect")
 
 
-def test_what_a_person_decided_can_not_be_verified(school: School) -> None:
+def test_gate_decision_can_not_be_verified(school: School) -> None:
     entry = school.capture().capture_gate_approval("one", "review", "as it is")
     with pytest.raises(InvalidInputError, match="only a solution"):
         school.capture().verify(entry, False)
 
 
 @pytest.mark.parametrize(("project", "client"), [("one", "other"), ("two", "acme"), ("one", "")])
-def test_an_entry_of_somebody_else_is_not_there(school: School, project: str, client: str) -> None:
+def test_entry_of_another_project_or_client_is_not_found(school: School, project: str, client: str) -> None:
     entry = school.failure()
     stranger = school.services.learning.capture(Identity(client, project if client else ""))
     for call in (stranger.entry, lambda one: stranger.verify(one, True), lambda one: stranger.entries(after=one)):
@@ -226,7 +226,7 @@ def test_a_malformed_project_is_refused(school: School) -> None:
         school.services.learning.capture(Identity("acme")).capture_gate_approval("a/b", "review", "as it is")
 
 
-def test_who_belongs_to_no_project_may_name_one(school: School) -> None:
+def test_caller_without_a_project_may_name_one(school: School) -> None:
     everybody = school.services.learning.capture(Identity())
     named = everybody.entry(everybody.capture_gate_approval("shop", "review", "as it is"))
     unnamed = everybody.entry(everybody.capture_gate_approval("", "review", "as it is"))

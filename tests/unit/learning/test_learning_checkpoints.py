@@ -195,7 +195,7 @@ def test_a_failure_counts_against_the_pattern(school: School) -> None:
     assert school.counts() == [(1, 1, 2)]
 
 
-def test_what_failed_only_has_no_document(school: School) -> None:
+def test_solution_that_only_failed_has_no_document(school: School) -> None:
     school.capture().verify(school.failure(success_verified=False), False)
     report = school.checkpoint()
     assert (report.taken_in, report.patterns_new, school.documents()) == (1, 0, {})
@@ -204,7 +204,7 @@ def test_what_failed_only_has_no_document(school: School) -> None:
     assert school.counts() == [(1, 1, 2)]
 
 
-def test_what_made_it_worse_becomes_a_warning_too(school: School) -> None:
+def test_solution_that_made_things_worse_becomes_a_warning_too(school: School) -> None:
     school.capture().verify(school.failure(success_verified=False), False, "made_worse", "INC-7")
     report = school.checkpoint()
     (key,) = school.documents()
@@ -227,7 +227,7 @@ def test_a_warning_without_a_problem_counts_for_nothing(school: School) -> None:
     assert (school.patterns(), school.entry(entry).state) == ([], EntryState.TAKEN_IN)
 
 
-def test_what_people_decided_becomes_patterns_of_their_gates(school: School) -> None:
+def test_gate_decisions_become_patterns_of_their_gates(school: School) -> None:
     capture = school.capture()
     capture.capture_gate_rejection("one", "design_review", "The service is too coarse", "Split it in two")
     capture.capture_gate_approval("one", "design_review", "One table a tenant")
@@ -251,7 +251,7 @@ def test_an_unknown_project_is_refused_and_the_known_ones_are_named(school: Scho
         school.checkpoint("one", "other")
 
 
-def test_a_project_that_captured_nothing_has_nothing_to_take_in(school: School) -> None:
+def test_checkpoint_without_captured_entries_processes_nothing(school: School) -> None:
     school.services.corpus.projects.assign("acme", "quiet", "")
     assert school.checkpoint("quiet").taken_in == 0
 
@@ -268,7 +268,7 @@ def test_an_unknown_type_of_checkpoint_is_refused(school: School) -> None:
         school.checkpoint(kind="whenever")
 
 
-def test_nothing_is_taken_in_for_a_client_that_was_removed(school: School) -> None:
+def test_checkpoint_of_a_removed_client_is_refused(school: School) -> None:
     school.failure()
     school.services.corpus.clients.put(Client("acme", ClientState.REMOVING))
     with pytest.raises(ClientRemovedError):
@@ -301,7 +301,7 @@ def test_the_largest_entry_fits_into_every_row(school: School) -> None:
     assert school.checkpoint().patterns_new == 1
 
 
-def test_an_entry_that_can_not_be_taken_in_is_named_and_keeps_none_back(tmp_path: Path, time: FakeTime) -> None:
+def test_entry_that_can_not_be_processed_is_named_and_the_others_are_processed(tmp_path: Path, time: FakeTime) -> None:
     without = (Path(__file__).parents[3] / "corpus/knowledge.yaml").read_text().replace("learning/patterns:", "else:")
     (tmp_path / "knowledge.yaml").write_text(without)
     tables = sqlite_tables(tmp_path, time)
@@ -340,7 +340,7 @@ def test_a_search_that_lacks_a_leg_makes_no_second_pattern(school: School, monke
     assert school.checkpoint().taken_in == 1
 
 
-def test_what_was_verified_just_now_is_taken_in_though_an_index_lags(
+def test_entry_verified_just_now_is_processed_despite_a_lagging_index(
     school: School, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = school.failure(success_verified=False)

@@ -86,12 +86,12 @@ class TestWhose:
         json.dumps({"reason": "r", "event": "not an event"}),
     ],
 )
-def test_what_is_no_event_is_refused(body: str) -> None:
+def test_malformed_event_is_refused(body: str) -> None:
     with pytest.raises(InvalidInputError):
         read_event(body, Identity())
 
 
-def test_what_was_set_aside_is_read_as_it_came() -> None:
+def test_event_that_was_set_aside_is_read_like_the_original() -> None:
     event = json.loads(an_event())
     wrapped = json.dumps({"reason": "it was refused", "event": event})
     assert read_event(wrapped, Identity()) == read_event(json.dumps(event), Identity())
@@ -119,7 +119,7 @@ class TestEntries:
             ("FailureSolved", {"solution_steps": "x"}, "needs failure_description"),
         ],
     )
-    def test_what_is_wrong_is_named(self, tmp_path: Path, time: FakeTime, kind: str, detail: Any, named: str) -> None:
+    def test_invalid_field_is_named(self, tmp_path: Path, time: FakeTime, kind: str, detail: Any, named: str) -> None:
         school = a_school(tmp_path, sqlite_tables(tmp_path, time), time)
         with pytest.raises(InvalidInputError, match=named):
             learn(school.services, read_event(an_event(kind, detail), Identity("acme", "one")))
@@ -235,7 +235,7 @@ class TestBatches:
     def test_without_a_place_for_them_refused_ones_come_again(self) -> None:
         assert self.handled("nonsense")[0] == ["0"]
 
-    def test_what_nobody_foresaw_takes_no_other_event_with_it(self) -> None:
+    def test_unexpected_error_fails_only_its_own_event(self) -> None:
         system = a_system(Captured())
         records = [{"messageId": str(at), "body": an_event()} for at in range(3)]
         calls: list[object] = []

@@ -145,11 +145,11 @@ class TestAuthorisation:
         with pytest.raises(NotOrchestratorError):
             check_orchestrator(LearningRules(), Identity("acme", "shop", "planner"))
 
-    def test_who_has_no_name_may_not_whatever_names_there_are(self) -> None:
+    def test_caller_without_a_name_is_refused_even_if_the_rules_list_an_empty_name(self) -> None:
         with pytest.raises(NotOrchestratorError, match="without a name"):
             check_orchestrator(LearningRules(orchestrators=frozenset({""})), Identity("acme", "shop", ""))
 
-    def test_who_may_not_has_nothing_searched(self) -> None:
+    def test_refused_caller_starts_no_search(self) -> None:
         knowing = Knowing([a_pattern()])
 
         def refuse() -> None:

@@ -90,7 +90,7 @@ ENTRY = StagingEntry(
     ],
     ids=lambda each: type(each).__name__,
 )
-def test_what_was_written_as_json_is_read_as_it_was(one: Any, read: Any) -> None:
+def test_record_is_read_from_json_as_it_was_written(one: Any, read: Any) -> None:
     assert read(json.loads(json.dumps(one.to_json()))) == one
 
 

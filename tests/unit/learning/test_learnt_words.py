@@ -103,7 +103,7 @@ class TestWordsOfAScope:
             enter(store, f"o{number}", "kasse", at=f"2026-11-2{number}T10:00:00Z")
         assert pages(store, "kasse")[0].incidents == ("INC-o2", "INC-o1", "INC-o0")
 
-    def test_what_was_corrected_is_forgotten(self, store: LearntStore, table: SqliteTable) -> None:
+    def test_words_of_a_corrected_outcome_are_forgotten(self, store: LearntStore, table: SqliteTable) -> None:
         enter(store, "o1", "kasse")
         enter(store, "o2", "kasse")
         store.forget(ACME, an_outcome("o2", result=OutcomeResult.NO_EFFECT))

@@ -140,7 +140,7 @@ class TestQueries:
             "alles hängt und die Leute warten",
         ],
     )
-    def test_what_was_typed_on_purpose_stays(self, services: System, question: str) -> None:
+    def test_deliberately_typed_question_uses_no_learnt_words(self, services: System, question: str) -> None:
         record(services, *["Kasse hängt, und die KASSE-01, kasse01"] * 2)
         assert not learnt(ask(services, question))
 
@@ -216,7 +216,7 @@ class TestQueries:
         assert GATEWAY_TITLE in titles(found)
         assert not learnt(found)
 
-    def test_where_nothing_was_learnt_nothing_more_is_read(self, services: System) -> None:
+    def test_absence_of_learnt_words_is_read_once(self, services: System) -> None:
         reads = Reads(services.tables.table(OUTCOMES))
         experience = type(services.learning.experience)(
             cast("Any", reads),
@@ -263,7 +263,7 @@ class TestRecording:
         assert not learnt(ask(services, "kasse kaputt"))
 
     @pytest.mark.parametrize("result", ["no_effect", "made_worse"])
-    def test_what_did_not_help_counts_against_it(self, services: System, result: str) -> None:
+    def test_outcome_that_did_not_help_counts_against_learnt_words(self, services: System, result: str) -> None:
         record(services, REPORT, REPORT)
         assert learnt(ask(services, "kasse kaputt"))
         for incident in ("INC-8", "INC-9"):

@@ -175,7 +175,9 @@ class TestRefusals:
             services.learning.outcomes(SHOP).record(receipt, id_of(services, DISK), "resolved")
 
     @pytest.mark.parametrize("identity", [DEPOT, STRANGER, Identity("acme")])
-    def test_receipt_of_somebody_else_is_as_unknown(self, services: System, identity: Identity) -> None:
+    def test_receipt_of_another_caller_is_refused_like_an_unknown_one(
+        self, services: System, identity: Identity
+    ) -> None:
         with pytest.raises(ReceiptNotFoundError):
             services.learning.outcomes(identity).record(ask(services).receipt_id, id_of(services, DISK), "resolved")
 

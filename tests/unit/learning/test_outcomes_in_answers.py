@@ -130,7 +130,7 @@ class TestRanking:
         shown = of(ask(services, "volumes"), id_of(services, LONG))
         assert shown.metadata["outcome"]["section"] in ("Repair > Afterwards", "")
 
-    def test_what_is_unlikely_stays_behind_what_is_likely(self, services: System) -> None:
+    def test_unlikely_results_stay_behind_likely_ones(self, services: System) -> None:
         answer = ask(services)
         record(services, "resolved", 12, key=DNS)
         after = ask(services)
@@ -232,7 +232,7 @@ def _receipt(services: System, query: str, config: QueryConfig) -> Receipt:
 
 
 class TestNegativeKnowledge:
-    def test_what_made_it_worse_is_shown_before_the_step_in_the_next_project(self, services: System) -> None:
+    def test_warning_about_a_harmful_step_is_shown_before_it_in_the_next_project(self, services: System) -> None:
         who = Identity("acme", "volumes")
         report = record(
             services,

@@ -82,7 +82,7 @@ class TestSteps:
 
 
 class TestWhereItWasTried:
-    def test_the_step_is_found_with_what_came_of_it(self) -> None:
+    def test_tried_step_is_found_with_its_effect(self) -> None:
         [warning] = warnings_of(TRIED)
         assert (warning.line, warning.effect, warning.incidents) == (6, TriedEffect.MADE_WORSE, ("INC-7",))
         assert warning.document_id == "doc of documents/learning/warnings/w1.json"
@@ -185,7 +185,7 @@ class TestShown:
         assert [line for line in shown if not line.startswith("[Warning")] == RUNBOOK.splitlines()
 
     @pytest.mark.parametrize("line", [None, 99, -1, "6", True])
-    def test_what_has_no_line_stands_before_all(self, line: object) -> None:
+    def test_warning_without_a_usable_line_is_shown_first(self, line: object) -> None:
         shown = with_warnings("one\ntwo", [{"text": "tried", "line": line}])
         assert shown.splitlines().index("[Warning: tried]") == (1 if line is True else 0)
 

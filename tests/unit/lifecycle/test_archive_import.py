@@ -133,7 +133,7 @@ def test_archive_is_its_owners_alone_and_has_no_secrets(services: System, tmp_pa
     assert b"#installation" in entries_of(tmp_path / "y")["tables/installation-key.jsonl"]
 
 
-def test_objects_that_nobody_has_taken_in_are_taken_along(tmp_path: Path, services: System) -> None:
+def test_objects_that_were_not_ingested_yet_are_restored_too(tmp_path: Path, services: System) -> None:
     with services_at(tmp_path / "from") as source:
         source.manager.put_document("runbooks/procedures", "# Waiting\n\nThe ibis.", {"source": "waiting"})
         source.lifecycle.exporter().write(tmp_path / "x")

@@ -113,7 +113,7 @@ def test_an_incomplete_hold_is_refused(services: System, hold: Hold, error: type
     assert services.lifecycle.holds.in_force() == []
 
 
-def test_what_is_held_can_not_be_deleted_by_hand(services: System) -> None:
+def test_document_on_hold_can_not_be_deleted_by_request(services: System) -> None:
     document = id_of(services, SHARED)
     client = client_of(services)
     hold = held_by(client, document=document[:12])

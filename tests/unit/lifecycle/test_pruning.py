@@ -58,7 +58,7 @@ def system(pruned_once: Path, tmp_path: Path) -> Iterator[SystemUnderTest]:
         yield made
 
 
-def taken_in(
+def ingest(
     system: SystemUnderTest, key: str = ALERT, text: str = "# Disk\n\nDisk 1 of db-1 is full.\n", **facts: str
 ) -> str:
     """Its document id."""
@@ -100,7 +100,7 @@ def many(system: SystemUnderTest, count: int) -> None:
 
 class TestWhatGoes:
     def test_nothing_is_left_of_a_document_that_is_past_its_retention(self, system: SystemUnderTest) -> None:
-        document = taken_in(system, tags="disk")
+        document = ingest(system, tags="disk")
         later(system, SIX_MONTHS + 1)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
         system.work()
@@ -109,26 +109,26 @@ class TestWhatGoes:
         assert system.entries() == []
 
     def test_it_stays_until_the_day_after_the_one_on_which_it_expires(self, system: SystemUnderTest) -> None:
-        taken_in(system)
+        ingest(system)
         later(system, SIX_MONTHS)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 0
         later(system, 1)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
 
     def test_a_clock_that_is_an_hour_ahead_removes_nothing_that_is_still_valid(self, system: SystemUnderTest) -> None:
-        taken_in(system)
+        ingest(system)
         before_midnight = DAY - system.time.now % DAY - 1
         system.time.sleep((SIX_MONTHS - 1) * DAY + before_midnight + 3600)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 0
 
-    def test_what_is_permanent_stays(self, system: SystemUnderTest) -> None:
-        taken_in(system, RUNBOOK)
+    def test_permanent_document_stays(self, system: SystemUnderTest) -> None:
+        ingest(system, RUNBOOK)
         later(system, 2_000)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 0
         assert system.entries(RUNBOOK)
 
     def test_a_document_may_declare_its_own_expiry(self, system: SystemUnderTest) -> None:
-        taken_in(system, RUNBOOK, "---\nexpires: 2023-11-20\n---\n# Disk\n\nUse the other one.\n")
+        ingest(system, RUNBOOK, "---\nexpires: 2023-11-20\n---\n# Disk\n\nUse the other one.\n")
         later(system, 8)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
 
@@ -137,13 +137,13 @@ class TestWhatGoes:
     ) -> None:
         later(system, 30)
         system.services.lifecycle.pruning().run()
-        taken_in(system, updated="2020-01-01")
+        ingest(system, updated="2020-01-01")
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
         assert rows(system, ALERT) == []
 
     def test_versions_that_were_replaced_or_deleted_go_on_their_own_days(self, system: SystemUnderTest) -> None:
-        first = taken_in(system, text="# Disk\n\nDisk 1 is full.\n", updated="2023-11-01")
-        taken_in(system, text="# Disk\n\nDisk 1 is full again.\n", updated="2023-11-14")
+        first = ingest(system, text="# Disk\n\nDisk 1 is full.\n", updated="2023-11-01")
+        ingest(system, text="# Disk\n\nDisk 1 is full again.\n", updated="2023-11-14")
         later(system, SIX_MONTHS - 10)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
         assert [version.version for version in system.versions(ALERT)] == [2]
@@ -158,9 +158,9 @@ class TestWhatGoes:
 
     def test_the_chunks_of_a_text_that_another_document_has_too_stay(self, system: SystemUnderTest) -> None:
         text = "# Disk\n\nDisk 1 is full.\n"
-        document = taken_in(system, text=text, expires="2023-11-16")
+        document = ingest(system, text=text, expires="2023-11-16")
         other = "documents/operations/alerts/other.md"
-        assert taken_in(system, other, text) == document
+        assert ingest(system, other, text) == document
         later(system, 3)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
         assert rows(system, ALERT) == []
@@ -171,14 +171,14 @@ class TestWhatGoes:
 
     def test_two_versions_with_one_text_take_its_chunks_with_the_last(self, system: SystemUnderTest) -> None:
         for text in ("one", "two", "one"):
-            taken_in(system, text=f"# Disk\n\nDisk {text} is full.\n", expires="2023-11-16")
+            ingest(system, text=f"# Disk\n\nDisk {text} is full.\n", expires="2023-11-16")
         later(system, 3)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 3
         system.work()
         assert (rows(system, ALERT), objects(system)) == ([], [])
 
     def test_an_event_that_comes_late_leaves_nothing_behind(self, system: SystemUnderTest) -> None:
-        taken_in(system, expires="2023-11-16")
+        ingest(system, expires="2023-11-16")
         later(system, 3)
         system.services.lifecycle.pruning().prune_old_knowledge()
         system.deliver(deleted(ALERT, 99), created(ALERT, 98))
@@ -194,9 +194,9 @@ class TestWhatGoes:
 
 
 class TestWhatStays:
-    def test_what_was_renewed_since_it_was_listed(self, system: SystemUnderTest) -> None:
+    def test_document_renewed_since_it_was_listed_stays(self, system: SystemUnderTest) -> None:
         """The new object is there, and its event has not come yet."""
-        taken_in(system, expires="2023-11-16")
+        ingest(system, expires="2023-11-16")
         later(system, 3)
         system.put(ALERT, "# Disk\n\nDisk 2 is full.\n")
         report = system.services.lifecycle.pruning().run()
@@ -206,10 +206,10 @@ class TestWhatStays:
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1  # the version that was replaced
         system.assert_consistent(ALERT)
 
-    def test_what_is_renewed_just_before_its_object_would_go(
+    def test_document_renewed_just_before_its_object_is_deleted_stays(
         self, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        taken_in(system, expires="2023-11-16")
+        ingest(system, expires="2023-11-16")
         later(system, 3)
         store, remove = system.services.store, system.services.store.delete
 
@@ -223,8 +223,8 @@ class TestWhatStays:
         system.work()
         assert system.texts(ALERT) == ["# Disk\n\nDisk 2 is full."]
 
-    def test_what_somebody_is_at_work_on(self, system: SystemUnderTest) -> None:
-        taken_in(system, expires="2023-11-16")
+    def test_leased_document_stays_until_its_lease_is_released(self, system: SystemUnderTest) -> None:
+        ingest(system, expires="2023-11-16")
         later(system, 3)
         leased = with_leases(system).services
         claim = leased.corpus.catalog.claim(key_of(ALERT), _event(ALERT))
@@ -232,8 +232,8 @@ class TestWhatStays:
         leased.corpus.catalog.release(claim, applied=True)
         assert leased.lifecycle.pruning().run().versions == 1
 
-    def test_what_a_hold_is_on_until_it_is_lifted(self, system: SystemUnderTest) -> None:
-        taken_in(system)
+    def test_document_on_hold_stays_until_the_hold_is_lifted(self, system: SystemUnderTest) -> None:
+        ingest(system)
         hold = system.services.lifecycle.holds.add(Hold("case 1", "ada", category="operations"))
         later(system, SIX_MONTHS + 100)
         report = system.services.lifecycle.pruning().run()
@@ -242,10 +242,8 @@ class TestWhatStays:
         system.services.lifecycle.holds.lift(hold.id, "ada")
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
 
-    def test_what_a_hold_is_put_on_while_it_is_being_removed_does_not_expire_by_itself(
-        self, system: SystemUnderTest
-    ) -> None:
-        taken_in(system, expires="2023-11-16")
+    def test_document_put_on_hold_during_its_removal_does_not_expire_by_itself(self, system: SystemUnderTest) -> None:
+        ingest(system, expires="2023-11-16")
         later(system, 3)
         claim = system.services.corpus.catalog.claim(key_of(ALERT), _event(ALERT))
         system.silent.delete(ALERT)
@@ -256,8 +254,8 @@ class TestWhatStays:
         assert [version.document_id for version in system.versions(ALERT)]
         assert system.chunks(ALERT)
 
-    def test_what_was_being_removed_expires_by_itself_if_nobody_goes_on(self, system: SystemUnderTest) -> None:
-        taken_in(system, expires="2023-11-16")
+    def test_interrupted_removal_is_completed_by_expiry(self, system: SystemUnderTest) -> None:
+        ingest(system, expires="2023-11-16")
         claim = system.services.corpus.catalog.claim(key_of(ALERT), _event(ALERT))
         system.services.ingestion.pipeline.remove([claim], gone_by=system.time.now + 30 * DAY)
         later(system, 31)
@@ -273,7 +271,7 @@ def _event(key: str) -> ObjectEvent:
 
 class TestDryRun:
     def test_a_dry_run_reports_due_versions_and_changes_nothing(self, system: SystemUnderTest) -> None:
-        taken_in(system)
+        ingest(system)
         later(system, SIX_MONTHS + 1)
         before = [str(row) for spec in ALL_TABLES for row in _scan(system, spec)]
         report = system.services.lifecycle.pruning().run(dry_run=True)
@@ -282,7 +280,7 @@ class TestDryRun:
         assert system.entries(ALERT)
 
     def test_it_follows_a_policy_that_was_shortened_since(self, system: SystemUnderTest) -> None:
-        taken_in(system)
+        ingest(system)
         later(system, 40)
         with_retention(system, "operations/alerts", "30d")
         assert dict(system.services.lifecycle.pruning().run(dry_run=True).removed) == {"operations/alerts": 1}
@@ -290,7 +288,7 @@ class TestDryRun:
 
 class TestPolicies:
     def test_a_policy_that_was_lengthened_lets_documents_stay_for_longer(self, system: SystemUnderTest) -> None:
-        taken_in(system)
+        ingest(system)
         with_retention(system, "operations/alerts", "1y")
         later(system, SIX_MONTHS + 5)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 0
@@ -300,7 +298,7 @@ class TestPolicies:
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
 
     def test_a_policy_that_was_shortened_lets_documents_go_earlier(self, system: SystemUnderTest) -> None:
-        taken_in(system)
+        ingest(system)
         later(system, 20)
         with_retention(system, "operations/alerts", "30d")
         report = system.services.lifecycle.pruning().run()
@@ -310,7 +308,7 @@ class TestPolicies:
         assert rows(system, ALERT) == []
 
     def test_documents_of_before_there_was_a_calendar_are_found_once_it_is_there(self, system: SystemUnderTest) -> None:
-        taken_in(system)
+        ingest(system)
         for spec in (CALENDAR, LIFECYCLE):
             for row in list(_scan(system, spec)):
                 system.services.tables.table(spec).delete(spec.key_of(row))
@@ -318,7 +316,7 @@ class TestPolicies:
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 1
 
     def test_a_category_that_is_gone_from_the_file_is_kept(self, system: SystemUnderTest) -> None:
-        taken_in(system)
+        ingest(system)
         del system.services.installation.knowledge.categories["operations/alerts"]
         later(system, SIX_MONTHS + 1)
         assert system.services.lifecycle.pruning().prune_old_knowledge() == 0
@@ -367,7 +365,7 @@ class TestGuard:
 
 class TestClock:
     def test_a_clock_that_goes_back_loses_nothing_and_is_noted(self, system: SystemUnderTest) -> None:
-        taken_in(system, expires="2023-11-30")
+        ingest(system, expires="2023-11-30")
         later(system, 300)
         system.services.lifecycle.holds.add(Hold("case", "ada", within="global"))
         system.services.lifecycle.pruning().run()
@@ -422,7 +420,7 @@ class TestOnceADay:
     def test_it_runs_a_day_after_the_last_run_and_reports_removals(self, system: SystemUnderTest) -> None:
         daily = system.services.lifecycle.daily_pruning()
         assert daily.poll() == ()
-        taken_in(system, expires="2023-11-16")
+        ingest(system, expires="2023-11-16")
         later(system, 0.9)
         assert daily.poll() == ()
         later(system, 3)
@@ -437,7 +435,7 @@ class TestOnceADay:
         monkeypatch.setattr("opx.lifecycle.retention.pruning.SLICE_SECONDS", 0.0)
         monkeypatch.setattr("opx.lifecycle.retention.due.AT_ONCE", 1)
         for number in range(3):
-            taken_in(system, f"documents/runbooks/{number}.md", f"# Run {number}\n\nIt.\n", expires="2023-11-16")
+            ingest(system, f"documents/runbooks/{number}.md", f"# Run {number}\n\nIt.\n", expires="2023-11-16")
         later(system, 3)
         daily = system.services.lifecycle.daily_pruning()
         assert daily.poll()[-1] == "pruning: the time was up: the next run continues"
@@ -447,7 +445,7 @@ class TestOnceADay:
 
 def test_a_first_run_has_no_policy_to_compare_with_and_claims_no_change(tmp_path: Path, aws: boto3.Session) -> None:
     with a_system("embedded", tmp_path, aws) as system:
-        taken_in(system)
-        taken_in(system, RUNBOOK)
+        ingest(system)
+        ingest(system, RUNBOOK)
         report = system.services.lifecycle.pruning().run()
     assert list(report.lines()) == [f"nothing expired before {report.until}"]

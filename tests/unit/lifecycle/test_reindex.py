@@ -33,7 +33,7 @@ DISK, POD, VAULT, TAPE = "Disk full", "Pod crashed", "Vault sealed", "Tape lost"
 def three_documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     with services_at(home) as services:
-        World(services).take_in(disk=DISK, pod=POD, vault=VAULT)
+        World(services).ingest(disk=DISK, pod=POD, vault=VAULT)
     return home
 
 
@@ -63,13 +63,13 @@ def test_the_old_index_answers_until_the_switch(world: World) -> None:
     assert world.titles() == [DISK, POD, VAULT]
 
 
-def test_no_document_is_taken_in_again_after_the_switch(world: World) -> None:
+def test_no_document_is_ingested_again_after_the_switch(world: World) -> None:
     world.reindex()
-    assert world.taken_in_again() == {Result.UNCHANGED}
+    assert world.ingest_again() == {Result.UNCHANGED}
 
 
 @pytest.mark.parametrize("phase", [ReindexPhase.WAITING, ReindexPhase.CATCHING_UP, ReindexPhase.SWITCHING])
-def test_what_changes_meanwhile_is_in_the_new_index(world: World, phase: ReindexPhase) -> None:
+def test_changes_during_a_reindex_are_in_the_new_index(world: World, phase: ReindexPhase) -> None:
     reindexer = world.begin()
     if phase is not ReindexPhase.WAITING:
         world.reach(phase, reindexer)
@@ -81,17 +81,17 @@ def test_what_changes_meanwhile_is_in_the_new_index(world: World, phase: Reindex
     assert world.titles() == [DISK, "Pod evicted", TAPE]
 
 
-def test_what_changes_twice_is_there_once(world: World) -> None:
+def test_document_that_changes_twice_is_indexed_once(world: World) -> None:
     reindexer = world.reach(ReindexPhase.CATCHING_UP)
-    world.take_in(pod="Pod evicted")
+    world.ingest(pod="Pod evicted")
     reindexer.advance(lambda: True)
-    world.take_in(pod="Pod pending")
+    world.ingest(pod="Pod pending")
     world.finish(reindexer)
     assert world.titles() == [DISK, "Pod pending", VAULT]
     assert world.services.index.count(EVERYONE) == 3
 
 
-def test_a_document_that_is_written_during_the_switch_is_taken_in_again(world: World) -> None:
+def test_document_written_during_the_switch_is_in_the_new_index(world: World) -> None:
     """Without the lock that a machine has: as on AWS."""
     world.services.work.exclusive = nullcontext  # type: ignore[method-assign]
     reindexer = world.reach(ReindexPhase.SWITCHING)
@@ -105,7 +105,7 @@ def test_a_document_that_is_written_during_the_switch_is_taken_in_again(world: W
         return written
 
     old.apply = switch_meanwhile  # type: ignore[method-assign, assignment]
-    assert world.take_in(pod="Pod evicted") == [Result.INGESTED]
+    assert world.ingest(pod="Pod evicted") == [Result.INGESTED]
     assert world.titles() == [DISK, "Pod evicted", VAULT]
 
 
@@ -120,21 +120,21 @@ def test_a_document_that_is_being_written_is_made_up_for_when_it_is_done(world: 
         return apply(changes)  # type: ignore[arg-type]
 
     index.apply = catch_up_meanwhile  # type: ignore[method-assign, assignment]
-    world.take_in(pod="Pod evicted")
+    world.ingest(pod="Pod evicted")
     assert world.finish(reindexer).job.phase is ReindexPhase.DONE
     assert world.titles() == [DISK, "Pod evicted", VAULT]
 
 
 def test_a_change_while_another_one_is_made_up_for_is_not_forgotten(world: World) -> None:
     reindexer = world.reach(ReindexPhase.CATCHING_UP)
-    world.take_in(pod="Pod evicted")
+    world.ingest(pod="Pod evicted")
     editions = world.services.indexing.editions
     index = editions.open(editions.book.read().others[0]).index
     apply = index.apply
 
     def change_meanwhile(changes: object) -> object:
         del index.apply
-        world.take_in(pod="Pod pending")
+        world.ingest(pod="Pod pending")
         return apply(changes)  # type: ignore[arg-type]
 
     index.apply = change_meanwhile  # type: ignore[method-assign, assignment]
@@ -142,13 +142,13 @@ def test_a_change_while_another_one_is_made_up_for_is_not_forgotten(world: World
     assert world.titles() == [DISK, "Pod pending", VAULT]
 
 
-def test_what_changes_at_the_moment_of_the_switch_is_made_up_for(world: World) -> None:
+def test_document_that_changes_at_the_moment_of_the_switch_is_caught_up(world: World) -> None:
     """Without a lock of ingestion, as on AWS."""
 
     @contextmanager
     def while_others_change() -> Iterator[None]:
         if world.services.indexing.editions.book.read().target:
-            world.take_in(pod="Pod evicted")
+            world.ingest(pod="Pod evicted")
         yield
 
     parts = world.begin()._parts
@@ -171,7 +171,7 @@ def test_a_document_that_is_written_as_the_work_begins_is_not_missed(world: Worl
         return written
 
     index.apply = begin_meanwhile  # type: ignore[method-assign, assignment]
-    world.take_in(tape=TAPE)
+    world.ingest(tape=TAPE)
     world.finish()
     assert world.titles() == [DISK, POD, TAPE, VAULT]
 
@@ -192,11 +192,11 @@ def test_a_process_that_runs_follows_the_switch(world: World, tmp_path: Path) ->
         assert runs.best(POD) == POD
         before = other.indexing.corpus_version.current().version  # type: ignore[union-attr]
         world.reindex()
-        world.take_in(tape=TAPE)
+        world.ingest(tape=TAPE)
         assert runs.best(TAPE) == TAPE
         assert runs.model == "words-32/1"
         assert other.indexing.corpus_version.current().version != before  # type: ignore[union-attr]
-        assert runs.take_in(lock="Lock held") == [Result.INGESTED]
+        assert runs.ingest(lock="Lock held") == [Result.INGESTED]
     assert world.best("Lock held") == "Lock held"
 
 
@@ -212,17 +212,17 @@ def test_a_question_is_answered_by_the_index_that_its_vector_is_for(world: World
 def test_going_back_brings_what_changed_since(world: World) -> None:
     world.reindex()
     world.delete("vault")
-    world.take_in(pod="Pod evicted", tape=TAPE)
+    world.ingest(pod="Pod evicted", tape=TAPE)
     progress = world.roll_back()
     assert (progress.job.phase, world.model) == (ReindexPhase.DONE, "words/1")
     assert world.titles() == [DISK, "Pod evicted", TAPE]
-    assert world.taken_in_again() == {Result.UNCHANGED}
+    assert world.ingest_again() == {Result.UNCHANGED}
 
 
 def test_going_back_can_be_gone_back_on(world: World) -> None:
     world.reindex()
     world.roll_back()
-    world.take_in(tape=TAPE)
+    world.ingest(tape=TAPE)
     world.roll_back()
     assert world.model == "words-32/1"
     assert world.titles() == [DISK, POD, TAPE, VAULT]
@@ -271,8 +271,8 @@ def many() -> dict[str, str]:
 _WORDS = ("ash", "bay", "cat", "dew", "elm", "fig", "gum", "hay", "ivy", "jar", "kit", "log")
 
 
-def test_what_finds_less_is_switched_to_only_if_that_is_wanted(world: World) -> None:
-    world.take_in(**many())
+def test_index_that_finds_less_is_switched_to_only_by_force(world: World) -> None:
+    world.ingest(**many())
     reindexer = world.begin("blind")
     job = world.finish(reindexer).job
     assert (job.phase, world.model) == (ReindexPhase.REFUSED, "words/1")
@@ -282,7 +282,7 @@ def test_what_finds_less_is_switched_to_only_if_that_is_wanted(world: World) -> 
     assert world.model == "blind/1"
 
 
-def test_what_was_refused_is_compared_anew_when_it_is_called_again(world: World) -> None:
+def test_refused_index_is_compared_again_on_request(world: World) -> None:
     path = chunk_file_of(world, POD)
     data = path.read_bytes()
     path.unlink()
@@ -311,14 +311,14 @@ def test_discarding_removes_what_does_not_answer(world: World) -> None:
     assert gone.model_id == "words/1"
     assert [path.name for path in home.glob("index*")] == [f"index-{world.services.indexing.editions.current().name}"]
     assert world.titles() == [DISK, POD, VAULT]
-    world.take_in(tape=TAPE)  # is noted for nobody any more
+    world.ingest(tape=TAPE)  # is noted for nobody any more
     assert not list(world.services.tables.table(LIFECYCLE).query("index#changed#"))
     assert world.reindexer.discard() == []
 
 
-def test_what_was_begun_can_be_given_up(world: World) -> None:
+def test_reindex_in_progress_can_be_discarded(world: World) -> None:
     reindexer = world.reach(ReindexPhase.CATCHING_UP)
-    world.take_in(tape=TAPE)
+    world.ingest(tape=TAPE)
     reindexer.discard()
     assert [path.name for path in world.services.settings.home_path.glob("index*")] == ["index"]
     assert world.titles() == [DISK, POD, TAPE, VAULT]
@@ -329,7 +329,7 @@ def test_what_was_begun_can_be_given_up(world: World) -> None:
 
 def test_an_index_of_another_model_is_replaced_by_one_of_this(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
-        World(services).take_in(disk=DISK, pod=POD)
+        World(services).ingest(disk=DISK, pod=POD)
     another = bootstrap(Settings(home=str(tmp_path)), embedder=a_model("16", "", 0), new_embedder=a_model)
     with another as services:
         changed = World(services)
@@ -378,7 +378,7 @@ def test_another_model_in_the_place_of_the_one_that_the_index_is_for_is_noticed(
         with pytest.raises(IncompatibleIndexError, match=r"for the model words-32/1.*opx reindex"):
             changed.best(DISK)
         with pytest.raises(IncompatibleIndexError):
-            changed.take_in(tape=TAPE)
+            changed.ingest(tape=TAPE)
         changed.reindexer.discard()
         assert "can't read the old index" in changed.reindex("").job.report["note"]
         assert [outcome.result for outcome in changed.drain()] == [Result.INGESTED]
@@ -420,7 +420,7 @@ def missing(model: str, path: str, dimension: int) -> WordEmbedder:
     return a_model(model, path, dimension)
 
 
-def test_what_is_left_after_the_switch_is_not_thrown_away(world: World) -> None:
+def test_reindex_that_is_settling_after_the_switch_can_not_be_discarded(world: World) -> None:
     reindexer = world.reach(ReindexPhase.SETTLING)
     with pytest.raises(InvalidInputError, match="finish that"):
         reindexer.discard()
@@ -433,7 +433,7 @@ def test_a_new_index_that_was_deleted_is_noticed(world: World, tmp_path: Path) -
     shutil.rmtree(tmp_path / f"index-{world.services.indexing.editions.current().name}")
     with services_at(tmp_path) as services:
         again = World(services)
-        assert again.taken_in_again() == {Result.INGESTED}
+        assert again.ingest_again() == {Result.INGESTED}
         assert again.titles() == [DISK, POD, VAULT]
 
 
@@ -456,7 +456,7 @@ def test_documents_with_one_text_keep_their_own_titles(world: World) -> None:
     assert {chunk.chunk.title for chunk in response.chunks.values()} == {"README (cart)", "README (ledger)"}
 
 
-def test_what_is_a_removed_clients_leaves_every_index(tmp_path: Path) -> None:
+def test_documents_of_a_removed_client_leave_every_index(tmp_path: Path) -> None:
     with services_at(tmp_path, client_id="acme") as services:
         world = World(services)
         services.store.put("clients/acme/documents/runbooks/a.md", b"# Theirs\n\nsecret words\n")
@@ -481,7 +481,7 @@ def test_an_empty_system_can_be_reindexed(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
         world = World(services)
         assert world.reindex().job.phase is ReindexPhase.DONE
-        world.take_in(disk=DISK)
+        world.ingest(disk=DISK)
         assert world.titles() == [DISK]
 
 

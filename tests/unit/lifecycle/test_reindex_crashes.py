@@ -51,7 +51,7 @@ def work(home: Path, number: int, begin: Callable[[Reindexer], object]) -> bool:
         table.arm(number, die)
         try:
             begin(world.reindexer)
-            world.take_in(b=f"Bravo {number}")
+            world.ingest(b=f"Bravo {number}")
             world.finish()
         except Died:
             pass
@@ -68,7 +68,7 @@ def work(home: Path, number: int, begin: Callable[[Reindexer], object]) -> bool:
 
 def test_a_new_index_is_whole_wherever_its_making_was_interrupted(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
-        World(services).take_in(a="Alpha", b="Bravo")
+        World(services).ingest(a="Alpha", b="Bravo")
     number = 2
     while work(tmp_path, number, lambda it: it.start(model="16")):
         number += EVERY
@@ -80,7 +80,7 @@ def test_a_new_index_is_whole_wherever_its_making_was_interrupted(tmp_path: Path
 def test_going_back_is_whole_wherever_it_was_interrupted(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
         world = World(services)
-        world.take_in(a="Alpha", b="Bravo")
+        world.ingest(a="Alpha", b="Bravo")
         world.reindex()
     number = 2
     while work(tmp_path, number, lambda it: it.roll_back()):

@@ -38,14 +38,14 @@ def a_job() -> ReindexJob:
     return ReindexJob("new", ReindexPhase.BUILDING)
 
 
-def test_who_holds_the_work_keeps_others_out(jobs: tuple[JobStore, JobStore, FakeTime]) -> None:
+def test_held_job_is_refused_to_others(jobs: tuple[JobStore, JobStore, FakeTime]) -> None:
     first, second, _ = jobs
     first.hold("new", a_job)
     with pytest.raises(ReindexBusyError):
         second.hold("new", a_job)
 
 
-def test_what_was_given_back_is_anybodys_and_goes_on(jobs: tuple[JobStore, JobStore, FakeTime]) -> None:
+def test_released_job_is_continued_by_another_holder(jobs: tuple[JobStore, JobStore, FakeTime]) -> None:
     first, second, _ = jobs
     job = first.hold("new", a_job)
     job.documents = 7
@@ -53,7 +53,7 @@ def test_what_was_given_back_is_anybodys_and_goes_on(jobs: tuple[JobStore, JobSt
     assert second.hold("new", a_job).documents == 7
 
 
-def test_who_was_away_for_too_long_may_not_save(jobs: tuple[JobStore, JobStore, FakeTime]) -> None:
+def test_holder_that_lost_its_lease_can_not_save(jobs: tuple[JobStore, JobStore, FakeTime]) -> None:
     first, second, time = jobs
     job = first.hold("new", a_job)
     time.sleep(61)
@@ -87,7 +87,7 @@ class Opx:
 def opx(tmp_path_factory: pytest.TempPathFactory) -> Opx:
     home = tmp_path_factory.mktemp("home")
     with services_at(home) as services:
-        World(services).take_in(disk="Disk full", pod="Pod crashed")
+        World(services).ingest(disk="Disk full", pod="Pod crashed")
     return Opx(home)
 
 
@@ -128,7 +128,7 @@ def test_two_commands_at_once_are_one(opx: Opx) -> None:
 
 def test_a_worse_index_ends_the_command_with_one(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
-        World(services).take_in(**{f"n{n}": f"Alarm {word}" for n, word in enumerate(WORDS)})
+        World(services).ingest(**{f"n{n}": f"Alarm {word}" for n, word in enumerate(WORDS)})
     result = Opx(tmp_path)("reindex", "--model", "blind")
     assert result.exit_code == 1
     assert "by meaning alone. The old index stays in use" in result.stderr
@@ -150,7 +150,7 @@ def test_a_message_that_is_not_understood_is_refused(tmp_path: Path, body: str) 
         ({"search_engine": "bedrock_knowledge_base", "knowledge_base_id": "KB"}, "builds its own index"),
     ],
 )
-def test_where_there_can_be_no_second_index_none_is_made(settings: dict[str, str], message: str) -> None:
+def test_reindex_is_refused_where_there_can_be_no_second_index(settings: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         _ = bootstrap(Settings(backend="aws", **settings)).lifecycle.reindexer  # type: ignore[arg-type]
 

@@ -187,7 +187,7 @@ def test_removal_that_is_interrupted_at_its_end_goes_on(services: System, monkey
     assert state_of(services) is ClientState.REMOVED
 
 
-def test_what_is_left_is_named_and_the_removal_stays_open(services: System) -> None:
+def test_remaining_items_are_named_and_the_removal_stays_open(services: System) -> None:
     offboarding = services.tenants.offboarding()
     place = next(n for n, holding in enumerate(offboarding._inventory.holdings) if holding.name == "gaps")
     gaps = offboarding._inventory.holdings[place]
@@ -211,7 +211,7 @@ def test_entries_that_the_books_have_lost_are_found_in_the_index(services: Syste
 # -- afterwards
 
 
-def test_nothing_is_taken_in_or_answered_for_a_removed_client(removed: tuple[System, RemovalReport]) -> None:
+def test_removed_client_can_neither_ingest_nor_search(removed: tuple[System, RemovalReport]) -> None:
     services = removed[0]
     manager = services.ingestion.manager_of(Scope(CLIENT, project_id="shop"))
     with pytest.raises(ClientRemovedError, match="opx client add acme"):

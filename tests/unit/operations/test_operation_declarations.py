@@ -169,7 +169,7 @@ class TestWrongDeclarations:
             ),
         ],
     )
-    def test_what_is_there_already_is_refused(self, first: Any, second: Any, problem: str) -> None:
+    def test_duplicate_name_route_or_command_is_refused(self, first: Any, second: Any, problem: str) -> None:
         registry = Registry()
         operation(**first[1], registry=registry)(first[0])
         with pytest.raises(DeclarationError, match=f"^{problem}$"):

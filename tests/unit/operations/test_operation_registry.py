@@ -139,7 +139,7 @@ class TestHttp:
         found = self.replied(services, "name_moon", body={"name": "Io"}, planet="mars")
         assert found == (201, {"name": "Io of mars", "meanSize": 1})
 
-    def test_who_may_not_is_refused(self, services: System) -> None:
+    def test_caller_without_write_scope_is_refused(self, services: System) -> None:
         caller = a_token("acme", scopes="opx/read")
         found = self.replied(services, "name_moon", body={"name": "Io"}, planet="mars", caller=caller)
         assert refusal(found) == (403, "forbidden")
@@ -269,7 +269,7 @@ class TestCommands:
         result = opx(*command, "--planet", "mars", "--least-size", "20")
         assert (result.exit_code, json.loads(result.stdout)) == (0, FOUND)
 
-    def test_what_the_operation_raises_is_one_line(self, opx: Opx) -> None:
+    def test_error_of_the_operation_is_one_line(self, opx: Opx) -> None:
         result = opx("moons", "--planet", "sun")
         assert (result.exit_code, result.stderr) == (2, "opx: sun is no planet\n")
 
@@ -338,7 +338,7 @@ print(json.dumps([found and found.name, loaded]))
         ("of_tool('get_baseline', registry.OPERATIONS)", "get_baseline", ["telemetry"]),
     ],
 )
-def test_what_is_named_is_found_without_the_modules_of_others(call: str, name: str | None, modules: list[str]) -> None:
+def test_look_up_of_an_operation_imports_only_its_modules(call: str, name: str | None, modules: list[str]) -> None:
     run = subprocess.run(
         [sys.executable, "-c", LOOK_UP.replace("{call}", call)], capture_output=True, text=True, check=True
     )

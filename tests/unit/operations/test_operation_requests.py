@@ -116,7 +116,7 @@ def test_null_counts_as_absent() -> None:
         ({"name": "a", "page": 5}, "page must be a string or an object, not 5"),
     ],
 )
-def test_what_is_not_as_declared_is_refused(given: dict[str, Any], message: str) -> None:
+def test_value_unlike_its_declaration_is_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(RequestError) as caught:
         read(Whole, given)
     assert str(caught.value) == message
@@ -133,7 +133,7 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("levels", [MAX_NESTING + 1, 600, 20_000])
-def test_what_is_nested_too_deeply_is_refused(levels: int) -> None:
+def test_too_deeply_nested_value_is_refused(levels: int) -> None:
     with pytest.raises(RequestError, match="free may have at most 32 objects and lists within each other"):
         read(Free, {"free": nested(levels)})
 
@@ -170,7 +170,7 @@ class TestTexts:
     @pytest.mark.parametrize(
         "pair", [("count", "many"), ("count", ""), ("count", "1e1"), ("count", "9" * 5000), ("sure", "yes")]
     )
-    def test_what_is_no_number_or_flag_is_refused(self, pair: tuple[str, str]) -> None:
+    def test_string_that_is_no_number_or_flag_is_refused(self, pair: tuple[str, str]) -> None:
         with pytest.raises(RequestError, match=f"{pair[0]} must be "):
             read_request(Counted, dict([pair]), texts=True)
 
@@ -187,7 +187,7 @@ class TestTexts:
         {"name": "disk", "page": "# Text"},
     ],
 )
-def test_what_is_accepted_fits_the_schema(value: dict[str, Any]) -> None:
+def test_accepted_value_fits_the_schema(value: dict[str, Any]) -> None:
     read(Whole, value)
     jsonschema.validate(value, SCHEMA)
 
@@ -206,7 +206,7 @@ def test_what_is_accepted_fits_the_schema(value: dict[str, Any]) -> None:
         {"name": "a", "inner": {"other": 1}},
     ],
 )
-def test_what_the_schema_refuses_is_refused(value: dict[str, Any]) -> None:
+def test_value_that_the_schema_refuses_is_refused(value: dict[str, Any]) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(value, SCHEMA)
     with pytest.raises(RequestError):

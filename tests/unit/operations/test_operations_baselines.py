@@ -90,7 +90,7 @@ class TestSeries:
         assert ([one.node for one in second.series], second.next) == (["c"], "")
         assert set(second.to_json()) == {"series"}
 
-    def test_what_is_no_page_is_refused(self, acme: Context) -> None:
+    def test_malformed_page_token_is_refused(self, acme: Context) -> None:
         with pytest.raises(InvalidInputError, match="not a page token"):
             list_baseline_series(acme, ListBaselineSeries(after="x"))
 

@@ -119,7 +119,7 @@ class TestEntries:
             ({**CAPTURED, "project_id": "search"}, "search is not your project"),
         ],
     )
-    def test_what_is_wrong_is_named_and_nothing_is_kept(
+    def test_invalid_field_is_named_and_no_entry_is_stored(
         self, services: System, given: dict[str, Any], problem: str
     ) -> None:
         with pytest.raises(InvalidInputError, match=problem):
@@ -151,7 +151,7 @@ class TestEntries:
         with pytest.raises(EntryNotFoundError):
             learning.verify_entry(stranger, learning.VerifyEntry(entry_id=entry_id, worked=True))
 
-    def test_what_is_verified_is_known_at_once(self, services: System) -> None:
+    def test_verified_entry_is_ready_at_once(self, services: System) -> None:
         entry_id = captured(a_context(services))
         given = {"entryId": entry_id, "worked": False, "effect": "no_effect", "incident": "INC-1"}
         entry = call(a_context(services), "verify_entry", **given)
@@ -159,7 +159,7 @@ class TestEntries:
 
 
 class TestCheckpoints:
-    def test_it_reports_what_waits_and_what_was_taken_in(self, services: System) -> None:
+    def test_checkpoint_reports_waiting_and_processed_entries(self, services: System) -> None:
         waiting, worked = (captured(a_context(services), occurrence=name) for name in ("a", "b"))
         call(a_context(services), "verify_entry", entryId=worked, worked=True)
         reply = call(a_context(services), "process_checkpoint", checkpointType="phase_completion")
@@ -171,7 +171,7 @@ class TestCheckpoints:
         with pytest.raises(InvalidInputError, match="elsewhere"):
             call(a_context(services), "process_checkpoint", projectId="elsewhere")
 
-    def test_where_a_function_does_it_a_checkpoint_is_requested(self, services: System) -> None:
+    def test_checkpoint_is_requested_of_the_function_where_there_is_one(self, services: System) -> None:
         services.functions.checkpoints = services.queue  # type: ignore[misc]
         reply = call(a_context(services), "process_checkpoint", checkpointType="cancellation")
         assert to_json(reply) == {"asked": True}
@@ -181,7 +181,7 @@ class TestCheckpoints:
 
 
 class TestPatterns:
-    def test_what_one_project_learned_is_found_by_another(self, services: System) -> None:
+    def test_pattern_of_one_project_is_found_by_another(self, services: System) -> None:
         learned(services)
         planner = a_context(services, PLANNER)
         by_task = call(planner, "find_patterns_for_task", taskDescription=FAILURE, technology="postgresql").patterns
@@ -258,7 +258,9 @@ class TestOutcomes:
         assert (counted, known.now.resolved) == (["new", "known"], 1)
         assert [one["incident"] for one in to_json(known)["told"]] == ["INC-7"]
 
-    def test_what_is_wrong_is_named(self, services: System, receipt: tuple[str, str]) -> None:
+    def test_invalid_result_and_receipt_of_another_caller_are_refused(
+        self, services: System, receipt: tuple[str, str]
+    ) -> None:
         given = {"receiptId": receipt[0], "documentId": receipt[1]}
         with pytest.raises(
             InvalidInputError, match="result must be one of resolved, no_effect, made_worse, not 'great'"
@@ -294,7 +296,7 @@ class TestOutcomes:
 
 
 class TestTools:
-    def test_what_is_captured_belongs_to_the_project_and_the_agent_of_the_call(self, services: System) -> None:
+    def test_captured_entry_has_the_project_and_agent_of_the_call(self, services: System) -> None:
         given = {"failure_description": "Builds fail", "solution_steps": " 1. Pin it\n\nAgain "}
         answer = call(a_context(services), "capture_failure_solution", **given)
         entry = services.learning.capture(SHOP).entry(answer.record().entry_id)

@@ -173,7 +173,7 @@ class TestRetention:
         assert [(one.owner, one.overdue, one.items) for one in report.owners] == [("storage", 1, 1)]
         assert list_reviews(context_of(system), ListReviews(owner="nobody")).items == ()
 
-    def test_what_expired_goes_and_is_reported_to_callers_without_a_client(self, system: System) -> None:
+    def test_expired_versions_are_pruned_and_reported_to_callers_without_a_client(self, system: System) -> None:
         owner = context_of(system)
         assert prune_expired(owner, PruneExpired(dry_run=True)).removed == {"runbooks/procedures": 1}
         assert list_prunings(owner, ListPrunings()).prunings == ()
@@ -256,7 +256,7 @@ class TestStores:
             assert json.loads(msgspec.json.encode(again))["documents"] == {"same as what is here": 3}
             assert reconcile(context_of(other), Reconcile(thorough=True)).differences == []
 
-    def test_what_differs_is_found_and_put_right(self, system: System) -> None:
+    def test_differences_are_found_and_repaired(self, system: System) -> None:
         lost = next(info.key for info in system.store.list("chunks/"))
         system.store.delete(lost)
         found = reconcile(context_of(system), Reconcile())

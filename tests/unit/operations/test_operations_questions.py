@@ -92,7 +92,7 @@ class TestEveryClient:
         found = client.call(list_gaps, ListGaps(service="billing"))
         assert (found.gaps, found.more, found.dropped) == ((), False, 0)
 
-    def test_what_questions_name_and_no_page_is_about_is_one_gap(self, client: OperationClient) -> None:
+    def test_questions_with_the_same_absent_name_are_one_gap(self, client: OperationClient) -> None:
         for question in (PAGED, f"is {DISK_TITLE} why the alert QueueHighCritical fires?"):
             client.call(query, Query(query=question, config=QueryConfig()))
         (gap,) = client.call(list_gaps, ListGaps()).gaps
@@ -378,7 +378,7 @@ class TestReporting:
             report_gap(caller(system, Identity("acme", principal=principal)), self.REPORT)
         assert list_gaps(caller(system, ACME), ListGaps()).gaps[0].count == 2
 
-    def test_what_had_an_answer_when_it_was_reported_stays_open_until_a_document_changes(self, system: System) -> None:
+    def test_reported_gap_that_has_an_answer_stays_open_while_no_document_changes(self, system: System) -> None:
         report_gap(caller(system, ACME), ReportGap(DISK_TITLE, "which volume"))
         assert check_gaps(owner(system), CheckGaps()).closed == ()
 

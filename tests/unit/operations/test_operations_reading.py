@@ -119,7 +119,7 @@ class TestProcedure:
             plain(tool(services, "find_procedure", alert="tea")), output_schema(load().tools()["find_procedure"])
         )
 
-    def test_what_is_from_outside_is_quoted_as_it_is_with_commands_behind_it(self, services: System) -> None:
+    def test_external_procedure_is_quoted_unchanged_and_followed_by_its_commands(self, services: System) -> None:
         text = tool(services, "find_procedure", alert="Quokka daemon stops", labels="instance=q1").text()
         quoted, _, behind = text.partition("ends]")
         assert "> 1. Restart it.\n> \n>    ```bash\n>    systemctl restart quokka@<instance>" in quoted
@@ -260,7 +260,7 @@ class TestNames:
         assert "[Step #2 of 3: reversible]" in second
         assert "kubectl -n prod rollout restart deployment/web" in second
 
-    def test_what_is_read_names_what_loses_something(self, services: System) -> None:
+    def test_destructive_step_of_the_part_that_is_read_is_named(self, services: System) -> None:
         text = tool(services, "read_document", document="tea.md").text()
         assert "Destructive" not in text
         services.store.put(TEA, b"# Tea\n\n1. Empty the pot.\n\n   ```bash\n   rm -rf /srv/pot\n   ```\n")

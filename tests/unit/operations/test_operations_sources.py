@@ -110,15 +110,15 @@ class TestSources:
             "state": STANDING,
         }
 
-    def test_where_this_process_pulls_the_reply_has_the_report(
-        self, context: Context, notes: str, folder: Path
-    ) -> None:
+    def test_reply_has_the_report_where_this_process_pulls(self, context: Context, notes: str, folder: Path) -> None:
         (folder / "a.md").write_text("# A\n\ntext\n")
         report = pull_source(context, PullSource(source_id=notes)).report
         assert report is not None
         assert (len(report.put), report.withdrawn, report.error, report.more) == (1, (), "", False)
 
-    def test_where_functions_pull_it_is_left_to_them(self, context: Context, system: System, notes: str) -> None:
+    def test_pull_is_sent_to_the_function_where_functions_pull(
+        self, context: Context, system: System, notes: str
+    ) -> None:
         system.functions.pulls = pulls = Pulls()  # type: ignore[assignment,misc]
         reply = pull_source(context, PullSource(source_id=notes, accept_missing=True))
         assert to_json(reply) == {"sourceId": "notes"}

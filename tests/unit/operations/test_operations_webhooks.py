@@ -97,7 +97,7 @@ class TestSecrets:
         remove_secret(context, RemoveSecret(name="a"))
         assert list_secrets(context, ListSecrets()).names == ("b",)
 
-    def test_what_is_no_secret_is_refused(self, context: Context) -> None:
+    def test_empty_secret_and_unknown_name_are_refused(self, context: Context) -> None:
         with pytest.raises(InvalidInputError, match="the value is empty"):
             set_secret(context, SetSecret(name="a", value=" \n"))
         with pytest.raises(InvalidInputError, match="there is no secret 'a'"):

@@ -34,7 +34,7 @@ def test_pages_hold_everything_once_and_in_order(entries: list[Entry], limit: in
     assert pages(entries, limit) == sorted(entries)
 
 
-def test_what_went_away_meanwhile_leaves_no_gap() -> None:
+def test_entry_deleted_between_two_pages_leaves_no_gap() -> None:
     entries = [("a", "1"), ("a", "2"), ("a", "3"), ("a", "4")]
 
     def page(left: list[Entry], after: str) -> tuple[tuple[Entry, ...], str]:
@@ -50,6 +50,6 @@ def test_a_token_keeps_its_parts(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["é", "x", "W10", "bnVsbA", "WzFd", token("a"), token("a", "b", "c")])
-def test_what_is_no_token_is_refused(text: str) -> None:
+def test_malformed_page_token_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="is not a page token"):
         read_token(text, 2)

@@ -73,7 +73,7 @@ class TestNoticing:
     def test_anything_else_is_none(self, query: str, config: dict[str, Any], answer: dict[str, Any]) -> None:
         assert not is_gap(query, QueryConfig(**config), Answer(query, **{"results": (), **answer}))
 
-    def test_what_is_absent_is_a_gap_whatever_else_is_found(self) -> None:
+    def test_absent_name_is_a_gap_despite_sure_results(self) -> None:
         sure = Answer("disk", (a_result(score=0.98),), absent=(MISSING,))
         assert is_gap("disk", QueryConfig(), sure)
         assert not is_gap("disk", QueryConfig(document_id="d"), sure)
@@ -137,7 +137,7 @@ class TestRecording:
         assert (gap.categories, gap.services) == (("runbooks",), ("coffee",))
         assert gap.config["minConfidence"] == 0.7
 
-    def test_what_was_shown_of_an_agents_question_is_its_nearest_document(self, services: System) -> None:
+    def test_nearest_document_of_an_agents_gap_is_its_first_result(self, services: System) -> None:
         answer = self.ask(services, "restart espresso machine category:postmortems", min_confidence=0)
         assert answer.results
         assert answer.results[0].confidence < 0.5
@@ -192,7 +192,7 @@ class TestRecording:
         assert measured.values[Metric.RECORDING_FAILURES] == [1.0]
 
 
-def test_document_that_is_taken_in_closes_find_gap(tmp_path: Path) -> None:
+def test_ingested_document_closes_the_gap_that_it_answers(tmp_path: Path) -> None:
     with a_system(tmp_path, {}) as services:
         question = "Restart the payments gateway"
         assert not services.questions.search(ACME).answer(question).results

@@ -203,7 +203,7 @@ class TestLog:
         assert [(gap.count, gap.absent) for gap in all_of(log)] == [(2, MISSING)]
 
     @pytest.mark.parametrize("absent", [None, MISSING, Absent("CVE-2024-3094", "CVE")])
-    def test_what_is_absent_is_stored(self, log: GapLog, absent: Absent | None) -> None:
+    def test_absent_name_is_stored_with_its_gap(self, log: GapLog, absent: Absent | None) -> None:
         gap = replace(a_gap(), absent=absent)
         log.add(gap)
         assert all_of(log) == [gap]

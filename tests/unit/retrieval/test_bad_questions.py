@@ -150,7 +150,7 @@ NOT_WORDS = {
 
 class TestUnicode:
     @pytest.mark.parametrize("question", UNSEEN.values(), ids=UNSEEN)
-    def test_what_can_not_be_seen_changes_no_answer(self, handler: Handler, question: str) -> None:
+    def test_invisible_characters_change_no_answer(self, handler: Handler, question: str) -> None:
         assert titles(searched(handler, q=question)[1]["results"])[:1] == [DISK_TITLE]
         shown = ask(handler, "search_runbooks", query=question)
         assert shown.startswith(f"Source: {DISK_TITLE}\n")
@@ -161,7 +161,7 @@ class TestUnicode:
         ]
 
     @pytest.mark.parametrize("question", NOT_WORDS.values(), ids=NOT_WORDS)
-    def test_what_has_no_words_has_no_good_answer(self, handler: Handler, question: str) -> None:
+    def test_question_without_words_has_no_good_answer(self, handler: Handler, question: str) -> None:
         status, answer = queried(handler, question)
         assert (status, answer["results"], answer["partial"]) == (200, [], False)
         lines = [

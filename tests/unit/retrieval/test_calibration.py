@@ -111,7 +111,7 @@ def texts_of(corpus: Calibrated, **how: int) -> list[str]:
 # -- a response without some entries
 
 
-def test_what_is_taken_out_is_in_no_leg_and_counts_in_no_frequency() -> None:
+def test_removed_entry_is_in_no_leg_and_counts_in_no_frequency() -> None:
     kept, gone = an_entry("disk full", title="Kept"), an_entry("disk broken", title="Gone", document_id="gone")
     entries = (kept.indexed, gone.indexed)
     leg = Leg(tuple((one.entry_id, 0.5) for one in entries))
@@ -363,7 +363,7 @@ class TestMessages:
 
 
 class TestStore:
-    def test_what_is_written_is_read(self, store: CalibrationStore) -> None:
+    def test_written_calibration_is_read_back(self, store: CalibrationStore) -> None:
         store.write(MODEL, a_calibration(), entries=7)
         kept = store.read(MODEL)
         assert (kept.calibration, kept.problem, kept.entries) == (a_calibration(), "", 7)
@@ -431,7 +431,9 @@ class TestModels:
         assert models(MODEL, BOTH, MODE) == known
         assert CalibratedModels(reader_of(store), time.clock)(MODEL, BOTH, MODE) == shipped(MODEL, BOTH, MODE)
 
-    def test_what_can_not_be_used_is_logged(self, store: CalibrationStore, caplog: pytest.LogCaptureFixture) -> None:
+    def test_unusable_calibration_is_logged_and_the_shipped_models_are_used(
+        self, store: CalibrationStore, caplog: pytest.LogCaptureFixture
+    ) -> None:
         store.write(MODEL, a_calibration(models="earlier"), entries=1)
         assert CalibratedModels(reader_of(store))(MODEL, BOTH, MODE) == shipped(MODEL, BOTH, MODE)
         assert "for other shipped models" in caplog.text

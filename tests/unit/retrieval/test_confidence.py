@@ -105,7 +105,7 @@ class TestJudging:
 
     @pytest.mark.parametrize("legs", LEGS)
     @pytest.mark.parametrize("mode", SearchMode)
-    def test_how_many_passages_are_shown_changes_no_confidence(self, legs: str, mode: SearchMode) -> None:
+    def test_number_of_shown_passages_changes_no_confidence(self, legs: str, mode: SearchMode) -> None:
         parts = [(a_page("Disk", f"disk part {n}", "d", n), 9.0 - n, 0.9 - n / 10) for n in range(PASSAGES + 4)]
         found = [*parts, (a_page("Logs", "disk logs"), 4.0, None), (a_page("Pods", "pods"), 0.0, 0.4)]
         few, many = (searched("disk full", *found, per_document=most) for most in (PASSAGES, 100))

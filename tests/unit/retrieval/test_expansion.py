@@ -73,7 +73,7 @@ def test_a_long_document_is_cut_around_the_found_passage_and_marked_as_cut() -> 
 
 
 @pytest.mark.parametrize("error", [DocumentNotFoundError("gone"), StoreUnavailableError("down")])
-def test_what_cannot_be_read_stays_as_it_was_found_with_a_note(error: Exception) -> None:
+def test_passage_of_an_unreadable_document_stays_as_found_with_a_note(error: Exception) -> None:
     def fail(_: str) -> list[DocumentChunk]:
         raise error
 

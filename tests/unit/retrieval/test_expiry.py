@@ -69,14 +69,14 @@ def listed(system: SystemUnderTest) -> set[str]:
     return {document.title for document in client_of(system).call(list_documents, ListDocuments()).documents}
 
 
-def test_what_expires_is_shown_until_the_day_before(system: SystemUnderTest) -> None:
+def test_document_is_shown_until_the_day_before_it_expires(system: SystemUnderTest) -> None:
     system.time.sleep(5 * DAY)
     assert titles(system) == listed(system) == {"Disk alert", "Disk runbook", "Disk pool"}
     system.time.sleep(DAY)
     assert titles(system) == listed(system) == {"Disk alert", "Disk runbook"}
 
 
-def test_what_its_category_is_over_for_is_not_shown(system: SystemUnderTest) -> None:
+def test_document_past_the_retention_of_its_category_is_hidden(system: SystemUnderTest) -> None:
     system.time.sleep(179 * DAY)
     assert "Disk alert" in titles(system)
     system.time.sleep(DAY)
@@ -100,7 +100,7 @@ def test_a_document_that_expired_can_not_be_read(system: SystemUnderTest) -> Non
         client.call(read_chunks, ReadChunks(document_id=document))
 
 
-def test_what_should_have_been_reviewed_is_shown_with_a_warning(system: SystemUnderTest) -> None:
+def test_document_with_an_overdue_review_is_shown_with_a_warning(system: SystemUnderTest) -> None:
     def runbook() -> tuple[tuple[str, ...], str]:
         (found,) = [one for one in searched(system, ANYTHING).results if one.title == "Disk runbook"]
         assert found.metadata["reviewBy"] == "2023-12-01"
@@ -115,7 +115,7 @@ def test_what_should_have_been_reviewed_is_shown_with_a_warning(system: SystemUn
 
 
 class TestReviews:
-    def test_what_is_due_soon_and_what_is_overdue_with_who_owns_it(self, system: SystemUnderTest) -> None:
+    def test_due_and_overdue_reviews_are_listed_with_their_owners(self, system: SystemUnderTest) -> None:
         system.time.sleep(17 * DAY)
         report = reviews(system, "acme", days=0)
         assert [(item.title, item.owner, item.overdue) for item in report.items] == [
@@ -131,5 +131,5 @@ class TestReviews:
     def test_an_owner_sees_what_is_its_own(self, system: SystemUnderTest) -> None:
         assert [item.title for item in reviews(system, "acme", owner="Team-A", days=60).items] == ["Own disk"]
 
-    def test_what_is_further_ahead_is_left_out(self, system: SystemUnderTest) -> None:
+    def test_review_due_after_the_requested_days_is_left_out(self, system: SystemUnderTest) -> None:
         assert reviews(system, "acme", days=10).items == ()

@@ -37,7 +37,7 @@ def test_values_go(question: str, left: str) -> None:
         "pods are crash looping after the deployment",
     ],
 )
-def test_what_has_a_meaning_stays(question: str) -> None:
+def test_values_with_a_meaning_stay_in_the_question(question: str) -> None:
     assert focused(question, nothing) == question
 
 

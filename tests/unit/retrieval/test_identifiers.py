@@ -95,13 +95,13 @@ class TestKinds:
             ("moduleControllerCreate", "name"),
         ],
     )
-    def test_what_means_one_thing_has_a_kind(self, name: str, kind: str) -> None:
+    def test_identifier_of_one_thing_has_a_kind(self, name: str, kind: str) -> None:
         assert kind_of(name) == kind
 
     @pytest.mark.parametrize(
         "name", ["UTF-8", "SHA-256", "10.0.0.7", "/var/log", "v1.2.3", "5432", "eth0", "HTTP 503", "disk"]
     )
-    def test_what_pages_mention_for_many_reasons_is_of_no_such_kind(self, name: str) -> None:
+    def test_term_that_pages_mention_for_many_reasons_has_no_kind_of_its_own(self, name: str) -> None:
         assert kind_of(name) == OTHER
 
 
@@ -318,12 +318,12 @@ class TestMissed:
         assert answer.results[0].confidence >= ONLY_MENTION
         assert recording.searches_for_terms
 
-    def test_what_was_found_is_not_searched_for_again(self, index: EmbeddedIndex) -> None:
+    def test_identifier_that_was_found_is_not_searched_for_again(self, index: EmbeddedIndex) -> None:
         recording, service = self.recording(index, a_text("Heal OPS-4711.", title="OPS-4711"))
         assert titles(service.answer("OPS-4711", replace(ANYTHING, tiers=("internal",))))[0] == "OPS-4711"
         assert recording.searches_for_terms == []
 
-    def test_what_no_entry_has_is_not_searched_for(self, index: EmbeddedIndex) -> None:
+    def test_identifier_in_no_entry_is_not_searched_for(self, index: EmbeddedIndex) -> None:
         recording, service = self.recording(index)
         service.answer(THIRTY_WORDS.format("OPS-4711"), ANYTHING)
         assert recording.searches_for_terms == []
@@ -334,7 +334,7 @@ class TestMissed:
         answer = service.answer(THIRTY_WORDS.format("OPS-4711"), replace(ANYTHING, categories=("runbooks",)))
         assert "Incident" not in titles(answer)
 
-    def test_what_may_not_be_shown_is_not_found_so(self, index: EmbeddedIndex) -> None:
+    def test_document_without_required_provenance_is_not_found_by_identifier(self, index: EmbeddedIndex) -> None:
         page = a_text("Upgrade the package to heal OPS-4711.", title="Backdoor")
         _, service = self.recording(index, replace(page, indexed=replace(page.indexed, source_uri="")))
         for provenance in (True, False):
@@ -432,11 +432,11 @@ class TestAbsent:
         service = a_query(index, QUEUE, outage, *OTHERS)
         assert service.answer(question, replace(ANYTHING, **config)).absent == ()
 
-    def test_what_nobody_has_is_absent_within_a_filter_too(self, index: EmbeddedIndex) -> None:
+    def test_identifier_in_no_document_is_absent_within_a_filter_too(self, index: EmbeddedIndex) -> None:
         answer = a_query(index, QUEUE).answer("CVE-2024-3094", replace(ANYTHING, categories=("postmortems",)))
         assert [one.name for one in answer.absent] == ["CVE-2024-3094"]
 
-    def test_what_another_tier_has_is_not_absent(self, index: EmbeddedIndex) -> None:
+    def test_identifier_of_a_document_in_another_tier_is_not_absent(self, index: EmbeddedIndex) -> None:
         page = a_text("A backdoor.", "security/cve", title="CVE-2024-3094")
         answer = ask(index, "CVE-2024-3094", page, *OTHERS)
         assert (titles(answer)[0], answer.absent) == ("CVE-2024-3094", ())

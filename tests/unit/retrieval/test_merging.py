@@ -38,7 +38,7 @@ def test_an_irrelevant_trusted_hit_does_not_bury_a_relevant_one() -> None:
     ]
 
 
-def test_what_warns_stands_behind_what_is_as_likely() -> None:
+def test_warning_ranks_behind_a_likely_page_and_before_an_unlikely_one() -> None:
     warning, page = One("warning", 0.9, warns=True), One("page", 0.6)
     assert names(warning, page, One("beside the point", 0.4)) == ["page", "warning", "beside the point"]
     assert names(warning, One("another", 0.95, warns=True)) == ["another", "warning"]
@@ -48,7 +48,7 @@ def test_trust_decides_between_likely_ones() -> None:
     assert names(One("forum", 0.9, 0.5), One("ours", 0.6)) == ["ours", "forum"]
 
 
-def test_what_comes_last_is_behind_all_however_sure() -> None:
+def test_results_merged_last_rank_behind_all_others_despite_higher_confidence() -> None:
     assert names(One("ours", 0.1), last=(One("post", 1.0, 0.8), One("blog", 1.0, 0.5))) == ["ours", "post", "blog"]
 
 
@@ -80,7 +80,7 @@ def test_nothing_is_lost(some: list[One]) -> None:
         "",
     ],
 )
-def test_somebody_may_act_on_the_answer(question: str) -> None:
+def test_question_seeks_action(question: str) -> None:
     assert seeks_action(question)
 
 
@@ -96,5 +96,5 @@ def test_somebody_may_act_on_the_answer(question: str) -> None:
         "pourquoi le disque était plein",
     ],
 )
-def test_somebody_wants_to_know_something(question: str) -> None:
+def test_question_seeks_no_action(question: str) -> None:
     assert not seeks_action(question)

@@ -277,9 +277,7 @@ class TestBounds:
         assert len(documents) == most + 1
 
     @pytest.mark.parametrize("mode", list(SearchMode))
-    def test_how_many_chunks_a_document_may_have_changes_no_confidence(
-        self, index: EmbeddedIndex, mode: SearchMode
-    ) -> None:
+    def test_limit_of_chunks_per_document_changes_no_confidence(self, index: EmbeddedIndex, mode: SearchMode) -> None:
         for name in ("disk", "pod"):
             parts = [
                 a_text(f"{name} part {n} is full {'x' * n}", index=n, document_id=name, source=f"{name}.md")

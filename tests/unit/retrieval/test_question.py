@@ -161,7 +161,7 @@ class TestSayingWhatWasUnderstood:
             "updatedFrom": "1970-01-01",
         }
 
-    def test_what_is_long_is_cut(self) -> None:
+    def test_long_question_is_cut(self) -> None:
         question = Question("long " * 2000, phrases=("p" * 300,) * 50)
         assert len(str(question.understood)) < 3000
 

@@ -48,7 +48,7 @@ def error_of(model: ReaderModel, rows: list[LabelledReading]) -> float:
 
 
 @pytest.mark.parametrize("read", [a_model_with_verdicts(RIGHT), a_model_with_verdicts(ANYHOW), a_scorer])
-def test_what_was_fitted_is_calibrated_on_other_readings(read: Read) -> None:
+def test_fitted_model_is_calibrated_on_other_readings(read: Read) -> None:
     model = fit_reader(readings(read, 2000, seed=1))
     assert error_of(model, readings(read, 4000, seed=2)) < 0.03
 
@@ -78,6 +78,6 @@ def test_perfectly_separating_readings_give_a_finite_model() -> None:
 @pytest.mark.parametrize(
     "rows", [[], [LabelledReading(0.5, CandidateReading(NO), False), LabelledReading(0.5, reading_of(0.1), False)]]
 )
-def test_what_cannot_be_fitted_is_refused(rows: list[LabelledReading]) -> None:
+def test_readings_that_cannot_be_fitted_are_refused(rows: list[LabelledReading]) -> None:
     with pytest.raises(InvalidInputError, match="all scores, or none"):
         fit_reader(rows)

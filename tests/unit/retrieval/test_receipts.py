@@ -90,7 +90,7 @@ class TestReceipt:
         assert "acme" not in json.dumps(given(services, identity=Identity("acme", "shop")) | {"results": []})
 
     @pytest.mark.parametrize("text", ["", "nonsense", "[]", "{}", '{"version": 1}', "[" * 100_000, '{"sha256": ""}'])
-    def test_what_is_none_is_refused(self, text: str) -> None:
+    def test_malformed_receipt_is_refused(self, text: str) -> None:
         with pytest.raises(InvalidInputError, match="no receipt"):
             read_receipt(text)
 

@@ -96,7 +96,7 @@ class TestVerdicts:
                 assert found == pytest.approx(combined(estimate, verdict, VERDICTS), abs=1e-4)
 
     @given(st.floats(0, 1), st.sampled_from(ReaderVerdict))
-    def test_what_is_judged_useless_is_weak_and_nothing_is_impossible(
+    def test_useless_document_is_weak_and_confidence_stays_between_zero_and_one(
         self, estimate: float, verdict: ReaderVerdict
     ) -> None:
         found = combined(estimate, CandidateReading(verdict), VERDICTS)
@@ -124,7 +124,7 @@ class TestStage:
         assert about.notes == []
         assert "rerank" in about.timings
 
-    def test_where_nothing_helps_everything_is_weak(self) -> None:
+    def test_documents_are_all_weak_if_the_model_finds_none_helpful(self) -> None:
         found = read([a_document("page", 0.99), *documents(CANDIDATES + 3, 0.8)], *[NO] * CANDIDATES)
         assert {band_of(one.confidence) for one in found} == {Band.WEAK}
         assert len(found) == CANDIDATES + 4
@@ -162,7 +162,7 @@ class TestStage:
         assert [one.reading is None for one in found] == [False] * CANDIDATES + [True] * 2
         assert [one.confidence for one in found] == pytest.approx([one.confidence for one in documents(CANDIDATES + 2)])
 
-    def test_what_was_not_read_is_never_surer_than_what_was_unless_it_is_certain(self) -> None:
+    def test_unread_document_is_never_surer_than_the_surest_read_one_unless_it_is_certain(self) -> None:
         certain = a_document("about", 0.93, least=0.93)
         found = confidences(read([*documents(CANDIDATES + 1, 0.8), certain], *[NO] * (CANDIDATES - 1), HELPS))
         assert found[f"d{CANDIDATES}"] < max(found[f"d{n}"] for n in range(CANDIDATES)) == found[f"d{CANDIDATES - 1}"]

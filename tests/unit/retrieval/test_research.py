@@ -137,7 +137,7 @@ class TestSearches:
             assert config.mode is SearchMode.THOROUGH
             assert (config.categories, config.tags, config.min_confidence) == (("runbooks",), ("linux",), 0.4)
 
-    def test_what_is_missing_is_searched_for_again_in_other_words(self) -> None:
+    def test_missing_topic_is_searched_for_again_in_other_words(self) -> None:
         library = Library({DISK: [a_result()]})
         report = research(library, max_iterations=2)
         first, second = (
@@ -220,7 +220,7 @@ class TestFindings:
         report = research(Library({DISK: many, TLS: many}), max_chunks_per_document=2)
         assert len(report.findings) == 2
 
-    def test_what_would_make_the_report_too_long_is_left_out_and_noted(self) -> None:
+    def test_finding_that_makes_the_report_too_long_is_left_out_and_noted(self) -> None:
         long = [a_result("xyz"[n] * (MAX_CHARACTERS // 2), chunk=f"c{n}", document=f"d{n}") for n in range(3)]
         report = research(Library({"d": long}))
         assert len(report.findings) == 2
@@ -346,7 +346,7 @@ class TestFailures:
         assert report.stopped_because is Stopped.UNAVAILABLE
         assert {step.error for step in report.trace if step.kind is StepKind.SEARCH} == {INDEX_DOWN}
 
-    def test_what_nobody_foresaw_is_logged_and_noted(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_unexpected_error_is_logged_and_noted(self, caplog: pytest.LogCaptureFixture) -> None:
         report = research(Library({DISK: ZeroDivisionError("secret"), TLS: [a_result()]}), max_iterations=1)
         assert "a search could not be done: ZeroDivisionError: the error was logged" in report.notes
         assert "ZeroDivisionError: secret" in caplog.text
@@ -383,7 +383,7 @@ class TestFailures:
 
 
 class TestTime:
-    def test_what_takes_too_long_is_not_waited_for(self) -> None:
+    def test_search_beyond_the_deadline_is_not_awaited(self) -> None:
         release = threading.Event()
         slow = Library({TLS: [a_result()]}, before=lambda query: query == DISK and release.wait(20))
         try:
@@ -405,7 +405,7 @@ class TestTime:
         finally:
             release.set()
 
-    def test_what_has_not_begun_in_time_never_does(self) -> None:
+    def test_task_not_begun_in_time_never_runs(self) -> None:
         release, ended, done = threading.Event(), threading.Event(), []
         with Workers[object](1) as workers:
             tasks = [lambda: release.wait(20), lambda: done.append("late")]

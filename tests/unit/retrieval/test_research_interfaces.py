@@ -134,7 +134,7 @@ class TestHttpApi:
             {"topic": "x", "config": {"tiers": ["x"]}},
         ],
     )
-    def test_what_can_not_be_is_refused(self, handler: Handler, body: dict[str, Any]) -> None:
+    def test_invalid_request_is_refused(self, handler: Handler, body: dict[str, Any]) -> None:
         assert refusal(call(handler, "research", body=body)) == (400, "invalid_argument")
 
     def test_it_is_a_route_of_the_function_that_reads(self) -> None:

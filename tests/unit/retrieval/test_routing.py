@@ -130,7 +130,7 @@ def test_a_question_cannot_enable_the_internet(index: Recording) -> None:
     assert ("internet",) not in index.searches
 
 
-def test_where_somebody_may_act_the_internet_comes_last(index: Recording) -> None:
+def test_internet_results_come_last_for_a_question_that_seeks_action(index: Recording) -> None:
     ours = a_text("fix what is full", title="topic disk")
     service = a_query(index, ours, a_text("disk full fix", "web/forums", title="disk full fix"))
     config = QueryConfig(min_confidence=0, include_internet=True, max_results=100)
@@ -139,7 +139,7 @@ def test_where_somebody_may_act_the_internet_comes_last(index: Recording) -> Non
     assert results[-1].confidence > results[-2].confidence
 
 
-def test_what_is_first_by_score_is_first_where_nobody_acts(index: Recording) -> None:
+def test_results_are_in_order_of_score_for_a_question_that_seeks_no_action(index: Recording) -> None:
     service = a_query(index, a_text("disk", title="disk"), a_text("disk full fix", "web/forums", title="disk full fix"))
     results = service.query("what is disk full fix", QueryConfig(min_confidence=0, include_internet=True))
     assert results == in_order(results)
@@ -205,7 +205,7 @@ class TestLive:
         answer = self.ask(index, internet=lambda *_: pytest.fail("asked"), config=config)
         assert steps(answer)["live"] == (False, "a live result is never surer than 0.6, and 0.7 is required")
 
-    def test_live_results_stand_behind_ours_where_somebody_may_act(self, index: Recording) -> None:
+    def test_live_results_follow_ours_for_a_question_that_seeks_action(self, index: Recording) -> None:
         answer = self.ask(index, OURS[0], internet=live(a_live_result(0.6)))
         assert [result.tier for result in answer.results] == ["internal", "internet"]
 

@@ -81,7 +81,7 @@ def test_unknown_fields_are_ignored() -> None:
     assert Situation.read({"weather": "rain", "node": None}) == Situation()
 
 
-def test_what_names_the_node_moves_up() -> None:
+def test_result_that_names_the_node_moves_up() -> None:
     found = best(
         {"node": "web-server-01"}, a_result("General"), a_result("Ours", "On web-server-01 the load is high.", 0.75)
     )
@@ -94,13 +94,13 @@ def test_a_node_whose_name_begins_the_same_is_another() -> None:
     assert found.metadata["because"] == []
 
 
-def test_what_is_about_another_service_moves_down() -> None:
+def test_result_about_another_service_moves_down() -> None:
     other = a_result("Billing", metadata={"services": ["billing"]})
     ours = a_result("Checkout", score=0.7, metadata={"services": ["checkout"]})
     assert best({"service": "checkout"}, other, ours).title == "Checkout"
 
 
-def test_what_was_tried_already_moves_down() -> None:
+def test_result_that_was_tried_already_moves_down() -> None:
     tried = a_result("Restart the web server", score=0.8)
     other = a_result("Add a node", score=0.6)
     assert best({"already_tried": ["restart"]}, tried, other).title == "Add a node"
@@ -111,13 +111,13 @@ def test_a_runbook_with_the_tried_step_among_others_stays() -> None:
     assert best({"already_tried": ["restart"]}, a_result(content=content)).metadata["because"] == []
 
 
-def test_what_happened_in_the_timeframe_moves_up() -> None:
+def test_change_within_the_timeframe_moves_up() -> None:
     changed = a_result("Deployment", score=0.75, category="operations/changes", timestamp="2026-03-01T11:00:00Z")
     assert best({"timeframe": "last 2 hours"}, a_result(), changed).title == "Deployment"
 
 
 @pytest.mark.parametrize("timestamp", ["2026-03-01T09:00:00Z", "2026-03-01T13:00:00Z", "", "yesterday"])
-def test_what_happened_at_another_time_does_not(timestamp: str) -> None:
+def test_change_not_dated_within_the_timeframe_does_not_move_up(timestamp: str) -> None:
     changed = a_result("Deployment", score=0.75, category="operations/changes", timestamp=timestamp)
     assert best({"timeframe": "last 2 hours"}, a_result(), changed).title == "Slow web server"
 

@@ -101,7 +101,7 @@ def test_failure_is_a_note(error: Exception) -> None:
     assert str(error) in answer.notes[0]
 
 
-def test_what_looks_like_a_secret_is_not_sent() -> None:
+def test_secret_in_a_question_is_not_sent() -> None:
     engine = Engine(DOCS)
     key = "AKIA" + "Z7Q2M4T6X8B3N5K1"
     answer = InternetSearch(engine).answer(f"why is {key} denied")

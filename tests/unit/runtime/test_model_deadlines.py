@@ -10,11 +10,11 @@ from opx.errors import ModelError
 from opx.runtime.threads import within
 
 
-def test_what_the_work_returns_is_returned() -> None:
+def test_result_of_the_work_is_returned() -> None:
     assert within(9.0, lambda: 7, "model") == 7
 
 
-def test_what_goes_wrong_in_the_work_is_raised_as_it_is() -> None:
+def test_error_of_the_work_is_raised_unchanged() -> None:
     def fail() -> None:
         raise KeyError("x")
 

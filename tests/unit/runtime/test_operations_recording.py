@@ -69,7 +69,7 @@ def test_lines_have_the_facts_of_the_call(recorder: Recorder, capsys: Captured) 
     assert [(line["correlation_id"], line["service"]) for line in lines] == [("request-1", "opx")] * 2
 
 
-def test_what_was_written_is_not_written_again(recorder: Recorder, capsys: Captured) -> None:
+def test_flushed_measurements_are_not_written_again(recorder: Recorder, capsys: Captured) -> None:
     recorder(Metric.TOOL_CALLS)
     recorder.flush({})
     capsys.readouterr()

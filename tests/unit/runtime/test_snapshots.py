@@ -80,7 +80,7 @@ def test_after_the_restore_the_clients_of_questions_are_there(
     assert "_client" in vars(services.tables)
 
 
-def test_where_there_are_no_snapshots_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_is_not_built_where_snapshots_are_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "snapshot_restore_py", None)
 
     def never() -> System:

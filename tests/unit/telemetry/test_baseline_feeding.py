@@ -58,7 +58,7 @@ class TestCommand:
         found = json.loads(opx("baseline", "show", "web-01", "cpu", "--value", "41", "--json").stdout)
         assert (found["baseline"]["minimum"], found["verdict"]["anomalous"]) == (-3, False)
 
-    def test_what_has_no_values_is_no_error_of_the_system(self, opx: Opx) -> None:
+    def test_baseline_of_a_series_without_values_is_reported_as_no_data(self, opx: Opx) -> None:
         opx("baseline", "push", "web-01", "cpu", "1")
         result = opx("baseline", "show", "web-02", "cpu")
         assert (result.exit_code, result.stdout) == (1, "")
@@ -160,7 +160,7 @@ class TestApi:
         answer = call(make_retrieve(lambda: services), "get_baseline_stats", query=query)
         assert refusal(answer) == (400, "invalid_argument")
 
-    def test_who_may_only_read_adds_nothing(self, services: System) -> None:
+    def test_caller_with_read_scope_can_not_add_values(self, services: System) -> None:
         body = {"values": [{"node": "web-01", "metric": "cpu", "value": 1}]}
         answer = call(make_manage(lambda: services), "add_values", body=body, caller=a_token("acme", scopes="opx/read"))
         assert refusal(answer) == (403, "forbidden")
@@ -183,7 +183,7 @@ class TestStream:
         assert (system.keys, self.failures(system)) == ([], [])
         assert system.report.counts[Metric.STREAM_RECORDS] == 80
 
-    def test_what_cant_be_added_is_a_failed_item(self, system: SystemUnderTest) -> None:
+    def test_invalid_stream_record_is_a_failed_item(self, system: SystemUnderTest) -> None:
         records: list[Any] = [b"{cut", b"\xff", [1], {"node": "web-01", "metric": "cpu", "value": "x"}, {"value": 3}]
         records.append({"node": "web-01", "metric": "cpu", "value": 1})
         assert system.consume(from_kinesis(records), a_stream(category=CATEGORY)) == []
@@ -191,7 +191,7 @@ class TestStream:
         assert len(self.failures(system)) == 5
         assert "value must be a number, not 'x'" in {_stored(system, key)["refused"] for key in system.keys}
 
-    def test_what_the_series_doesnt_take_is_a_failed_item_too(self, system: SystemUnderTest) -> None:
+    def test_value_in_another_unit_than_its_series_is_a_failed_item(self, system: SystemUnderTest) -> None:
         records = [{"node": "web-01", "metric": "cpu", "value": 1, "unit": unit} for unit in ("ms", "s")]
         assert system.consume(from_kinesis(records), a_stream(category=CATEGORY)) == []
         assert baseline(system.services).count == 1

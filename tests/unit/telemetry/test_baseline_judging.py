@@ -40,7 +40,7 @@ def test_with_few_values_nothing_is_out_of_the_ordinary() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, "7"])
-def test_what_is_no_number_is_refused(value: float) -> None:
+def test_value_that_is_no_finite_number_is_refused(value: float) -> None:
     with pytest.raises(InvalidInputError, match="finite number"):
         stats([1.0] * 40).judge(value)
 
@@ -88,12 +88,12 @@ def test_zero_is_below_what_was_always_positive() -> None:
     assert (verdict.anomalous, verdict.score) == (True, -MAX_SCORE)
 
 
-def test_what_one_in_a_hundred_is_cant_be_out_of_the_ordinary_where_nothing_else_happens() -> None:
+def test_value_with_a_share_of_two_percent_is_normal_and_of_a_fifth_percent_anomalous() -> None:
     assert not stats([0.0] * 980 + [1.0] * 20).judge(1.0).anomalous
     assert stats([0.0] * 998 + [1.0] * 2).judge(1.0).anomalous
 
 
-def test_where_only_mean_and_deviation_are_known_they_decide() -> None:
+def test_mean_and_deviation_decide_where_nothing_else_is_known() -> None:
     recorded = BaselineStats(node="n", metric="m", time_window="7d", count=1000, mean=50, stddev=10)
     assert recorded.judge(90).anomalous
     assert not recorded.judge(80).anomalous

@@ -82,7 +82,7 @@ class TestAdding:
         assert found.days == 2
         assert [(one.hour, one.count) for one in found.by_hour] == [(3, 2), (12, 1)]
 
-    def test_what_cant_be_added_is_named_and_keeps_no_other_back(self, store: BaselineStore) -> None:
+    def test_invalid_values_are_named_and_the_others_are_added(self, store: BaselineStore) -> None:
         given: list[Any] = [
             value(),
             value("x"),
@@ -194,7 +194,7 @@ class Contended:
 
 
 class TestTogether:
-    def test_who_was_overtaken_adds_to_what_is_there_now(
+    def test_overtaken_writer_adds_to_the_current_summary(
         self, table: Table, clock: Clock, store: BaselineStore
     ) -> None:
         contended = Contended(table, lambda: store.add([value(1)]), times=3)
@@ -202,7 +202,7 @@ class TestTogether:
         assert mine.add([value(2)], batch_id="mine").added == 1
         assert (contended.refused, count(store)) == (3, 4)
 
-    def test_who_is_always_overtaken_gives_up_with_a_reason(
+    def test_writer_that_is_always_overtaken_gives_up_with_a_reason(
         self, table: Table, clock: Clock, store: BaselineStore
     ) -> None:
         contended = Contended(table, lambda: store.add([value(1)]), times=1000)

@@ -81,7 +81,7 @@ class TestSketch:
         assert fine.count == 1200
 
     @pytest.mark.parametrize("shape", SHAPES)
-    def test_what_was_written_is_read_back(self, shape: str) -> None:
+    def test_sketch_is_read_back_as_it_was_written(self, shape: str) -> None:
         data = sketch_of(values_of(shape, 500)).to_bytes()
         assert Sketch.from_bytes(data).to_bytes() == data
 

@@ -127,7 +127,7 @@ def test_query_that_failed_is_an_error() -> None:
         ask(FakeLogs(LogProgress(False, failed="timeout")))
 
 
-def test_what_was_found_is_not_lost_if_the_query_cannot_be_stopped() -> None:
+def test_results_are_returned_if_the_query_cannot_be_stopped() -> None:
     assert messages(ask(FakeLogs(RUNNING, stop_fails=True))) == ["error one"]
 
 

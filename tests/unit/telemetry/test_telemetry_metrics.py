@@ -147,7 +147,7 @@ def test_relation_is_found_on_top_of_trends_that_differ() -> None:
     assert found.fit.strength > 0.5
 
 
-def test_what_cannot_be_compared_is_left_out_with_the_reason() -> None:
+def test_metric_that_cannot_be_compared_is_left_out_with_the_reason() -> None:
     store = FakeMetrics(cpu=bump(90), network=lambda _: 5.0, disk=lambda m: 1.0 * m if m % 5 == 0 else None)
     answer = ask(store)
     assert dict(answer.left_out) == {

@@ -49,7 +49,7 @@ class TestOwnTime:
         found = parts(span("shop", 0, 1, subsegments=[call]), served)
         assert own(found) == {("shop", ""): 0.2, ("shop", "payments"): 0.2, ("payments", ""): 0.6}
 
-    def test_what_was_inferred_is_the_call_once_more_and_left_out(self) -> None:
+    def test_inferred_segment_that_repeats_a_call_is_left_out(self) -> None:
         call = span("DynamoDB", 0.1, 0.9, namespace="aws", aws={"operation": "GetItem"})
         inferred = span("DynamoDB", 0.1, 0.9, parent_id=call["id"], inferred=True)
         found = parts(span("shop", 0, 1, subsegments=[call]), inferred)

@@ -44,7 +44,7 @@ def test_a_star_alone_is_every_line() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", '"', 'a "b', '""', "###", "-###", "é", "* *", " ".join("abcdefghijk")])
-def test_what_cannot_be_searched_for_is_refused(text: str) -> None:
+def test_unsearchable_query_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError):
         read_words(text)
 
@@ -81,7 +81,7 @@ def test_query_is_made_of_filters_and_a_fixed_end() -> None:
         ("patterns", "pattern @message | limit 7"),
     ],
 )
-def test_what_is_counted_is_one_of_fixed_ends(show: str, end: str) -> None:
+def test_aggregation_is_one_of_fixed_query_endings(show: str, end: str) -> None:
     query = LogQuery("group", 0, 1, ("a",), show=show, limit=7, bin_seconds=300)
     assert insights_query(query) == f"filter @message like /(?i)a/ | {end}"
 

@@ -128,6 +128,6 @@ def test_a_given_name_makes_up_for_an_alert_without_content() -> None:
     assert read_alert("{}", "alertname=X, pod=a").name == "X"
 
 
-def test_what_is_nested_deeply_is_read_as_it_is() -> None:
+def test_deeply_nested_notification_is_read_as_plain_text() -> None:
     text = "[" * 500 + "]" * 500
     assert read_alert(text).name.startswith("[[[")

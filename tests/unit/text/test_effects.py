@@ -239,7 +239,7 @@ class TestReadingRulesHaveNoHoles:
             "aws ssm send-command --document-name AWS-RunShellScript --parameters file:///commands.json",
         ],
     )
-    def test_what_writes_or_is_not_known_is_never_read(self, command: str) -> None:
+    def test_writing_or_unknown_command_is_never_classified_as_read(self, command: str) -> None:
         assert effect(command) is not READ
 
     @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ class TestShell:
     def test_output_over_another_file_is_destructive(self, command: str) -> None:
         assert effect(command) is DESTRUCTIVE
 
-    def test_what_the_same_command_puts_back_is_reversible(self) -> None:
+    def test_change_that_the_same_command_undoes_is_reversible(self) -> None:
         assert effect("ip link set eth0 down && sleep 5 && sudo ip link set eth0 up") is REVERSIBLE
         assert effect("ip link set eth0 up && ip link set eth0 down") is DESTRUCTIVE
 

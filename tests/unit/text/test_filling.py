@@ -103,7 +103,7 @@ class TestPlaced:
 
 
 class TestWithCommands:
-    def test_what_a_step_does_stands_before_it_and_its_commands_once(self) -> None:
+    def test_effect_of_a_step_is_shown_before_it_and_its_commands_once(self) -> None:
         text = "## Fix\n\n1. Restart.\n\n   ```sh\n   kubectl -n <ns> rollout restart deploy/x\n   ```"
         step = a_step(
             ShownCommand("kubectl -n <ns> rollout restart deploy/x", placeholders=("<ns>",)), warnings=("Mind.",)

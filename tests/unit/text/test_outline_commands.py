@@ -43,7 +43,7 @@ class TestWhole:
     def test_a_command_of_several_lines_stays_together(self, whole: str, language: str) -> None:
         assert texts(f"ls -l\n{whole}\nuptime", language)[1:-1] == [whole]
 
-    def test_what_is_never_closed_is_its_own_line(self) -> None:
+    def test_line_with_an_unclosed_quote_is_its_own_command(self) -> None:
         assert texts("echo don't\necho 'open\nuptime\nls -l") == ["echo don't", "echo 'open", "uptime", "ls -l"]
 
     @given(code=SHELL, language=st.sampled_from(["", "sh", "console", "sql", "promql", "http"]))

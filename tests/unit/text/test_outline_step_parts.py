@@ -28,7 +28,7 @@ class TestParts:
         step = only_step("1. Stop it. If this fails, go to step 9.\n")
         assert (step.if_fails, step.goes_to) == ("If this fails, go to step 9.", "")
 
-    def test_what_happens_otherwise_is_no_instruction(self) -> None:
+    def test_consequence_after_otherwise_is_no_instruction_for_failures(self) -> None:
         assert only_step("1. Stop it. Disable it first, otherwise it restarts.\n").if_fails == ""
 
     def test_approval_is_found(self) -> None:
@@ -43,7 +43,7 @@ class TestParts:
         assert only_step(f"1. Drop the table. {sentence}\n").approval == sentence
 
     @pytest.mark.parametrize("sentence", ["Check that it's ok.", "The service's OK responses count."])
-    def test_what_is_ok_needs_no_approval(self, sentence: str) -> None:
+    def test_sentence_with_ok_requires_no_approval(self, sentence: str) -> None:
         assert only_step(f"1. Drop the table. {sentence}\n").approval == ""
 
     @pytest.mark.parametrize(

@@ -91,14 +91,16 @@ class TestCorpusAsAFolder:
         (folder / "qrels" / "test.tsv").write_text("\n".join(renamed))
         return folder / "documents"
 
-    def test_is_taken_in_as_it_is_and_pages_are_paths(self, folder: Path, documents: Path, services: System) -> None:
+    def test_folder_is_ingested_as_it_is_and_pages_are_paths(
+        self, folder: Path, documents: Path, services: System
+    ) -> None:
         evaluation = Evaluation(services, load_dataset(folder))
         assert evaluation.ingest().pages == len(PAGES)
         ranked = evaluation.rankings("pod crash looping", SearchMode.FAST)
         assert ranked["hybrid"][0] == "runbooks/pods.md"
         assert evaluation.measure()["lexical"]["all"]["MRR"] == 1.0
 
-    def test_second_time_nothing_is_taken_in(self, folder: Path, documents: Path, services: System) -> None:
+    def test_second_run_ingests_nothing(self, folder: Path, documents: Path, services: System) -> None:
         dataset = load_dataset(folder)
         Evaluation(services, dataset).ingest()
         figures = Evaluation(services, dataset).ingest()
@@ -150,7 +152,7 @@ class TestEvaluation:
         assert figures.seconds >= figures.embedding_seconds > 0
         assert figures.to_json()["pages"] == 4
 
-    def test_unchanged_corpus_is_not_taken_in_twice(self, tmp_path: Path, dataset: Dataset) -> None:
+    def test_unchanged_corpus_is_not_ingested_twice(self, tmp_path: Path, dataset: Dataset) -> None:
         embedders = CountingEmbedder(), CountingEmbedder()
         figures = []
         for embedder in embedders:
@@ -183,7 +185,7 @@ class TestEvaluation:
         dataset = Dataset(write_dataset(tmp_path / "empty", {**PAGES, "empty": ("Empty", " \n")}), ())
         assert Evaluation(services, dataset).ingest().pages == 4
 
-    def test_page_that_can_not_be_taken_in_is_an_error(self, tmp_path: Path) -> None:
+    def test_page_that_can_not_be_ingested_is_an_error(self, tmp_path: Path) -> None:
         dataset = Dataset(write_dataset(tmp_path / "large", {"large": ("Large", "Too large for it.")}), ())
         small = bootstrap(Settings(home=str(tmp_path / "small-home"), max_document_bytes=4), embedder=WordsEmbedder())
         with small, pytest.raises(OpxError, match=r"large\.md"):

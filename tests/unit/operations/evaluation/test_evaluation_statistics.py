@@ -120,7 +120,7 @@ class TestCalibration:
         judged = [(p, generator.random() < p) for p in (generator.random() for _ in range(4000))]
         assert calibration(judged).error < 0.03
 
-    def test_what_is_found_for_a_question_without_an_answer_counts_against_it(self) -> None:
+    def test_result_for_a_question_without_an_answer_counts_against_calibration(self) -> None:
         run = a_run(
             (a_question("q1", "a"), a_reply("a", "b", confidences=(0.8, 0.4))),
             (a_question("q2"), a_reply("c", confidences=(0.6,))),
