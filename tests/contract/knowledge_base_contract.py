@@ -27,7 +27,7 @@ from opx.operations.projects import GetProject, get_project
 from opx.operations.questions import ListAuditRecords, ListGaps, list_audit_records, list_gaps
 from opx.operations.system import System
 from opx.settings import Settings
-from tests.contract.seat_calls import (
+from tests.contract.access_calls import (
     a_file,
     ask,
     assign,
@@ -45,7 +45,7 @@ from tests.contract.seat_calls import (
     stored_under,
     titles,
 )
-from tests.contract.seats import CallerAccess, every_failure, given
+from tests.contract.caller_access import CallerAccess, every_failure, given
 from tests.support.cli_support import word_services
 
 CALLER = Identity("acme", "shop")

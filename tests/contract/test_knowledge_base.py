@@ -8,8 +8,8 @@ import pytest
 
 from opx.domain.scopes import Identity
 from opx.operations.system import System
+from tests.contract.caller_access import CallerAccess, local_access, remote_access
 from tests.contract.knowledge_base_contract import CALLER, KnowledgeBaseContract
-from tests.contract.seats import CallerAccess, local_access, remote_access
 
 CLAIMS = {"opx_client_id": CALLER.client_id, "opx_project_id": CALLER.project_id, "scope": "opx/write opx/admin"}
 

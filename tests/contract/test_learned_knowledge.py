@@ -12,6 +12,7 @@ from opx.errors import AccessDeniedError, NotOrchestratorError
 from opx.operations.learning import ListEntries, list_entries
 from opx.operations.patterns import GetPattern, ListPatterns, get_pattern, list_patterns
 from opx.operations.system import System
+from tests.contract.caller_access import TOKEN, CallerAccess, local_access, open_access
 from tests.contract.learned_knowledge_contract import (
     FAILURE,
     ORCHESTRATOR,
@@ -21,7 +22,6 @@ from tests.contract.learned_knowledge_contract import (
     context_for,
     for_task,
 )
-from tests.contract.seats import TOKEN, CallerAccess, local_access, open_access
 from tests.doubles.api_gateway import DeployedSystem
 
 CLAIMS = {

@@ -24,7 +24,7 @@ from opx.operations.sources import (
 )
 from opx.operations.system import System
 from opx.settings import Settings
-from tests.contract.seats import CallerAccess, local_access, remote_access
+from tests.contract.caller_access import CallerAccess, local_access, remote_access
 from tests.support.cli_support import word_services
 
 

@@ -35,7 +35,7 @@ def json_of(event: dict[str, Any]) -> dict[str, object]:
     return json_object({name.lower(): text for name, text in event["headers"].items()}["content-type"], body_of(event))
 
 
-class TestWhatIsARequest:
+class TestRecognition:
     def test_a_request_is_one(self) -> None:
         assert is_http(a_request("get_status"), FakeContext())
 

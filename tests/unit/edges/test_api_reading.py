@@ -177,7 +177,7 @@ class TestQuery:
         assert refusal(call(handler, "query", body=body, kbId="default")) == (400, "invalid_argument")
 
 
-class TestWhoSeesWhat:
+class TestVisibility:
     @pytest.mark.parametrize(
         ("caller", "seen"), [(NOBODY, set()), (OTHER, set()), (ACME, {VAULT}), (SHOP, {VAULT, CART}), (ROLE, set())]
     )

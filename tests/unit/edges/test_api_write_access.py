@@ -65,7 +65,7 @@ SOURCES = {"list_sources", "register_source", "remove_source", "pull_source", "c
 """Tested by themselves."""
 
 
-class TestWhoMayWrite:
+class TestWriteAccess:
     WRITES: tuple[tuple[str, dict[str, Any]], ...] = (
         ("ingest", {"body": {"document": TEXT}, **PROCEDURES}),
         ("put_evidence", {"body": {"agent_type": "a", "outcome": "b", "conclusion": ["c"]}}),

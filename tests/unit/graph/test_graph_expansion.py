@@ -241,7 +241,7 @@ class TestPack:
         assert sum(key.startswith("host:") for key in found) <= MAX_OF_ONE_DOCUMENT
 
 
-class TestWhatReadersMaySee:
+class TestVisibility:
     def test_edges_of_another_client_are_invisible(self, services: System) -> None:
         assert "service:acme-only" not in by_node(ask(services))
         assert "acme" not in json.dumps(

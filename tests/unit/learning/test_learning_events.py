@@ -38,7 +38,7 @@ def identity_of(configured: Identity | None = None, **detail: str) -> Identity:
     return read_event(an_event(detail=detail), configured or Identity()).identity
 
 
-class TestWhose:
+class TestOwnership:
     def test_an_event_belongs_to_the_project_that_it_names(self) -> None:
         assert identity_of(client_id="acme", project_id="shop") == Identity("acme", "shop")
 

@@ -81,7 +81,7 @@ class TestSteps:
         assert StepFinder(wanted).found(terms) == expected
 
 
-class TestWhereItWasTried:
+class TestConditions:
     def test_tried_step_is_found_with_its_effect(self) -> None:
         [warning] = warnings_of(TRIED)
         assert (warning.line, warning.effect, warning.incidents) == (6, TriedEffect.MADE_WORSE, ("INC-7",))

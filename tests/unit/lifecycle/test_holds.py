@@ -138,7 +138,7 @@ def test_holds_on_others_do_not_keep_a_client(services: System, parts: dict[str,
     services.tenants.offboarding()._check_holds("acme")
 
 
-class TestWhoMay:
+class TestAccess:
     def test_a_client_holds_what_is_its_own(self, services: System) -> None:
         assert held_by(client_of(services, "acme"), everything=True).within == "client:acme"
         assert held_by(client_of(services, "acme", "shop"), category="runbooks").within == OF_SHOP_KEY

@@ -98,7 +98,7 @@ def many(system: SystemUnderTest, count: int) -> None:
     system.work()
 
 
-class TestWhatGoes:
+class TestRemoved:
     def test_nothing_is_left_of_a_document_that_is_past_its_retention(self, system: SystemUnderTest) -> None:
         document = ingest(system, tags="disk")
         later(system, SIX_MONTHS + 1)
@@ -193,7 +193,7 @@ class TestWhatGoes:
         assert system.entries() == []
 
 
-class TestWhatStays:
+class TestKept:
     def test_document_renewed_since_it_was_listed_stays(self, system: SystemUnderTest) -> None:
         """The new object is there, and its event has not come yet."""
         ingest(system, expires="2023-11-16")

@@ -146,7 +146,7 @@ class TestNarrowing:
         assert Question("x", updated_from=20).narrowed(where) is None
 
 
-class TestSayingWhatWasUnderstood:
+class TestExplanation:
     def test_relaxed_question_searches_for_the_words_with_a_note(self) -> None:
         relaxed = Question("disk full", phrases=("disk full",), excluded=("kafka",), notes=("before",)).relaxed()
         assert relaxed.phrases == ()

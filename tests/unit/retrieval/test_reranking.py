@@ -211,7 +211,7 @@ class TestBoundsOfIdentifiers:
         assert (found.confidence, found.least, found.most) == (NOT_ABOUT, 0.0, NOT_ABOUT)
 
 
-class TestWhatIsRead:
+class TestCandidates:
     def test_title_and_passages_the_best_first_under_their_headings(self) -> None:
         hits = (
             a_hit("page", "Delete logs.", section=("Steps", "Make room")),

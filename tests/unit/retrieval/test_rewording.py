@@ -159,7 +159,7 @@ class TestSpelling:
         assert typo.texts.count("database disk") == 2
 
 
-class TestWhatWasTypedOnPurpose:
+class TestIntendedWords:
     @pytest.mark.parametrize(
         "question",
         [

@@ -38,7 +38,7 @@ from opx.operations.documents import (
 )
 from opx.operations.projects import AssignProject, assign_project
 from opx.operations.search import Query, query
-from tests.contract.seats import CallerAccess
+from tests.contract.caller_access import CallerAccess
 
 
 def a_file(folder: Path, name: str, text: str) -> FileToIngest:
