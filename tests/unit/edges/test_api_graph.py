@@ -94,9 +94,9 @@ def test_either_end_of_a_path_may_be_unknown_alike(handler: Handler) -> None:
 
 def test_near_names_are_those_that_the_caller_may_see(handler: Handler) -> None:
     query = {"ref": "service:vaultt"}
-    assert call(handler, "get_node", query=query)[1]["error"]["message"] == "no service:vaultt"
+    assert call(handler, "get_node", query=query)[1]["error"]["message"] == "nothing here is about service:vaultt"
     message = call(handler, "get_node", query=query, caller=ACME)[1]["error"]["message"]
-    assert message == "no service:vaultt; did you mean service:vault?"
+    assert message == "nothing here is about service:vaultt; did you mean service:vault?"
 
 
 @pytest.mark.parametrize("reference", ["service:*", "service:%", "service:?", "*:checkout_", "service:checkout#"])

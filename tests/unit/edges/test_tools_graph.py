@@ -135,7 +135,10 @@ def test_a_function_of_an_action_group_answers(services: System) -> None:
         event = a_function_event("find_related", reference="service:checkout")
         assert "service:payments" in text_of(handler(event, FakeContext()))
         event = a_function_event("find_related", reference="service:chekout")
-        assert text_of(handler(event, FakeContext())) == "no service:chekout; did you mean service:checkout?"
+        assert (
+            text_of(handler(event, FakeContext()))
+            == "nothing here is about service:chekout; did you mean service:checkout?"
+        )
 
 
 def test_a_long_answer_is_cut_to_the_agents_limit(tmp_path: Path) -> None:

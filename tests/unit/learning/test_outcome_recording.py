@@ -189,7 +189,7 @@ class TestRefusals:
 
     def test_document_of_an_answer_without_any(self, services: System) -> None:
         answer = services.questions.search(SHOP).answer("disk", replace(ANYTHING, categories=("security/cve",)))
-        with pytest.raises(InvalidInputError, match="without results"):
+        with pytest.raises(InvalidInputError, match="had no results"):
             services.learning.outcomes(SHOP).record(answer.receipt_id, id_of(services, DISK), "resolved")
 
     def test_section_that_the_document_does_not_have(self, services: System) -> None:

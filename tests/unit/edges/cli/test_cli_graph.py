@@ -106,7 +106,7 @@ def test_an_unknown_thing_is_an_error_that_names_those_written_alike(opx: Opx) -
 def test_nodes_of_others_and_wildcards_are_reported_as_missing(opx: Opx, reference: str) -> None:
     found = opx("graph", "show", reference)
     assert found.exit_code == 2
-    assert found.stderr.startswith(f"opx: no {reference}")
+    assert found.stderr.startswith(f"opx: nothing here is about {reference}")
     assert "vault" not in found.stderr.replace(reference, "")
 
 
@@ -149,7 +149,7 @@ def test_services_that_run_an_affected_version_are_listed_or_their_runbooks(opx:
 
 
 def test_an_unknown_vulnerability_is_an_error(opx: Opx) -> None:
-    assert "no cve:cve-1999-0001" in opx("graph", "affected", "CVE-1999-0001").stderr
+    assert "nothing here is about cve:cve-1999-0001" in opx("graph", "affected", "CVE-1999-0001").stderr
 
 
 def test_an_alias_is_added_used_listed_and_removed(opx: Opx) -> None:

@@ -101,7 +101,7 @@ def test_expired_documents_are_pruned_and_reported(folder: Opx) -> None:
     ingest_files(folder, old=EXPIRED, disk=REVIEWED)
     assert "would be removed: 1 of runbooks/procedures" in folder("prune", "--dry-run").stdout
     assert "removed: 1 of runbooks/procedures" in folder("prune").stdout
-    assert "is past its retention" in folder("prune").stdout
+    assert "nothing expired before" in folder("prune").stdout
     assert [one["title"] for one in printed(folder, "list", "--all-versions")] == ["Disk full"]
 
 
