@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -117,7 +118,12 @@ class Cloud:
 
 
 @contextmanager
-def a_cloud(session: boto3.Session, make_index: Callable[[Embedder], SearchIndex] | None = None) -> Iterator[Cloud]:
+def a_cloud(
+    session: boto3.Session,
+    make_index: Callable[[Embedder], SearchIndex] | None = None,
+    *,
+    clock: Callable[[], float] = time.time,
+) -> Iterator[Cloud]:
     """Everything deployed and empty. The session must be of a mocked account.
 
     `make_index` gives another index than the one on the double.
@@ -128,18 +134,27 @@ def a_cloud(session: boto3.Session, make_index: Callable[[Embedder], SearchIndex
     url = clients["sqs"].create_queue(QueueName="ingest", Attributes={"VisibilityTimeout": "5400"})["QueueUrl"]
     for spec in ALL_TABLES:
         create_table(clients["dynamodb"], spec, PREFIX)
-    settings = Settings(backend="aws", corpus_bucket=BUCKET, table_prefix=PREFIX, ingest_queue_url=url)
+    settings = Settings(
+        backend="aws",
+        corpus_bucket=BUCKET,
+        table_prefix=PREFIX,
+        ingest_queue_url=url,
+        embedding_requests_per_minute=600_000,
+        query_cache_days=0,
+    )
     with ExitStack() as stack:
         search, bedrock = stack.enter_context(OpenSearchDouble()), stack.enter_context(BedrockDouble())
         runtime = session.client("bedrock-runtime", endpoint_url=bedrock.endpoint)
+        clients["bedrock-runtime"] = runtime
         embedder = BedrockEmbedder(runtime, "amazon.titan-embed-text-v2:0")
         client = opensearch_client(search.endpoint, session.get_credentials(), "eu-central-1")
         stack.callback(client.close)
         ensure_index(client, INDEX, model_id=embedder.model_id, dimension=embedder.dimension)
         services = bootstrap(
             settings,
+            clock=clock,
             index=make_index(embedder) if make_index else OpenSearchIndex(client, INDEX),
-            embedder=embedder,
             aws=lambda service, **_: clients[service] if service in clients else session.client(service),
         )
-        yield Cloud(services, search, bedrock, **clients, queue_url=url)
+        accounts = {name: clients[name] for name in ("s3", "sqs", "dynamodb")}
+        yield Cloud(services, search, bedrock, **accounts, queue_url=url)

@@ -37,7 +37,7 @@ class EmbedderContract:
         assert list(embedder.embed_documents([])) == []
 
     @pytest.mark.parametrize(
-        "text", [DISK, "x", "", "   ", "?!", "Gerät キュー 🚒 перезапуск", "word " * 30_000, "!" * 60_000]
+        "text", [DISK, "x", "", "   ", "?!", "Gerät キュー 🚒 перезапуск", "word " * 8_000, "!" * 16_000]
     )
     def test_every_text_has_unit_vectors_of_the_dimension(self, embedder: Embedder, text: str) -> None:
         (vectors,) = embedder.embed_documents([text])

@@ -80,7 +80,8 @@ class KnowledgeBaseContract:
         assert (status.index, status.scope) == ("ok", "client:acme/project:shop")
 
     def test_the_status_hides_the_shared_queue_from_one_client(self, access: CallerAccess) -> None:
-        assert status_of(access).waiting is None
+        status = status_of(access)
+        assert (status.waiting, status.backlog) == (None, None)
 
     # -- files in
 

@@ -56,7 +56,6 @@ AGENT = "orchestrator"
 CALLER = Identity("acme", "shop", AGENT)
 ORCHESTRATOR = Caller(CALLER, agent=AGENT)
 SESSION = {"opxClientId": CALLER.client_id, "opxProjectId": CALLER.project_id}
-HEADERS = {"x-opx-client-id": CALLER.client_id, "x-opx-project-id": CALLER.project_id, "x-opx-agent": AGENT}
 BUILT = 1_750_000_000.0
 NOW = BUILT + 10 * 86_400
 """When documents were ingested, and when operations are called. No time passes in between calls."""
@@ -249,8 +248,9 @@ def api_schema(world: World, operation: Operation[Any, Any], fields: Json) -> Ed
 
 
 def gateway(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
-    """A call by AgentCore Gateway."""
-    context = FakeContext.of_gateway(operation.name, HEADERS)
+    """A call by AgentCore Gateway, whose target has the agent's name."""
+    context = FakeContext.of_gateway(operation.name)
+    context.client_context.custom["bedrockAgentCoreToolName"] = f"{AGENT}___{operation.name}"
     event = by_attribute(operation, fields)
     found = tools.respond(event, context, _group(operation), lambda: world.services, unreported)
     if set(found) == {"error"}:

@@ -151,6 +151,7 @@ class ExpiryContract:
         assert table.get_many([a_key()]) == []
         assert list(table.query("ada")) == []
         assert list(table.query("new", index="status-size-index")) == []
+        assert table.count("ada") == table.count("new", index="status-size-index") == 0
 
     def test_item_is_there_until_its_time_has_passed(self, table: Table, time: FakeTime) -> None:
         table.put(a_thing(ttl=time.now + 1.5))
@@ -162,6 +163,7 @@ class ExpiryContract:
     @pytest.mark.parametrize("ttl", ["5", None, True])
     def test_item_whose_time_is_no_number_does_not_expire(self, table: Table, ttl: object) -> None:
         table.put(a_thing(ttl=ttl))
+        assert table.count("ada") == 1
         assert table.get(a_key()) == a_thing(ttl=ttl)
         table.put(a_thing(ttl=ttl), condition=Equals("name", "n"))
 

@@ -71,11 +71,13 @@ class QueryContract:
         table.put_many(a_thing(name) for name in ("c", "bb", "a", "ba", "b"))
         assert names(table.query("ada", where=where)) == expected
         assert names(table.query("ada", where=where, reverse=True)) == expected[::-1]
+        assert table.count("ada", where=where) == len(expected)
 
     def test_range_bounds_numbers_of_an_index(self, table: Table) -> None:
         table.put_many(a_thing(f"{size}", status="new", size=size) for size in range(12))
         where = KeyRange(low=0, high=2)
         assert names(table.query("new", index="status-size-index", where=where)) == ["0", "1", "2"]
+        assert table.count("new", index="status-size-index", where=where) == 3
         assert names(table.query("new", index="status-size-index", where=KeyRange(low=10))) == ["10", "11"]
 
     @pytest.mark.parametrize("prefix", ["%", "_", "a\ud7ff", "a\U0010ffff", "\U0010ffff"])
@@ -100,6 +102,8 @@ class QueryContract:
     def test_range_that_does_not_fit_is_refused(self, table: Table, index: str, where: KeyRange) -> None:
         with pytest.raises(InvalidInputError):
             table.query("a", index=index, where=where)
+        with pytest.raises(InvalidInputError):
+            table.count("a", index=index, where=where)
 
     def test_query_for_no_value_is_refused(self, table: Table) -> None:
         with pytest.raises(InvalidInputError):
@@ -121,6 +125,7 @@ class QueryContract:
         expected = [f"{number:02}" for number in range(12)]
         table.put_many(a_thing(name, text="x" * 350_000) for name in expected)
         assert names(table.query("ada", reverse=reverse)) == (expected[::-1] if reverse else expected)
+        assert table.count("ada") == 12
 
     @pytest.mark.parametrize("reverse", [False, True])
     def test_ties_in_an_index_are_all_found_once(self, table: Table, reverse: bool) -> None:

@@ -15,13 +15,15 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from opx.adapters.aws.bedrock_embedder import BedrockEmbedder, RequestRate
+from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
 from opx.adapters.aws.vendor_errors import Backoff
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
-from opx.errors import EmbeddingError, InvalidInputError, StoreUnavailableError
-from opx.ingestion.indexing.embedding_cache import TEXTS_A_STEP, CachedEmbedder
+from opx.errors import EmbeddingError, InvalidInputError, StoreUnavailableError, ThrottledError
+from opx.ingestion.indexing.embedding_cache import KEPT_AT_ONCE, CachedEmbedder
 from opx.ports import Embedder, Item, Vector, Vectors, tables
+from opx.ports.search import TEXTS_A_STEP
+from opx.runtime.speed_limit import MARGIN, Quota, SpeedLimit
 from tests.contract.embedder_contract import DISK, TEA, EmbedderContract
 from tests.doubles.bedrock import MAX_TITAN_CHARACTERS, MAX_TITAN_TOKENS, THROTTLED, BedrockDouble, a_failure
 from tests.doubles.fake_time import FakeTime
@@ -59,8 +61,11 @@ class Bedrock:
         self.time = FakeTime()
 
     def embedder(self, model: str = TITAN_V2, **options: Any) -> BedrockEmbedder:
-        usual: dict[str, Any] = {"backoff": THREE_TRIES, "requests_per_minute": 60_000}
-        return BedrockEmbedder(self.client, model, clock=self.time.clock, sleep=self.time.sleep, **usual | options)
+        usual: dict[str, Any] = {"backoff": THREE_TRIES, "limit": self.limit(60_000)}
+        return BedrockEmbedder(self.client, model, sleep=self.time.sleep, **usual | options)
+
+    def limit(self, requests_per_minute: float) -> SpeedLimit:
+        return SpeedLimit(Quota(requests_per_minute), clock=self.time.clock, sleep=self.time.sleep)
 
 
 @pytest.fixture(scope="module")
@@ -239,37 +244,63 @@ class TestFailures:
         assert len(bedrock.double.requests) < 400
 
 
-class TestRateLimit:
-    def test_calls_keep_to_the_requests_per_minute(self, bedrock: Bedrock) -> None:
-        bedrock.embedder(requests_per_minute=60, threads=1).embed_documents([f"text {n}" for n in range(31)])
-        assert bedrock.time.elapsed == pytest.approx(30)
+class TestSpeed:
+    def test_documents_keep_to_the_requests_per_minute(self, bedrock: Bedrock) -> None:
+        embedder = bedrock.embedder(limit=bedrock.limit(60), threads=1)
+        embedder.embed_documents([f"text {n}" for n in range(31)])
+        assert bedrock.time.elapsed == pytest.approx(30 / MARGIN, abs=0.1)
 
-    def test_retries_count(self, bedrock: Bedrock) -> None:
-        bedrock.double.throttle(2)
-        bedrock.embedder(requests_per_minute=1).embed_query(DISK)
-        assert bedrock.time.elapsed == pytest.approx(120)
+    def test_throttled_documents_are_sent_again_until_all_are_embedded(self, bedrock: Bedrock) -> None:
+        bedrock.double.throttle(9)
+        vectors = bedrock.embedder(limit=bedrock.limit(600)).embed_documents([f"text {n}" for n in range(20)])
+        assert vectors == bedrock.embedder().embed_documents([f"text {n}" for n in range(20)])
 
-    def test_second_of_requests_may_come_at_once(self, clock: FakeTime) -> None:
-        limit = RequestRate(600, clock=clock.clock, sleep=clock.sleep)
-        for _ in range(10):
-            limit.wait()
-        assert clock.slept == []
-        limit.wait()
-        assert clock.slept == [pytest.approx(0.1)]
+    def test_quota_that_is_used_up_for_the_day_ends_the_work(self, bedrock: Bedrock) -> None:
+        bedrock.double.throttle(1000)
+        with pytest.raises(ThrottledError, match="its quota is used up"):
+            bedrock.embedder(threads=1).embed_documents([DISK, TEA])
+        assert len(bedrock.double.calls) < 40
 
-    def test_idle_time_is_not_saved_up(self, clock: FakeTime) -> None:
-        limit = RequestRate(600, clock=clock.clock, sleep=clock.sleep)
-        clock.now += 3600
-        for _ in range(20):
-            limit.wait()
-        assert sum(clock.slept) == pytest.approx(1.0)
+    def test_queries_do_not_wait_for_documents(self, bedrock: Bedrock) -> None:
+        embedder = bedrock.embedder(limit=bedrock.limit(60), threads=1)
+        embedder.embed_documents([f"text {n}" for n in range(5)])
+        before = bedrock.time.elapsed
+        embedder.embed_query(DISK)
+        assert bedrock.time.elapsed == before
 
-    def test_callers_that_wait_at_the_same_time_get_different_turns(self) -> None:
-        pauses: list[float] = []
-        limit = RequestRate(60, clock=lambda: 0.0, sleep=pauses.append)
-        for _ in range(4):
-            limit.wait()
-        assert pauses == [1.0, 2.0, 3.0]
+    def test_throttled_query_slows_documents_down(self, bedrock: Bedrock) -> None:
+        limit = bedrock.limit(60)
+        embedder = bedrock.embedder(limit=limit, threads=1)
+        bedrock.double.throttle(1)
+        embedder.embed_query(DISK)
+        before = bedrock.time.elapsed
+        embedder.embed_documents([f"text {n}" for n in range(5)])
+        assert limit.throttled_calls == 1
+        assert bedrock.time.elapsed - before > 1.1 * 4 / MARGIN
+
+
+class TestEachVector:
+    @pytest.mark.parametrize("threads", [1, 4])
+    @pytest.mark.parametrize("model", [TITAN_V2, COHERE])
+    def test_vectors_come_once_each_by_their_positions(self, bedrock: Bedrock, model: str, threads: int) -> None:
+        texts = [f"text {n}" for n in range(120)]
+        found: list[tuple[int, Vectors]] = []
+        embedder = bedrock.embedder(model, threads=threads)
+        embedder.embed_each(texts, lambda position, vectors: found.append((position, vectors)))
+        assert [vectors for _, vectors in sorted(found)] == embedder.embed_documents(texts)
+        assert len(found) == 120
+
+    def test_vectors_before_an_error_come_too(self, bedrock: Bedrock) -> None:
+        bedrock.double.inject(a_failure(400, "ValidationException"), containing="text 3")
+        found: dict[int, Vectors] = {}
+        with pytest.raises(EmbeddingError, match="ValidationException"):
+            bedrock.embedder(threads=1).embed_each([f"text {n}" for n in range(9)], found.__setitem__)
+        assert sorted(found) == [0, 1, 2]
+
+    def test_queries_of_a_model_that_takes_many_are_one_call(self, bedrock: Bedrock) -> None:
+        embedder = bedrock.embedder(COHERE)
+        assert embedder.embed_queries([DISK, TEA]) == [embedder.embed_query(DISK), embedder.embed_query(TEA)]
+        assert [len(call["texts"]) for call in bedrock.double.calls] == [2, 1, 1]
 
 
 class UnavailableTable(SqliteTable):
@@ -397,6 +428,39 @@ class TestCache:
         failing.given.clear()
         cached.embed_documents([*texts, "antidote"])
         assert failing.given == ["antidote"]
+
+    def test_no_vector_is_computed_twice_after_an_error_of_another_text(
+        self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime
+    ) -> None:
+        texts = [f"text {n}" for n in range(9)]
+        cached = CachedEmbedder(bedrock.embedder(threads=1), table, clock=clock.clock)
+        bedrock.double.inject(a_failure(400, "ValidationException"), containing="text 5")
+        with pytest.raises(EmbeddingError):
+            cached.embed_documents(texts)
+        cached.embed_documents(texts)
+        assert [call["inputText"] for call in bedrock.double.calls] == [*texts[:6], *texts[5:]]
+
+    def test_vectors_are_written_in_small_groups(self, bedrock: Bedrock, table: SqliteTable, clock: FakeTime) -> None:
+        written: list[int] = []
+        hooked = HookedWrites(table, written)
+        cached = CachedEmbedder(bedrock.embedder(threads=1), hooked, clock=clock.clock)
+        cached.embed_documents([f"text {n}" for n in range(KEPT_AT_ONCE + 3)])
+        assert written == [KEPT_AT_ONCE, 3]
+
+
+class HookedWrites:
+    """A table that notes the sizes of batches."""
+
+    def __init__(self, table: SqliteTable, written: list[int]) -> None:
+        self._table, self._written = table, written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def put_many(self, items: Iterable[Mapping[str, Any]]) -> None:
+        found = list(items)
+        self._written.append(len(found))
+        self._table.put_many(found)
 
 
 def cached_key(embedder: Embedder, text: str) -> str:

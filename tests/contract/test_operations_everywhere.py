@@ -91,7 +91,7 @@ READING = (
 )
 
 BY_NATURE: Mapping[str, tuple[str, ...]] = {
-    "get_status": ("waiting",),
+    "get_status": ("waiting", "backlog"),
     "make_webhook_secret": ("value",),
     **dict.fromkeys(
         ("capture_failure_solution", "capture_gate_rejection", "capture_gate_approval", "capture_warning"), ("entryId",)

@@ -9,6 +9,7 @@ from typing import Any
 import boto3
 import pytest
 
+from opx.adapters.aws.clients import client as deployed_client
 from opx.adapters.aws.table import DynamoTable
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
@@ -30,6 +31,6 @@ class TestSqliteTable(TableContract):
 class TestDynamoTable(TableContract):
     @pytest.fixture
     def table(self, aws: boto3.Session, time: FakeTime) -> DynamoTable:
-        client: Any = OneCallAtATime(aws.client("dynamodb"))
+        client: Any = OneCallAtATime(deployed_client("dynamodb", session=aws))
         create_table(client, THINGS, "test-")
         return DynamoTable(THINGS, client, prefix="test-", clock=time.clock, sleep=time.sleep)

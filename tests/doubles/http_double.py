@@ -90,11 +90,15 @@ class HttpDouble:
         """The service's answer; called by one thread at a time."""
         raise ServiceFailure(Response(404))
 
-    def inject(self, response: Response, *, times: int = 1, path: str = "", method: str = "") -> None:
-        """Answer the next `times` requests whose path ends with `path` with this response; of one method, or of any."""
+    def inject(
+        self, response: Response, *, times: int = 1, path: str = "", method: str = "", containing: str = ""
+    ) -> None:
+        """Answer the next `times` requests whose path ends with `path`, and whose body has the text `containing`, with this
+        response; of one method, or of any."""
 
         def applies(request: Request) -> bool:
-            return request.path.endswith(path) and method in ("", request.method)
+            fits = request.path.endswith(path) and containing.encode() in request.body
+            return fits and method in ("", request.method)
 
         self._injected += [(applies, response)] * times
 
@@ -138,7 +142,7 @@ class HttpDouble:
 
 
 _AUTHORIZATION = re.compile(
-    r"AWS4-HMAC-SHA256 Credential=[^/]+/\d{8}/[a-z0-9-]+/(?P<service>[a-z]+)/aws4_request, "
+    r"AWS4-HMAC-SHA256 Credential=[^/]+/\d{8}/[a-z0-9-]+/(?P<service>[a-z-]+)/aws4_request, "
     r"SignedHeaders=(?P<signed>[a-z0-9;-]+), Signature=[0-9a-f]{64}\Z"
 )
 

@@ -29,7 +29,12 @@ class _ItemFailure:
 
 class OpenSearchDouble(HttpDouble):
     """`generation` is `nextgen` or `classic`. `visible_after` seconds of `clock` pass before a write is found; None: at
-    `refresh` only. `index_after` seconds pass before a new index is there."""
+    `refresh` only. `index_after` seconds pass before a new index is there.
+
+    `granted_after` seconds pass before a data access policy is effective: until then everything is forbidden, again after
+    each `change_policy`. `assigns_ids`: own ids are refused; None: by a classic collection only, on which AWS's documents
+    agree. `compresses`: vectors are stored with a byte a number, so that scores are approximate.
+    """
 
     def __init__(
         self,
@@ -37,12 +42,19 @@ class OpenSearchDouble(HttpDouble):
         *,
         visible_after: float | None = 0.0,
         index_after: float = 0.0,
+        granted_after: float = 0.0,
+        assigns_ids: bool | None = None,
+        compresses: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__("aoss")
         self._generation = generation
         self._visible_after = visible_after
         self._index_after = index_after
+        self._granted_after = granted_after
+        self._granted_at = clock() + granted_after
+        self._assigns_ids = generation == "classic" if assigns_ids is None else assigns_ids
+        self._compresses = compresses
         self._clock = clock
         self._indexes: dict[str, StoredIndex] = {}
         self._appears: dict[str, float] = {}
@@ -56,6 +68,10 @@ class OpenSearchDouble(HttpDouble):
         """Make all writes visible."""
         for index in self._indexes.values():
             index.refresh()
+
+    def change_policy(self) -> None:
+        """Change the data access policy, which takes time to be effective."""
+        self._granted_at = self._clock() + self._granted_after
 
     def fail_items(self, status: int, times: int = 1, *, reason: str = "injected", operation: str = "") -> None:
         """Let the next `times` bulk items (of this operation) fail."""
@@ -85,6 +101,9 @@ class OpenSearchDouble(HttpDouble):
         handler = handlers.get((request.method, operation))
         if not name or name.startswith("_") or handler is None:
             raise ServiceFailure(Response(404))
+        if self._clock() < self._granted_at:
+            reason = "User does not have permissions for the requested resource"
+            raise failure(403, "authorization_exception", reason)
         if "refresh" in request.parameters:
             raise failure(400, "status_exception", f"{request.parameters['refresh']} refresh policy is not supported.")
         if request.parameters.keys() - ({"timeout"} if operation == "_bulk" else set()):
@@ -102,7 +121,11 @@ class OpenSearchDouble(HttpDouble):
         if name in self._indexes:
             raise failure(400, "resource_already_exists_exception", f"index [{name}] already exists")
         self._indexes[name] = StoredIndex(
-            request.json(), generation=self._generation, clock=self._clock, delay=self._visible_after
+            request.json(),
+            generation=self._generation,
+            clock=self._clock,
+            delay=self._visible_after,
+            compresses=self._compresses,
         )
         self._appears[name] = self._clock() + self._index_after
         return {"acknowledged": True, "shards_acknowledged": True, "index": name}
@@ -177,7 +200,7 @@ class OpenSearchDouble(HttpDouble):
         return {"_id": document_id, "status": 200, "result": "deleted"}
 
     def _put(self, index: StoredIndex, operation: str, document_id: str, source: dict[str, Any]) -> dict[str, Any]:
-        if document_id and self._generation == "classic":
+        if document_id and self._assigns_ids:
             reason = "Document ID is not supported in create/index operation request"
             raise failure(400, "illegal_argument_exception", reason)
         if operation == "create" and document_id in index:

@@ -36,6 +36,7 @@ class Searcher:
 
     def __init__(self, index: StoredIndex) -> None:
         self._fields = index.fields
+        self._default_engine = index.default_engine
         self._documents = {document.id: document for document in index.documents()}
 
     def search(self, body: dict[str, Any]) -> dict[str, Any]:
@@ -167,9 +168,12 @@ class Searcher:
             raise failure(400, "query_shard_exception", "Query vector has invalid dimension")
         if not 1 <= spec["k"] <= MAX_K:
             raise failure(400, "illegal_argument_exception", f"[knn] requires k to be in the range (0, {MAX_K}]")
+        engine = field.get("method", {}).get("engine", self._default_engine)
+        if "filter" in spec and engine == "nmslib":
+            raise failure(400, "illegal_argument_exception", "Engine [NMSLIB] does not support filters")
         allowed = self._match(spec["filter"]) if "filter" in spec else dict.fromkeys(self._documents, 0.0)
         vector = [as_float32(value) for value in spec["vector"]]
-        space = field.get("space_type", "l2")
+        space = field.get("space_type") or field.get("method", {}).get("space_type", "l2")
         scores = {each: knn_score(space, vector, self._documents[each].vectors[name]) for each in allowed}
         return dict(sorted(scores.items(), key=lambda item: -item[1])[: spec["k"]])
 

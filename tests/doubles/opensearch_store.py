@@ -46,13 +46,22 @@ class StoredDocument:
 
 
 class StoredIndex:
-    """One index. Writes become visible `delay` seconds after they were made, or at `refresh` if `delay` is None."""
+    """One index. Writes become visible `delay` seconds after they were made, or at `refresh` if `delay` is None. The default
+    engine of a classic collection is NMSLIB."""
 
     def __init__(
-        self, body: dict[str, Any], *, generation: str, clock: Callable[[], float], delay: float | None
+        self,
+        body: dict[str, Any],
+        *,
+        generation: str,
+        clock: Callable[[], float],
+        delay: float | None,
+        compresses: bool = False,
     ) -> None:
         self.mappings = body["mappings"]
         self.fields: dict[str, dict[str, Any]] = self.mappings["properties"]
+        self.default_engine = "nmslib" if generation == "classic" else "faiss"
+        self._compresses = compresses
         _check_body(body, generation)
         self._clock = clock
         self._delay = delay
@@ -103,7 +112,7 @@ class StoredIndex:
             if name in source and field["type"] == "text" and field.get("index", True)
         }
         vectors = {
-            name: _vector(name, field, source[name])
+            name: _vector(name, field, source[name], compresses=self._compresses)
             for name, field in self.fields.items()
             if name in source and field["type"] == "knn_vector"
         }
@@ -124,11 +133,14 @@ def _tokens(text: str) -> list[str]:
     ]
 
 
-def _vector(name: str, field: dict[str, Any], values: list[float]) -> tuple[float, ...]:
+def _vector(name: str, field: dict[str, Any], values: list[float], *, compresses: bool) -> tuple[float, ...]:
     if len(values) != field["dimension"]:
         mismatch = f"Vector dimension mismatch. Expected: {field['dimension']}, Given: {len(values)}"
         reason = f"failed to parse field [{name}] of type [knn_vector]"
         raise failure(400, "mapper_parsing_exception", reason, caused_by=mismatch)
+    if compresses:
+        step = max(map(abs, values)) / 127 or 1.0
+        values = [round(value / step) * step for value in values]
     return tuple(as_float32(value) for value in values)
 
 
@@ -161,5 +173,6 @@ def _check_vector_field(field: dict[str, Any], generation: str) -> None:
         for parameter in ("engine", "mode"):
             if parameter in field or parameter in field.get("method", {}):
                 raise failure(400, "illegal_argument_exception", f"Field parameter '{parameter}' is not supported")
-    if field.get("space_type", "l2") not in _SPACES or not 1 <= field.get("dimension", 0) <= 16_000:
+    space = field.get("space_type") or field.get("method", {}).get("space_type", "l2")
+    if space not in _SPACES or not 1 <= field.get("dimension", 0) <= 16_000:
         raise failure(400, "mapper_parsing_exception", "bad space_type or dimension of a knn_vector")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from functools import cache
 from typing import Any
 
@@ -44,6 +45,7 @@ def _problems(shape: Any, value: Any, where: str) -> Iterator[str]:
         "long": (int,),
         "float": (int, float),
         "double": (int, float),
+        "timestamp": (datetime,),
     }
     fits = isinstance(value, kinds[shape.type_name])
     if not fits:

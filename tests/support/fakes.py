@@ -62,6 +62,10 @@ class FakeContext:
     memory_limit_in_mb: int = 512
     invoked_function_arn: str = "arn:aws:lambda:eu-west-1:123456789012:function:function"
     aws_request_id: str = "8f5a1a52-0000-4000-8000-000000000000"
+    remaining_seconds: float = 300.0
+
+    def get_remaining_time_in_millis(self) -> int:
+        return int(self.remaining_seconds * 1000)
 
     @classmethod
     def of_gateway(cls, tool: str, headers: Mapping[str, Any] | None = None) -> FakeContext:

@@ -10,6 +10,7 @@ from opensearchpy import OpenSearch
 
 from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx.adapters.aws.opensearch_bulk import BulkLimits
+from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE
 from opx.adapters.aws.vendor_errors import Backoff
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.support.builders import VECTOR_DIMENSION
@@ -30,7 +31,8 @@ def a_client(double: OpenSearchDouble, timeout: float = 5.0) -> Iterator[OpenSea
 @contextmanager
 def a_collection(generation: str = "nextgen", *, visible_after: float | None = 0.0) -> Iterator[Collection]:
     with OpenSearchDouble(generation, visible_after=visible_after) as double, a_client(double) as client:
-        ensure_index(client, INDEX, model_id=MODEL, dimension=VECTOR_DIMENSION)
+        engine = CLASSIC_ENGINE if generation == "classic" else ""
+        ensure_index(client, INDEX, model_id=MODEL, dimension=VECTOR_DIMENSION, engine=engine)
         yield Collection(double, client, generation)
 
 
@@ -53,6 +55,7 @@ class Collection:
             limits=limits,
             backoff=THREE_TRIES,
             sleep=self.pauses.append,
+            patience=0.0,
         )
 
     def bulk_actions(self) -> list[list[str]]:

@@ -7,6 +7,8 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 TOGETHER = (
     "tests/infra/",  # synthesised stacks
     "tests/quality/test_own_questions.py",  # answers to all questions
+    "tests/quality/test_answers.py",
+    "tests/e2e/test_incidents_over_mcp.py",  # the example corpus
     "tests/unit/test_architecture.py",  # the imports of all files
 )
 

@@ -11,6 +11,7 @@ from opx.connectors.webhooks.remembering import Order
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.ingestion.contexts import ContextCache, ContextWriter
+from opx.ingestion.events import ObjectEvent
 from opx.lifecycle.retention.holds import Hold, Holds
 from opx.operations.system import System
 from opx.ports.models import ChatReply, ChatRequest, read_answer
@@ -91,6 +92,7 @@ def keep_questions_and_values(services: System, client: str) -> None:
     orders = Order(services.tables.table(DELIVERIES), services.clock)
     change = DocumentUpdate("disk", time="2026-11-01T00:00:00Z")
     orders.end(object_key, change, orders.begin(object_key, change) or 0.0)
+    services.corpus.announcements.record([(ObjectEvent(object_key, False, "FFFF").to_json(), services.clock())])
 
 
 def keep_what_work_taught(services: System, client: str) -> None:

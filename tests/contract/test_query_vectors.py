@@ -1,0 +1,134 @@
+"""Cached vectors of queries: in a process, and in the table that all share."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opx.adapters.embedded.database import Database
+from opx.adapters.embedded.table import SqliteTable
+from opx.errors import StoreUnavailableError
+from opx.ingestion.indexing import query_vectors
+from opx.ingestion.indexing.query_vectors import CachedQueries
+from opx.ports import Embedder, Item, Table, Vector, tables
+from tests.contract.embedder_contract import DISK, TEA, EmbedderContract
+from tests.doubles.fake_time import FakeTime
+from tests.support.fakes import WordsEmbedder
+
+DAY = 86_400
+
+
+class Counting(WordsEmbedder):
+    """Notes the queries that reach it."""
+
+    def __init__(self, model_id: str = "words/64") -> None:
+        self.model_id = model_id
+        self.queries: list[str] = []
+
+    def embed_query(self, text: str) -> Vector:
+        self.queries.append(text)
+        return super().embed_query(text)
+
+    def embed_documents(self, texts: Sequence[str]) -> Any:
+        return [(WordsEmbedder.embed_query(self, text),) for text in texts]
+
+
+class Unavailable:
+    """A table whose service is down."""
+
+    def get(self, key: Mapping[str, Any]) -> Item | None:
+        raise StoreUnavailableError("throttled")
+
+    def put(self, item: Mapping[str, Any]) -> None:
+        raise StoreUnavailableError("throttled")
+
+
+@pytest.fixture
+def clock() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture
+def table(tmp_path: Path, clock: FakeTime) -> Iterator[SqliteTable]:
+    database = Database(tmp_path / "cache.db")
+    yield SqliteTable(tables.EMBEDDINGS, database, clock=clock.clock)
+    database.close()
+
+
+def cached(embedder: Embedder, table: Any, clock: FakeTime) -> CachedQueries:
+    """The cache of a new process, which writes at once."""
+    stored: Table = table
+    return CachedQueries(embedder, lambda: stored, clock=clock.clock, run=lambda work: work())
+
+
+class TestContract(EmbedderContract):
+    @pytest.fixture
+    def embedder(self, table: SqliteTable, clock: FakeTime) -> Embedder:
+        return cached(WordsEmbedder(), table, clock)
+
+
+def test_repeated_query_needs_no_call(table: SqliteTable, clock: FakeTime) -> None:
+    model = Counting()
+    queries = cached(model, table, clock)
+    assert [list(queries.embed_query(text)) for text in (DISK, TEA, DISK)] == [
+        list(WordsEmbedder().embed_query(text)) for text in (DISK, TEA, DISK)
+    ]
+    assert model.queries == [DISK, TEA]
+
+
+def test_other_processes_find_the_vector_in_the_table(table: SqliteTable, clock: FakeTime) -> None:
+    cached(Counting(), table, clock).embed_query(DISK)
+    model = Counting()
+    assert list(cached(model, table, clock).embed_query(DISK)) == list(WordsEmbedder().embed_query(DISK))
+    assert model.queries == []
+
+
+def test_vectors_of_another_model_are_not_taken(table: SqliteTable, clock: FakeTime) -> None:
+    cached(Counting(), table, clock).embed_query(DISK)
+    other = Counting("other/64")
+    cached(other, table, clock).embed_query(DISK)
+    assert other.queries == [DISK]
+
+
+def test_entries_expire_and_hold_no_text(table: SqliteTable, clock: FakeTime) -> None:
+    cached(Counting(), table, clock).embed_query(DISK)
+    (item,) = table.scan()
+    assert item["cacheKey"].startswith("query#words/64#")
+    assert item.keys() == {"cacheKey", "vector", "expiresAt"}
+    assert item["expiresAt"] == int(clock.now) + 7 * DAY
+
+
+def test_a_process_keeps_the_latest_queries(
+    table: SqliteTable, clock: FakeTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_vectors, "KEPT_QUERIES", 2)
+    reads: list[object] = []
+    get = table.get
+
+    def counted(key: Item) -> Item | None:
+        reads.append(key)
+        return get(key)
+
+    monkeypatch.setattr(table, "get", counted)
+    queries = cached(Counting(), table, clock)
+    for text in ("a", "b", "a", "c", "a", "b"):
+        queries.embed_query(text)
+    assert len(reads) == 4  # a, b, c, and b again, which was used longest ago
+
+
+def test_unavailable_table_costs_nothing_but_calls(clock: FakeTime, caplog: pytest.LogCaptureFixture) -> None:
+    model = Counting()
+    with caplog.at_level(logging.WARNING):
+        assert list(cached(model, Unavailable(), clock).embed_query(DISK)) == list(WordsEmbedder().embed_query(DISK))
+    assert [record.message.split(":")[0] for record in caplog.records] == [
+        "cached vectors of queries can't be read",
+        "the vector of a query is not kept",
+    ]
+
+
+def test_documents_are_not_looked_up(clock: FakeTime) -> None:
+    assert len(cached(Counting(), Unavailable(), clock).embed_documents([DISK, TEA])) == 2
