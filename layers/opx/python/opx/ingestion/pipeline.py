@@ -7,6 +7,7 @@ skipped, a document is changed by one worker at a time, and ids depend on conten
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import compress, islice
@@ -18,7 +19,14 @@ from opx.domain.ids import entry_id, stable_hash
 from opx.domain.record import replace
 from opx.domain.scopes import scope_of_object
 from opx.domain.titles import is_completed
-from opx.errors import ConditionFailedError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError
+from opx.errors import (
+    ConditionFailedError,
+    IndexWakingError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    StoreUnavailableError,
+    ThrottledError,
+)
 from opx.errors import UnparsableDocumentError as Unparsable
 from opx.ingestion.corpus.catalog import BusyError, Catalog, StaleEventError
 from opx.ingestion.corpus.claims import Claim, current_id
@@ -26,8 +34,19 @@ from opx.ingestion.events import DOCUMENTS_FOLDER, EventOutcome, ObjectEvent, Re
 from opx.ingestion.indexing.editions import OneIndex, Writers
 from opx.ingestion.prepared import ChunkingRules, Chunks, Extract, Prepared
 from opx.ingestion.reading import DocumentReader, title_path
-from opx.ports import ChunkCopies, CopyChange, DocumentChange, Embedder, ObjectInfo, ObjectStore, SearchIndex
-from opx.ports.search import GraphWriter
+from opx.ports import (
+    ChunkCopies,
+    Clock,
+    CopyChange,
+    DocumentChange,
+    Embedder,
+    ObjectInfo,
+    ObjectStore,
+    SearchIndex,
+    Vectors,
+)
+from opx.ports.search import GraphWriter, embed_each
+from opx.runtime.deadlines import deadline, remaining
 from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
@@ -203,6 +222,12 @@ PORTION_BYTES = 32 * 1024 * 1024
 """Size of the objects that are processed together: chunks are spooled to disk, but the vectors of all of them (about as
 large as the text) are in memory until the index has them."""
 
+WRITING_SECONDS = 30.0
+"""Time that is left for writing to index and catalog: embedding ends so long before the deadline of the call."""
+
+LONGEST_WAKING_SECONDS = 3600.0
+"""Time after which waiting for an index that wakes up counts as a failed attempt."""
+
 _BUSY_SECONDS = 5.0
 Progress = Callable[[str, int], None]
 """Called with an object key and the number of its chunks embedded so far."""
@@ -228,7 +253,9 @@ class IngestionPipeline:
         graph: GraphWriter | None = None,
         extract: Extract | None = None,
         writers: Writers | None = None,
+        clock: Clock = time.time,
     ) -> None:
+        self._clock = clock
         self._writers = writers or OneIndex()
         self._store = store
         self._reader = reader
@@ -415,18 +442,27 @@ class IngestionPipeline:
     # -- per batch: embed, publish
 
     def _embed_and_write(self, steps: Sequence[Step], progress: Progress | None) -> list[EventOutcome]:
-        """One outcome per step; if the model, the index or the catalog is unavailable, all are to be retried."""
+        """One outcome per step; if the model, the index or the catalog is unavailable, all are to be retried. If the quota of
+        the model or the time is used up, documents that have all vectors are written, and the others postponed."""
         if not steps:
             return []
+        unfinished: dict[int, EventOutcome] = {}
         try:
             documents = [step for step in steps if isinstance(step, Prepared)]
             self._add_contexts(documents)
             with self._writers.writing():
-                self._embed(documents, progress)
-                done = self._publisher.publish(steps)
+                throttled = self._embed(documents, progress)
+                if throttled:
+                    unfinished = {
+                        id(step): self._unsuccessful(step.claim, throttled)
+                        for step in documents
+                        if not step.is_embedded
+                    }
+                ready = [step for step in steps if id(step) not in unfinished]
+                done = iter(self._publisher.publish(ready) if ready else [])
         except StoreUnavailableError as exc:
-            return [self._unsuccessful(claim_of(step), exc) for step in steps]
-        return [_done(step) if made else _busy(claim_of(step).event) for step, made in zip(steps, done, strict=True)]
+            return [unfinished.get(id(step)) or self._unsuccessful(claim_of(step), exc) for step in steps]
+        return [unfinished.get(id(step)) or _written(step, is_done=next(done)) for step in steps]
 
     def _add_contexts(self, documents: Sequence[Prepared]) -> None:
         if not self._contexts:
@@ -435,27 +471,50 @@ class IngestionPipeline:
         for document in documents:
             document.add_contexts(self._contexts, current)
 
-    def _embed(self, documents: Sequence[Prepared], progress: Progress | None) -> None:
-        """Embeds chunks of all documents in batches across documents."""
+    def _embed(self, documents: Sequence[Prepared], progress: Progress | None) -> ThrottledError | None:
+        """Embeds chunks of all documents in batches across documents, until the quota or the time is used up: then some
+        documents lack vectors, and the error is returned."""
         chunks = ((document, chunk.text) for document in documents for chunk in document.chunks())
         while batch := list(islice(chunks, EMBED_AT_ONCE)):
-            vectors = self._embedder.embed_documents([text for _, text in batch])
-            for (document, _), of_chunk in zip(batch, vectors, strict=True):
-                document.vectors.append(of_chunk)
+            vectors: dict[int, Vectors] = {}
+            throttled = None
+            try:
+                with self._time_to_write():
+                    embed_each(self._embedder, [text for _, text in batch], vectors.__setitem__)
+            except ThrottledError as exc:
+                throttled = exc
+            for position in sorted(vectors):
+                batch[position][0].vectors.append(vectors[position])
+            if throttled:
+                return throttled
             if progress:
                 last = batch[-1][0]
                 progress(last.claim.event.document_key, len(last.vectors))
+        return None
+
+    def _time_to_write(self) -> AbstractContextManager[None]:
+        """Ends the block early enough that its results can be written before the deadline, if there is one."""
+        left = remaining()
+        return nullcontext() if left is None else deadline(left - WRITING_SECONDS, self._clock)
 
     # -- failures
 
     def _unsuccessful(self, claim: Claim, error: Exception) -> EventOutcome:
         """Releases the claim; if another worker has taken it over, the outcome is busy instead of the error."""
+        waits = isinstance(error, ThrottledError) or self._still_wakes(claim, error)
         try:
-            held = self._catalog.release(claim, applied=False)
+            held = self._catalog.release(claim, applied=False, counted=not waits)
         except StoreUnavailableError as exc:
             log.warning("the claim on %s stays until its lease ends: %s", claim.event.key, exc)
             return _failed(claim.event, error)
-        return _failed(claim.event, error, claim.attempts) if held else _busy(claim.event)
+        if not held:
+            return _busy(claim.event)
+        return postponed(claim.event, error) if waits else _failed(claim.event, error, claim.attempts)
+
+    def _still_wakes(self, claim: Claim, error: Exception) -> bool:
+        """True if the index wakes up, and did not have too much time for it already."""
+        waited = self._clock() - claim.waits_since if claim.waits_since else 0.0
+        return isinstance(error, IndexWakingError) and waited < LONGEST_WAKING_SECONDS
 
 
 def _facts(fingerprint: object) -> str:
@@ -472,6 +531,15 @@ def _done(step: Step) -> EventOutcome:
     return EventOutcome(
         Result.INGESTED, key, reason, document.document_id, document.title, len(step.vectors), remarks=document.remarks
     )
+
+
+def _written(step: Step, *, is_done: bool) -> EventOutcome:
+    return _done(step) if is_done else _busy(claim_of(step).event)
+
+
+def postponed(event: ObjectEvent, error: Exception) -> EventOutcome:
+    """The outcome of an event that has to wait, which is no attempt."""
+    return EventOutcome(Result.RETRY, event.document_key, str(error), error=error, postponed=True)
 
 
 def _busy(event: ObjectEvent) -> EventOutcome:

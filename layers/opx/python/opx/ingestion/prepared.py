@@ -79,6 +79,11 @@ class Prepared:
     contexts: Mapping[str, str] = field(default_factory=dict)
     statements: Statements = field(default_factory=Statements)
 
+    @property
+    def is_embedded(self) -> bool:
+        """True if every chunk has its vectors."""
+        return sum(1 for _ in self.chunks()) == len(self.vectors)
+
     def chunks(self) -> Iterator[DocumentChunk]:
         self.lines.seek(0)
         for line in self.lines:

@@ -9,13 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
+from zlib import crc32
 
 from opx.domain.record import replace
-from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.errors import InvalidInputError, StoreUnavailableError, ThrottledError
 from opx.ingestion.corpus.failures import FailureLog
 from opx.ingestion.events import EventOutcome, ObjectEvent, Result, parse_event
-from opx.ingestion.pipeline import IngestionPipeline, Progress
+from opx.ingestion.pipeline import IngestionPipeline, Progress, postponed
 from opx.ports import Message, Queue
+from opx.runtime.deadlines import remaining
 from opx.runtime.metrics import Metric, Report
 
 log = logging.getLogger(__name__)
@@ -76,6 +78,8 @@ def process_batch(
             unfinished.append(delivery.message_id)
             continue
         _measure(outcome, report)
+        if outcome.postponed and _sent_again(queue, delivery.body, outcome):
+            continue
         if outcome.result is Result.RETRY:
             _postpone(queue, delivery, outcome)
             unfinished.append(delivery.message_id)
@@ -98,6 +102,17 @@ def _outcomes(deliveries: Sequence[QueueMessage], worker: IngestionWorker) -> li
     return [None if outcome and outcome.result is Result.RETRY else outcome for outcome in alone]
 
 
+def _sent_again(queue: Queue, body: str, outcome: EventOutcome) -> bool:
+    """Sends the message anew after the outcome's delay: a delivery that had to wait doesn't count towards those after which
+    the queue gives a message up. False if it can't be sent."""
+    try:
+        queue.send(body, delay_seconds=math.ceil(outcome.delay_seconds))
+    except StoreUnavailableError:
+        log.warning("could not send a postponed message again; it is redelivered", exc_info=True)
+        return False
+    return True
+
+
 def _postpone(queue: Queue, delivery: QueueMessage, outcome: EventOutcome) -> None:
     """Redelivers the message after the outcome's delay instead of the queue's long visibility timeout."""
     about = delivery.message_id, outcome.delay_seconds, outcome.object_key, outcome.reason
@@ -109,7 +124,7 @@ def _postpone(queue: Queue, delivery: QueueMessage, outcome: EventOutcome) -> No
 
 
 def _measure(outcome: EventOutcome, report: Report) -> None:
-    report(_METRICS[outcome.result])
+    report(Metric.DOCUMENTS_POSTPONED if outcome.postponed else _METRICS[outcome.result])
     if outcome.chunks:
         report(Metric.CHUNKS_INGESTED, outcome.chunks)
 
@@ -118,8 +133,12 @@ def _measure(outcome: EventOutcome, report: Report) -> None:
 
 
 MAX_DELAY_SECONDS = 900.0
+LEAST_SECONDS = 60.0
+"""A group of documents is only begun with more time than this before the deadline of the call."""
+
 BATCH_MESSAGES = 40
 _IDLE_SECONDS = 0.2
+_POSTPONED_SECONDS = 5.0
 Observer = Callable[[EventOutcome], None]
 UnitOfWork = Callable[[], AbstractContextManager[Any]]
 """Groups writes into one commit where the store can; see `Tables.unit_of_work`."""
@@ -142,7 +161,8 @@ def doubled(seconds: float, receives: int) -> float:
 
 
 class IngestionWorker:
-    """Turns messages into outcomes. It never loses one: transient failures are retried, final ones recorded."""
+    """Turns messages into outcomes. It never loses one: transient failures are retried, final ones recorded. `settle` is
+    called with each event that needs no further delivery."""
 
     def __init__(
         self,
@@ -152,12 +172,14 @@ class IngestionWorker:
         *,
         unit_of_work: UnitOfWork = nullcontext,
         after: Callable[[], None] | None = None,
+        settle: Callable[[ObjectEvent], None] | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._failures = failures
         self._rules = rules
         self._unit_of_work = unit_of_work
         self._after = after
+        self._settle = settle
 
     def process(self, messages: Sequence[tuple[str, int]], progress: Progress | None = None) -> list[EventOutcome]:
         """Processes bodies with their delivery counts; one outcome each, in order. `RETRY` has its delay. Finally calls
@@ -171,8 +193,14 @@ class IngestionWorker:
                 log.warning("dropped a message that is no event: %s", exc)
                 outcomes[position] = EventOutcome(Result.FAILED, "", str(exc), error=exc)
         again = {position for position, (_, receives) in enumerate(messages) if receives > 1}
+        waits: Exception | None = None
         for group in _rounds(events, again):
-            applied = self._pipeline.apply([events[position] for position in group], progress)
+            waits = waits or _out_of_time()
+            if waits:
+                applied = [postponed(events[position], waits) for position in group]
+            else:
+                applied = self._pipeline.apply([events[position] for position in group], progress)
+                waits = next((outcome.error for outcome in applied if outcome.postponed), None)
             with self._unit_of_work():
                 for position, outcome in zip(group, applied, strict=True):
                     outcomes[position] = self._settled(events[position], outcome, messages[position][1])
@@ -183,6 +211,8 @@ class IngestionWorker:
     def _settled(self, event: ObjectEvent, outcome: EventOutcome, receives: int) -> EventOutcome:
         """Decides on a retry, and updates the list of failed items."""
         if outcome.result is Result.RETRY:
+            if outcome.postponed:
+                return replace(outcome, delay_seconds=_delay(outcome.error, outcome.object_key))
             if outcome.error is None:  # busy: nothing is wrong with the document
                 return replace(outcome, delay_seconds=doubled(outcome.delay_seconds, receives))
             # Deliveries of a busy document are no attempts, nor are those that an earlier event used up.
@@ -198,7 +228,21 @@ class IngestionWorker:
             log.debug("%s", outcome.reason)
         elif not outcome.stale:
             self._failures.resolve(event.document_key)
+        if self._settle:
+            self._settle(event)
         return outcome
+
+
+def _delay(error: Exception | None, key: str) -> float:
+    """Time after which to repeat a postponed event, up to a half longer by its key, so that not all return together."""
+    seconds: float = getattr(error, "retry_after", _POSTPONED_SECONDS)
+    return min(MAX_DELAY_SECONDS, max(1.0, seconds) * (1 + crc32(key.encode()) / 2**33))
+
+
+def _out_of_time() -> ThrottledError | None:
+    left = remaining()
+    is_over = left is not None and left < LEAST_SECONDS
+    return ThrottledError("the time of this call is used up", _POSTPONED_SECONDS) if is_over else None
 
 
 def _rounds(events: Mapping[int, ObjectEvent], again: Set[int]) -> Iterator[list[int]]:
@@ -249,7 +293,10 @@ class QueueDrain:
         outcomes = self._worker.process([(m.body, m.receives) for m in messages], progress)
         with self._unit_of_work():
             for message, outcome in zip(messages, outcomes, strict=True):
-                if outcome.result is Result.RETRY:
+                if outcome.postponed:
+                    self._queue.send(message.body, delay_seconds=math.ceil(outcome.delay_seconds))
+                    self._queue.done(message.receipt)
+                elif outcome.result is Result.RETRY:
                     self._queue.retry(message.receipt, delay_seconds=math.ceil(outcome.delay_seconds))
                 else:
                     self._queue.done(message.receipt)

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import json
 import math
-import threading
 import time
 from array import array
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, Backoff, error_code, safe_message
-from opx.errors import EmbeddingError, InvalidInputError
+from opx.errors import EmbeddingError, InvalidInputError, ThrottledError
 from opx.ports import Vector, Vectors
+from opx.runtime.speed_limit import Quota, ReservedCalls, SpeedLimit
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient
@@ -143,39 +145,6 @@ def embedding_model(model: str) -> EmbeddingModel:
     raise InvalidInputError(f"unknown embedding model {model!r}; known: {', '.join(MODELS)}, or an inference profile")
 
 
-class RequestRate:
-    """A token bucket: `per_minute` requests a minute, of which a second's worth may come at once.
-
-    Waiting callers are served in the order in which they came. Safe to share between threads.
-    """
-
-    def __init__(
-        self,
-        per_minute: float,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._per_second = per_minute / 60
-        self._burst = max(1.0, self._per_second)
-        self._clock = clock
-        self._sleep = sleep
-        self._lock = threading.Lock()
-        self._tokens = self._burst
-        self._counted_at = clock()
-
-    def wait(self) -> None:
-        """Blocks until one more request may be sent."""
-        with self._lock:
-            now = self._clock()
-            self._tokens = min(self._burst, self._tokens + (now - self._counted_at) * self._per_second)
-            self._counted_at = now
-            self._tokens -= 1  # below zero: reserved by waiting callers
-            pause = max(0.0, -self._tokens / self._per_second)
-        if pause:
-            self._sleep(pause)
-
-
 DEFAULT_MODEL = "amazon.titan-embed-text-v2:0"
 
 _TOO_LONG = "too many input tokens"
@@ -183,12 +152,32 @@ _SHORTEST_CUT = 1000
 _BLANK = "."
 """Sent for empty text, which the models refuse."""
 
+_THROTTLED = "ThrottlingException"
+_REFUSALS, _REFUSED_SECONDS = 30, 60.0
+"""Blocks of calls in a row without any success, after which the quota counts as used up: it may be a day's, or zero."""
+
+_BYTES_A_TOKEN = 4
+"""As a rule: English has about 4.7 letters a token, Chinese three bytes."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """The texts of one call, by their positions among those of the caller."""
+
+    positions: list[int] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    @property
+    def tokens(self) -> float:
+        return sum(len(text.encode()) / _BYTES_A_TOKEN for text in self.texts)
+
 
 class BedrockEmbedder:
     """`Embedder` that calls a model of `MODELS`, by its id or an inference profile's.
 
-    Texts beyond a model's limit of characters are truncated, and further by halves if they still have too many tokens.
-    The client should not retry by itself: throttled requests are retried here, counted by the rate limit.
+    Texts beyond a model's limit of characters are truncated, and further by halves if they still have too many tokens. Calls
+    for documents keep to `limit`, which is shared with other workers; those for queries are sent at once, and slow the others
+    down when they are throttled. The client should not retry by itself.
     """
 
     def __init__(
@@ -197,17 +186,16 @@ class BedrockEmbedder:
         model: str,
         *,
         dimension: int | None = None,
-        requests_per_minute: float = 600,
+        limit: SpeedLimit | None = None,
         threads: int = 2,
         backoff: Backoff = Backoff(),  # noqa: B008
-        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._client = client
         self._called = model
         self._model = embedding_model(model)
         self._dimension = self._model.checked_dimension(dimension)
-        self._limit = RequestRate(requests_per_minute, clock=clock, sleep=sleep)
+        self._limit = limit or SpeedLimit(Quota())
         self._threads = threads
         self._backoff = backoff
         self._sleep = sleep
@@ -222,31 +210,98 @@ class BedrockEmbedder:
         return self._dimension
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
-        batches = list(self._batches(texts))
-        if len(batches) <= 1:
-            return [(vector,) for batch in batches for vector in self._embed(batch, DOCUMENT)]
-        with ThreadPoolExecutor(min(self._threads, len(batches)), "embed") as pool:
-            calls = [pool.submit(self._embed, batch, DOCUMENT) for batch in batches]
-            try:
-                return [(vector,) for call in calls for vector in call.result()]
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+        vectors: dict[int, Vectors] = {}
+        self.embed_each(texts, vectors.__setitem__)
+        return [vectors[position] for position in range(len(texts))]
+
+    def embed_each(self, texts: Sequence[str], found: Callable[[int, Vectors], None]) -> None:
+        waiting = deque(self._calls(texts))
+        refused = 0
+        while waiting:
+            block = self._limit.reserve([call.tokens for call in waiting])
+            calls = [waiting.popleft() for _ in block.starts]
+            refused += 1
+            for call, vectors in self._answers(calls, block):
+                if vectors is None:
+                    waiting.append(call)
+                    continue
+                refused = 0
+                for position, vector in zip(call.positions, vectors, strict=True):
+                    found(position, (vector,))
+            if refused > _REFUSALS:
+                raise ThrottledError(f"{self._called} refuses every call: its quota is used up", _REFUSED_SECONDS)
 
     def embed_query(self, text: str) -> Vector:
-        return self._embed([self._readable(text)], QUERY)[0]
+        return self.embed_queries([text])[0]
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        batch: list[str] = []
-        size = 0
-        for text in map(self._readable, texts):
-            full = len(batch) == self._model.texts_a_call or size + len(text) > self._model.max_call_characters
-            if batch and full:
-                yield batch
-                batch, size = [], 0
-            batch.append(text)
+    def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
+        vectors: dict[int, Vector] = {}
+        for call in self._calls(texts):
+            vectors.update(zip(call.positions, self._query(call), strict=True))
+        return [vectors[position] for position in range(len(texts))]
+
+    def _query(self, call: _Call) -> list[Vector]:
+        pauses = self._backoff.pauses()
+        while True:
+            try:
+                return self._embed(call.texts, QUERY)
+            except ThrottledError:
+                self._limit.throttled()
+                pause = next(pauses, None)
+                if pause is None:
+                    raise
+            self._sleep(pause)
+
+    def _calls(self, texts: Sequence[str]) -> Iterator[_Call]:
+        call, size = _Call(), 0
+        for position, text in enumerate(map(self._readable, texts)):
+            full = len(call.texts) == self._model.texts_a_call or size + len(text) > self._model.max_call_characters
+            if call.texts and full:
+                yield call
+                call, size = _Call(), 0
+            call.positions.append(position)
+            call.texts.append(text)
             size += len(text)
-        if batch:
-            yield batch
+        if call.texts:
+            yield call
+
+    def _answers(self, calls: Sequence[_Call], block: ReservedCalls) -> Iterator[tuple[_Call, list[Vector] | None]]:
+        """Each call with its vectors as it ends, None if it is to be repeated: it was throttled, or not sent as another one
+        failed. Raises the first other error after the calls that were sent."""
+        failed = Event()
+        if len(calls) == 1 or self._threads < 2:
+            for call, start in zip(calls, block.starts, strict=True):
+                yield call, self._answer(call, start, block, failed)
+            return
+        with ThreadPoolExecutor(min(self._threads, len(calls)), "embed") as pool:
+            sent = {
+                pool.submit(self._answer, call, start, block, failed): call
+                for call, start in zip(calls, block.starts, strict=True)
+            }
+            failure: EmbeddingError | None = None
+            for ended in as_completed(sent):
+                try:
+                    yield sent[ended], ended.result()
+                except EmbeddingError as exc:
+                    failure = failure or exc
+        if failure:
+            raise failure
+
+    def _answer(self, call: _Call, start: float, block: ReservedCalls, failed: Event) -> list[Vector] | None:
+        """Sends a call at its time, unless another one has `failed` meanwhile; None if it is to be repeated."""
+        if not failed.is_set():
+            self._limit.due(start)
+        if failed.is_set():
+            return None
+        try:
+            return self._embed(call.texts, DOCUMENT)
+        except ThrottledError:
+            failed.set()
+            self._limit.throttled(block)
+            return None
+        except EmbeddingError:
+            failed.set()
+            raise
 
     def _readable(self, text: str) -> str:
         """Text as the model accepts it: not blank, not too long, and valid Unicode."""
@@ -254,22 +309,23 @@ class BedrockEmbedder:
         return cut if cut.strip() else _BLANK
 
     def _embed(self, texts: list[str], purpose: str) -> list[Vector]:
-        """Embeds one call's texts, retrying while the service is busy."""
+        """Embeds one call's texts, retrying while the service is busy. Raises `ThrottledError` at once, and
+        `EmbeddingError`."""
         pauses = self._backoff.pauses()
         while True:
-            self._limit.wait()
             try:
                 return self._invoke(texts, purpose)
             except (ClientError, *CONNECTION_ERRORS) as exc:
+                message = f"{self._called} could not embed {len(texts)} texts: {safe_message(exc)}"
+                if isinstance(exc, ClientError) and error_code(exc) == _THROTTLED:
+                    raise ThrottledError(message) from exc
                 too_long = isinstance(exc, ClientError) and _TOO_LONG in str(exc).lower()
                 if too_long and max(map(len, texts)) > _SHORTEST_CUT:
                     texts = [text[: max(len(text) // 2, _SHORTEST_CUT)] for text in texts]
                     continue
                 pause = next(pauses, None) if _is_busy(exc) else None
                 if pause is None:
-                    raise EmbeddingError(
-                        f"{self._called} could not embed {len(texts)} texts: {safe_message(exc)}"
-                    ) from exc
+                    raise EmbeddingError(message) from exc
             except BotoCoreError as exc:
                 raise EmbeddingError(f"{self._called} could not be called: {exc}") from exc
             self._sleep(pause)

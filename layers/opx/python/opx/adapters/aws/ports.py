@@ -189,6 +189,7 @@ class OpenSearchIndexes:
         *,
         generation: str,
         timeout: float,
+        own_ids: bool | None = None,
         settling_seconds: float = SETTLING_SECONDS,
         is_node: bool = False,
     ) -> None:
@@ -198,7 +199,9 @@ class OpenSearchIndexes:
         self.settling_seconds = settling_seconds
         self._generation = generation
         self._timeout = timeout
+        self._own_ids = own_ids
         self._is_node = is_node
+        self.may_sleep = generation == "nextgen" and not is_node
 
     @cached_property
     def _client(self) -> Any:
@@ -218,7 +221,12 @@ class OpenSearchIndexes:
         if self._is_node and not edition.name:
             self._make(edition, model.model_id, model.dimension)
         return OpenSearchIndex(
-            self._client, self._name(edition), generation=self._generation, timeout=self._timeout, vectors_of=model
+            self._client,
+            self._name(edition),
+            generation=self._generation,
+            own_ids=self._own_ids,
+            timeout=self._timeout,
+            vectors_of=model,
         )
 
     def make(self, edition: Edition) -> None:

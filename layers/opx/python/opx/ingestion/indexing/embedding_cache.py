@@ -7,17 +7,18 @@ import logging
 import struct
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from opx.errors import StoreUnavailableError
 from opx.ingestion.indexing.editions import EditionEmbedder, Editions
 from opx.ports import Clock, Embedder, Table, Vector, Vectors
+from opx.ports.search import embed_each
 from opx.runtime.metrics import Metric, Report
 
-TEXTS_A_STEP = 192
-"""Texts embedded between two writes to the cache: paid embeddings are kept if a later text fails."""
+KEPT_AT_ONCE, KEPT_SECONDS = 25, 1.0
+"""Vectors are written when there are so many, or after this time: they are paid for, and the process may be killed."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,14 +51,38 @@ class CachedEmbedder:
         return self._embedder.embed_query(text)
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
-        keys = [self._key(text) for text in texts]
-        by_key = dict(zip(keys, texts, strict=True))
-        vectors = self._cached(list(by_key))
-        missing = {key: text for key, text in by_key.items() if key not in vectors}
-        self.misses += len(missing)
-        self.hits += len(texts) - len(missing)
-        vectors |= self._embedded(missing)
-        return [vectors[key] for key in keys]
+        vectors: dict[int, Vectors] = {}
+        self.embed_each(texts, vectors.__setitem__)
+        return [vectors[position] for position in range(len(texts))]
+
+    def embed_each(self, texts: Sequence[str], found: Callable[[int, Vectors], None]) -> None:
+        """As `ProgressiveEmbedder.embed_each`; every vector is written to the table, also when a later one fails."""
+        positions: dict[str, list[int]] = {}
+        for position, text in enumerate(texts):
+            positions.setdefault(self._key(text), []).append(position)
+
+        def give(key: str, vectors: Vectors) -> None:
+            for position in positions[key]:
+                found(position, vectors)
+
+        cached = self._cached(list(positions))
+        for key, vectors in cached.items():
+            self.hits += len(positions[key])
+            give(key, vectors)
+        missing = [key for key in positions if key not in cached]
+        fresh = _Fresh(self._keep, self._clock)
+
+        def keep(number: int, vectors: Vectors) -> None:
+            key = missing[number]
+            self.misses += 1
+            self.hits += len(positions[key]) - 1
+            fresh.add(key, vectors)
+            give(key, vectors)
+
+        try:
+            embed_each(self._embedder, [texts[positions[key][0]] for key in missing], keep)
+        finally:
+            fresh.write()
 
     def stored(self, texts: Sequence[str]) -> dict[str, Vectors]:
         """Cached vectors by text, without embedding the others."""
@@ -97,38 +122,46 @@ class CachedEmbedder:
             return {}
         whole = 4 * self.dimension
         found = {item["cacheKey"]: item["vector"] for item in items}
-        return {key: _unpacked(data, whole) for key, data in found.items() if data and len(data) % whole == 0}
-
-    def _embedded(self, missing: Mapping[str, str]) -> dict[str, Vectors]:
-        """Embeds and caches texts, a step at a time."""
-        found: dict[str, Vectors] = {}
-        keys = list(missing)
-        for start in range(0, len(keys), TEXTS_A_STEP):
-            step = keys[start : start + TEXTS_A_STEP]
-            vectors = self._embedder.embed_documents([missing[key] for key in step])
-            fresh = dict(zip(step, vectors, strict=True))
-            self._keep(fresh)
-            found |= fresh
-        return found
+        return {key: unpacked(data, whole) for key, data in found.items() if data and len(data) % whole == 0}
 
     def _keep(self, vectors: Mapping[str, Vectors]) -> None:
         expires = int(self._clock() + self._seconds)
-        items = [{"cacheKey": k, "vector": _packed(v), "expiresAt": expires} for k, v in vectors.items()]
+        items = [{"cacheKey": k, "vector": packed(v), "expiresAt": expires} for k, v in vectors.items()]
         try:
             self._table.put_many(items)
         except StoreUnavailableError as exc:
             _log.warning("embedding cache can't be written, %d vectors are not kept: %s", len(items), exc)
 
 
+class _Fresh:
+    """Vectors that are written in small groups."""
+
+    def __init__(self, write: Callable[[Mapping[str, Vectors]], None], clock: Clock) -> None:
+        self._write = write
+        self._clock = clock
+        self._waiting: dict[str, Vectors] = {}
+        self._written_at = clock()
+
+    def add(self, key: str, vectors: Vectors) -> None:
+        self._waiting[key] = vectors
+        if len(self._waiting) >= KEPT_AT_ONCE or self._clock() - self._written_at >= KEPT_SECONDS:
+            self.write()
+
+    def write(self) -> None:
+        waiting, self._waiting, self._written_at = self._waiting, {}, self._clock()
+        if waiting:
+            self._write(waiting)
+
+
 def _key(model_id: str, text: str) -> str:
     return f"{model_id}#{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
-def _packed(vectors: Vectors) -> bytes:
+def packed(vectors: Vectors) -> bytes:
     return b"".join(struct.pack(f"<{len(vector)}f", *vector) for vector in vectors)
 
 
-def _unpacked(data: bytes, size: int) -> Vectors:
+def unpacked(data: bytes, size: int) -> Vectors:
     """Splits the data into vectors of `size` bytes."""
     return tuple(array("f", struct.unpack_from(f"<{size // 4}f", data, at)) for at in range(0, len(data), size))
 
@@ -159,9 +192,9 @@ class EditionCache(CachedEmbedder):
         super().__init__(EditionEmbedder(editions), *args, **options)
         self._editions = editions
 
-    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
+    def embed_each(self, texts: Sequence[str], found: Callable[[int, Vectors], None]) -> None:
         with self._editions.bound(self._editions.current()):
-            return super().embed_documents(texts)
+            super().embed_each(texts, found)
 
     def other_models(self) -> Iterable[str]:
         return self._editions.models()

@@ -1,0 +1,46 @@
+"""Reads the account's quota of an embedding model from Service Quotas.
+
+Quotas are found by their names, since their codes differ by model. Names: AWS General Reference, "Amazon Bedrock endpoints
+and quotas"; newer ones have `InvokeModel` instead of `model inference`. Bedrock lists no requests a minute for models
+that are limited by tokens alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from opx.adapters.aws.bedrock_embedder import embedding_model
+
+_NAMES = {
+    "amazon.titan-embed-text-v2:0": "Amazon Titan Text Embeddings V2",
+    "amazon.titan-embed-text-v1": "Amazon Titan Text Embeddings",
+    "cohere.embed-v4:0": "Cohere Embed V4",
+    "cohere.embed-multilingual-v3": "Cohere Embed Multilingual",
+}
+_SCOPES = {"": "On-demand", "global": "Global cross-region"}
+_QUOTA = re.compile(
+    r"(?P<scope>[a-z -]+) (?:model inference|InvokeModel) (?P<unit>requests|tokens) per minute for (?P<name>.+)",
+    re.IGNORECASE,
+)
+
+
+def quota_of(model: str, client: Any) -> Mapping[str, float]:
+    """The quota in `requests` and `tokens` a minute, each if Service Quotas lists it; the default where none is applied."""
+    name = embedding_model(model).name
+    wanted = (_SCOPES.get(model.removesuffix(name).rstrip("."), "Cross-region").casefold(), _NAMES[name].casefold())
+    found: dict[str, float] = {}
+    for operation in ("list_service_quotas", "list_aws_default_service_quotas"):
+        for quota in _listed(client, operation):
+            match = _QUOTA.fullmatch(quota["QuotaName"])
+            if match and (match["scope"].casefold(), match["name"].casefold()) == wanted:
+                found.setdefault(match["unit"].casefold(), float(quota["Value"]))
+        if found:
+            break
+    return found
+
+
+def _listed(client: Any, operation: str) -> Iterator[Mapping[str, Any]]:
+    for page in client.get_paginator(operation).paginate(ServiceCode="bedrock"):
+        yield from page["Quotas"]
