@@ -7,10 +7,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.constructs.acknowledgements import acknowledge
-
-KEPT_DAYS = 4
-SET_ASIDE_DAYS = 14
-"""The longest that SQS keeps a message."""
+from opx.ports.queues import KEPT_DAYS
 
 
 def work_queue(
@@ -21,16 +18,15 @@ def work_queue(
     dead_letters: sqs.Queue,
     receives: int,
     visibility: Duration | None = None,
-    kept_days: int = KEPT_DAYS,
     delay: Duration | None = None,
 ) -> sqs.Queue:
     """A queue whose messages go to `dead_letters` after `receives` deliveries. Each is delivered after `delay` at the
-    earliest."""
+    earliest. SQS deletes a message `KEPT_DAYS` after it was sent, wherever it is by then."""
     return sqs.Queue(
         scope,
         construct_id,
         queue_name=name,
-        retention_period=Duration.days(kept_days),
+        retention_period=Duration.days(KEPT_DAYS),
         visibility_timeout=visibility,
         delivery_delay=delay,
         encryption=sqs.QueueEncryption.SQS_MANAGED,
@@ -46,7 +42,7 @@ def dead_letter_queue(scope: Construct, construct_id: str, name: str, *, of: str
         scope,
         construct_id,
         queue_name=name,
-        retention_period=Duration.days(SET_ASIDE_DAYS),
+        retention_period=Duration.days(KEPT_DAYS),
         encryption=sqs.QueueEncryption.SQS_MANAGED,
         enforce_ssl=True,
         removal_policy=RemovalPolicy.DESTROY,

@@ -94,7 +94,8 @@ class EventOutcome:
     """Outcome of an event. `reason` is empty if all went as expected. `delay_seconds` is the delay of a `RETRY`.
 
     `attempts` counts failures of the document since its last success, as far as known. `stale` marks an event that was
-    skipped because a newer one was applied: it doesn't describe the document's current state.
+    skipped because a newer one was applied: it doesn't describe the document's current state. `postponed` marks a `RETRY`
+    that is no attempt: the quota of the embedding model is used up, or the index wakes up.
     """
 
     result: Result
@@ -107,6 +108,7 @@ class EventOutcome:
     error: Exception | None = None
     attempts: int = 0
     stale: bool = False
+    postponed: bool = False
     remarks: tuple[Remark, ...] = ()
 
 

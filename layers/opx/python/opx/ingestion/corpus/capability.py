@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from opx.ingestion.corpus.clients import ProjectRegistry
 from opx.ports import ObjectStore, Storage, Tables, UploadSigner, WorkQueue
-from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, FAILURES, KEYS, PROJECTS
+from opx.ports.tables import ANNOUNCEMENTS, CALENDAR, DOCUMENTS, ENTRIES, FAILURES, KEYS, PROJECTS
 from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
+    from opx.ingestion.corpus.announcements import Announcements, Backlog
     from opx.ingestion.corpus.calendar import Calendar
     from opx.ingestion.corpus.catalog import Catalog
     from opx.ingestion.corpus.clients import ClientRegistry
@@ -100,6 +101,28 @@ class Corpus:
         from opx.ingestion.corpus.calendar import Calendar
 
         return Calendar(self._tables.table(CALENDAR), self._installation.knowledge, self._installation.clock)
+
+    @cached_property
+    def announcements(self) -> Announcements:
+        """The ledger of announced changes, where the bucket announces them; empty elsewhere."""
+        from opx.ingestion.corpus.announcements import Announcements
+
+        tables = self._tables
+        return Announcements(
+            tables.table(ANNOUNCEMENTS),
+            keys=tables.table(KEYS),
+            failures=tables.table(FAILURES),
+            store=self.store,
+            clients=self.clients,
+            clock=self._installation.clock,
+        )
+
+    def backlog(self) -> Backlog:
+        """Changes that are not ingested. Where this process works on the queue, which keeps messages forever, these are
+        the waiting ones; elsewhere the announced ones, as messages may be lost."""
+        from opx.ingestion.corpus.announcements import Backlog
+
+        return Backlog(self._work.queue.waiting()) if self._work.in_process else self.announcements.backlog()
 
     @cached_property
     def failures(self) -> FailureLog:

@@ -98,9 +98,10 @@ class Catalog:
         self._keep_references(claim, [])
         self._claims.settle(claim, {"state": DocumentState.DELETED.value, "fingerprint": ""})
 
-    def release(self, claim: Claim, *, applied: bool) -> bool:
-        """Releases a claim without a change; `applied` marks the event as applied. False if it was lost already."""
-        return self._claims.release(claim, applied=applied)
+    def release(self, claim: Claim, *, applied: bool, counted: bool = True) -> bool:
+        """Releases a claim without a change; `applied` marks the event as applied. Otherwise an attempt failed, unless it is
+        not `counted`. False if the claim was lost already."""
+        return self._claims.release(claim, applied=applied, counted=counted)
 
     def give_up(self, claim: Claim) -> None:
         """Ends a claim on a key without versions, and deletes the key's item."""

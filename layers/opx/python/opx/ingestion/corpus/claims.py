@@ -53,6 +53,11 @@ class Claim:
         """Number of attempts since the last success, this one included."""
         return int(self.head.get("tries", 0)) + 1
 
+    @property
+    def waits_since(self) -> float:
+        """Time of the first attempt since the last success that was not counted, as it had to wait; 0 if there was none."""
+        return float(self.head.get("waitsSince", 0))
+
 
 class StaleEventError(Exception):
     """The event is not newer than the last applied one."""
@@ -84,7 +89,7 @@ class Claims:
         """
         head = self.head(key) or {}
         leased = float(head.get("leaseUntil", 0)) > self._clock()
-        if _is_old(event, head) and (leased or not head.get("writing")):
+        if is_applied(event, head) and (leased or not head.get("writing")):
             raise StaleEventError(event.key)
         if leased:
             raise BusyError(event.key)
@@ -119,12 +124,15 @@ class Claims:
 
         self._update(claim, settled)
 
-    def release(self, claim: Claim, *, applied: bool) -> bool:
-        """Releases a claim without a change; `applied` marks the event as applied. False if it was lost already."""
+    def release(self, claim: Claim, *, applied: bool, counted: bool = True) -> bool:
+        """Releases a claim without a change; `applied` marks the event as applied. Otherwise an attempt failed, unless it is
+        not `counted`. False if the claim was lost already."""
 
         def released(head: Item) -> Item:
             if applied:
                 return {**_applied(claim.event, head), **_free()}
+            if not counted:
+                return {**_free(), "waitsSince": claim.waits_since or self._clock()}
             return {**_free(), "tries": claim.attempts}
 
         try:
@@ -189,14 +197,15 @@ def current_id(head: Item) -> str:
     return str(head.get("documentId", "")) if head.get("state") == DocumentState.CURRENT else ""
 
 
-def _is_old(event: ObjectEvent, head: Item) -> bool:
-    """True if the event is not newer. Without a sequencer it might be: applying it again is idempotent."""
+def is_applied(event: ObjectEvent, head: Item) -> bool:
+    """True if the event is not newer than the last applied one. Without a sequencer it might be: applying it again is
+    idempotent."""
     return bool(event.sequencer.strip("0")) and event.sequencer <= str(head.get(_sequence_name(event), ""))
 
 
 def _applied(event: ObjectEvent, head: Item) -> Item:
     name = _sequence_name(event)
-    return {name: max(event.sequencer, str(head.get(name, ""))), "tries": 0}
+    return {name: max(event.sequencer, str(head.get(name, ""))), "tries": 0, "waitsSince": 0}
 
 
 def _free() -> Item:
