@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from aws_cdk import CfnResource, Stack
+from aws_cdk import CfnResource, CustomResource, Stack
 from aws_cdk import aws_opensearchserverless as aoss
 from constructs import Construct
 
+from infra.configuration import Deployment
+from infra.constructs.code import LayerSource
 from infra.constructs.keeping import removal_policy
+from infra.constructs.search_indexes import SearchIndexes
 from infra.names import Names
 from opx.adapters.aws.bedrock_embedder import embedding_model
-from opx.adapters.aws.opensearch_schema import index_body
+from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE, index_body
 
 READ = ("aoss:DescribeIndex", "aoss:ReadDocument")
 WRITE = (*READ, "aoss:WriteDocument")
@@ -32,31 +35,20 @@ class Access:
     manage: tuple[str, ...]
 
 
-class SearchEngine(Protocol):
-    """The endpoint of the search collection, and the ARN for rights on it."""
-
-    @property
-    def endpoint(self) -> str: ...
-
-    @property
-    def arn(self) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ExistingIndex:
     """A collection created elsewhere. Its owner provides the index and the access of the functions' roles."""
 
     endpoint: str
     arn: str
+    own_ids: str = ""
 
 
 class HybridIndex(Construct):
     """A vector collection of the chosen generation with one index, reachable over TLS with signed requests only.
 
-    With a `vpc_endpoint` (its id), requests are accepted only through that endpoint.
-
-    The policies come first: a collection needs the encryption policy to be created, and the index needs the right to
-    create it, which takes up to a minute to be effective while the collection takes several to be created.
+    With a `vpc_endpoint` (its id), requests are accepted only through that endpoint. A collection needs its encryption
+    policy to be created; rights on indexes take up to a minute to be effective.
     """
 
     def __init__(
@@ -67,6 +59,7 @@ class HybridIndex(Construct):
         names: Names,
         index_name: str,
         access: Access,
+        source: LayerSource,
         vpc_endpoint: str = "",
     ) -> None:
         super().__init__(scope, construct_id)
@@ -75,17 +68,12 @@ class HybridIndex(Construct):
         policies = [self._encryption_policy(), self._network_policy(vpc_endpoint), *self._access_policies(access)]
         group = self._group() if names.deployment.search_generation == "nextgen" else None
         self._collection = self._make_collection(group)
-        index = aoss.CfnCollectionIndex(
-            self,
-            "Index",
-            id=self._collection.attr_id,
-            index_name=index_name,
-            index_schema=index_schema(names.deployment.embedding_model),
-        )
         for policy in policies:
             self._collection.add_resource_dependency(policy)
-        for resource in (policies[0], policies[1], self._collection, index, *([group] if group else [])):
+        for resource in (policies[0], policies[1], self._collection, *([group] if group else [])):
             resource.apply_removal_policy(removal_policy(ephemeral=names.deployment.ephemeral))
+        self.indexes = SearchIndexes(self, "Indexes", names=names, source=source, endpoint=self.endpoint, arn=self.arn)
+        self._index = self._add_index()
 
     @property
     def endpoint(self) -> str:
@@ -94,6 +82,23 @@ class HybridIndex(Construct):
     @property
     def arn(self) -> str:
         return self._collection.attr_arn
+
+    @property
+    def own_ids(self) -> str:
+        return self._index.get_att_string("OwnIds")
+
+    def _add_index(self) -> CustomResource:
+        deployment = self._names.deployment
+        model, dimension = vectors_of(deployment.embedding_model)
+        return self.indexes.add(
+            "Index",
+            self.index_name,
+            index_schema(deployment),
+            delete=deployment.ephemeral,
+            Model=model,
+            Dimension=str(dimension),
+            Engine=engine_of(deployment),
+        )
 
     def _make_collection(self, group: aoss.CfnCollectionGroup | None) -> aoss.CfnCollection:
         collection = aoss.CfnCollection(
@@ -110,7 +115,8 @@ class HybridIndex(Construct):
         return collection
 
     def _group(self) -> aoss.CfnCollectionGroup:
-        """The collection group that makes a collection next-generation, which costs nothing while idle."""
+        """The collection group that makes a collection next-generation, which costs nothing while idle unless it has a
+        minimum."""
         return aoss.CfnCollectionGroup(
             self,
             "Group",
@@ -119,7 +125,7 @@ class HybridIndex(Construct):
             standby_replicas="ENABLED",
             capacity_limits=aoss.CfnCollectionGroup.CapacityLimitsProperty(
                 min_indexing_capacity_in_ocu=0,
-                min_search_capacity_in_ocu=0,
+                min_search_capacity_in_ocu=self._names.deployment.search_min_ocu,
                 max_indexing_capacity_in_ocu=MAX_OCUS,
                 max_search_capacity_in_ocu=MAX_OCUS,
             ),
@@ -161,11 +167,21 @@ class HybridIndex(Construct):
         return {"ResourceType": "collection", "Resource": [f"collection/{self._names.collection}"]}
 
 
-def index_schema(model: str) -> str:
-    """The index for a model's vectors, as the library describes it; at most 2,480 characters of JSON are accepted."""
+def vectors_of(model: str) -> tuple[str, int]:
+    """The id of a model's vectors, and their dimension."""
     known = embedding_model(model)
     dimension = known.checked_dimension(None)
-    return _json(index_body(f"{known.name}/{dimension}", dimension))
+    return f"{known.name}/{dimension}", dimension
+
+
+def engine_of(deployment: Deployment) -> str:
+    """The engine of vectors; empty where the collection has but one."""
+    return CLASSIC_ENGINE if deployment.search_generation == "classic" else ""
+
+
+def index_schema(deployment: Deployment) -> dict[str, Any]:
+    """Settings and mappings of the index, as the library describes them."""
+    return index_body(*vectors_of(deployment.embedding_model), engine=engine_of(deployment))
 
 
 def _json(value: object) -> str:

@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 
+from infra.configuration import Deployment
 from infra.constructs.hybrid_index import index_schema
 from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, MODELS, BedrockEmbedder
 from opx.adapters.aws.opensearch_schema import identity, index_body
-from tests.infra.templates import Assembly
+from tests.infra.templates import Assembly, listed
 
 STATEFUL_IDS = {
     "HybridIndexGroupD79BBBA8": "CollectionGroup",
     "HybridIndexCollection1A765FA1": "Collection",
-    "HybridIndex386F6AE1": "CollectionIndex",
 }
-MAX_SCHEMA_CHARACTERS = 2480
-"""Limit of AWS::OpenSearchServerless::CollectionIndex."""
 
 
 def access(assembly: Assembly, kind: str) -> dict[str, Any]:
@@ -73,7 +71,9 @@ def test_only_the_endpoint_is_reachable_and_no_dashboard(default: Assembly) -> N
 
 def test_policies_are_there_before_the_collection(default: Assembly) -> None:
     resources = default.templates["search"]["Resources"]
-    policies = {name for name, r in resources.items() if r["Type"].endswith("Policy")}
+    policies = {
+        name for name, r in resources.items() if r["Type"].startswith("AWS::OpenSearch") and "Policy" in r["Type"]
+    }
     assert len(policies) == 5
     (collection,) = default.resources("search", "OpenSearchServerless::Collection")
     assert policies <= set(resources[collection]["DependsOn"])
@@ -90,6 +90,7 @@ def test_policies_are_there_before_the_collection(default: Assembly) -> None:
         (
             "write",
             [
+                "dev-opx-create-index-<AWS::Region>",
                 "dev-opx-ingest-documents-<AWS::Region>",
                 "dev-opx-prune-knowledge-<AWS::Region>",
                 "dev-opx-rebuild-index-<AWS::Region>",
@@ -98,7 +99,7 @@ def test_policies_are_there_before_the_collection(default: Assembly) -> None:
         ),
         (
             "manage",
-            ["cdk-hnb659fds-cfn-exec-role-<AWS::AccountId>-<AWS::Region>", "dev-opx-rebuild-index-<AWS::Region>"],
+            ["dev-opx-create-index-<AWS::Region>", "dev-opx-rebuild-index-<AWS::Region>"],
             {"CreateIndex", "DeleteIndex", "DescribeIndex", "UpdateIndex"},
         ),
     ],
@@ -123,21 +124,40 @@ def test_the_principal_is_the_role_that_the_function_has(default: Assembly, kind
 
 
 def test_the_index_is_the_one_that_the_adapter_describes(default: Assembly) -> None:
-    index = default.only("search", "OpenSearchServerless::CollectionIndex")
-    assert json.loads(index["IndexSchema"]) == index_body(f"{DEFAULT_MODEL}/1024", 1024)
+    index = default.only("search", "Custom::SearchIndex")
+    assert json.loads(index["Body"]) == index_body(f"{DEFAULT_MODEL}/1024", 1024)
+    assert (index["Model"], index["Dimension"], index["Engine"]) == (f"{DEFAULT_MODEL}/1024", "1024", "")
+    assert index["Delete"] == "false"
+    assert index["Endpoint"] == "<HybridIndexCollection1A765FA1.CollectionEndpoint>"
+
+
+def test_a_classic_index_has_an_engine_that_filters(ephemeral: Assembly) -> None:
+    index = ephemeral.only("search", "Custom::SearchIndex")
+    vector = json.loads(index["Body"])["mappings"]["properties"]["vector"]
+    assert vector["method"] == {"name": "hnsw", "engine": "faiss", "space_type": "innerproduct"}
+    assert (index["Engine"], index["Delete"]) == ("faiss", "true")
+
+
+def test_the_function_is_called_by_the_provider_and_may_use_the_collection_alone(default: Assembly) -> None:
+    resources = default.resources("search", "Lambda::Function")
+    names = {function.get("FunctionName") for function in resources.values()}
+    assert "dev-opx-create-index" in names
+    actions = {
+        action
+        for policy in default.resources("search", "IAM::Policy").values()
+        if any("CreateIndexRole" in str(role) for role in policy["Roles"])
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in listed(statement["Action"])
+    }
+    assert {action.partition(":")[0] for action in actions} == {"aoss", "logs", "xray"}
 
 
 @pytest.mark.parametrize("model", [*MODELS, "eu.cohere.embed-v4:0"])
 def test_the_index_fits_what_the_embedder_of_the_model_makes(model: str) -> None:
     embedder = BedrockEmbedder(None, model)  # type: ignore[arg-type]
-    mappings = json.loads(index_schema(model))["mappings"]
+    mappings = index_schema(Deployment(embedding_model=model))["mappings"]
     assert mappings["_meta"] == identity(embedder.model_id, embedder.dimension)
     assert mappings["properties"]["vector"]["dimension"] == embedder.dimension
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_the_schema_is_short_enough_to_be_accepted(model: str) -> None:
-    assert len(index_schema(model)) <= MAX_SCHEMA_CHARACTERS
 
 
 def test_the_collection_outlives_its_stack_by_default(default: Assembly) -> None:

@@ -16,7 +16,6 @@ from opx.ingestion.worker import RetryRules
 from opx.ports import Embedder, SearchFilter, SearchIndex
 from opx.ports.tables import FAILURES
 from opx.retrieval.citations import NOTHING_FOUND
-from opx.retrieval.query import INDEX_DOWN
 from opx.runtime.metrics import Metric
 from tests.aws.cloud import Cloud, a_cloud
 from tests.opensearch.indices import RefreshedIndex, create_node_index, node_client
@@ -138,8 +137,8 @@ class TestSearch:
         capsys.readouterr()
         answer = cloud.ask(TITLE)
         assert {Metric.SEARCH_UNAVAILABLE, Metric.PARTIAL_ANSWERS} <= reported(capsys.readouterr().out)
-        assert INDEX_DOWN in answer
-        assert NOTHING_FOUND in answer
+        assert "nothing was searched" in answer
+        assert NOTHING_FOUND not in answer
         node_again.start()
         assert cloud.ask(TITLE).startswith(f"Source: {TITLE}\n")
 
@@ -147,14 +146,14 @@ class TestSearch:
         cloud.put(DISK, TEXT)
         cloud.deliver()
         with node_again.paused():
-            assert INDEX_DOWN in cloud.ask(TITLE)
+            assert "nothing was searched" in cloud.ask(TITLE)
         assert cloud.ask(TITLE).startswith(f"Source: {TITLE}\n")
 
     def test_index_that_is_gone_is_an_outage(self, cloud: Cloud, search: OpenSearch) -> None:
         cloud.put(DISK, TEXT)
         cloud.deliver()
         search.indices.delete(index=cloud.services.index._name)  # type: ignore[attr-defined]
-        assert INDEX_DOWN in cloud.ask(TITLE)
+        assert "nothing was searched" in cloud.ask(TITLE)
 
 
 def dies_at(monkeypatch: pytest.MonkeyPatch, client: OpenSearch, node: LocalNode, *, write: int) -> None:

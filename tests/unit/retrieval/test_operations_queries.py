@@ -85,7 +85,7 @@ def test_question_to_an_empty_corpus_has_no_confidence(tmp_path: Path, measured:
 
 
 def test_unreachable_index_is_reported_without_a_confidence(tmp_path: Path, measured: Measured) -> None:
-    with a_system(tmp_path, {}, index=BrokenIndex()) as system:
+    with a_system(tmp_path, {}, index=BrokenIndex()) as system, pytest.raises(StoreUnavailableError):
         system.questions.search(report=measured).answer("disk")
     assert measured.values[Metric.SEARCH_UNAVAILABLE] == [1.0]
     assert measured.values[Metric.PARTIAL_ANSWERS] == [1.0]

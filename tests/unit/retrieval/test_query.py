@@ -16,9 +16,9 @@ from opx.domain.queries import MAX_QUERY_CHARACTERS, Band, Fusion, QueryConfig, 
 from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
-from opx.errors import EmbeddingError, IndexUnavailableError, InvalidInputError, UnknownCategoryError
+from opx.errors import EmbeddingError, IndexUnavailableError, IndexWakingError, InvalidInputError, UnknownCategoryError
 from opx.ports import HeldDocument, IndexEntry, Leg, SearchIndex, SearchRequest, SearchResponse, Vector
-from opx.retrieval.query import INDEX_DOWN, NO_TIER, KnowledgeQuery
+from opx.retrieval.query import NO_TIER, KnowledgeQuery
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.support.builders import a_change, an_entry
@@ -455,19 +455,17 @@ class TestDegrading:
         answer = a_query(StubIndex(response), embedder=FailingEmbedder()).answer("disk", ANYTHING)
         assert (len(answer.notes), answer.partial, answer.results) == (2, True, ())
 
-    def test_index_that_is_down_gives_an_empty_marked_answer_and_a_logged_error(
-        self, caplog: pytest.LogCaptureFixture
+    @pytest.mark.parametrize("error", [IndexUnavailableError("refused"), IndexWakingError("asleep")])
+    def test_index_that_is_down_raises_instead_of_answering_that_nothing_was_found(
+        self, error: IndexUnavailableError
     ) -> None:
-        service = a_query(StubIndex(IndexUnavailableError("refused")))
-        with caplog.at_level(logging.ERROR):
-            answer = service.answer("disk full")
-        assert (answer.results, answer.best_rejected) == ((), None)
-        assert answer.partial
-        assert answer.notes == (INDEX_DOWN,)
-        (record,) = caplog.records
-        assert record.message == "search failed"
-        assert record.exc_info is not None
-        assert service.query("disk full") == []
+        service = a_query(StubIndex(error))
+        with pytest.raises(type(error)):
+            service.answer("disk full")
+        with pytest.raises(type(error)):
+            service.query("disk full")
+        with pytest.raises(type(error)):
+            service.query_with_context("disk full", {"service": "web"})
 
     def test_times_of_the_parts_are_reported(self, index: EmbeddedIndex) -> None:
         answer = a_query(index, a_text("disk full")).answer("disk")

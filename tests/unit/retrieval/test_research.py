@@ -13,8 +13,7 @@ import pytest
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
 from opx.domain.research import ResearchReport, StepKind, Stopped
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
-from opx.errors import InvalidInputError, ModelError, StoreUnavailableError, UnknownCategoryError
-from opx.retrieval.query import INDEX_DOWN
+from opx.errors import IndexWakingError, InvalidInputError, ModelError, StoreUnavailableError, UnknownCategoryError
 from opx.retrieval.research.findings import MAX_CHARACTERS
 from opx.retrieval.research.planners import RulePlanner
 from opx.retrieval.research.planning import MAX_SUB_QUERIES, MAX_SUB_QUERY_CHARACTERS, Plan, Planner, SoFar, SubQuery
@@ -331,20 +330,16 @@ class TestFailures:
         assert "a search could not be done: throttled" in report.notes
         assert [step.error for step in report.trace if step.text == DISK] == ["throttled"]
 
-    def test_if_no_search_can_be_done_the_report_is_empty_with_a_note(self) -> None:
-        report = research(Library({"": StoreUnavailableError("down")}))
-        assert (report.findings, report.partial, report.stopped_because) == ((), True, Stopped.UNAVAILABLE)
-        assert report.searches_performed == 3
+    def test_if_no_search_can_be_done_the_failure_is_raised(self) -> None:
+        with pytest.raises(IndexWakingError, match="asleep"):
+            research(Library({"": IndexWakingError("asleep")}))
+
+    def test_if_later_searches_can_not_be_done_the_report_has_a_note(self) -> None:
+        planner = Planned([queries("tls"), queries("zebra")])
+        library = Library({"tls": [a_result("Renew it.", confidence=0.2)], "zebra": StoreUnavailableError("down")})
+        report = research(library, max_iterations=3, planner=planner)
+        assert (report.partial, report.stopped_because) == (True, Stopped.UNAVAILABLE)
         assert "none of the searches could be done" in report.notes[-1]
-
-    def test_an_answer_that_nothing_was_searched_for_is_a_failure(self) -> None:
-        class Down(Library):
-            def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
-                return Answer(query, (), partial=True, notes=(INDEX_DOWN,))
-
-        report = research(Down())
-        assert report.stopped_because is Stopped.UNAVAILABLE
-        assert {step.error for step in report.trace if step.kind is StepKind.SEARCH} == {INDEX_DOWN}
 
     def test_unexpected_error_is_logged_and_noted(self, caplog: pytest.LogCaptureFixture) -> None:
         report = research(Library({DISK: ZeroDivisionError("secret"), TLS: [a_result()]}), max_iterations=1)
@@ -398,7 +393,8 @@ class TestTime:
     def test_threads_are_no_reason_for_a_process_to_go_on(self) -> None:
         release = threading.Event()
         try:
-            research(Library(before=lambda _: release.wait(20)), max_iterations=1, seconds=0.05)
+            with pytest.raises(IndexWakingError):
+                research(Library(before=lambda _: release.wait(20)), max_iterations=1, seconds=0.05)
             left = [thread for thread in threading.enumerate() if thread.name == "research"]
             assert left
             assert all(thread.daemon for thread in left)
@@ -420,10 +416,10 @@ class TestTime:
         release, library = threading.Event(), Library(before=lambda _: release.wait(20))
         try:
             plans = [queries("a b", "c d", "e f", "g h"), queries("i j")]
-            report = research(library, max_iterations=2, seconds=0.1, planner=Planned(plans))
+            with pytest.raises(IndexWakingError, match="not finished within"):
+                research(library, max_iterations=2, seconds=0.1, planner=Planned(plans))
         finally:
             release.set()
-        assert report.stopped_because is Stopped.UNAVAILABLE
         assert len(library.calls) == 4
 
     def test_it_ends_when_the_time_is_over(self) -> None:

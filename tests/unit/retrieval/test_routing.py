@@ -15,7 +15,7 @@ from opx.domain.results import Answer, RetrievalResult, ScoreParts, TierStep
 from opx.errors import IndexUnavailableError
 from opx.hygiene.near_duplicates import fingerprint
 from opx.ports import IndexEntry, SearchRequest, SearchResponse
-from opx.retrieval.query import INDEX_DOWN, KnowledgeQuery
+from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.routing import in_order
 from tests.support.builders import a_change
 from tests.support.fakes import WordsEmbedder
@@ -167,7 +167,8 @@ def test_a_tier_that_fails_after_the_first_is_a_partial_answer(index: Recording)
 
 def test_a_first_tier_that_fails_is_an_index_that_is_down(index: Recording) -> None:
     index._broken = "internal"
-    assert INDEX_DOWN in a_query(index, OURS[0]).answer("disk full", SURE).notes
+    with pytest.raises(IndexUnavailableError):
+        a_query(index, OURS[0]).answer("disk full", SURE)
 
 
 def test_the_same_text_of_two_tiers_is_shown_once_with_the_more_trusted_ones_name(index: Recording) -> None:

@@ -1,4 +1,4 @@
-"""Answers questions: parses, routes, searches, judges and ranks, and degrades with notes when a store fails."""
+"""Answers questions: parses, routes, searches, judges and ranks, and degrades with notes when a part fails."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from opx.domain.queries import MAX_QUERY_CHARACTERS, Band, Expand, QueryConfig, 
 from opx.domain.record import replace
 from opx.domain.results import Answer, Results, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
-from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.errors import IndexUnavailableError, InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
+from opx.ports.search import WakeableIndex
 from opx.retrieval.confidence import ModelsOf, shipped
 from opx.retrieval.judging import Judged, OutcomeLookup, Validity, outcomes_of, result_of, without_copies
 from opx.retrieval.query_language import ParsedQuery, parse_query, seeks_exposure
@@ -104,7 +105,7 @@ class KnowledgeQuery:
 
     def query(self, query: str, config: QueryConfig | None = None, *, expand_graph: bool = False) -> Results:
         """The results that reach `min_confidence`, ranked by confidence x trust; the list's `unconfirmed` has the best of
-        the others, with their `band`. Both are empty if nothing is near the question.
+        the others, with their `band`. Both are empty if nothing is near the question. Raises as `answer`.
 
         `expand_graph` is a shortcut for that of `QueryConfig`; the evidence pack itself is in the `Answer` of `answer`.
         """
@@ -114,13 +115,16 @@ class KnowledgeQuery:
         return found
 
     def answer(self, query: str, config: QueryConfig | None = None) -> Answer:
-        """Like `query`, with notes on what was left out and why. Store failures are noted in the answer, not raised.
+        """Like `query`, with notes on what was left out and why: failures of parts are noted in the answer, not raised.
 
         With `expand_graph`, the answer has an evidence pack: the results with what is related to them and to the nodes that
         the question names. In the graph, the question's filters limit only the tiers: relations lead elsewhere.
 
-        Raises `UnknownCategoryError` for a category that doesn't exist: an empty answer would look like "no knowledge".
+        Raises `UnknownCategoryError` for a category that doesn't exist, and `StoreUnavailableError` if nothing could be
+        searched (`IndexWakingError` while the index wakes up): an empty answer would look like "no knowledge".
         """
+        if isinstance(self._index, WakeableIndex):
+            self._index.wake()
         parsed = parse_query(query, config or QueryConfig(), self._knowledge)
         where, day = self._filter(parsed.config), self._validity.day(parsed.config.as_of)
         if not parsed.config.searched_tiers:  # to the index, no tier means every tier
@@ -146,9 +150,12 @@ class KnowledgeQuery:
             if in_words:
                 self._add_learnt(parsed, as_typed, engine, routed, lambda page: router_within((page,)).run())
         except StoreUnavailableError:
-            log.exception("search failed")
             parsed.lacks(INDEX_DOWN)
-            return self._related(parsed, _answer(parsed))
+            related = self._related(parsed, _answer(parsed))
+            if related.evidence is None or not related.evidence.items:  # "nothing was found" would be wrong
+                raise
+            log.exception("search failed")
+            return related
         known = outcomes_of(parsed, self._experience, routed.judged)
         merged = self._ranked(parsed, known.weighed(routed.judged), routed)
         live, step = live_results(parsed, self._internet, router.covered(merged), router.enough)
@@ -164,12 +171,14 @@ class KnowledgeQuery:
 
         Its metadata has `alternatives`, the following results, and `because`, the reasons for its adjusted score. If
         nothing is good enough, the content states that and the score is 0. Raises `InvalidInputError` for an invalid
-        context.
+        context, and as `answer`.
         """
         from opx.retrieval.situations import Situation, best_in
 
         situation = Situation.read(context)
         answer = self.answer(situation.question(query), situation.config(config or QueryConfig()))
+        if INDEX_DOWN in answer.notes:  # nothing but what the graph knows
+            raise IndexUnavailableError(INDEX_DOWN)
         return best_in(situation, answer)
 
     def get_baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
@@ -406,7 +415,8 @@ class Observer(Protocol):
 
 class MeasuredQuery(KnowledgeQuery):
     """A `KnowledgeQuery` that reports metrics of every answer, and then passes it through the observers. A refused question,
-    such as one for a category that doesn't exist, is not reported."""
+    such as one for a category that doesn't exist, is not reported; one that nothing was searched for is, without
+    observers."""
 
     def __init__(self, *, report: Report, observers: Sequence[Observer] = (), **parts: Any) -> None:
         super().__init__(**parts)
@@ -417,7 +427,11 @@ class MeasuredQuery(KnowledgeQuery):
         config = config or QueryConfig()
         finishing = [observer.begin() for observer in self._observers]
         started = time.perf_counter()
-        answer = super().answer(query, config)
+        try:
+            answer = super().answer(query, config)
+        except StoreUnavailableError:
+            report_unsearched(config, 1000 * (time.perf_counter() - started), self._report)
+            raise
         taken = 1000 * (time.perf_counter() - started)
         report_answer(answer, config, taken, self._report)
         for finish in finishing:
@@ -442,6 +456,15 @@ def report_answer(answer: Answer, config: QueryConfig, milliseconds: float, repo
         best = answer.results[0] if answer.results else answer.best_rejected
         report(Metric.CONFIDENCE, best.confidence if best else 0.0)
         report(Metric.ZERO_RESULTS, float(not answer.results))
+
+
+def report_unsearched(config: QueryConfig, milliseconds: float, report: Report) -> None:
+    """Reports the metrics of a question that was not searched."""
+    mode = config.mode.value
+    report(Metric.QUERIES, 1.0, mode=mode)
+    report(Metric.QUERY_LATENCY, milliseconds, mode=mode)
+    report(Metric.SEARCH_UNAVAILABLE, 1.0)
+    report(Metric.PARTIAL_ANSWERS, 1.0)
 
 
 @contextmanager

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import logging
+import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
-from opensearchpy import OpenSearch, OpenSearchException, RequestError, Urllib3AWSV4SignerAuth, Urllib3HttpConnection
+from opensearchpy import (
+    OpenSearch,
+    OpenSearchException,
+    RequestError,
+    TransportError,
+    Urllib3AWSV4SignerAuth,
+    Urllib3HttpConnection,
+)
 
 from opx.adapters.aws import opensearch_queries as queries
 from opx.adapters.aws.opensearch_bulk import BulkLimits, BulkWriter
+from opx.adapters.aws.opensearch_calls import LONGEST_WAIT, patiently
 from opx.adapters.aws.opensearch_schema import ENTRY_FIELD, SPACE_TYPE, from_source, index_body
 from opx.adapters.aws.vendor_errors import Backoff
 from opx.domain.results import IndexedChunk
@@ -23,6 +33,7 @@ from opx.text.fields import first_words
 
 log = logging.getLogger(__name__)
 
+CHECK_SECONDS = 5.0
 _ALREADY_THERE = "resource_already_exists_exception"
 _COMPARED = {"type": None, "dimension": None, "space_type": SPACE_TYPE, "analyzer": None, "index": True}
 """Parameters of a field that affect the hits, and the defaults where a mapping omits them."""
@@ -42,14 +53,16 @@ def ensure_index(
     """Creates the index unless it exists, and waits until it is usable; True if it was created here. `engine` searches
     the vectors; empty: the service's default.
 
-    A new index appears after up to 15 seconds. Raises `IncompatibleIndexError` if there is one for another model,
-    dimension or analyzer, and `IndexUnavailableError` if it doesn't appear within `wait_seconds`.
+    A new index appears after up to 15 seconds. A sleeping collection is waited for as `patiently` describes. Raises
+    `IncompatibleIndexError` if there is one for another model, dimension or analyzer, and `IndexUnavailableError` if it
+    doesn't appear within `wait_seconds`.
     """
-    if check_index(client, index_name, model_id=model_id, dimension=dimension):
+    about: dict[str, Any] = {"model_id": model_id, "dimension": dimension, "engine": engine}
+    if check_index(client, index_name, **about):
         return False
-    created = _create(client, index_name, index_body(model_id, dimension, engine=engine))
+    created = create_index(client, index_name, index_body(model_id, dimension, engine=engine))
     deadline = clock() + wait_seconds
-    while not check_index(client, index_name, model_id=model_id, dimension=dimension):
+    while not check_index(client, index_name, **about):
         if clock() >= deadline:
             raise IndexUnavailableError(f"index {index_name} was created but did not appear within {wait_seconds:g} s")
         sleep(1.0)
@@ -64,20 +77,30 @@ def delete_index(client: OpenSearch, index_name: str) -> None:
         raise IndexUnavailableError(f"removing index {index_name} failed: {exc}") from exc
 
 
-def check_index(client: OpenSearch, index_name: str, *, model_id: str, dimension: int) -> bool:
-    """True if the index exists.
+def check_index(
+    client: OpenSearch,
+    index_name: str,
+    *,
+    model_id: str,
+    dimension: int,
+    engine: str = "",
+    patience: float = LONGEST_WAIT,
+) -> bool:
+    """True if the index exists. A sleeping collection is waited for as `patiently` describes.
 
     Raises `IncompatibleIndexError` if it was built for another use: its searched fields must be those of `index_body`,
-    and its `_meta` must have the same identity. A mapping without `_meta` is accepted with a warning.
+    with `engine` if that is given, and its `_meta` must have the same identity. A mapping without `_meta` is accepted with
+    a warning.
     """
-    try:
-        answer = client.indices.get_mapping(index=index_name, ignore=404)
-    except OpenSearchException as exc:
-        raise IndexUnavailableError(f"reading the mapping of index {index_name} failed: {exc}") from exc
+
+    def read(timeout: float) -> Any:
+        return client.indices.get_mapping(index=index_name, ignore=404, request_timeout=timeout)
+
+    answer = patiently(read, f"reading the mapping of index {index_name}", timeout=CHECK_SECONDS, patience=patience)
     if not answer or "error" in answer:
         return False
     (mapping,) = (index["mappings"] for index in answer.values())
-    wanted = index_body(model_id, dimension)["mappings"]
+    wanted = index_body(model_id, dimension, engine=engine)["mappings"]
     different = [*_other_identity(index_name, mapping, wanted), *_other_fields(mapping, wanted)]
     if different:
         raise IncompatibleIndexError(
@@ -107,14 +130,17 @@ def _other_fields(mapping: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iter
         if parameters.get("index") is False:  # only stored: of any type, it is returned as it was put
             continue
         found = {**fields[name].get("method", {}), **fields[name]}  # a method may have the space
+        engine = parameters.get("method", {}).get("engine")
+        if engine and found.get("engine") != engine:
+            yield f"field {name} of engine {found.get('engine', 'unknown')}, not {engine}"
         for parameter, default in _COMPARED.items():
             has, needs = found.get(parameter, default), parameters.get(parameter, default)
             if has != needs:
                 yield f"field {name} of {parameter} {has!r}, not {needs!r}"
 
 
-def _create(client: OpenSearch, index_name: str, body: dict[str, Any]) -> bool:
-    """Creates the index; False if another process just did."""
+def create_index(client: OpenSearch, index_name: str, body: Mapping[str, Any]) -> bool:
+    """Creates an index; False if there is one of that name. Raises `IndexUnavailableError`."""
     try:
         client.indices.create(index=index_name, body=body)
     except RequestError as exc:
@@ -129,6 +155,12 @@ def _create(client: OpenSearch, index_name: str, body: dict[str, Any]) -> bool:
 SERVICE = "aoss"
 GENERATIONS = ("nextgen", "classic")
 _REFERENCES_A_PAGE = 1000
+AWAKE_SECONDS = 480.0
+"""Seconds after an answer for which a collection certainly stays awake: it stops after ten idle minutes."""
+
+KNOCK_SECONDS = 2.0
+_NOTHING: Mapping[str, Any] = {"size": 0, "query": {"match_all": {}}}
+R = TypeVar("R")
 _LEXICAL, _VECTOR, _STATISTICS = "lexical", "vector", "statistics"
 
 
@@ -176,9 +208,10 @@ def node_client(endpoint: str, user: tuple[str, str] | None, *, timeout: float =
 class OpenSearchIndex:
     """`SearchIndex` over one index of a collection; `ensure_index` creates it.
 
-    Writes are found after the collection's next refresh: about a second on a next-generation collection, a minute on a
-    classic one. A classic vector collection assigns ids itself, so a write that was retried after a
-    timeout may be stored twice: searches return such an entry once, `count` counts both, `references` lists both.
+    While a collection is asleep, calls wait for it as long as their caller does (`opensearch_calls.patiently`). Writes are
+    found after the collection's next refresh: ten seconds on a next-generation collection, a minute on a classic one. A
+    classic vector collection assigns ids itself (so does another one, if `own_ids` is False), so a write that was retried
+    after a timeout may be stored twice: searches return such an entry once, `count` counts both, `references` lists both.
 
     With `vectors_of`, the first write raises `IncompatibleIndexError` if the index was made for another embedder or
     another analyzer. Searches don't check, to keep a function's first answer fast.
@@ -190,20 +223,28 @@ class OpenSearchIndex:
         index_name: str,
         *,
         generation: str = "nextgen",
+        own_ids: bool | None = None,
         timeout: float = 5.0,
         limits: BulkLimits = BulkLimits(),  # noqa: B008
         backoff: Backoff = Backoff(),  # noqa: B008
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        patience: float = LONGEST_WAIT,
         vectors_of: Embedder | None = None,
     ) -> None:
         if generation not in GENERATIONS:
             raise InvalidInputError(f"generation must be one of {GENERATIONS}, not {generation!r}")
         self._client = client
         self._index_name = index_name
-        self._derives_ids = generation == "nextgen"
+        self._derives_ids = generation == "nextgen" if own_ids is None else own_ids
         self._timeout = timeout
+        self._sleep = sleep
+        self._clock = clock
+        self._patience = patience
+        self._answered_at = -math.inf
+        self._waker: threading.Thread | None = None
         writer = partial(BulkWriter, client, index_name, custom_ids=self._derives_ids)
-        self._bulk_writer = partial(writer, limits=limits, backoff=backoff, sleep=sleep)
+        self._bulk_writer = partial(writer, limits=limits, backoff=backoff, sleep=sleep, clock=clock)
         self._unchecked = vectors_of
 
     @property
@@ -243,8 +284,11 @@ class OpenSearchIndex:
 
     def count(self, where: SearchFilter) -> int:
         body = {"query": queries.matching(where)}
-        with self._errors("counting in"):
-            return int(self._client.count(index=self._index_name, body=body, request_timeout=self._timeout)["count"])
+
+        def send(timeout: float) -> int:
+            return int(self._client.count(index=self._index_name, body=body, request_timeout=timeout)["count"])
+
+        return self._answered("counting in", send)
 
     def references(self, key_id: str) -> list[str]:
         found: dict[str, None] = {}
@@ -264,40 +308,62 @@ class OpenSearchIndex:
             raise IndexUnavailableError(f"listing what is in index {self._index_name} failed: {problem}")
         return queries.held_documents(answer)
 
+    def wake(self, *, wait: bool = False) -> None:
+        if not wait and self._clock() - self._answered_at < AWAKE_SECONDS:
+            return
+        request = partial(self._client.search, index=self._index_name, body=_NOTHING)
+        if wait:
+            self._answered("waking", lambda timeout: request(request_timeout=timeout))
+        elif self._waker is None or not self._waker.is_alive():
+            self._waker = threading.Thread(target=self._knock, args=(request,), name="wake", daemon=True)
+            self._waker.start()
+
+    def _knock(self, request: Callable[..., object]) -> None:
+        """Sends one request, which wakes a collection whether or not its answer is waited for."""
+        with suppress(OpenSearchException, OSError):
+            request(request_timeout=KNOCK_SECONDS)
+            self._answered_at = self._clock()
+
     def _check_once(self) -> None:
         """Checks before the first write that the index was built for this embedder and analyzer."""
         embedder = self._unchecked
         if embedder and check_index(
-            self._client, self._index_name, model_id=embedder.model_id, dimension=embedder.dimension
+            self._client,
+            self._index_name,
+            model_id=embedder.model_id,
+            dimension=embedder.dimension,
+            patience=self._patience,
         ):
             self._unchecked = None
 
     def _listing(self, body: queries.Body, doing: str) -> dict[str, Any]:
-        with self._errors(doing):
-            answer: dict[str, Any] = self._client.search(
-                index=self._index_name, body=body, request_timeout=self._timeout
-            )
-        return answer
+        def send(timeout: float) -> dict[str, Any]:
+            found: dict[str, Any] = self._client.search(index=self._index_name, body=body, request_timeout=timeout)
+            return found
+
+        return self._answered(doing, send)
 
     def _search_together(self, bodies: dict[str, queries.Body]) -> dict[str, dict[str, Any]]:
         """Sends one `_msearch`. Raises `IndexUnavailableError` if it fails, or if every leg in it does."""
         lines = [line for body in bodies.values() for line in ({}, body)]
-        with self._errors("searching"):
-            answer = self._client.msearch(body=lines, index=self._index_name, request_timeout=self._timeout)
-        answers = dict(zip(bodies, answer["responses"], strict=True))
-        legs = [found for name, found in answers.items() if name != _STATISTICS] or list(answers.values())
-        if all("error" in found for found in legs):
-            raise IndexUnavailableError(f"searching index {self._index_name} failed: {queries.leg_error(legs[0])}")
-        return answers
 
-    @contextmanager
-    def _errors(self, doing: str) -> Iterator[None]:
-        try:
-            yield
-        except OpenSearchException as exc:
-            raise IndexUnavailableError(
-                f"{doing} index {self._index_name} failed: {queries.safe_message(exc)}"
-            ) from exc
+        def send(timeout: float) -> dict[str, dict[str, Any]]:
+            answer = self._client.msearch(body=lines, index=self._index_name, request_timeout=timeout)
+            answers = dict(zip(bodies, answer["responses"], strict=True))
+            legs = [found for name, found in answers.items() if name != _STATISTICS] or list(answers.values())
+            if all("error" in found for found in legs):
+                raise TransportError(legs[0].get("status", 0), queries.leg_error(legs[0]))
+            return answers
+
+        return self._answered("searching", send)
+
+    def _answered(self, doing: str, send: Callable[[float], R]) -> R:
+        """The answer to a request, which is repeated as `patiently` describes."""
+        name = f"{doing} index {self._index_name}"
+        waiting = {"timeout": self._timeout, "patience": self._patience}
+        answer = patiently(send, name, **waiting, clock=self._clock, sleep=self._sleep)
+        self._answered_at = self._clock()
+        return answer
 
 
 def _chunks(*answers: dict[str, Any] | None) -> dict[str, IndexedChunk]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,18 +11,17 @@ from typing import Any
 
 from opensearchpy import ConnectionError, OpenSearch, TransportError  # noqa: A004
 
+from opx.adapters.aws.opensearch_calls import BUSY, LONGEST_WAIT, is_temporary
 from opx.adapters.aws.opensearch_queries import safe_message, unquoted
 from opx.adapters.aws.opensearch_schema import to_source
 from opx.adapters.aws.vendor_errors import Backoff
-from opx.errors import IndexUnavailableError
+from opx.errors import IndexUnavailableError, IndexWakingError
 from opx.ports import DocumentChange, IndexEntry
+from opx.runtime.deadlines import remaining
 
 MAX_ACTIONS = 500
 MAX_BYTES = 5 * 1024 * 1024
 """The service accepts 10 MB per request and recommends half of that."""
-
-RETRIED_STATUSES = frozenset({402, 408, 429, 500, 502, 503, 504})
-"""402 is "maximum OCU capacity reached": the collection is scaling up, or can't."""
 
 _NOT_FOUND = 404
 
@@ -65,7 +65,8 @@ class _Batch:
 class BulkWriter:
     """Collects changes and sends them. Superseded entries are removed only when the new ones are stored.
 
-    Raises `IndexUnavailableError` with the number of failed actions and the first reason. `finish` sends the rest.
+    Raises `IndexUnavailableError` with the number of failed actions and the first reason, `IndexWakingError` if the service
+    was asleep or too busy for them until the end. `finish` sends the rest.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class BulkWriter:
         limits: BulkLimits = BulkLimits(),
         backoff: Backoff = Backoff(),  # noqa: B008
         sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
         self._index_name = index_name
@@ -84,6 +86,7 @@ class BulkWriter:
         self._limits = limits
         self._backoff = backoff
         self._sleep = sleep
+        self._clock = clock
         self._batch = _Batch()
         self._deletes: dict[str, None] = {}
 
@@ -124,29 +127,34 @@ class BulkWriter:
             del self._deletes[reference]
 
     def _send(self, actions: Sequence[_Action]) -> None:
-        """Sends actions, and retries those that the service was too busy for."""
+        """Sends actions, and repeats those that the service was too busy for, or asleep: with the pauses of the back-off, and
+        longer if the caller's deadline allows it, for `LONGEST_WAIT` seconds at most."""
         left = list(actions)
         pauses = self._backoff.pauses()
+        end = self._clock() + min(LONGEST_WAIT, _time_left())
         while True:
-            left, why = self._attempt(left)
+            left, why, error = self._attempt(left)
             if not left:
                 return
             pause = next(pauses, None)
-            if pause is None:
-                message = f"{len(left)} of {len(actions)} writes to index {self._index_name} failed: {why}"
-                raise IndexUnavailableError(message)
+            if pause is None and self._clock() + self._backoff.longest < end:
+                pause = self._backoff.longest
+            if pause is None or pause >= _time_left(math.inf):
+                raise error(f"{len(left)} of {len(actions)} writes to index {self._index_name} failed: {why}")
             self._sleep(pause)
 
-    def _attempt(self, actions: list[_Action]) -> tuple[list[_Action], str]:
-        """Sends actions once; returns those to retry, and the reason why the first of them failed."""
+    def _attempt(self, actions: list[_Action]) -> tuple[list[_Action], str, type[IndexUnavailableError]]:
+        """Sends actions once; returns those to retry, the reason why the first of them failed, and the error that this is in
+        the end."""
         body = b"".join(action.lines for action in actions)
+        timeout = min(self._limits.timeout, max(1.0, _time_left(math.inf)))
         try:
-            answer = self._client.bulk(body=body, index=self._index_name, request_timeout=self._limits.timeout)
+            answer = self._client.bulk(body=body, index=self._index_name, request_timeout=timeout)
         except TransportError as exc:
-            if exc.status_code in RETRIED_STATUSES or isinstance(exc, ConnectionError):
-                return actions, safe_message(exc)
+            if is_temporary(exc) or isinstance(exc, ConnectionError):
+                return actions, safe_message(exc), IndexWakingError if is_temporary(exc) else IndexUnavailableError
             raise IndexUnavailableError(f"writing to index {self._index_name} failed: {safe_message(exc)}") from exc
-        return self._sort_out(actions, answer["items"])
+        return *self._sort_out(actions, answer["items"]), IndexWakingError
 
     def _sort_out(self, actions: list[_Action], items: list[dict[str, Any]]) -> tuple[list[_Action], str]:
         again: list[_Action] = []
@@ -155,7 +163,7 @@ class BulkWriter:
         for action, item in zip(actions, items, strict=True):
             ((operation, result),) = item.items()
             status = result["status"]
-            if status in RETRIED_STATUSES:
+            if status in BUSY:
                 again.append(action)
                 why = why or _explain(result)
             elif status >= 400 and not _was_gone(operation, result):
@@ -166,6 +174,12 @@ class BulkWriter:
             message = f"index {self._index_name} refused {len(refused)} of {len(actions)} writes: {refused[0]}"
             raise IndexUnavailableError(message)
         return again, why
+
+
+def _time_left(unlimited: float = 0.0) -> float:
+    """Seconds until the caller's deadline; `unlimited` without one."""
+    left = remaining()
+    return unlimited if left is None else left
 
 
 def _was_gone(operation: str, result: dict[str, Any]) -> bool:

@@ -21,6 +21,9 @@ DAY_FIELD = "updated_day"
 """Days from 1970-01-01 to the last update; absent where that is unknown."""
 
 SPACE_TYPE = "innerproduct"
+CLASSIC_ENGINE = "faiss"
+"""The engine of vectors in classic collections: their default, NMSLIB, refuses filters."""
+
 """The dot product of unit vectors is their cosine. Its score formula is the same in every k-NN engine and version,
 which `cosinesimil`'s is not."""
 
@@ -65,15 +68,16 @@ SOURCE_FIELDS: tuple[str, ...] = (*_KEYWORDS, *_STORED_TEXTS, *_STORED_NUMBERS)
 def index_body(model_id: str, dimension: int, *, engine: str = "") -> dict[str, Any]:
     """Settings and mappings of an index for vectors of this model; plain JSON, also for CloudFormation.
 
-    Without `engine` the vector's mapping has no `method`: next-generation collections refuse one, classic ones choose. The
-    searched fields hold terms that are already analysed, joined by blanks. BM25 has Lucene's defaults, k1 = 1.2 and
-    b = 0.75. Unknown fields are refused.
+    Without `engine` the vector's mapping has no `method`: next-generation collections refuse one, and classic ones choose an
+    engine that can't filter (`CLASSIC_ENGINE` can). The searched fields hold terms that are already analysed, joined by
+    blanks. BM25 has Lucene's defaults, k1 = 1.2 and b = 0.75. Unknown fields are refused.
     """
-    properties: dict[str, Any] = {
-        VECTOR_FIELD: {"type": "knn_vector", "dimension": dimension, "space_type": SPACE_TYPE}
-    }
+    vector: dict[str, Any] = {"type": "knn_vector", "dimension": dimension}
     if engine:
-        properties[VECTOR_FIELD]["method"] = {"name": "hnsw", "engine": engine}
+        vector["method"] = {"name": "hnsw", "engine": engine, "space_type": SPACE_TYPE}
+    else:
+        vector["space_type"] = SPACE_TYPE
+    properties: dict[str, Any] = {VECTOR_FIELD: vector}
     properties |= {name: {"type": "text", "analyzer": "whitespace"} for name in LEXICAL_FIELDS}
     properties |= {name: {"type": "keyword"} for name in _KEYWORDS}
     properties[DAY_FIELD] = {"type": "integer"}

@@ -29,11 +29,11 @@ from opx.domain.research import (
     check_iterations,
 )
 from opx.domain.results import Answer
-from opx.errors import InvalidInputError, OpxError, UnknownCategoryError
-from opx.retrieval.query import INDEX_DOWN
+from opx.errors import IndexWakingError, InvalidInputError, OpxError, StoreUnavailableError, UnknownCategoryError
 from opx.retrieval.research.findings import CollectedFindings
 from opx.retrieval.research.planners import RulePlanner
 from opx.retrieval.research.planning import MAX_SUB_QUERIES, Plan, Planner, SoFar, SubQuery, one_line, same_query
+from opx.runtime.deadlines import carried, deadline
 
 # -- workers
 
@@ -114,7 +114,8 @@ class Workers(Generic[R]):
     def run(self, tasks: Sequence[Callable[[], R]], seconds: float) -> list[Task[R]]:
         """Runs the tasks and returns their jobs, in order. After `seconds` running ones are abandoned, and those that have
         not begun are cancelled."""
-        jobs = [Task(task, seconds, self._clock) for task in tasks]
+        with deadline(seconds, self._clock):
+            jobs = [Task(carried(task), seconds, self._clock) for task in tasks]
         for job in jobs:
             self._jobs.put(job)
         while len(self._threads) < min(self._most, len(jobs)):
@@ -290,9 +291,12 @@ class ResearchRun:
     trace: list[ResearchStep] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     partial: bool = False
+    unsearched: StoreUnavailableError | None = None
+    """The error of the last search that could not be done."""
 
     def report(self) -> ResearchReport:
-        """Runs the research. Raises `UnknownCategoryError`: all other failures are in the report."""
+        """Runs the research. Raises `UnknownCategoryError`, and `StoreUnavailableError` if nothing could be searched: other
+        failures are in the report."""
         with Workers[Answer](MAX_WORKERS, self.clock) as workers:
             stopped = self._stopped(workers)
         found, left_out = self._found()
@@ -321,6 +325,8 @@ class ResearchRun:
             if not searches:
                 return Stopped.NOTHING_LEFT
             if not self._search(workers, iteration, searches, end):
+                if iteration == 1 and self.unsearched:
+                    raise self.unsearched
                 self._lacks("none of the searches could be done: no others were tried")
                 return Stopped.UNAVAILABLE
             if not self.findings.gaps(self.plans.parts):
@@ -377,9 +383,9 @@ class ResearchRun:
         problem = job.problem()
         if isinstance(job.failure, UnknownCategoryError):
             raise job.failure
-        if not problem and INDEX_DOWN in job.future.result().notes:
-            problem = INDEX_DOWN
         if problem:
+            late = None if job.in_time else IndexWakingError(f"a search was {problem}")
+            self.unsearched = job.failure if isinstance(job.failure, StoreUnavailableError) else late
             self._lacks(f"a search could not be done: {problem}")
             self.trace.append(replace(step, error=problem))
             return False
