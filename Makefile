@@ -6,14 +6,16 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 REQUIREMENTS := layers/dependencies
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
-CDK := aws-cdk@2.1148.1
 CONTEXT ?=
+YES ?=
+ASSEMBLY ?=
+DOCTOR ?=
 
 # Modules are compiled once, whatever the shell says: tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test test-opensearch test-redis test-deploy lint format bench bench-deploy eval synth deploy requirements schemas docs clean
+.PHONY: help setup dev demo test test-opensearch test-redis test-deploy lint format bench bench-deploy eval synth deploy adopt requirements schemas docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,9 +87,11 @@ eval: $(VENV)/.ready ## retrieval quality on a BEIR folder: make eval EVAL_SET=p
 synth: $(VENV)/.ready-dev ## write the CloudFormation templates to cdk.out
 	CDK_OUTDIR=cdk.out $(BIN)/python app.py $(CONTEXT)
 
-deploy: $(VENV)/.ready-dev ## deploy to the AWS account of the environment: make deploy CONTEXT='-c environment=prod'
-	@$(BIN)/python -m infra.preflight $(CONTEXT)
-	npx --yes $(CDK) deploy --all -c bundle=true $(CONTEXT)
+deploy: $(VENV)/.ready-dev ## deploy to the AWS account of the environment: make deploy CONTEXT='-c environment=prod'; YES=1 asks nothing
+	@$(BIN)/python -m infra.deploy $(if $(filter 1 y yes true,$(YES)),--yes) $(if $(ASSEMBLY),--app $(ASSEMBLY)) $(if $(DOCTOR),--doctor $(DOCTOR)) $(CONTEXT)
+
+adopt: $(VENV)/.ready-dev ## deploy and take back what an earlier deployment left in the account; with the same CONTEXT
+	@$(BIN)/python -m infra.deploy --adopt $(if $(filter 1 y yes true,$(YES)),--yes) $(if $(ASSEMBLY),--app $(ASSEMBLY)) $(if $(DOCTOR),--doctor $(DOCTOR)) $(CONTEXT)
 
 schemas: $(VENV)/.ready ## write the agent tools' interface documents to docs/api
 	$(BIN)/python -m opx.edges.schemas docs/api

@@ -9,6 +9,9 @@ from typing import Any
 
 from infra.constructs.layer_contents import ROOT
 
+CDK = "aws-cdk@2.1148.1"
+"""The package of the `cdk` command that deployments are made with."""
+
 _OPTIONS = ("-c", "--context")
 
 

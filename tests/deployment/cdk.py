@@ -7,13 +7,16 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from infra.command_line import CDK
 from tests.deployment.assemblies import Assembly
 from tests.deployment.emulator import ACCOUNT, REGION, Emulator
 from tests.deployment.installation import ROOT, EmulatorUnavailableError
 
 COMMAND_SECONDS = 300
+HOSTS = Path(__file__).parent / "hosts"
 _UNCHANGED = re.compile(r"✅\s+(\S+) \(no changes\)")
 _DEPLOYED = re.compile(r"✅\s+(\S+)\s*(?:\(no changes\))?$", re.MULTILINE)
 
@@ -22,11 +25,14 @@ class CdkError(Exception):
     """The command failed; the message ends with its output."""
 
 
-def cdk_package() -> str:
-    """The version of CDK's command that the Makefile deploys with."""
-    found = re.search(r"^CDK := (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    assert found
-    return found[1]
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The result of a target. `changed`: stacks that were deployed and had changes; `deployed`: also those without."""
+
+    status: int
+    changed: set[str]
+    deployed: set[str]
+    output: str
 
 
 class Cdk:
@@ -57,8 +63,25 @@ class Cdk:
         chosen = [part for key, value in context.items() for part in ("-c", f"{key}={value}")]
         self._run("synth", "--quiet", "--output", str(outdir), *chosen, tree=tree)
 
+    def make(self, target: str, assembly: Assembly, context: Mapping[str, str], *, doctor: str = "none") -> Made:
+        """Run a target of the Makefile without a terminal. The virtual environment is taken as ready: it runs this."""
+        chosen = " ".join(f"-c {key}={value}" for key, value in context.items())
+        ready = ["-o", ".venv/.ready-dev", "-o", ".venv/.ready"]
+        command = [
+            "make",
+            *ready,
+            target,
+            "YES=1",
+            f"DOCTOR={doctor}",
+            f"ASSEMBLY={assembly.folder}",
+            f"CONTEXT={chosen}",
+        ]
+        done = self._done(command)
+        deployed = set(_DEPLOYED.findall(done.stdout))
+        return Made(done.returncode, deployed - set(_UNCHANGED.findall(done.stdout)), deployed, done.stdout)
+
     def deploy(self, assembly: Assembly, *stacks: str) -> set[str]:
-        """Deploy these stacks, or all; the names of those that changed."""
+        """Deploy these stacks alone; the names of those that changed."""
         names = stacks or assembly.stacks
         options = ["--require-approval", "never", "--progress", "events", "--concurrency", "4", "--exclusively"]
         output = self._run("deploy", "--app", str(assembly.folder), *options, *names)
@@ -66,22 +89,30 @@ class Cdk:
         assert deployed == set(names), output
         return deployed - set(_UNCHANGED.findall(output))
 
+    def destroy(self, assembly: Assembly, *stacks: str) -> None:
+        """Destroy these stacks and those that depend on them, or all."""
+        self._run("destroy", *(stacks or ["--all"]), "--force", "--app", str(assembly.folder))
+
     def _run(self, *arguments: str, tree: Path = ROOT) -> str:
-        command = ["npx", "--yes", cdk_package(), *arguments]
-        done = subprocess.run(
+        done = self._done(["npx", "--yes", CDK, *arguments], tree)
+        if done.returncode:
+            raise CdkError(f"cdk {arguments[0]} failed:\n{done.stdout[-4000:]}")
+        return done.stdout
+
+    def _done(self, command: list[str], tree: Path = ROOT) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             command,
             check=False,
             cwd=tree,
             # The tree's own library, not the one that is installed for this tree.
-            env=self._environment | {"PYTHONPATH": str(tree / "layers" / "opx" / "python")},
+            env=self._environment
+            | {"PYTHONPATH": os.pathsep.join(map(str, (tree / "layers" / "opx" / "python", tree, HOSTS)))},
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             timeout=COMMAND_SECONDS,
         )
-        if done.returncode:
-            raise CdkError(f"cdk {arguments[0]} failed:\n{done.stdout[-4000:]}")
-        return done.stdout
 
 
 def _without_aws() -> dict[str, str]:

@@ -7,15 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.infra.templates import Assembly, lint_findings, listed, plain
+from tests.infra.templates import Assembly, has_our_code, lint_findings, listed
 
 KEY_ARN = "arn:aws:kms:eu-central-1:111111111111:key/1b2c3d4e"
-
-
-@pytest.fixture(scope="session")
-def private(make: Callable[..., Assembly]) -> Assembly:
-    """A key of its own and a network; ephemeral, so that the key goes with it."""
-    return make(kms_key="own", vpc="true", ephemeral="true")
 
 
 @pytest.fixture(scope="session")
@@ -88,28 +82,11 @@ def test_a_key_of_its_own_rotates_and_lets_services_write_for_this_account_only(
 
 def test_functions_run_inside_and_reach_endpoints_alone(private: Assembly) -> None:
     functions = [r["Properties"] for _, n, r in private.all_resources() if r["Type"] == "AWS::Lambda::Function"]
-    ours = [function for function in functions if "opx-" in str(function.get("FunctionName"))]
+    ours = [function for function in functions if has_our_code(function)]
     assert len(ours) >= 2
     assert all(len(function["VpcConfig"]["SubnetIds"]) == 2 for function in ours)
     kinds = {r["Type"] for r in private.templates["network"]["Resources"].values()}
     assert not kinds & {"AWS::EC2::NatGateway", "AWS::EC2::InternetGateway"}
-    endpoints = private.resources("network", "EC2::VPCEndpoint").values()
-    services = {str(endpoint["ServiceName"]).rsplit(".", 1)[-1] for endpoint in endpoints}
-    assert services == {"s3", "dynamodb", "sqs", "bedrock-runtime", "aoss-data"}
-
-
-def test_a_classic_collection_has_an_endpoint_of_its_own_kind(make: Callable[..., Assembly]) -> None:
-    classic = make(vpc="true", search_generation="classic")
-    (endpoint,) = classic.resources("network", "OpenSearchServerless::VpcEndpoint").values()
-    assert len(endpoint["SubnetIds"]) == 2
-    services = [str(e["ServiceName"]) for e in classic.resources("network", "EC2::VPCEndpoint").values()]
-    assert not [service for service in services if service.endswith("aoss-data")]
-
-
-def test_a_managed_knowledge_base_has_endpoints_too(make: Callable[..., Assembly]) -> None:
-    endpoints = make(vpc="true", knowledge_base="bedrock").resources("network", "EC2::VPCEndpoint").values()
-    services = {str(endpoint["ServiceName"]).rsplit(".", 1)[-1] for endpoint in endpoints}
-    assert services >= {"bedrock-agent", "bedrock-agent-runtime"}
 
 
 def test_functions_may_speak_tls_and_nothing_else(private: Assembly) -> None:
@@ -117,14 +94,6 @@ def test_functions_may_speak_tls_and_nothing_else(private: Assembly) -> None:
     (functions,) = (g for g in groups if g["GroupDescription"] == "OPX Knowledge functions")
     (egress,) = functions["SecurityGroupEgress"]
     assert (egress["FromPort"], egress["ToPort"], egress["IpProtocol"]) == (443, 443, "tcp")
-
-
-def test_the_collection_answers_through_the_endpoint_alone(private: Assembly) -> None:
-    policies = private.resources("search", "OpenSearchServerless::SecurityPolicy").values()
-    (policy,) = (plain(p["Policy"]) for p in policies if p["Type"] == "network")
-    (rule,) = json.loads(policy)
-    assert rule["AllowFromPublic"] is False
-    assert len(rule["SourceVPCEs"]) == 1
 
 
 @pytest.mark.parametrize("environment", ["private", "with_key"])
