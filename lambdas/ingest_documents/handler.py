@@ -1,9 +1,8 @@
 """Ingests changes in the corpus bucket: batches of S3 events from the queue that EventBridge fills. Once a day it links
-mentions of nodes that were declared after a document.
+mentions of nodes that were declared after a document; for an operator it measures the embedding model.
 
-A batch goes through the pipeline together, as the index commits once per batch. Powertools' batch processors call a
-function per record, which would commit once per record, so that only their form of answer is used. Its idempotency
-records skip exact duplicates; the catalog keeps the order, by sequencer and claim. An event to retry isn't recorded.
+A batch is committed once, so Powertools' batch processors, which call a function per record, don't fit: their form of answer
+is used, and idempotency records for exact duplicates. An event to retry isn't recorded.
 """
 
 from __future__ import annotations
@@ -14,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from opx.graph.daily import is_relink, relink
 from opx.ingestion.indexing.embedding_cache import reported_cache
+from opx.ingestion.indexing.measuring import is_measure, measure_embedding
 from opx.ingestion.worker import HandledEvents, QueueMessage, process_batch
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
+from opx.runtime.speed_limit import reported_limits
 from opx.system import bootstrap
 
 if TYPE_CHECKING:
@@ -35,26 +36,28 @@ def start() -> tuple[System, HandledEvents]:
 
 def make_handler(
     start: Callable[[], tuple[System, HandledEvents]] = start,
-) -> Callable[[Any, Any], PartialItemFailureResponse | dict[str, int]]:
+) -> Callable[[Any, Any], PartialItemFailureResponse | dict[str, Any]]:
     """The function's handler; `start` is called at the first event, once a cold start."""
     started = cache(start)
 
     @observed
-    def handler(event: Any, context: Any, report: Report) -> PartialItemFailureResponse | dict[str, int]:  # noqa: ARG001
+    def handler(event: Any, context: Any, report: Report) -> PartialItemFailureResponse | dict[str, Any]:  # noqa: ARG001
         services, handled = started()
         if is_relink(event):
             return relink(services.relinking)
-        deliveries = [_delivery(record) for record in event["Records"]]
-        with reported_cache(services.indexing.document_embedder, report):
-            unfinished = process_batch(deliveries, services.ingestion.worker, services.queue, handled, report)
+        if is_measure(event):
+            return measure_embedding(services).to_json()
+        found, cache = [_delivery(record) for record in event["Records"]], services.indexing.document_embedder
+        with reported_limits(services.ports.speed_limits, report), reported_cache(cache, report):
+            unfinished = process_batch(found, services.ingestion.worker, services.queue, handled, report)
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
 
     return handler
 
 
 def _delivery(record: Mapping[str, Any]) -> QueueMessage:
-    receives = record["attributes"]["ApproximateReceiveCount"]
-    return QueueMessage(record["messageId"], record["body"], record["receiptHandle"], int(receives))
+    receives = int(record["attributes"]["ApproximateReceiveCount"])
+    return QueueMessage(record["messageId"], record["body"], record["receiptHandle"], receives)
 
 
 handler = make_handler()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.deployment.assemblies import Assembly, restrict
-from tests.deployment.cdk import Cdk
+from tests.deployment.cdk import Cdk, Made
 from tests.deployment.emulator import Emulator, running_emulator
 from tests.deployment.engines import Engine, running_engine
 from tests.deployment.environments import ENVIRONMENT, choices
@@ -95,9 +95,17 @@ def assembly(
 
 
 @pytest.fixture(scope="session")
-def deployed(cdk: Cdk, assembly: Assembly) -> set[str]:
+def deployment(cdk: Cdk, assembly: Assembly, context: dict[str, str]) -> Made:
+    """`make deploy` into the empty account, with the examination at its end."""
+    made = cdk.make("deploy", assembly, context, doctor="quiet")
+    assert made.status == 0, made.output[-4000:]
+    return made
+
+
+@pytest.fixture(scope="session")
+def deployed(deployment: Made) -> set[str]:
     """The stacks that were deployed."""
-    return cdk.deploy(assembly)
+    return deployment.changed
 
 
 @pytest.fixture(scope="session")

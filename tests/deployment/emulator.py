@@ -35,6 +35,9 @@ REGION = "eu-central-1"
 START_SECONDS = 60
 _HANG_UPS = re.compile(r"\S+ \S+ ERROR \[asyncio\](?:(?!\n\d{4}-).)*SSL shutdown timed out\n", re.DOTALL)
 """Start of a log message of its server about clients that disconnect abruptly."""
+_APIS = "*.execute-api.127.0.0.1"
+"""Hosts of its HTTP APIs, which `hosts/sitecustomize.py` resolves."""
+
 _SUPPORTED = "import json; from ministack.services.cloudformation.provisioners import _RESOURCE_HANDLERS as known; "
 _SUPPORTED += "print(json.dumps(sorted(known)))"
 
@@ -171,7 +174,12 @@ class Emulator:
 
     def _make_certificate(self) -> None:
         command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-        command += ["-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE"]
+        command += [
+            "-addext",
+            f"subjectAltName=IP:127.0.0.1,DNS:{_APIS}",
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+        ]
         command += ["-keyout", str(self._folder / "server.key"), "-out", str(self._certificate)]
         subprocess.run(command, check=True, capture_output=True)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
-from opx.ports.tables import STAGING
+from opx.ingestion.events import ObjectEvent
+from opx.ports.tables import ANNOUNCEMENTS, STAGING
 from tests.deployment.system import SystemUnderTest, eventually
 
 
@@ -41,3 +42,18 @@ def test_a_learning_event_is_captured(system: SystemUnderTest) -> None:
     assert answer["FailedEntryCount"] == 0
     captured = eventually(lambda: system.items(STAGING))
     assert [item["approved_approach"]["S"] for item in captured] == ["One queue a client."]
+
+
+def test_announced_change_is_in_the_ledger_until_it_is_ingested(system: SystemUnderTest) -> None:
+    """The ledger's queue delays what the bucket announces: here, announcements are sent without a delay. The second one is
+    of an object that is gone."""
+    key = "documents/runbooks/winch.md"
+    system.put(key, "# Winch cable frayed\n\nReplace the cable of the winch.")
+    system.ingested(key, "Replace the cable")
+    change, gone = (ObjectEvent(name, False, "F" * 16).to_json() for name in (key, "documents/runbooks/gone.md"))
+    for event in (gone, change):
+        system.sqs.send_message(QueueUrl=system.queue("announcements"), MessageBody=event, DelaySeconds=0)
+    rows = eventually(lambda: system.items(ANNOUNCEMENTS), seconds=120)
+    assert [row["objectKey"]["S"] for row in rows] == [key]
+    system.sqs.send_message(QueueUrl=system.queue("ingest"), MessageBody=change)
+    eventually(lambda: not system.items(ANNOUNCEMENTS))

@@ -78,7 +78,7 @@ def test_a_function_misses_a_right_that_is_taken_away_and_goes_on_when_it_is_giv
     """Also shows that rights are enforced here, so that every other test covers the deployed roles."""
     key = "documents/runbooks/forbidden.md"
     retries = system.metrics(INGEST).get("IngestionRetries", 0)
-    with system.settings(INGEST, retry_base_seconds="1"):
+    with system.quick_redelivery(), system.settings(INGEST, retry_base_seconds="1"):
         with system.denied(INGEST, "s3:PutObject"):
             system.put(key, "# Elevator stuck\n\nRelease the elevator brake by hand.")
             eventually(lambda: system.metrics(INGEST).get("IngestionRetries", 0) > retries)
@@ -96,15 +96,16 @@ def test_event_of_a_broken_function_waits_in_the_dead_letters_and_can_be_sent_ag
         ]["RedrivePolicy"]
     )
     hasty = json.dumps({**redrive, "maxReceiveCount": 1})
-    with (
-        system.settings(INGEST, chunk_tokens="many"),
-        system.queue_attributes("ingest", VisibilityTimeout="1", RedrivePolicy=hasty),
-    ):
-        system.put(key, "# Conveyor belt tracking\n\nTighten the tail pulley.")
-        eventually(lambda: _keys(system, "ingest-failed") == {key})
-    assert not system.state(key).document_id
-    _send_again(system)
-    assert system.ingested(key, "tail pulley").versions == {1: "current"}
+    with system.quick_redelivery():
+        with (
+            system.settings(INGEST, chunk_tokens="many"),
+            system.queue_attributes("ingest", VisibilityTimeout="1", RedrivePolicy=hasty),
+        ):
+            system.put(key, "# Conveyor belt tracking\n\nTighten the tail pulley.")
+            eventually(lambda: _keys(system, "ingest-failed") == {key})
+        assert not system.state(key).document_id
+        _send_again(system)
+        assert system.ingested(key, "tail pulley").versions == {1: "current"}
 
 
 def _keys(system: SystemUnderTest, kind: str) -> set[str]:
