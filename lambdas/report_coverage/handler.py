@@ -1,4 +1,5 @@
-"""Reports metrics of failed items and overdue sources and, with `holdings` in the event, of stored documents and gaps."""
+"""Reports metrics of failed items, changes that are not ingested and overdue sources and, with `holdings` in the event, of
+stored documents and gaps, and counts the use of each client on the last day."""
 
 from __future__ import annotations
 
@@ -35,12 +36,15 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
             knowledge=services.installation.knowledge,
             catalog=services.corpus.catalog,
             failures=services.corpus.failures,
+            announcements=services.corpus.announcements,
             clock=services.clock,
             last_sync=SourceSyncs(services.connectors.sources),
         )
         found = coverage.freshness(report)
         if event.get("holdings"):
-            found |= coverage.holdings(report) | count_gaps(services.records, report)
+            tally = services.lifecycle.usage.tally()
+            found |= coverage.holdings(report, tally.add) | count_gaps(services.records, report)
+            found["clients"] = services.lifecycle.usage.record(tally).clients
         if found["unknown"]:
             raise UnknownFreshnessError(f"the freshness of {found['unknown']} categories is unknown; see the log")
         return found

@@ -7,6 +7,7 @@ from typing import Any
 
 import boto3
 
+from infra.constructs.backup_plan import BACKED_UP
 from opx.domain.documents import DocumentKey
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
@@ -14,8 +15,12 @@ from opx.domain.scopes import Identity, Scope, scope_of_key
 from opx.lifecycle.archive.exporting import ARCHIVED
 from opx.lifecycle.retention.holds import Hold, Holds
 from opx.operations.system import System
-from opx.ports.tables import KEYS, LIFECYCLE, SOURCES
+from opx.ports.tables import ALL_TABLES, KEYS, LIFECYCLE, SOURCES
+from opx.settings import Settings
+from opx.system import bootstrap
+from tests.aws.tables import create_table
 from tests.e2e.systems import SystemUnderTest, a_system
+from tests.support.fakes import WordsEmbedder
 
 PROCEDURES = "runbooks/procedures"
 ASKED = ("restart the zebrafish", "the gannet lags", "zebrafish", "the long one", "gannet")
@@ -53,6 +58,7 @@ def keep_beside(services: System) -> None:
     answer = services.questions.search(identity).answer("gannet", QueryConfig(min_confidence=0.0))
     receipt, found = (answer.receipt or {})["receiptId"], answer.results[0].document_id
     services.learning.outcomes(identity).record(receipt, found, "resolved")
+    services.lifecycle.measure_usage()
     Holds(services.tables.table(LIFECYCLE), services.clock).add(Hold("matter 7", "ann", within=Scope("acme").key))
 
 
@@ -129,3 +135,43 @@ def test_everything_goes_from_a_laptop_to_aws_and_back(tmp_path: Path, aws: boto
             }
             assert target is cloud or answers == expected[2]  # engines judge a little differently
             assert target.services.lifecycle.reconciler().run().differences == []
+
+
+def test_restored_tables_and_bucket_are_exported_by_their_names(tmp_path: Path, aws: boto3.Session) -> None:
+    """AWS Backup restores into new tables and a new bucket, without those that are caches."""
+    with a_system("nextgen", tmp_path, aws) as cloud, a_system("embedded", tmp_path / "new", aws) as new:
+        for scope in (Scope(), Scope("acme")):
+            manager = cloud.services.ingestion.manager_of(scope)
+            for text in ("heron", "zebrafish"):
+                manager.ingest_document("internal", PROCEDURES, f"# Restart\n\nRestart the {text}.", {"source": "it"})
+                cloud.work()
+        keep_beside(cloud.services)
+        cloud.work()
+        expected = documents_of(cloud.services), rows_of(cloud.services)
+        restored = Settings(backend="aws", corpus_bucket="restored", table_prefix="restored-")
+        restore(aws, restored)
+        with bootstrap(restored, clock=cloud.time.clock, embedder=WordsEmbedder(), aws=aws.client) as services:
+            assert services.lifecycle.exporter().write(tmp_path / "all.opx").notes == []
+        new.time.sleep(20_000.0)
+        assert new.services.lifecycle.importer().run(tmp_path / "all.opx").failed == 0
+        new.work()
+        assert documents_of(new.services) == expected[0]
+        assert rows_of(new.services) == expected[1]
+
+
+def restore(aws: boto3.Session, settings: Settings) -> None:
+    """Copies bucket and tables as AWS Backup does, and makes the rest unreadable."""
+    tables: Any = aws.client("dynamodb")
+    objects: Any = aws.client("s3")
+    for spec in BACKED_UP:
+        create_table(tables, spec, settings.table_prefix)
+        for item in tables.scan(TableName=spec.name)["Items"]:
+            tables.put_item(TableName=settings.table_prefix + spec.name, Item=item)
+    for spec in ALL_TABLES:
+        tables.delete_table(TableName=spec.name)
+    objects.create_bucket(
+        Bucket=settings.corpus_bucket, CreateBucketConfiguration={"LocationConstraint": aws.region_name}
+    )
+    for entry in objects.list_objects_v2(Bucket="corpus")["Contents"]:
+        source = {"Bucket": "corpus", "Key": entry["Key"]}
+        objects.copy_object(Bucket=settings.corpus_bucket, Key=entry["Key"], CopySource=source)

@@ -5,7 +5,20 @@ from __future__ import annotations
 import pytest
 
 from infra.constructs.layer_contents import ROOT
-from infra.costs import BEGIN, END, PRICES_DATE, SCENARIOS, Scenario, monthly, options, search_hours, tables
+from infra.costs import (
+    BEGIN,
+    END,
+    LOADS,
+    PRICES_DATE,
+    SCENARIOS,
+    Scenario,
+    choices,
+    load,
+    monthly,
+    records,
+    search_hours,
+    tables,
+)
 from infra.diagram import replaced
 from tests.infra.templates import Assembly
 
@@ -20,9 +33,16 @@ def test_the_tables_in_the_documentation_are_those_of_the_formulas() -> None:
 
 def test_an_idle_system_costs_nothing_for_search_storage_and_queries() -> None:
     idle = monthly(SCENARIOS[0])
-    for service in ("OpenSearch Serverless", "Embedding", "S3", "DynamoDB", "Lambda", "HTTP API and gateway"):
+    for service in (
+        "DynamoDB, but for records of questions",
+        "OpenSearch Serverless",
+        "Embedding",
+        "S3",
+        "Lambda",
+        "HTTP API and gateway",
+    ):
         assert idle[service] == 0
-    assert sum(idle.values()) < 22
+    assert sum(idle.values()) < 26
 
 
 def test_questions_far_apart_keep_the_collection_awake_for_minutes_each() -> None:
@@ -48,5 +68,49 @@ def test_counted_resources_are_the_deployed_ones(default: Assembly) -> None:
     assert kinds.count("AWS::Lambda::EventSourceMapping") == costs.QUEUES_POLLED
 
 
-def test_a_classic_collection_is_the_dearest_choice() -> None:
-    assert max(options(), key=lambda choice: options()[choice]).startswith("`-c search_generation=classic`")
+def test_counted_endpoints_are_those_of_the_network(private: Assembly) -> None:
+    from infra import costs
+
+    kinds = [endpoint["VpcEndpointType"] for endpoint in private.resources("network", "EC2::VPCEndpoint").values()]
+    assert kinds.count("Interface") == costs.NETWORK_ENDPOINTS
+
+
+def _added(name: str) -> list[float]:
+    """Returns the dollars that the choice with this name adds to each load; the first is no load at all."""
+    (choice,) = (one for one in choices() if name in one.name)
+    return [choice.added(month) for month in LOADS]
+
+
+def test_loads_are_all_pairs_of_documents_and_rates() -> None:
+    assert len(LOADS) == 1 + 3 * 3
+    assert load(1_000, 10).questions == 10 * 730 * 3600
+
+
+def test_a_classic_collection_is_the_dearest_choice_without_load() -> None:
+    assert max(choices(), key=lambda choice: choice.added(LOADS[0])).name == "`-c search_generation=classic`"
+
+
+@pytest.mark.parametrize("name", ["awake=", "search_min_ocu=1", "open gaps"])
+def test_keeping_a_collection_awake_adds_nothing_where_questions_do_so(name: str) -> None:
+    idle, *busy = _added(name)
+    assert idle > 0
+    assert busy == [0.0] * 9
+
+
+def test_without_records_their_whole_share_is_saved() -> None:
+    shares = [monthly(month)["Records of questions (audit)"] for month in LOADS]
+    assert _added("audit_days=0") == pytest.approx([-share for share in shares])
+    assert all(-share <= less <= 0 for share, less in zip(shares, _added("audit_days=30"), strict=True))
+
+
+def test_shorter_records_save_their_storage_and_not_their_writes() -> None:
+    written, stored = records(LOADS[-1], 365)
+    assert records(LOADS[-1], 30) == pytest.approx((written, stored * 30 / 365))
+
+
+def test_backups_cost_by_what_is_stored() -> None:
+    assert _added("backup=daily")[0] == 0
+    assert load(10_000_000, 1).chunks == 40_000_000
+    costs = _added("backup=daily")
+    assert costs[1] < costs[4] < costs[7]  # documents
+    assert costs[1] < costs[2] < costs[3]  # records of questions

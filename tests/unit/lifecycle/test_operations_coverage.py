@@ -51,6 +51,7 @@ def report(tmp_path: Path) -> Callable[..., Reported]:
                 knowledge=system.installation.knowledge,
                 catalog=system.corpus.catalog,
                 failures=system.corpus.failures,
+                announcements=system.corpus.announcements,
                 clock=lambda: now,
                 last_sync=last_sync,
             )
@@ -66,7 +67,7 @@ def test_documents_and_chunks_are_counted_by_category(report: Callable[..., Repo
     assert found.of(Metric.DOCUMENTS, "runbooks/procedures") == 3
     assert found.of(Metric.CHUNKS, "runbooks/procedures") == 3
     assert found.of(Metric.DOCUMENTS, "postmortems") == 1
-    assert found.totals == {"documents": 4, "chunks": 4, "failed": 0, "overdue": 0, "unknown": 0}
+    assert found.totals == {"documents": 4, "chunks": 4, "failed": 0, "waiting": 0, "overdue": 0, "unknown": 0}
 
 
 def test_category_without_documents_is_reported_as_empty(report: Callable[..., Reported]) -> None:
@@ -87,6 +88,7 @@ def test_replaced_and_deleted_documents_do_not_count(tmp_path: Path) -> None:
             knowledge=system.installation.knowledge,
             catalog=system.corpus.catalog,
             failures=system.corpus.failures,
+            announcements=system.corpus.announcements,
             clock=system.clock,
         )
         assert coverage.holdings(Measured())["documents"] == 1

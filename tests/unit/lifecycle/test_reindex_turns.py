@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.edges.cli.main import Launch, cli
-from opx.errors import InvalidInputError, ReindexBusyError
+from opx.errors import InvalidInputError, ReindexBusyError, ThrottledError
 from opx.lifecycle.reindex.job import JobStore, ReindexJob, ReindexPhase
 from opx.lifecycle.reindex.reindexing import GO_ON, handle_message
 from opx.ports.tables import LIFECYCLE
@@ -153,6 +153,23 @@ def test_a_message_that_is_not_understood_is_refused(tmp_path: Path, body: str) 
 def test_reindex_is_refused_where_there_can_be_no_second_index(settings: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         _ = bootstrap(Settings(backend="aws", **settings)).lifecycle.reindexer  # type: ignore[arg-type]
+
+
+def test_a_throttled_turn_goes_on_when_the_quota_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with services_at(tmp_path) as services:
+        queue = SqliteQueue(ports_of(services)._home.main, "turns")
+        reindexer = services.lifecycle.reindexer
+
+        def throttled(*_: object) -> None:
+            raise ThrottledError("the quota is used up for now", 7.5)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(reindexer._steps, "take", throttled)
+            assert handle_message('{"do": "reindex", "model": "32"}', reindexer, queue, stop=lambda: True) is None
+        assert queue.receive() == []  # delayed
+        assert queue.waiting() == 1
+        assert reindexer.is_under_way
+        assert handle_message(GO_ON, reindexer, queue, stop=lambda: True)
 
 
 def test_each_message_enqueues_the_next_until_the_job_is_done(tmp_path: Path) -> None:

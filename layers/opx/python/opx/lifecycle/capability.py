@@ -13,7 +13,7 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
 from opx.ports import Storage, Tables, WorkQueue
-from opx.ports.tables import KEYS, LIFECYCLE
+from opx.ports.tables import KEYS, LIFECYCLE, USAGE
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
 from opx.settings import MANAGED_ENGINE
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from opx.lifecycle.retention.holds import Holds
     from opx.lifecycle.retention.pruning import DailyCalibration, DailyPruning, KnowledgePruningService
     from opx.lifecycle.retention.reviews import Reviews
+    from opx.lifecycle.usage import DailyUsage, DayCount, UsageLog
+    from opx.records.audit import AuditLog
     from opx.retrieval.calibration.calibrating import Calibrator
     from opx.retrieval.calibration.models import CalibrationStore
 
@@ -44,8 +46,8 @@ REINDEX_LEASE_SECONDS = 960.0
 MANAGED = "a managed knowledge base builds its own index with the model that its deployment names: see docs/deploy.md"
 JUDGES_ITSELF = "a managed knowledge base scores relevance itself: there is nothing to calibrate"
 ASSIGNED = (
-    "a classic collection assigns the ids of its entries itself, so that a second index can't be kept in step with it: "
-    "create a next-generation collection and import an archive of `opx export` there"
+    "the collection, as every classic one, assigns the ids of its entries itself, so that a second index can't be kept in "
+    "step with it: create a next-generation collection and import an archive of `opx export` there"
 )
 
 
@@ -66,6 +68,7 @@ class Lifecycle:
         ingestion: Ingestion,
         learning: Learning,
         calibrations: Callable[[], CalibrationStore],
+        audit: Callable[[], AuditLog],
         schedule: Callable[[], None],
     ) -> None:
         self._installation = installation
@@ -78,6 +81,7 @@ class Lifecycle:
         self._ingestion = ingestion
         self._learning = learning
         self._calibrations = calibrations
+        self._audit = audit
         self._schedule = schedule
 
     # -- retention
@@ -177,6 +181,31 @@ class Lifecycle:
             clock=self._installation.clock,
             threads=self._storage.read_threads,
         )
+
+    # -- use of clients
+
+    @cached_property
+    def usage(self) -> UsageLog:
+        """Daily use of clients."""
+        from opx.lifecycle.usage import UsageLog
+
+        audit = self._audit() if self._installation.settings.audit_days else None
+        return UsageLog(self._tables.table(USAGE), audit, self._installation.clock)
+
+    def measure_usage(self, day: str = "") -> DayCount:
+        """Counts the use of a past day, the last one by default. Reads all items of the catalog. Raises
+        `InvalidInputError` and `StoreUnavailableError`."""
+        tally = self.usage.tally(day)
+        categories = self._installation.knowledge.categories
+        for document in (one for path in categories for one in self._corpus.catalog.in_category(path)):
+            tally.add(document)
+        return self.usage.record(tally)
+
+    def daily_usage(self) -> DailyUsage:
+        """Counts of the last day's use within the background loop of a single-process installation."""
+        from opx.lifecycle.usage import DailyUsage
+
+        return DailyUsage(self.usage, self.measure_usage, self._installation.clock)
 
     # -- archives, reconciliation and calibration
 
@@ -293,7 +322,8 @@ class Lifecycle:
         settings = self._installation.settings
         if settings.search_engine == MANAGED_ENGINE:
             raise InvalidInputError(MANAGED)
-        if settings.address("index").startswith("aoss:") and settings.search_generation == "classic":
+        assigned = settings.search_generation == "classic" or settings.search_own_ids == "off"
+        if settings.address("index").startswith("aoss:") and assigned:
             raise InvalidInputError(ASSIGNED)
         if not self._indexing.has_editions:
             raise InvalidInputError("the index was passed in to this process: it can't build another one")

@@ -14,6 +14,10 @@ from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from opx.domain.documents import KnowledgeDocument
+    from opx.ingestion.corpus.announcements import Announcements
     from opx.ingestion.corpus.catalog import Catalog
     from opx.ingestion.corpus.failures import FailureLog
 
@@ -71,6 +75,10 @@ def overdue(schedule: str, last: datetime, now: datetime, *, missed: int = 0) ->
 # -- coverage
 
 
+MOST_ANNOUNCED = 100_000
+"""Changes that are counted: every hour, in some seconds."""
+
+
 class CoverageReport:
     """Reports on the categories of `knowledge`, from the catalog. Raises `StoreUnavailableError`.
 
@@ -84,19 +92,21 @@ class CoverageReport:
         knowledge: KnowledgeModel,
         catalog: Catalog,
         failures: FailureLog,
+        announcements: Announcements,
         clock: Clock,
         last_sync: LastSync = unrecorded,
     ) -> None:
         self._categories = list(knowledge.categories.values())
         self._catalog = catalog
         self._failures = failures
+        self._announcements = announcements
         self._clock = clock
         self._last_sync = last_sync
 
-    def holdings(self, report: Report) -> dict[str, int]:
+    def holdings(self, report: Report, seen: Callable[[KnowledgeDocument], object] = lambda _: None) -> dict[str, int]:
         """Report documents and chunks of every category, of an empty one too, and return the totals.
 
-        Reads all items of the catalog, page by page.
+        Reads all items of the catalog, page by page, and calls `seen` with each document.
         """
         totals = {"documents": 0, "chunks": 0}
         for category in self._categories:
@@ -104,6 +114,7 @@ class CoverageReport:
             for document in self._catalog.in_category(category.path):
                 documents += 1
                 chunks += document.chunk_count
+                seen(document)
             labels = {"tier": category.tier.value, "category": category.path}
             report(Metric.DOCUMENTS, float(documents), **labels)
             report(Metric.CHUNKS, float(chunks), **labels)
@@ -111,7 +122,8 @@ class CoverageReport:
         return totals
 
     def freshness(self, report: Report) -> dict[str, int]:
-        """Report the number of failed items, and age and delay of each pulled category; return how many are overdue.
+        """Report the numbers of failed items and of changes that are not ingested, and age and delay of each pulled
+        category; return how many are overdue.
 
         Categories of unknown freshness are logged and counted as `unknown`; the others are still reported. Reads
         each pulled category up to its newest document of global scope, mostly one page, and the list of failed
@@ -119,9 +131,23 @@ class CoverageReport:
         """
         failed = sum(1 for _ in self._failures.items())
         report(Metric.FAILED_ITEMS, float(failed))
+        waiting = self._backlog(report)
         pulled = [(category.path, category.schedule) for category in self._categories if category.schedule]
         late = [self._known_delay(path, schedule, report) for path, schedule in pulled]
-        return {"failed": failed, "overdue": sum(1 for delay in late if delay), "unknown": late.count(None)}
+        return {
+            "failed": failed,
+            "waiting": waiting,
+            "overdue": sum(1 for delay in late if delay),
+            "unknown": late.count(None),
+        }
+
+    def _backlog(self, report: Report) -> int:
+        """Report number and age of the announced changes that are not ingested."""
+        found = self._announcements.backlog(MOST_ANNOUNCED)
+        age = self._clock() - moment(found.oldest).timestamp() if found.oldest else 0.0
+        report(Metric.NOT_INGESTED, float(found.changes))
+        report(Metric.OLDEST_ANNOUNCEMENT, max(0.0, age))
+        return found.changes
 
     def _known_delay(self, category: str, schedule: str, report: Report) -> timedelta | None:
         try:

@@ -17,6 +17,7 @@ from opx.domain.requests import Filled, FilledText, Request, RequestError, Text
 from opx.domain.scopes import scope_of_object
 from opx.domain.versions import Restored
 from opx.errors import DocumentNotFoundError, InvalidScopeError, OpxError, TooLargeError
+from opx.ingestion.corpus.announcements import Backlog
 from opx.ingestion.corpus.failures import Failure
 from opx.ingestion.states import ObjectState
 from opx.operations.context import Context
@@ -93,6 +94,13 @@ class Status(Record, frozen=True, kw_only=True):
     waiting: Annotated[
         int | None, Meta(description="Objects of all clients that wait for a worker; null for callers of one client.")
     ]
+    backlog: Annotated[
+        Backlog | None,
+        Meta(
+            description="Changes of all clients that are not ingested; where the bucket announces them, those of more than "
+            "15 minutes ago, also if their messages are lost. Null for callers of one client."
+        ),
+    ] = None
     failed: int
     index: Annotated[str, Meta(description="`ok`, or its error.")]
     chunks: int | None = None
@@ -110,7 +118,7 @@ class Status(Record, frozen=True, kw_only=True):
 
 @operation(http="GET /status")
 def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 - as all operations
-    """Show counts of documents, waiting and failed objects, and the state of the index."""
+    """Show counts of documents, waiting and failed objects, changes not ingested, and the state of the index."""
     counts = Counter(document.category for document in current_documents(context))
     chunks, model, confidence, index = _index_facts(context)
     shared = (
@@ -120,6 +128,7 @@ def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 
         scope=context.scope.key,
         documents=sum(counts.values()),
         waiting=context.system.queue.waiting() if shared else None,
+        backlog=context.system.corpus.backlog() if shared else None,
         failed=sum(1 for _ in _failed_items(context)),
         index=index,
         chunks=chunks,

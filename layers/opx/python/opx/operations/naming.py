@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
@@ -13,19 +14,23 @@ from opx.domain.ids import ID_LENGTH
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
 from opx.domain.scopes import scope_of_key
 from opx.domain.titles import MAX_TITLE, repeats
-from opx.errors import DocumentNotFoundError, InvalidInputError
+from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidInputError
 from opx.operations.context import Context
 from opx.operations.documents import current_documents, find_document, versions_of
+from opx.runtime.deadlines import deadline
 
 if TYPE_CHECKING:
     from opx.domain.procedures import Outline
     from opx.domain.results import Answer
+
+log = logging.getLogger(__name__)
 
 _NEAREST = 3
 """Documents suggested where none has the requested name."""
 _LOOKED_AT = 20
 """Search results that are compared with a title."""
 _NAMED_AT_MOST = 10
+_SEARCH_SECONDS = 5.0
 _SCANNED = 5_000
 """Documents whose names are scanned where a search finds none of that name."""
 _LIKENESS = 0.6
@@ -123,17 +128,20 @@ def _by_title(context: Context, text: str) -> KnowledgeDocument:
 
 
 def _alike(context: Context, text: str) -> list[_Named]:
-    """Returns the documents that a search for a name finds."""
+    """Returns the documents that a search for a name finds; none while the index is unavailable."""
     config = QueryConfig(
         min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True
     )
     words = " ".join(
         part for part in text.replace("/", " ").replace("-", " ").replace("_", " ").split() if "://" not in part
     )
-    answer = context.system.questions.search(context.identity, recorded=False).answer(
-        words[:MAX_QUERY_CHARACTERS], config
-    )
-    return _named_results(answer)
+    try:
+        with deadline(_SEARCH_SECONDS):  # names are in the catalog, too
+            search = context.system.questions.search(context.identity, recorded=False)
+            return _named_results(search.answer(words[:MAX_QUERY_CHARACTERS], config))
+    except IndexUnavailableError as exc:
+        log.warning("a name is looked up in the catalog alone: %s", exc)
+        return []
 
 
 def _named_results(answer: Answer) -> list[_Named]:

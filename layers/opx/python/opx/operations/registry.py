@@ -255,6 +255,7 @@ MODULES = (
     Module("sources", ("sources", "crawl")),
     Module("webhooks"),
     Module("lifecycle", ("reviews", "prunings", "holds")),
+    Module("usage", ("usage",)),
     Module("projects", ("projects",)),
     Module("calibration", ("calibration",)),
     Module("administration"),

@@ -27,6 +27,7 @@ from opx.operations.search import (
     answered,
 )
 from opx.retrieval.citations import NOTHING_FOUND, citations, handed_over, inventory, next_line
+from opx.retrieval.query import INDEX_DOWN
 
 PARTIAL = "Partial answer: something could not be searched."
 REPLY_OVERHEAD = 40
@@ -144,9 +145,11 @@ class _Found(Paragraphs):
         answer = self.answer
         yield from _head(self._notes(), partial=answer.partial, untrusted=self._is_untrusted())
         yield from (f"Note: {one_line(one.text)}." for one in answer.absent)
-        if answer.evidence and answer.evidence.understood:
+        is_searched = INDEX_DOWN not in answer.notes
+        if answer.evidence and (answer.evidence.understood or not is_searched):
             yield "\n".join(inventory(answer.evidence))
-        yield handed_over(answer.documents) if answer.documents else NOTHING_FOUND
+        if answer.documents or is_searched:
+            yield handed_over(answer.documents) if answer.documents else NOTHING_FOUND
         if answer.best_rejected and not answer.documents:
             yield _not_confirmed(answer.best_rejected)
         if answer.receipt_id and answer.documents:

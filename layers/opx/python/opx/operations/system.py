@@ -5,7 +5,7 @@ A capability is imported on first use: a function that only searches never loads
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from opx.retrieval.query import KnowledgeQuery
     from opx.retrieval.query_language import ParsedQuery
     from opx.retrieval.web.service import InternetSearch
+    from opx.runtime.speed_limit import SpeedLimit
     from opx.telemetry.capability import Telemetry
 
 
@@ -85,6 +86,10 @@ class Backend(Protocol):
         """Release files and connections that were opened."""
 
     @property
+    def speed_limits(self) -> Mapping[str, SpeedLimit]:
+        """The limits in use, by embedding model."""
+
+    @property
     def tables(self) -> Tables: ...
 
     @property
@@ -98,6 +103,9 @@ class Backend(Protocol):
 
     @property
     def secrets(self) -> Secrets: ...
+
+    @property
+    def gateway_secrets(self) -> Secrets: ...
 
     @property
     def indexes(self) -> IndexService: ...
@@ -164,6 +172,7 @@ class System:
         if indexing.has_editions and self.settings.search_engine != MANAGED_ENGINE:
             self.ports.connect()
             assert indexing.embedder
+            indexing.wake()  # a first question follows
 
     # -- ports
 
@@ -330,6 +339,7 @@ class System:
             ingestion=self.ingestion,
             learning=self.learning,
             calibrations=lambda: self.questions.calibrations,
+            audit=lambda: self.records.audit,
             schedule=self._schedule,
         )
 

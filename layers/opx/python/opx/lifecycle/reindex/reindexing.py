@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.domain.ids import iso_time
 from opx.domain.record import replace
-from opx.errors import EmbeddingError, InvalidInputError, ReindexBusyError
+from opx.errors import EmbeddingError, IndexWakingError, InvalidInputError, ReindexBusyError, ThrottledError
 from opx.ingestion.indexing.book import Edition, EditionState, IndexState
 from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Progress, ReindexJob, ReindexParts, ReindexPhase
 from opx.lifecycle.reindex.steps import Steps
@@ -194,7 +194,8 @@ def handle_message(
     body: str, reindexer: Reindexer, rebuilds: Queue | None, *, stop: Callable[[], bool]
 ) -> Progress | None:
     """Execute the command of a message: `{"do": "reindex", "model": ..., "dimension": ...}`, `go on`, `force`, `rollback` or
-    `discard`. Until the job is finished, another message to `rebuilds` continues it; None if there is no job to continue.
+    `discard`. Until the job is finished, another message to `rebuilds` continues it, also after calls that were throttled;
+    None if there is no job to continue, or if it has to wait.
 
     Raises `InvalidInputError` for a malformed message or an impossible command.
     """
@@ -227,8 +228,15 @@ def _resume(reindexer: Reindexer, rebuilds: Queue | None, stop: Callable[[], boo
         return None
 
 
-def _advance(reindexer: Reindexer, rebuilds: Queue | None, stop: Callable[[], bool]) -> Progress:
-    progress = reindexer.advance(stop)
+def _advance(reindexer: Reindexer, rebuilds: Queue | None, stop: Callable[[], bool]) -> Progress | None:
+    try:
+        progress = reindexer.advance(stop)
+    except (IndexWakingError, ThrottledError) as exc:
+        if rebuilds is None:
+            raise
+        log.info("reindexing goes on in %.0f s: %s", exc.retry_after, exc)
+        rebuilds.send(GO_ON, delay_seconds=min(ceil(exc.retry_after), LONGEST_DELAY))
+        return None
     if progress.finished:
         log.info("reindexing is %s: %s", progress.job.phase, progress.job.report)
         if rebuilds and progress.job.phase is ReindexPhase.DONE:
