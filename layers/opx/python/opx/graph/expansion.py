@@ -298,16 +298,15 @@ class GraphExpansion:
         graph = self._graph
         answer = recognised(graph, found.text, now=self._clock(), identifiers=found.identifiers)
         rows = rows_as_leads(answer.rows, found.tiers) if answer else []
-        leads = [*rows, *self._leads(graph, found)]
-        nodes = graph.nodes([lead.node for lead in leads[:CONSIDERED]])
-        kept = chosen(with_abouts(leads[:CONSIDERED], nodes, found.tiers), found.results)
+        leads = [*rows, *self._leads(graph, found)][:CONSIDERED]
+        nodes = graph.nodes([lead.node for lead in leads if may_have_about(lead)])
+        kept = chosen(with_abouts(leads, nodes, found.tiers), found.results)
         return _Related(tuple(kept), _understood(answer, rows, kept) if answer else "")
 
     def _leads(self, graph: KnowledgeGraph, found: FoundText) -> list[Lead]:
         seeds, wanted = self._seeds(graph, found), wanted_types(found.text)
         near = self._edges(graph, seeds, found)
-        nearest = dict.fromkeys(lead.node for lead in leads_of(near, seeds) if lead.node not in seeds)
-        far = self._edges(graph, list(nearest)[:FOLLOWED], found)
+        far = self._edges(graph, worth_following(near, seeds, wanted)[:FOLLOWED], found)
         return [lead for lead in leads_of({**near, **far}, seeds, wanted) if lead.confidence >= MIN_CONFIDENCE]
 
     def _edges(self, graph: KnowledgeGraph, keys: Iterable[str], found: FoundText) -> Relations:
@@ -415,6 +414,15 @@ def leads_of(found: Relations, seeds: Mapping[str, float], wanted: Collection[st
     return _ordered(leads)
 
 
+def worth_following(near: Relations, seeds: Mapping[str, float], wanted: Collection[str] = ()) -> list[str]:
+    """Neighbours of the seeds whose own edges can lead to one of the `CONSIDERED` best leads, the surest first: a lead
+    through a neighbour has `DECAY` of its confidence at most."""
+    enough = [lead.confidence for lead in leads_of(near, seeds, wanted)][CONSIDERED - 1 : CONSIDERED]
+    least = max(MIN_CONFIDENCE, *enough) if enough else MIN_CONFIDENCE
+    neighbours = (lead for lead in leads_of(near, seeds) if lead.node not in seeds)
+    return list(dict.fromkeys(lead.node for lead in neighbours if lead.confidence * DECAY >= least))
+
+
 def _further(scored: _ScoredPath, edge: Edge, relations: int) -> _ScoredPath:
     return _ScoredPath(
         scored.confidence * edge.confidence * DECAY / math.sqrt(math.log2(1 + relations)), (*scored.path, edge)
@@ -465,6 +473,11 @@ def of_tiers(evidence: Iterable[GraphEvidence], tiers: Collection[Tier]) -> tupl
     return tuple(one for one in evidence if one.tier in tiers)
 
 
+def may_have_about(lead: Lead) -> bool:
+    """True if a document about the node itself would be shown: nodes of other namespaces needn't be read."""
+    return not lead.path or is_a(lead.node, *ABOUT)
+
+
 def with_abouts(leads: Sequence[Lead], nodes: Iterable[Node], tiers: Collection[Tier]) -> list[Lead]:
     """The leads with evidence from documents about the nodes themselves; for rows without a path, from any document that
     names them."""
@@ -473,6 +486,6 @@ def with_abouts(leads: Sequence[Lead], nodes: Iterable[Node], tiers: Collection[
 
 
 def _with_about(lead: Lead, node: Node | None, tiers: Collection[Tier]) -> Lead:
-    if node is None or not ((node.declared and is_a(node.key, *ABOUT)) or not lead.path):
+    if node is None or not may_have_about(lead) or (lead.path and not node.declared):
         return lead
     return replace(lead, about=of_tiers(node.evidence, tiers)[:1])

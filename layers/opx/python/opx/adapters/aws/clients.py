@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from typing import Any, Literal
@@ -77,8 +78,20 @@ def client(
         user_agent_extra=f"opx-knowledge/{opx.__version__}",
     )
     try:
-        return (session or boto3.Session()).client(service, region_name=region, config=config)  # type: ignore[call-overload]
+        made = (session or boto3.Session()).client(service, region_name=region, config=config)  # type: ignore[call-overload]
     except NoRegionError:
         raise InvalidInputError(
             "AWS needs a region: set AWS_DEFAULT_REGION, or AWS_PROFILE to a profile that has one"
         ) from None
+    if service == "dynamodb":
+        for read in ("BatchGetItem", "GetItem", "Query", "Scan"):
+            made.meta.events.register(f"before-parse.dynamodb.{read}", _as_sent)
+    return made
+
+
+def _as_sent(response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: Any) -> None:
+    """Passes items as the service sends them: binary values as base64, all else as botocore would parse it, value by value
+    in Python, which takes half of a query's CPU time."""
+    if response_dict["status_code"] == 200:
+        customized_response_dict.update(json.loads(response_dict["body"]))
+        response_dict["body"] = b"{}"

@@ -6,6 +6,7 @@ and `key`.
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -91,13 +92,21 @@ def _from_value(value: Mapping[str, Any]) -> Any:
     if kind == "NULL":
         return None
     if kind == "N":
-        number = Decimal(content)
-        return int(number) if number == number.to_integral_value() else float(number)
+        return _number(content)
     if kind == "M":
         return {name: _from_value(element) for name, element in content.items()}
     if kind == "L":
         return [_from_value(element) for element in content]
+    if kind == "B" and isinstance(content, str):  # as the service sends it: see `opx.adapters.aws.clients`
+        return base64.b64decode(content)
     return content
+
+
+def _number(text: str) -> int | float:
+    if text.lstrip("-").isdigit():
+        return int(text)
+    number = Decimal(text)
+    return int(number) if number == number.to_integral_value() else float(number)
 
 
 class Expression:
@@ -258,6 +267,20 @@ class DynamoTable:
             arguments["Limit"] = max(1, min(limit, 1000))
         found = iter(()) if part.is_empty else self._items(self._client.query, arguments, "query")
         return islice(found, limit)
+
+    def count(self, partition: str | int, *, index: str = "", where: KeyRange | None = None) -> int:
+        part = slice_of(self._spec, partition, index, where)
+        if part.is_empty:
+            return 0
+        request = {"TableName": self._name, "Select": "COUNT", **slice_arguments(part)}
+        request.update({"IndexName": index} if index else {"ConsistentRead": True})
+        if self._spec.ttl:  # DynamoDB removes expired items up to two days late
+            request["FilterExpression"] = "NOT (attribute_type(#ttl, :number) AND #ttl < :now)"
+            request["ExpressionAttributeNames"] |= {"#ttl": self._spec.ttl}
+            request["ExpressionAttributeValues"] |= {":number": {"S": "N"}, ":now": to_value(self._clock())}
+        action = f"count in table {self._name}"
+        pages = answers(self._client.query, request, action, mark="LastEvaluatedKey", sent_as="ExclusiveStartKey")
+        return sum(page["Count"] for page in pages)
 
     def scan(self) -> Iterator[Item]:
         """All items, in no particular order; items that change meanwhile may be returned in their old state. Reads
