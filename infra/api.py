@@ -7,19 +7,25 @@ from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.configuration import Deployment
+from infra.configuration import Deployment, listed
 from infra.constructs import answering_models, managed_search, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.http_stage import add_stage, integrate
-from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.learning_functions import CHECKPOINTS, capturing_rights
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings, configured_identity
+from infra.constructs.use_case_function import (
+    FunctionSpec,
+    SearchEngine,
+    UseCaseFunction,
+    common_settings,
+    configured_identity,
+    reaching_settings,
+)
 from infra.names import PULLS, PULLS_FAILED, REBUILDS, Names
 from opx.edges.calling import token_scopes
 from opx.operations import load
 from opx.operations.registry import Function
-from opx.ports.tables import ALIASES, BASELINES, DOCUMENTS, FAILURES, GRAPH, KEYS, LIFECYCLE, PROJECTS, SOURCES
+from opx.ports.tables import ALIASES, BASELINES, DOCUMENTS, FAILURES, GRAPH, KEYS, LIFECYCLE, PROJECTS, SOURCES, USAGE
 
 RATE, BURST = 50, 100
 """Requests a second, and at once. The reading function has 50 instances by default, which answer about 100 questions a
@@ -143,7 +149,8 @@ class ApiStack(Stack):
         CfnOutput(self, "ApiUrl", value=self.api.attr_api_endpoint)
 
     def _token_authorizer(self, deployment: Deployment) -> gateway.CfnAuthorizer:
-        audience = [name.strip() for name in deployment.jwt_audience.split(",") if name.strip()]
+        # API Gateway compares both with the claim `aud`, and with `client_id` if there is none.
+        audience = listed(deployment.jwt_audience) + listed(deployment.jwt_clients)
         return gateway.CfnAuthorizer(
             self,
             "TokenAuthorizer",
@@ -171,7 +178,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
         names=names,
         source=source,
         settings={
-            **common_settings(names, collection.endpoint),
+            **common_settings(names, collection),
             **configured_identity(names),
             "corpus_bucket": names.corpus_bucket,
             "ingest_queue_url": names.queue_url("ingest"),
@@ -199,7 +206,7 @@ def _source_settings(names: Names) -> dict[str, str]:
         "pull_failed_arn": names.queue_arn(PULLS_FAILED),
         "pull_role_arn": names.role_arn("source-schedules"),
         "schedule_group": names.schedule_group,
-        "allowed_hosts": names.deployment.allowed_hosts,
+        **reaching_settings(names),
     }
 
 
@@ -226,6 +233,7 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
         rights.allow(["s3:ListBucketVersions"], bucket),  # old versions are put back
         rights.on_objects(names, rights.DOCUMENT_FOLDERS, _ON_DOCUMENTS),
         rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
+        rights.on_tables(names, (USAGE,), ["dynamodb:Query"]),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS + rights.WRITE_ITEMS),  # for names and merges
         rights.on_tables(names, (LIFECYCLE,), rights.READ_ITEMS + rights.WRITE_ITEMS),  # holds

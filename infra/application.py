@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,16 +15,17 @@ from infra.api import ApiStack
 from infra.configuration import OWN_KEY, ContextError, Deployment
 from infra.constructs.code import LayerSource, Platform
 from infra.constructs.customer_key import EncryptWith
-from infra.constructs.hybrid_index import ExistingIndex, SearchEngine
+from infra.constructs.hybrid_index import ExistingIndex
 from infra.constructs.managed_search import ManagedBase, is_wanted
 from infra.constructs.private_network import RunInside
+from infra.constructs.use_case_function import SearchEngine
 from infra.ingestion import IngestionStack
 from infra.key import KeyStack
 from infra.knowledge_base import KnowledgeBaseStack
 from infra.learning import LearningStack
 from infra.lifecycle import LifecycleStack
-from infra.names import Names
-from infra.network import NetworkStack
+from infra.names import APPLICATION, Names
+from infra.network import NetworkStack, refuse_unreachable
 from infra.observability import ObservabilityStack
 from infra.operations import OperationsStack
 from infra.retrieval import RetrievalStack
@@ -102,12 +103,13 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     names = Names(deployment)
     platform = Platform(deployment.architecture, deployment.python)
     source = LayerSource(bundle=deployment.bundle, platform=platform, **({"lambdas": lambdas} if lambdas else {}))
+    refuse_unreachable(deployment)
     add = _Adding(app, names)
     key = add("key", KeyStack) if deployment.kms_key == OWN_KEY else None
     network = add("network", NetworkStack) if deployment.vpc else None
     storage = add("storage", StorageStack)
     endpoint = network.network.collection_endpoint if network else ""
-    search = None if deployment.search_endpoint else add("search", SearchStack, vpc_endpoint=endpoint)
+    search = None if deployment.search_endpoint else add("search", SearchStack, vpc_endpoint=endpoint, source=source)
     existing = ExistingIndex(deployment.search_endpoint, deployment.search_arn)
     engine: SearchEngine = search.collection if search else existing
     code = {"collection": engine, "source": source}
@@ -127,7 +129,9 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
         "operations_arn": operations.queries_arn,
         "learning_arn": learning.tools_arn,
     }
-    agent = add("agent", AgentStack, retrieval, operations, **called) if deployment.agent != "none" else None
+    agent = (
+        add("agent", AgentStack, retrieval, operations, source=source, **called) if deployment.agent != "none" else None
+    )
     api = None
     if deployment.api_auth != "none":
         api = add("api", ApiStack, retrieval, retrieve_arn=retrieval.target_arn, **code)
@@ -137,6 +141,8 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     streams = add("streams", StreamsStack, storage, source=source, streams=reading) if streams_wanted else None
     watched = {"source": source, "retrieve_arn": retrieval.target_arn}
     observability = add("observability", ObservabilityStack, storage, sources, retrieval, ingestion, **watched)
+    if network:
+        network.connect(app)
     _apply_to_all(app, deployment, key, network)
     return Stacks(
         storage,
@@ -157,12 +163,18 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     )
 
 
+def endpoints_of(deployment: Deployment) -> list[str]:
+    """Names of the services whose endpoints the deployment's private network makes, from its stacks, which takes seconds."""
+    network = build(new_app(asdict(deployment))).network
+    return network.network.endpoints if network else []
+
+
 def _apply_to_all(app: cdk.App, deployment: Deployment, key: KeyStack | None, network: NetworkStack | None) -> None:
     """Applies keys, network, tags and cdk-nag rules to the resources of every stack."""
     if deployment.kms_key:
         cdk.Aspects.of(app).add(EncryptWith(key.key.key_arn if key else deployment.kms_key))
     if network:
         cdk.Aspects.of(app).add(RunInside(network.network))
-    cdk.Tags.of(app).add("application", "opx-knowledge")
+    cdk.Tags.of(app).add("application", APPLICATION)
     cdk.Tags.of(app).add("environment", deployment.environment)
     cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))

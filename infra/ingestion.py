@@ -9,12 +9,12 @@ from constructs import Construct
 from infra.constructs import answering_models, managed_search, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
-from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.ingest_queue import IngestQueue
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
-from infra.names import Names
+from infra.constructs.use_case_function import FunctionSpec, SearchEngine, UseCaseFunction, common_settings
+from infra.names import RELINK_FAILED, Names
 from opx.ports.tables import (
     ALIASES,
+    ANNOUNCEMENTS,
     CALENDAR,
     DOCUMENTS,
     EMBEDDINGS,
@@ -65,7 +65,7 @@ class IngestionStack(Stack):
             names=names,
             source=source,
             settings={
-                **common_settings(names, collection.endpoint),
+                **common_settings(names, collection),
                 "corpus_bucket": names.corpus_bucket,
                 "ingest_queue_url": self.changes.queue.queue_url,
                 "max_attempts": str(ATTEMPTS),
@@ -77,12 +77,12 @@ class IngestionStack(Stack):
             },
             rights=_rights(names, collection),
             folders=_READ_FOLDERS,
-            concurrency=names.deployment.ingest_concurrency,
+            concurrency=names.deployment.ingest_workers,
         )
         self.ingest.consume(
             self.changes.queue,
             batch_size=BATCH_SIZE,
-            max_concurrency=names.deployment.ingest_concurrency or None,
+            max_concurrency=names.deployment.ingest_workers or None,
         )
         _acknowledge(self.ingest, names)
         CfnOutput(self, "QueueUrl", value=self.changes.queue.queue_url)
@@ -99,8 +99,11 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
         rights.on_tables(names, [IDEMPOTENCY], rights.REMEMBER_EVENTS),
         rights.admit_clients(names),
         rights.on_tables(names, (PROJECTS,), rights.READ_ITEMS),  # projects whose documents may mention declared nodes
+        rights.allow(["dynamodb:DeleteItem"], names.table_arn(ANNOUNCEMENTS)),
+        rights.send_to(names, RELINK_FAILED),
         rights.use_collection(collection.arn),
         *rights.embed_texts(names),
+        rights.allow(["sqs:SendMessage"], names.queue_arn("ingest")),  # again, what has to wait for the quota
         *_reading_rights(names),
         *managed_search.copying_rights(names),
         *answering_models.writing_rights(names),

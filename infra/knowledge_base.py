@@ -8,11 +8,10 @@ from constructs import Construct
 
 from infra.constructs import managed_index, managed_search, rights
 from infra.constructs.code import LayerSource
-from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.knowledge_base_role import KnowledgeBaseRole
 from infra.constructs.managed_search import ManagedBase
 from infra.constructs.queues import dead_letter_queue, work_queue
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction
+from infra.constructs.use_case_function import FunctionSpec, SearchEngine, UseCaseFunction
 from infra.names import Names
 from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
 from opx.adapters.aws.knowledge_base_objects import COPIES_FOLDER

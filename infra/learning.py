@@ -9,7 +9,6 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.constructs.code import LayerSource
-from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.ingest_queue import VISIBILITY_TIMEOUTS
 from infra.constructs.learning_functions import (
     CHECKPOINT_SECONDS,
@@ -23,7 +22,8 @@ from infra.constructs.learning_functions import (
     tools_are_wanted,
 )
 from infra.constructs.managed_search import ManagedBase
-from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queue
+from infra.constructs.queues import dead_letter_queue, work_queue
+from infra.constructs.use_case_function import SearchEngine
 from infra.names import Names
 from opx.edges.learning_events import LAST_WAIT
 from opx.learning.fields import SOURCE, EntryKind
@@ -99,7 +99,6 @@ class LearningStack(Stack):
             dead_letters=self.failed,
             receives=RECEIVES,
             visibility=Duration.seconds(VISIBILITY_TIMEOUTS * seconds),
-            kept_days=SET_ASIDE_DAYS,
             delay=delay,
         )
 

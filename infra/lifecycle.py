@@ -1,4 +1,4 @@
-"""Retention and reindexing: the function that prunes expired documents, and the one that builds new indexes."""
+"""Retention, reindexing and the ledger of announced changes, with their functions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs import managed_search, rights
+from infra.constructs.announcement_ledger import AnnouncementLedger
 from infra.constructs.code import LayerSource
-from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.rebuild_index import RebuildIndex
 from infra.constructs.schedules import Schedules, invocations
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
+from infra.constructs.use_case_function import FunctionSpec, SearchEngine, UseCaseFunction, common_settings
 from infra.names import Names
 from opx.lifecycle.reindex.reindexing import CALIBRATE_IF_DUE
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS
@@ -29,6 +29,8 @@ PRUNE_KNOWLEDGE = FunctionSpec(
 PRUNED = "cron(30 2-5 * * ? *)"
 """Once a night, and three more times in case a run is out of time: a run without work reads only a few items."""
 
+PRUNE_FAILED = "prune-failed"
+
 CALIBRATED = "cron(0 6 * * ? *)"
 """Once a day; takes a second if no calibration is due."""
 
@@ -39,7 +41,7 @@ _FOLDERS = (*rights.DOCUMENT_FOLDERS, *rights.CHUNK_FOLDERS)
 
 class LifecycleStack(Stack):
     """The function that prunes expired documents once a day, and the one that builds new indexes on request and calibrates
-    once a day if due. The schedules are in the sources stack's group."""
+    once a day if due; the ledger of announced changes. The schedules are in the sources stack's group."""
 
     def __init__(
         self,
@@ -53,13 +55,18 @@ class LifecycleStack(Stack):
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: retention and new indexes")
         self.prune = self._prune(names, collection, source)
-        arn = self.prune.function.function_arn
         schedules = invocations(
-            self, "Schedules", names=names, function_arn=arn, failed=("PruneFailed", "prune-failed")
+            self,
+            "Schedules",
+            names=names,
+            function_arn=self.prune.target_arn,
+            failed=("PruneFailed", PRUNE_FAILED),
+            function=self.prune,
         )
         schedules.add("prune-knowledge", PRUNED, description="Remove versions past their retention")
         self.rebuild = RebuildIndex(self, "Rebuild", names=names, collection=collection, source=source)
         self._schedule_calibration(names)
+        self.ledger = AnnouncementLedger(self, "Ledger", names=names, source=source)
 
     def _prune(self, names: Names, collection: SearchEngine, source: LayerSource) -> UseCaseFunction:
         function = UseCaseFunction(
@@ -68,7 +75,7 @@ class LifecycleStack(Stack):
             names=names,
             source=source,
             settings={
-                **common_settings(names, collection.endpoint),
+                **common_settings(names, collection),
                 "corpus_bucket": names.corpus_bucket,
                 **managed_search.copying_settings(names),
             },
@@ -104,5 +111,6 @@ def _pruning_rights(names: Names, collection: SearchEngine) -> list[iam.PolicySt
         rights.on_tables(names, CHANGED_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, (PROJECTS,), ["dynamodb:BatchGetItem", "dynamodb:PutItem"]),
         rights.use_collection(collection.arn),
+        rights.send_to(names, PRUNE_FAILED),
         *managed_search.copying_rights(names),
     ]

@@ -11,9 +11,13 @@ from opx.ports.tables import TableSpec
 from opx.settings import Settings
 
 DEFAULTS = Settings()
+APPLICATION = "opx-knowledge"
+"""The tag `application` of all resources."""
+
 PULLS, PULLS_FAILED = "pulls", "pulls-failed"
 REBUILDS, REBUILDS_FAILED = "rebuilds", "rebuilds-failed"
 STREAMS_FAILED = "streams-failed"
+GAPS_FAILED, RELINK_FAILED = "gaps-failed", "relink-failed"
 PLAIN_ENVIRONMENT = "prod"
 """The environment without a prefix: its tables and bucket have the names that other programs know."""
 
@@ -68,6 +72,10 @@ class Names:
         return f"arn:{Aws.PARTITION}:dynamodb:{Aws.REGION}:{Aws.ACCOUNT_ID}:table/{self.table(spec)}"
 
     @property
+    def backup_vault(self) -> str:
+        return f"{self.prefix}opx-knowledge"
+
+    @property
     def learning_bus(self) -> str:
         return f"{self.prefix}opx-knowledge-learning"
 
@@ -104,6 +112,23 @@ class Names:
     def agent(self) -> str:
         """Name of the gateway, or of the classic agent."""
         return f"{self.prefix}opx-knowledge"
+
+    @property
+    def token_gateway(self) -> str:
+        """Name of the gateway whose callers have tokens. Never that of the other one: a gateway that changes its kind of
+        callers would be made before the old one is deleted."""
+        return f"{self.agent}-tokens"
+
+    @property
+    def gateway_secret(self) -> str:
+        """Name of the secret that signs callers of the gateway; not below the name of the sources' secrets, which other
+        functions may read."""
+        return f"{self.prefix}opx-gateway/callers"
+
+    @property
+    def gateway_secret_arn(self) -> str:
+        """ARN pattern of that secret, as in `secret_arn`."""
+        return f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{self.gateway_secret}-??????"
 
     @property
     def agent_role(self) -> str:

@@ -15,16 +15,19 @@ from infra.constructs.code import LayerSource
 from infra.constructs.knowledge_alarms import KnowledgeAlarms
 from infra.constructs.knowledge_dashboards import KnowledgeDashboards
 from infra.constructs.measurements import Measurements
+from infra.constructs.monthly_budget import MonthlyBudget
 from infra.constructs.schedules import invocations
 from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, table_settings
+from infra.constructs.waking import Waking
 from infra.ingestion import INGEST_DOCUMENTS
-from infra.names import Names
+from infra.names import GAPS_FAILED, RELINK_FAILED, Names
 from opx.graph.daily import RELINK
-from opx.ports.tables import DOCUMENTS, FAILURES, GAPS, SOURCES
+from opx.ports.tables import ANNOUNCEMENTS, AUDIT, DOCUMENTS, FAILURES, GAPS, SOURCES, USAGE
 from opx.records.daily import CHECK
+from opx.retrieval.canary import CANARY
 from opx.runtime.knowledge_file import load_knowledge
 
-READ_TABLES = (DOCUMENTS, FAILURES, GAPS)
+READ_TABLES = (ANNOUNCEMENTS, AUDIT, DOCUMENTS, FAILURES, GAPS)
 
 REPORT_COVERAGE = FunctionSpec(
     use_case="report_coverage",
@@ -35,8 +38,12 @@ REPORT_COVERAGE = FunctionSpec(
 )
 
 EVERY_HOUR, EVERY_DAY = "rate(1 hour)", "cron(40 0 * * ? *)"
+COVERAGE_FAILED = "coverage-failed"
 GAPS_CHECKED = "cron(10 0 * * ? *)"
 """Before the gaps are counted."""
+
+CANARY_ASKED = "cron(35 * * * ? *)"
+"""On time, so that each hour of the metric has one."""
 
 RELINKED = "cron(20 1 * * ? *)"
 
@@ -61,7 +68,9 @@ class ObservabilityStack(Stack):
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: dashboards and alarms")
         self._report_coverage(names, source)
-        self._check_gaps(names, retrieve_arn)
+        self._ask(names, retrieve_arn)
+        if names.deployment.may_sleep:
+            Waking(self, "Waking", names=names, function_arn=retrieve_arn)
         self._relink(names)
         functions = [function.function_name or "" for function in _all(scope, lambda_.CfnFunction)]
         queues = _all(scope, sqs.CfnQueue)
@@ -70,6 +79,9 @@ class ObservabilityStack(Stack):
         working = [queue.queue_name or "" for queue in queues if queue.redrive_policy is not None]
         measurements = Measurements(names.deployment.environment)
         self.alarm_topic = AlarmTopic(self, "AlarmTopic", names=names)
+        if dollars := names.deployment.budget_usd:
+            topic = self.alarm_topic.topic
+            MonthlyBudget(self, "Budget", names=names, dollars=dollars, topic=topic)
         alarms = KnowledgeAlarms(
             self,
             "Alarms",
@@ -78,6 +90,7 @@ class ObservabilityStack(Stack):
             topic=self.alarm_topic.topic,
             functions=functions,
             dead_letters=dead_letters,
+            queues=working,
         )
         KnowledgeDashboards(
             self,
@@ -102,30 +115,35 @@ class ObservabilityStack(Stack):
             settings=table_settings(names),
             rights=[
                 rights.on_tables(names, READ_TABLES, ["dynamodb:Query"]),
+                rights.on_tables(names, (USAGE,), ["dynamodb:BatchWriteItem"]),
                 rights.on_tables(names, (SOURCES,), ["dynamodb:GetItem", "dynamodb:Query"]),
+                rights.send_to(names, COVERAGE_FAILED),
             ],
         )
-        arn = reporter.function.function_arn
-        schedules = invocations(self, "Schedules", names=names, function_arn=arn, failed=("Failed", "coverage-failed"))
+        arn, failed = reporter.target_arn, ("Failed", COVERAGE_FAILED)
+        schedules = invocations(self, "Schedules", names=names, function_arn=arn, failed=failed, function=reporter)
         schedules.add("report-freshness", EVERY_HOUR, description="Report failed items and overdue sources")
         schedules.add(
             "report-holdings",
             EVERY_DAY,
-            description="Count documents and chunks",
+            description="Count documents, chunks, and the use of clients",
             payload={"holdings": True},
         )
 
-    def _check_gaps(self, names: Names, retrieve_arn: str) -> None:
-        """Schedules the daily check of gaps by the function that searches. It wakes a sleeping collection only if there are
-        gaps."""
-        failed = ("GapsFailed", "gaps-failed")
+    def _ask(self, names: Names, retrieve_arn: str) -> None:
+        """Schedules the daily check of gaps by the function that searches, which wakes a sleeping collection only if there
+        are gaps, and the canary's question, which wakes it every hour."""
+        failed = ("GapsFailed", GAPS_FAILED)
         schedules = invocations(self, "GapSchedules", names=names, function_arn=retrieve_arn, failed=failed)
         schedules.add("check-gaps", GAPS_CHECKED, description="Query open gaps again", payload=CHECK)
+        if names.deployment.canary:
+            about = "Ask a question that has to be searched"
+            schedules.add("ask-canary", CANARY_ASKED, description=about, payload=CANARY, on_time=True)
 
     def _relink(self, names: Names) -> None:
         """Schedules the daily relinking by the ingesting function, which may write statements of documents."""
         arn = names.function_arn(INGEST_DOCUMENTS.use_case)
-        failed = ("RelinkFailed", "relink-failed")
+        failed = ("RelinkFailed", RELINK_FAILED)
         schedules = invocations(self, "RelinkSchedules", names=names, function_arn=arn, failed=failed)
         about = "Link documents to nodes that were declared after them"
         schedules.add("relink-graph", RELINKED, description=about, payload=RELINK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from aws_cdk import Environment, Stack
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs import operational_queries, rights
@@ -27,6 +28,7 @@ ROLL_UP_BASELINES = FunctionSpec(
 )
 
 READ_METRICS = ("cloudwatch:GetMetricData", "cloudwatch:ListMetrics")
+ROLL_UP_FAILED = "roll-up-failed"
 _AT_NIGHT = "0 2 * * *"
 
 
@@ -56,15 +58,19 @@ class OperationsStack(Stack):
             names=names,
             source=source,
             settings={**table_settings(names), **configured_identity(names)},
-            rights=[rights.on_tables(names, (BASELINES,), rights.ADD_VALUES), rights.allow(READ_METRICS, "*")],
+            rights=[
+                rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
+                *_metric_rights(),
+                rights.send_to(names, ROLL_UP_FAILED),
+            ],
         )
         reason = "metrics are no resource: reading and listing them take none"
         acknowledge_wildcard(function.role, "*", reason)
         return function
 
     def _schedule(self, names: Names) -> None:
-        arn = self.roll_up.function.function_arn
-        schedules = invocations(self, "Schedules", names=names, function_arn=arn, failed=("Failed", "roll-up-failed"))
+        arn, failed = self.roll_up.target_arn, ("Failed", ROLL_UP_FAILED)
+        schedules = invocations(self, "Schedules", names=names, function_arn=arn, failed=failed, function=self.roll_up)
         schedules.add(
             "roll-up-baselines",
             scheduler_cron(load_knowledge().category(BASELINES_CATEGORY).schedule or _AT_NIGHT),
@@ -72,3 +78,8 @@ class OperationsStack(Stack):
             payload={"days": DAYS},
             enabled=bool(declared_metrics()),
         )
+
+
+def _metric_rights() -> list[iam.PolicyStatement]:
+    """Rights to read metrics, if knowledge.yaml declares some: without, a private network needs no endpoint for them."""
+    return [rights.allow(READ_METRICS, "*")] if declared_metrics() else []

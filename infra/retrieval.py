@@ -6,12 +6,17 @@ from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs import answering_models, api_reading, managed_search, rights
+from infra.constructs import answering_models, api_reading, gateway_callers, managed_search, rights
 from infra.constructs.code import LayerSource
-from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.managed_search import ManagedBase
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings, configured_identity
-from infra.names import Names
+from infra.constructs.use_case_function import (
+    FunctionSpec,
+    SearchEngine,
+    UseCaseFunction,
+    common_settings,
+    configured_identity,
+)
+from infra.names import GAPS_FAILED, Names
 from opx.ports.tables import (
     ALIASES,
     AUDIT,
@@ -61,22 +66,26 @@ class RetrievalStack(Stack):
             names=names,
             source=source,
             settings={
-                **common_settings(names, collection.endpoint),
+                **common_settings(names, collection),
                 **configured_identity(names),
                 **api_reading.settings(names),
                 **managed_search.searching_settings(names, managed),
                 **answering_models.answering_settings(names),
+                **gateway_callers.verifying_settings(names),
             },
             rights=[
                 rights.on_tables(names, READ_TABLES, rights.READ_ITEMS),
                 rights.use_collection(collection.arn),
                 *rights.embed_texts(names),
+                rights.share_vectors(names),
                 *api_reading.reading_rights(names),
                 *managed_search.searching_rights(managed),
                 *answering_models.answering_rights(names),
                 *_internet_rights(names),
                 rights.on_tables(names, (AUDIT,), ["dynamodb:PutItem", "dynamodb:Query"]),
                 rights.on_tables(names, (GAPS,), rights.KEEP_GAPS),
+                rights.send_to(names, GAPS_FAILED),
+                *gateway_callers.verifying_rights(names),
             ],
             folders=api_reading.folders(names),
             concurrency=names.deployment.query_concurrency,

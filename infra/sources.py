@@ -10,9 +10,9 @@ from constructs import Construct
 from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
-from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queue
+from infra.constructs.queues import dead_letter_queue, work_queue
 from infra.constructs.schedules import Schedules
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings
+from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, corpus_settings, reaching_settings
 from infra.names import PULLS, PULLS_FAILED, Names
 from opx.connectors.repository import declared_sources
 from opx.connectors.states import scheduler_cron
@@ -64,7 +64,6 @@ class SourcesStack(Stack):
             dead_letters=self.failed,
             receives=3,
             visibility=Duration.seconds(2 * PULL_SOURCES.timeout + 60),
-            kept_days=SET_ASIDE_DAYS,
         )
         self._schedule(names, group, knowledge or load_knowledge())
         self.pull = self._function(names, source)
@@ -101,7 +100,7 @@ class SourcesStack(Stack):
             settings={
                 **corpus_settings(names),
                 "pull_queue_url": self.pulls.queue_url,
-                "allowed_hosts": names.deployment.allowed_hosts,
+                **reaching_settings(names),
             },
             rights=_rights(names, self.pulls.queue_arn),
             folders=rights.DOCUMENT_FOLDERS,

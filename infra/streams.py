@@ -94,7 +94,8 @@ class StreamsStack(Stack):
             names=names,
             source=source,
             settings=corpus_settings(names),
-            rights=[*_rights(names, self.failed.queue_arn), *_reading(names, streams)],
+            rights=_rights(names, self.failed.queue_arn),
+            polling=_reading(names, streams),
             folders=rights.DOCUMENT_FOLDERS,
         )
         if any(map(_joins_network, streams)):

@@ -26,5 +26,7 @@ def _as_shown(value: Any) -> str:
         return value
     if "Ref" in value:
         return f"<{value['Ref']}>"
+    if "Fn::GetAtt" in value:
+        return f"<{'.'.join(value['Fn::GetAtt'])}>"
     separator, parts = value["Fn::Join"]
     return str(separator).join(map(_as_shown, parts))

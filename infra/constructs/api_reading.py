@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 
 from infra.constructs import rights
 from infra.names import Names
-from opx.ports.tables import EMBEDDINGS, FAILURES, PATTERNS, STAGING
+from opx.ports.tables import ANNOUNCEMENTS, EMBEDDINGS, FAILURES, PATTERNS, STAGING
 
 
 def settings(names: Names) -> dict[str, str]:
@@ -18,8 +18,8 @@ def settings(names: Names) -> dict[str, str]:
 
 def reading_rights(names: Names) -> list[iam.PolicyStatement]:
     """Rights to read chunks and, for the API, all of the corpus, vectors of old versions, failed items, captured entries,
-    patterns, and the queue's length; none to change anything. Listing distinguishes a missing object (404) from a
-    forbidden one (403)."""
+    patterns, the ledger of announced changes, and the queue's length; none to change anything. Listing distinguishes a
+    missing object (404) from a forbidden one (403)."""
     corpus = [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, folders(names), ["s3:GetObject"]),
@@ -29,6 +29,7 @@ def reading_rights(names: Names) -> list[iam.PolicyStatement]:
     return [
         *corpus,
         rights.on_tables(names, (EMBEDDINGS, FAILURES, PATTERNS, STAGING), rights.READ_ITEMS),
+        rights.on_tables(names, (ANNOUNCEMENTS,), ["dynamodb:Query"]),
         rights.allow(["sqs:GetQueueAttributes"], names.queue_arn("ingest")),
     ]
 

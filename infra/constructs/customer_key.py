@@ -7,6 +7,7 @@ import json
 import aws_cdk as cdk
 import jsii
 from aws_cdk import Aws, Stack
+from aws_cdk import aws_backup as backup
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
@@ -15,11 +16,13 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_opensearchserverless as aoss
 from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
 from infra.constructs import rights
+from infra.constructs.backup_plan import BackupPlan
 from infra.constructs.keeping import removal_policy
 from infra.constructs.knowledge_base_role import KnowledgeBaseRole
 from infra.constructs.schedules import Schedules
@@ -70,7 +73,7 @@ def key_policy() -> list[iam.PolicyStatement]:
 
 @jsii.implements(cdk.IAspect)
 class EncryptWith:
-    """Gives the key to every bucket, table, queue, topic, log group, bus, function and collection that it visits.
+    """Gives the key to every bucket, table, queue, topic, secret, log group, bus, function, vault and collection it visits.
 
     An aspect, so that nothing is forgotten: what a stack adds later is encrypted too. Roles of functions and of
     schedules may use it.
@@ -84,10 +87,19 @@ class EncryptWith:
             node.role.add_to_policy(rights.allow(USE_KEY, self._arn))
         elif isinstance(node, KnowledgeBaseRole):
             node.role.add_to_policy(rights.allow(["kms:Decrypt"], self._arn))
+        elif isinstance(node, BackupPlan):
+            self._allow_backups(node)
         elif isinstance(node, s3.CfnBucket | dynamodb.CfnTable | aoss.CfnSecurityPolicy):
             self._encrypt_store(node)
         else:
             self._encrypt_passing(node)
+
+    def _allow_backups(self, node: BackupPlan) -> None:
+        """The role reads tables and bucket, and AWS Backup writes copies in its name."""
+        node.role.add_to_policy(rights.allow([*USE_KEY, "kms:DescribeKey"], self._arn))
+        granting = rights.allow(["kms:CreateGrant"], self._arn)
+        granting.add_conditions({"Bool": {"kms:GrantIsForAWSResource": "true"}})
+        node.role.add_to_policy(granting)
 
     def _encrypt_store(self, node: s3.CfnBucket | dynamodb.CfnTable | aoss.CfnSecurityPolicy) -> None:
         if isinstance(node, s3.CfnBucket):
@@ -102,11 +114,13 @@ class EncryptWith:
             node.policy = Stack.of(node).to_json_string({"Rules": rules, "AWSOwnedKey": False, "KmsARN": self._arn})
 
     def _encrypt_passing(self, node: IConstruct) -> None:
-        """Encrypts queues, topics, log groups and buses."""
+        """Encrypts queues, secrets, topics, log groups and buses."""
         if isinstance(node, sqs.CfnQueue):
             node.sqs_managed_sse_enabled = None
             node.kms_master_key_id = self._arn
             node.kms_data_key_reuse_period_seconds = 300
+        elif isinstance(node, secretsmanager.CfnSecret):
+            node.kms_key_id = self._arn
         elif isinstance(node, sns.CfnTopic):
             node.kms_master_key_id = self._arn
         elif isinstance(node, logs.CfnLogGroup):
@@ -115,6 +129,8 @@ class EncryptWith:
             node.kms_key_identifier = self._arn
         elif isinstance(node, lambda_.CfnFunction):
             node.kms_key_arn = self._arn
+        elif isinstance(node, backup.CfnBackupVault):
+            node.encryption_key_arn = self._arn
 
     def _bucket_encryption(self) -> s3.CfnBucket.BucketEncryptionProperty:
         rule = s3.CfnBucket.ServerSideEncryptionRuleProperty(

@@ -10,8 +10,18 @@ from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_sns as sns
 from constructs import Construct
 
-from infra.constructs.measurements import FIVE_MINUTES, Measurements, of_function, of_queue
+from infra.constructs.hybrid_index import MAX_OCUS
+from infra.constructs.measurements import (
+    FIVE_MINUTES,
+    Measurements,
+    of_collections,
+    of_function,
+    of_model,
+    of_queue,
+    of_vault,
+)
 from infra.names import Names
+from opx.ports.queues import KEPT_DAYS
 from opx.runtime.metrics import Metric
 
 RUNBOOK = "docs/deploy.md#alarms"
@@ -20,18 +30,32 @@ SLOW_MS = 2000
 UNSURE = 0.5
 FEW_QUERIES = 10
 """Questions per hour: with fewer, a single one would decide the average."""
+OFTEN_PARTIAL = 0.2
+"""Share of an hour's questions."""
 MOSTLY_UNAVAILABLE = 0.5
 FEW_UNAVAILABLE = 3
 """Failed calls in five minutes: a collection that wakes up fails a call and its retries."""
 WAITED_TOO_LONG_SECONDS = 3600
+NOT_INGESTED_SECONDS = 2 * 86400
+OLD_MESSAGE_SECONDS = KEPT_DAYS * 86400 / 2
+OLD_RECORD_SECONDS = 86400 / 2
+"""Half of the day for which a stream of Kinesis keeps its records, unless its owner chose more."""
+MANY_THROTTLED = 20
+"""Percent of calls. Finding the quota by trying costs up to 5 %."""
+
+MOST_METRICS = 10
+"""Metrics that CloudWatch accepts in the expression of an alarm."""
 
 _HOUR = Duration.hours(1)
+HALF_AN_HOUR = 30
+"""Minutes."""
 
 
 class KnowledgeAlarms(Construct):
     """Alarms that send to a topic when they begin and when they end.
 
-    Missing data raises no alarm: then there were no questions and no work. `alarms` has them in the order of a dashboard.
+    Missing data raises no alarm, but for the canary: there were no questions and no work. `alarms` has them in the order of
+    a dashboard.
     """
 
     def __init__(
@@ -44,6 +68,7 @@ class KnowledgeAlarms(Construct):
         topic: sns.ITopic,
         functions: Sequence[str],
         dead_letters: Sequence[str],
+        queues: Sequence[str],
     ) -> None:
         super().__init__(scope, construct_id)
         self._prefix = f"{names.prefix}opx-knowledge"
@@ -56,8 +81,24 @@ class KnowledgeAlarms(Construct):
         self._about_sources(names.queue("ingest"))
         self._about_retention()
         self._about_learning()
+        self._about_announcements()
+        for queue in queues:
+            self._about_old_messages(queue)
+        reader = names.function("consume_stream")
+        if reader in functions:
+            self._about_streams(reader)
+        self._about_documents()
+        self._about_embedding(names.deployment.embedding_model)
+        if not names.deployment.search_endpoint:
+            self._about_capacity()
+        if names.deployment.canary:
+            self._about_canary()
+        if names.deployment.backup != "none":
+            self._about_backups(names.backup_vault)
         for queue in dead_letters:
             self._about_dead_letters(queue)
+        for at in range(0, len(dead_letters), MOST_METRICS):
+            self._about_old_dead_letters(dead_letters[at : at + MOST_METRICS], at // MOST_METRICS)
         for function in functions:
             self._about_function(function)
 
@@ -89,16 +130,25 @@ class KnowledgeAlarms(Construct):
             datapoints=2,
         )
 
-    def _confidence(self) -> cloudwatch.MathExpression:
-        """Expression for the average confidence; 1 if there were too few questions."""
-        measured = {
-            "confidence": self._measured.of(Metric.CONFIDENCE, "Average", period=_HOUR),
-            "queries": self._measured.of(Metric.CONFIDENCE, "SampleCount", period=_HOUR),
-        }
-        expression = f"IF(queries >= {FEW_QUERIES}, confidence, 1)"
-        return cloudwatch.MathExpression(
-            expression=expression, using_metrics=measured, period=_HOUR, label="Average confidence"
+        self._add(
+            "partial-answers",
+            self._average_of(Metric.PARTIAL_ANSWERS, "Share of partial answers", few=0),
+            f"More than {OFTEN_PARTIAL:.0%} of an hour's answers lacked a part: meaning, words, a later tier, or reranking "
+            "was unavailable. The log of the function that answers names the part; each answer says so, too.",
+            threshold=OFTEN_PARTIAL,
         )
+
+    def _confidence(self) -> cloudwatch.MathExpression:
+        return self._average_of(Metric.CONFIDENCE, "Average confidence", few=1)
+
+    def _average_of(self, metric: Metric, label: str, *, few: float) -> cloudwatch.MathExpression:
+        """An hour's average over the questions; `few` if there were too few of them."""
+        measured = {
+            "average": self._measured.of(metric, "Average", period=_HOUR),
+            "queries": self._measured.of(metric, "SampleCount", period=_HOUR),
+        }
+        expression = f"IF(queries >= {FEW_QUERIES}, average, {few:g})"
+        return cloudwatch.MathExpression(expression=expression, using_metrics=measured, period=_HOUR, label=label)
 
     def _about_failed_answers(self) -> None:
         """Alarms on failed answers. The answering functions report errors to the caller without failing, so that Lambda
@@ -151,8 +201,8 @@ class KnowledgeAlarms(Construct):
         self._add(
             "ingestion-behind",
             of_queue("ApproximateAgeOfOldestMessage", queue, "Maximum"),
-            "Changed documents wait for more than an hour to be ingested. See the ingestion function's errors, "
-            "retries and concurrency.",
+            "Changed documents wait for more than an hour to be ingested. See the ingestion function's errors, and the "
+            "quota of the embedding model: a large load takes its time, and more concurrency doesn't help there.",
             threshold=WAITED_TOO_LONG_SECONDS,
             periods=3,
             datapoints=3,
@@ -176,12 +226,137 @@ class KnowledgeAlarms(Construct):
             threshold=0,
         )
 
+    def _about_announcements(self) -> None:
+        self._add(
+            "announced-not-ingested",
+            self._measured.of(Metric.OLDEST_ANNOUNCEMENT, "Maximum", period=_HOUR),
+            "A changed document was announced two days ago and is not ingested. See `opx status`, the queues ingest and "
+            "ingest-failed, and the log of record-announcements.",
+            threshold=NOT_INGESTED_SECONDS,
+            periods=3,  # as for overdue sources
+        )
+
+    def _about_old_messages(self, queue: str) -> None:
+        self._add(
+            f"messages-old-{queue.removeprefix(self._prefix + '-')}",
+            of_queue("ApproximateAgeOfOldestMessage", queue, "Maximum"),
+            f"A message of queue {queue} has waited for half of the {KEPT_DAYS} days after which SQS deletes it, without a "
+            "dead letter. See errors, throttles and concurrency of its function.",
+            threshold=OLD_MESSAGE_SECONDS,
+        )
+
+    def _about_streams(self, function: str) -> None:
+        self._add(
+            "stream-behind",
+            of_function("IteratorAge", function, "Maximum"),
+            "A record of a Kinesis stream waited for twelve hours; a stream deletes records after a day, unless its "
+            "owner chose more. See errors, throttles and duration of the function.",
+            threshold=OLD_RECORD_SECONDS * 1000,
+        )
+
+    def _about_documents(self) -> None:
+        self._add(
+            "documents-failed",
+            self._measured.of(Metric.INGESTION_FAILURES, "Sum"),
+            "Documents could not be ingested, and are not tried again by themselves. `opx failed` lists them with the "
+            "reasons; after removing the cause, `opx failed --retry` sends them again.",
+            threshold=0,
+        )
+
+    def _about_embedding(self, model: str) -> None:
+        self._add(
+            "embedding-throttled",
+            _share_of(
+                "Throttled calls of the embedding model (%)",
+                of_model("InvocationThrottles", model, "Sum"),
+                of_model("Invocations", model, "Sum"),
+            ),
+            f"More than {MANY_THROTTLED} % of the calls of {model} were throttled for half an hour: something else in this "
+            "account uses its quota too, or queries alone exceed it. Ingestion has slowed down by itself; raising its "
+            "concurrency only adds waiting. Raise the quota, or choose a model that embeds many texts a call.",
+            threshold=MANY_THROTTLED,
+            periods=6,
+            datapoints=6,
+        )
+        self._add(
+            "ingestion-throttled",
+            _share_of(
+                "Throttled calls of ingestion (%)",
+                self._measured.of(Metric.EMBEDDING_THROTTLES, "Sum"),
+                self._measured.of(Metric.CACHE_MISSES, "Sum"),
+            ),
+            f"More than {MANY_THROTTLED} % of ingestion's calls of the embedding model were throttled for half an hour, "
+            "though it slows down by itself: the quota is far below what was deployed, or used up for the day. Documents "
+            "wait, and none is lost. See the account's quota in Service Quotas, and deploy again so that it is read anew.",
+            threshold=MANY_THROTTLED,
+            periods=6,
+            datapoints=6,
+        )
+
     def _about_dead_letters(self, queue: str) -> None:
         self._add(
             f"dead-letters-{queue.removeprefix(self._prefix + '-')}",
             of_queue("ApproximateNumberOfMessagesVisible", queue, "Maximum"),
             f"Queue {queue} has messages that could not be processed. Read one, remove the cause, and redrive the "
-            "queue; they are kept for 14 days.",
+            f"queue. SQS deletes a message {KEPT_DAYS} days after it was first sent.",
+            threshold=0,
+        )
+
+    def _about_old_dead_letters(self, queues: Sequence[str], number: int) -> None:
+        ages = {
+            f"age{at}": of_queue("ApproximateAgeOfOldestMessage", queue, "Maximum") for at, queue in enumerate(queues)
+        }
+        self._add(
+            "dead-letters-expire" + (f"-{number + 1}" if number else ""),
+            cloudwatch.MathExpression(
+                expression="MAX([" + ", ".join(f"FILL({name}, 0)" for name in ages) + "])",
+                using_metrics=ages,
+                period=FIVE_MINUTES,
+                label="Age of the oldest dead letter (s)",
+            ),
+            f"A dead letter is older than half of the {KEPT_DAYS} days after which SQS deletes it. The alarms dead-letters-… "
+            "say which queue it is in.",
+            threshold=OLD_MESSAGE_SECONDS,
+        )
+
+    def _about_capacity(self) -> None:
+        for kind, name, meaning in (
+            ("search-capacity", "SearchOCU", "Searches are slow or refused (402, 429)"),
+            ("indexing-capacity", "IndexingOCU", "Documents are indexed late"),
+        ):
+            self._add(
+                kind,
+                of_collections(name),
+                f"{name} of the account was at {MAX_OCUS} for half an hour, the most that this environment's collection "
+                f"gets. {meaning}. Other collections of the account count, too.",
+                threshold=MAX_OCUS,
+                comparison=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+                periods=HALF_AN_HOUR,
+                datapoints=HALF_AN_HOUR,
+            )
+
+    def _about_canary(self) -> None:
+        """The one alarm on missing data: it also goes off if there was no question, or no report."""
+        self._add(
+            "canary",
+            self._measured.of(Metric.CANARY_FAILED, "Maximum", period=_HOUR),
+            "Two hourly questions in a row were not searched completely, or not sent. See the "
+            "log of the function that answers, and the schedule ask-canary.",
+            threshold=0,
+            periods=2,
+            datapoints=2,
+            missing=cloudwatch.TreatMissingData.BREACHING,
+        )
+
+    def _about_backups(self, vault: str) -> None:
+        problems = ("Aborted", "Expired", "Failed")
+        self._add(
+            "backup-failed",
+            _sum_of(
+                "Failed backups", **{name.lower(): of_vault(f"NumberOfBackupJobs{name}", vault) for name in problems}
+            ),
+            f"A backup into vault {vault} failed, was aborted, or was not started in time. The console of AWS Backup lists "
+            "the jobs with their reasons.",
             threshold=0,
         )
 
@@ -208,6 +383,7 @@ class KnowledgeAlarms(Construct):
         comparison: cloudwatch.ComparisonOperator = cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
         periods: int = 1,
         datapoints: int = 1,
+        missing: cloudwatch.TreatMissingData = cloudwatch.TreatMissingData.NOT_BREACHING,
     ) -> None:
         alarm = cloudwatch.Alarm(
             self,
@@ -219,7 +395,7 @@ class KnowledgeAlarms(Construct):
             comparison_operator=comparison,
             evaluation_periods=periods,
             datapoints_to_alarm=datapoints,
-            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            treat_missing_data=missing,
         )
         alarm.add_alarm_action(self._action)
         alarm.add_ok_action(self._action)
@@ -231,6 +407,16 @@ def _sum_of(label: str, **metrics: cloudwatch.IMetric) -> cloudwatch.MathExpress
     return cloudwatch.MathExpression(
         expression=" + ".join(f"FILL({name}, 0)" for name in metrics),
         using_metrics=metrics,
+        period=FIVE_MINUTES,
+        label=label,
+    )
+
+
+def _share_of(label: str, part: cloudwatch.IMetric, others: cloudwatch.IMetric) -> cloudwatch.MathExpression:
+    """Percentage of the first in the sum of both in five minutes; missing without any."""
+    return cloudwatch.MathExpression(
+        expression="100 * FILL(part, 0) / (FILL(part, 0) + FILL(others, 0))",
+        using_metrics={"part": part, "others": others},
         period=FIVE_MINUTES,
         label=label,
     )

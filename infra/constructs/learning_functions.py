@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs import managed_search, rights
+from infra.constructs import gateway_callers, managed_search, rights
 from infra.constructs.agent_tools import tool_grants
 from infra.constructs.code import LayerSource
-from infra.constructs.hybrid_index import SearchEngine
 from infra.constructs.managed_search import ManagedBase
 from infra.constructs.use_case_function import (
     FunctionSpec,
+    SearchEngine,
     UseCaseFunction,
     common_settings,
     corpus_settings,
@@ -122,7 +122,7 @@ def process_checkpoint(scope: Construct, parts: Parts, failed_url: str) -> UseCa
         names=names,
         source=parts.source,
         settings={
-            **common_settings(names, collection.endpoint),
+            **common_settings(names, collection),
             **corpus_settings(names),
             **managed_search.searching_settings(names, managed),
             "learning_failed_url": failed_url,
@@ -136,6 +136,7 @@ def process_checkpoint(scope: Construct, parts: Parts, failed_url: str) -> UseCa
             rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:PutItem")),
             rights.use_collection(collection.arn),
             *rights.embed_texts(names),
+            rights.share_vectors(names),
             *managed_search.searching_rights(managed),
             rights.allow(["sqs:SendMessage"], names.queue_arn(LEARNING_FAILED)),
         ],
@@ -157,9 +158,10 @@ class LearningTools(Construct):
             names=names,
             source=parts.source,
             settings={
-                **common_settings(names, collection.endpoint),
+                **common_settings(names, collection),
                 **corpus_settings(names),
                 **managed_search.searching_settings(names, managed),
+                **gateway_callers.verifying_settings(names),
             },
             rights=[
                 *capturing_rights(names),
@@ -168,7 +170,9 @@ class LearningTools(Construct):
                 rights.on_tables(names, (GAPS,), rights.KEEP_GAPS),
                 rights.use_collection(collection.arn),
                 *rights.embed_texts(names),
+                rights.share_vectors(names),
                 *managed_search.searching_rights(managed),
+                *gateway_callers.verifying_rights(names),
             ],
             folders=rights.CHUNK_FOLDERS,
         )

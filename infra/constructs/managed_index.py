@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from aws_cdk import Fn, RemovalPolicy, Stack
+from aws_cdk import Stack
 from aws_cdk import aws_opensearchserverless as aoss
 from constructs import Construct
 
 from infra.constructs.hybrid_index import WRITE
+from infra.constructs.search_indexes import SearchIndexes
 from infra.names import Names
 from opx.adapters.aws.knowledge_base_objects import CHUNK_ATTRIBUTE, DAY_ATTRIBUTE, FILTER_ATTRIBUTES, LIST_ATTRIBUTES
 
@@ -31,19 +31,12 @@ class ManagedIndex(Construct):
     It is deleted with its stack: it can be rebuilt from the copies in the corpus.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, names: Names, collection_arn: str) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, names: Names, indexes: SearchIndexes) -> None:
         super().__init__(scope, construct_id)
         self._names = names
         policy = self._access("Fill", names.access_policy("managed"), names.role_arn(ROLE), WRITE)
-        index = aoss.CfnCollectionIndex(
-            self,
-            "Index",
-            id=Fn.select(1, Fn.split("/", collection_arn)),
-            index_name=INDEX_NAME,
-            index_schema=managed_schema(names.deployment.search_generation),
-        )
-        index.apply_removal_policy(RemovalPolicy.DESTROY)
-        index.add_resource_dependency(policy)
+        index = indexes.add("Managed", INDEX_NAME, managed_schema(names.deployment.search_generation), delete=True)
+        index.node.add_dependency(policy)
 
     def _access(self, kind: str, name: str, principal: str, permissions: tuple[str, ...]) -> aoss.CfnAccessPolicy:
         rule = {
@@ -55,8 +48,8 @@ class ManagedIndex(Construct):
         return aoss.CfnAccessPolicy(self, kind, name=name, type="data", policy=policy)
 
 
-def managed_schema(generation: str) -> str:
-    """JSON of the settings and mappings.
+def managed_schema(generation: str) -> dict[str, Any]:
+    """The settings and mappings.
 
     Metadata can be filtered only with the engine Faiss: classic collections have to declare it, next-generation ones
     have no other and reject the declaration. Filtered attributes have a type, so that none is guessed from a value: text
@@ -76,5 +69,4 @@ def managed_schema(generation: str) -> str:
     filtered = {"type": "text", "fields": {"keyword": {"type": "keyword"}}}
     properties |= dict.fromkeys((*FILTER_ATTRIBUTES.values(), *LIST_ATTRIBUTES.values()), filtered)
     properties[DAY_ATTRIBUTE] = {"type": "long"}
-    body = {"settings": {"index": {"knn": True}}, "mappings": {"properties": properties}}
-    return json.dumps(body, separators=(",", ":"), sort_keys=True)
+    return {"settings": {"index": {"knn": True}}, "mappings": {"properties": properties}}

@@ -51,9 +51,21 @@ def of_queue(name: str, queue: str, statistic: str, *, label: str = "") -> cloud
     return _of_aws("AWS/SQS", name, {"QueueName": queue}, statistic, label)
 
 
-def of_collections(name: str, statistic: str, *, label: str = "") -> cloudwatch.Metric:
-    """A metric of AWS/AOSS on the capacity of all collections of the account: there is none per collection."""
-    return _of_aws("AWS/AOSS", name, {"ClientId": Aws.ACCOUNT_ID}, statistic, label)
+def of_model(name: str, model: str, statistic: str, *, label: str = "") -> cloudwatch.Metric:
+    """A metric of AWS/Bedrock on the calls of a model, or of an inference profile, by the whole account."""
+    return _of_aws("AWS/Bedrock", name, {"ModelId": model}, statistic, label)
+
+
+def of_collections(name: str, *, label: str = "") -> cloudwatch.Metric:
+    """A metric of AWS/AOSS on the capacity of all collections of the account: there is none per collection. AWS documents
+    the sum of a minute as its statistic, so that longer periods would show multiples."""
+    dimensions = {"ClientId": Aws.ACCOUNT_ID}
+    return _of_aws("AWS/AOSS", name, dimensions, "Sum", label).with_(period=Duration.minutes(1))
+
+
+def of_vault(name: str, vault: str) -> cloudwatch.Metric:
+    """A metric of AWS/Backup on the jobs of a vault."""
+    return _of_aws("AWS/Backup", name, {"BackupVaultName": vault}, "Sum", "")
 
 
 def _of_aws(namespace: str, name: str, dimensions: dict[str, str], statistic: str, label: str) -> cloudwatch.Metric:

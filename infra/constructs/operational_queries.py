@@ -8,7 +8,7 @@ from aws_cdk import Aws
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs import rights
+from infra.constructs import gateway_callers, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.agent_tools import tool_grants
 from infra.constructs.code import LayerSource
@@ -57,10 +57,15 @@ class OperationalQueries(Construct):
             QUERY_OPERATIONS,
             names=names,
             source=source,
-            settings={**table_settings(names), **configured_identity(names)},
+            settings={
+                **table_settings(names),
+                **configured_identity(names),
+                **gateway_callers.verifying_settings(names),
+            },
             rights=[
                 rights.on_tables(names, (BASELINES, PROJECTS), rights.READ_ITEMS),
                 *telemetry_rights(rules),
+                *gateway_callers.verifying_rights(names),
             ],
         )
         _acknowledge(self.queries.role, rules)

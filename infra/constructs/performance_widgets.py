@@ -82,7 +82,7 @@ def services(functions: Sequence[str]) -> Rows:
         for function in functions
         for name in ("Errors", "Throttles")
     ]
-    units = [of_collections(name, "Maximum", label=name) for name in ("SearchOCU", "IndexingOCU")]
+    units = [of_collections(name, label=name) for name in ("SearchOCU", "IndexingOCU")]
     return [
         [graph("p95 duration of functions (ms)", durations), graph("Functions at once", running)],
         [

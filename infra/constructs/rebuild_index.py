@@ -8,9 +8,8 @@ from constructs import Construct
 
 from infra.constructs import answering_models, rights
 from infra.constructs.code import LayerSource
-from infra.constructs.hybrid_index import SearchEngine
-from infra.constructs.queues import SET_ASIDE_DAYS, dead_letter_queue, work_queue
-from infra.constructs.use_case_function import FunctionSpec, UseCaseFunction, common_settings
+from infra.constructs.queues import dead_letter_queue, work_queue
+from infra.constructs.use_case_function import FunctionSpec, SearchEngine, UseCaseFunction, common_settings
 from infra.names import REBUILDS, REBUILDS_FAILED, Names
 from opx.ports.tables import DOCUMENTS, EMBEDDINGS, KEYS, LIFECYCLE, PROJECTS
 
@@ -39,7 +38,6 @@ class RebuildIndex(Construct):
             dead_letters=self.failed,
             receives=3,
             visibility=Duration.seconds(2 * REBUILD_INDEX.timeout + 60),
-            kept_days=SET_ASIDE_DAYS,
         )
         self.rebuild = UseCaseFunction(
             self,
@@ -47,7 +45,7 @@ class RebuildIndex(Construct):
             names=names,
             source=source,
             settings={
-                **common_settings(names, collection.endpoint),
+                **common_settings(names, collection),
                 "corpus_bucket": names.corpus_bucket,
                 "rebuild_queue_url": self.slices.queue_url,
                 **answering_models.writing_settings(names),

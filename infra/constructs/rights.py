@@ -10,7 +10,9 @@ from aws_cdk import aws_iam as iam
 
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.names import Names
-from opx.ports.tables import PROJECTS, TableSpec
+from opx.ingestion.indexing.query_vectors import PREFIX as QUERIES
+from opx.ports.tables import EMBEDDINGS, PROJECTS, TableSpec
+from opx.runtime.speed_limit import PREFIX as LIMITS
 
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
 WRITE_ITEMS = ("dynamodb:BatchWriteItem", "dynamodb:DeleteItem", "dynamodb:PutItem")
@@ -55,6 +57,11 @@ def look_clients_up(names: Names) -> iam.PolicyStatement:
     return allow(["dynamodb:GetItem"], names.table_arn(PROJECTS))
 
 
+def send_to(names: Names, kind: str) -> iam.PolicyStatement:
+    """Right to send messages to this queue of the environment."""
+    return allow(["sqs:SendMessage"], names.queue_arn(kind))
+
+
 def on_objects(names: Names, folders: Iterable[str], actions: Iterable[str]) -> iam.PolicyStatement:
     """These actions on all objects of these folders of the corpus."""
     return allow(actions, *(f"{names.corpus_arn}/{folder}" for folder in folders))
@@ -82,6 +89,15 @@ def embed(model: str) -> iam.PolicyStatement:
 def embed_texts(names: Names) -> list[iam.PolicyStatement]:
     """Rights to call the model of the index, and the one that a new index may be built for."""
     return [embed(model) for model in _text_models(names)]
+
+
+def share_vectors(names: Names) -> iam.PolicyStatement:
+    """Right to use cached vectors of queries and the speed limit of the model, and no other item of their table."""
+    return iam.PolicyStatement(
+        actions=["dynamodb:GetItem", "dynamodb:PutItem"],
+        resources=[names.table_arn(EMBEDDINGS)],
+        conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{QUERIES}*", f"{LIMITS}*"]}},
+    )
 
 
 def acknowledge_texts(role: iam.Role, names: Names) -> None:

@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping
 
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_scheduler as scheduler
 from aws_cdk import aws_sqs as sqs
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from infra.constructs import rights
 from infra.constructs.queues import dead_letter_queue
@@ -18,6 +19,11 @@ from opx.connectors.states import JITTER_MINUTES
 RETRIES = 3
 KEPT_SECONDS = 3600
 """Seconds for which the scheduler retries a call before it goes to the dead letters."""
+
+_FLEXIBLY = scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="FLEXIBLE", maximum_window_in_minutes=JITTER_MINUTES)
+_EXACTLY = scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF")
+REPEATED, REPEATED_SECONDS = 2, 6 * 3600
+"""Lambda's own retries of an asynchronous call that failed, and the seconds for which it keeps the call: its maxima."""
 
 
 class Schedules(Construct):
@@ -55,8 +61,9 @@ class Schedules(Construct):
         payload: Mapping[str, object] | None = None,
         enabled: bool = True,
         time_zone: str = "UTC",
+        on_time: bool = False,
     ) -> scheduler.CfnSchedule:
-        """Sends `payload` at the times of `expression`, if `enabled`."""
+        """Sends `payload` at the times of `expression`, if `enabled`; within `JITTER_MINUTES` of them unless `on_time`."""
         return scheduler.CfnSchedule(
             self,
             name,
@@ -66,9 +73,7 @@ class Schedules(Construct):
             schedule_expression=expression,
             schedule_expression_timezone=time_zone,
             state="ENABLED" if enabled else "DISABLED",
-            flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(
-                mode="FLEXIBLE", maximum_window_in_minutes=JITTER_MINUTES
-            ),
+            flexible_time_window=_EXACTLY if on_time else _FLEXIBLY,
             target=scheduler.CfnSchedule.TargetProperty(
                 arn=self._target,
                 role_arn=self.role.role_arn,
@@ -90,15 +95,49 @@ def _scheduler(names: Names) -> iam.IPrincipal:
 
 
 def invocations(
-    scope: Construct, construct_id: str, *, names: Names, function_arn: str, failed: tuple[str, str]
+    scope: Construct,
+    construct_id: str,
+    *,
+    names: Names,
+    function_arn: str,
+    failed: tuple[str, str],
+    function: IDependable | None = None,
 ) -> Schedules:
-    """Schedules that invoke a function. `failed` are construct id and name of the queue for its dead letters."""
+    """Schedules that invoke a function. `failed` are construct id and name of the queue for calls that the scheduler could
+    not deliver, and for those that failed each time; `function_arn` and `function` are as for `keep_failed_calls`."""
     queue_id, queue = failed
+    dead_letters = dead_letter_queue(scope, queue_id, names.queue(queue), of="the scheduler and of failed calls")
+    keep_failed_calls(scope, f"{queue_id}Calls", function_arn=function_arn, queue=dead_letters, function=function)
     return Schedules(
         scope,
         construct_id,
         names=names,
         target=function_arn,
         action="lambda:InvokeFunction",
-        dead_letters=dead_letter_queue(scope, queue_id, names.queue(queue), of="the scheduler"),
+        dead_letters=dead_letters,
     )
+
+
+def keep_failed_calls(
+    scope: Construct, construct_id: str, *, function_arn: str, queue: sqs.IQueue, function: IDependable | None = None
+) -> None:
+    """Sends asynchronous calls of a function that failed each time to a queue; Lambda would drop them.
+
+    `function_arn` is made of the function's name, and may end with an alias: the configuration is that of the alias. The
+    function's role needs `sqs:SendMessage` on the queue, which Lambda checks; `function`, if it is in the same stack,
+    comes before.
+    """
+    name, _, alias = function_arn.partition(":function:")[2].partition(":")
+    kept = lambda_.CfnEventInvokeConfig(
+        scope,
+        construct_id,
+        function_name=name,
+        qualifier=alias or "$LATEST",
+        maximum_retry_attempts=REPEATED,
+        maximum_event_age_in_seconds=REPEATED_SECONDS,
+        destination_config=lambda_.CfnEventInvokeConfig.DestinationConfigProperty(
+            on_failure=lambda_.CfnEventInvokeConfig.OnFailureProperty(destination=queue.queue_arn)
+        ),
+    )
+    if function:
+        kept.node.add_dependency(function)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from aws_cdk import Duration, Stack
 from aws_cdk import aws_iam as iam
@@ -17,10 +18,11 @@ from infra.constructs.acknowledgements import acknowledge, acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.keeping import removal_policy
 from infra.names import Names
-from opx.settings import env_name
+from opx.settings import Settings, env_name
 
 LIVE = "live"
 LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
+_DEFAULTS = Settings()
 _FOLDER_REASON = "objects have no names known at deployment: the rights are limited to folders of the corpus"
 
 
@@ -50,9 +52,10 @@ class UseCaseFunction(Construct):
     """A function, its layers, its role and its log group.
 
     `settings` are values by field of `opx.settings.Settings`; nothing else is in the environment. The role may write
-    to the log group and traces, and do what `rights` allow; `folders` are the folders of the corpus in those rights,
-    as patterns of keys. `concurrency` instances are reserved for the function, which is also the most that run at once;
-    0 reserves none. Callers invoke `target`.
+    to the log group and traces, and do what `rights` allow, which are for calls of its own code, and `polling`, which are
+    for Lambda to read streams in its name; `folders` are the folders of the corpus in those rights, as patterns of keys.
+    `concurrency` instances are reserved for the function, which is also the most that run at once; 0 reserves none.
+    Callers invoke `target`.
     """
 
     def __init__(
@@ -64,11 +67,15 @@ class UseCaseFunction(Construct):
         source: LayerSource,
         settings: Mapping[str, str],
         rights: Sequence[iam.PolicyStatement],
+        polling: Sequence[iam.PolicyStatement] = (),
         folders: Sequence[str] = (),
         concurrency: int = 0,
     ) -> None:
         super().__init__(scope, spec.construct_id)
         snapstart = spec.answers_people and names.deployment.snapstart
+        self.rights = tuple(rights)
+        self.role_arn = names.role_arn(spec.use_case)
+        """The ARN of `role` made of its name: stacks that use it import nothing from this one."""
         self.log_group = logs.LogGroup(
             self,
             "Logs",
@@ -82,7 +89,7 @@ class UseCaseFunction(Construct):
             role_name=names.role(spec.use_case),
             assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
         )
-        for right in (_write_logs(self.log_group), *rights):
+        for right in (_write_logs(self.log_group), *rights, *polling):
             self.role.add_to_policy(right)
         self.function = lambda_.Function(
             self,
@@ -154,15 +161,39 @@ def _everywhere(names: Names) -> dict[str, str]:
     return {"environment": names.deployment.environment, "log_level": names.deployment.log_level}
 
 
-def common_settings(names: Names, endpoint: str) -> dict[str, str]:
+class SearchEngine(Protocol):
+    """The search collection: its endpoint, its ARN for rights on it, and `on` or `off` for whether it accepts ids of its
+    clients, empty if that follows from its generation."""
+
+    @property
+    def endpoint(self) -> str: ...
+
+    @property
+    def arn(self) -> str: ...
+
+    @property
+    def own_ids(self) -> str: ...
+
+
+def common_settings(names: Names, collection: SearchEngine) -> dict[str, str]:
     """Settings of functions that use tables, index and embedding model."""
     return {
         **table_settings(names),
-        "search_endpoint": endpoint,
+        "search_endpoint": collection.endpoint,
+        **({"search_own_ids": collection.own_ids} if collection.own_ids else {}),
         "search_index": names.deployment.search_index,
         "search_generation": names.deployment.search_generation,
         "embedding_model": names.deployment.embedding_model,
+        **_quota(names),
     }
+
+
+def _quota(names: Names) -> dict[str, str]:
+    """The quota of the embedding model, as far as it is known."""
+    deployment = names.deployment
+    requests, tokens = deployment.embedding_requests_per_minute, deployment.embedding_tokens_per_minute
+    known = {"embedding_requests_per_minute": requests, "embedding_tokens_per_minute": tokens}
+    return {field: str(value) for field, value in known.items() if value}
 
 
 def corpus_settings(names: Names) -> dict[str, str]:
@@ -171,8 +202,10 @@ def corpus_settings(names: Names) -> dict[str, str]:
 
 
 def table_settings(names: Names) -> dict[str, str]:
-    """Settings of functions that use tables."""
-    return {"backend": "aws", "table_prefix": names.prefix}
+    """Settings of functions that use tables, with how long they keep records of questions if that is chosen."""
+    kept = {key: getattr(names.deployment, key) for key in ("audit_days", "gap_days")}
+    chosen = {key: str(days) for key, days in kept.items() if days != getattr(_DEFAULTS, key)}
+    return {"backend": "aws", "table_prefix": names.prefix, **chosen}
 
 
 def configured_identity(names: Names) -> dict[str, str]:
@@ -180,6 +213,13 @@ def configured_identity(names: Names) -> dict[str, str]:
     deployment = names.deployment
     chosen = {"client_id": deployment.client_id, "project_id": deployment.project_id}
     return {field: value for field, value in chosen.items() if value}
+
+
+def reaching_settings(names: Names) -> dict[str, str]:
+    """Settings of functions that fetch from sources: what they may and can reach."""
+    deployment = names.deployment
+    offline = {"internet": "off"} if deployment.vpc and not deployment.vpc_internet else {}
+    return {"allowed_hosts": deployment.allowed_hosts, **offline}
 
 
 def _write_logs(log_group: logs.LogGroup) -> iam.PolicyStatement:

@@ -1,5 +1,5 @@
 """Answers tool calls of agents, from Bedrock action groups of both kinds and from AgentCore Gateway, and reading requests of
-the HTTP API. Once a day it checks open gaps again."""
+the HTTP API. Once a day it checks open gaps again; it wakes the index when an alarm goes off, and asks as a canary."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from opx.operations import load
 from opx.operations.registry import KNOWLEDGE, Function
 from opx.operations.system import System
 from opx.records.daily import check_gaps, is_check
+from opx.retrieval.canary import ask_canary, is_canary
+from opx.retrieval.waking import is_wake, wake
 from opx.runtime.functions import around_snapshot, function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
@@ -31,8 +33,12 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
     def handler(event: Any, context: Any, report: Report) -> dict[str, Any]:
         if http.is_http(event, context):
             return http.respond(event, Function.RETRIEVE, started, report)
+        if is_wake(event, context):
+            return wake(started().indexing, report)
         if is_check(event, context):
             return check_gaps(started().questions, started().records)
+        if is_canary(event, context):
+            return ask_canary(started().questions, report, started().clock)
         return tools.respond(event, context, KNOWLEDGE, started, report)
 
     return handler

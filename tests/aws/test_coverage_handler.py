@@ -36,16 +36,17 @@ def test_totals_are_returned(cloud: Cloud) -> None:
     cloud.put("documents/runbooks/empty.md", "")
     cloud.deliver()
     found = make_handler(lambda: cloud.services)(EVERYTHING, FakeContext())
-    assert found == {"documents": 3, "chunks": 3, "failed": 1, "overdue": 0, "unknown": 0, "gaps": 0}
+    assert found == {"documents": 3, "chunks": 3, "failed": 1, "waiting": 0, "overdue": 0, "unknown": 0, "gaps": 0}
 
 
 def test_holdings_are_counted_only_on_request(cloud: Cloud, capsys: Captured) -> None:
     cloud.put("documents/security/cve/b.md", "# CVE-2026-1\n\nIt overflows.")
     cloud.deliver()
     capsys.readouterr()
-    assert make_handler(lambda: cloud.services)({}, FakeContext()) == {"failed": 0, "overdue": 0, "unknown": 0}
+    found = make_handler(lambda: cloud.services)({}, FakeContext())
+    assert found == {"failed": 0, "waiting": 0, "overdue": 0, "unknown": 0}
     names = {named.name for named in measured(capsys.readouterr().out)}
-    assert names == {"FailedItems", "SourceAge", "SyncOverdue"}
+    assert names == {"FailedItems", "ChangesNotIngested", "OldestAnnouncement", "SourceAge", "SyncOverdue"}
 
 
 def test_categories_are_reported_apart(cloud: Cloud, capsys: Captured) -> None:

@@ -259,16 +259,13 @@ class TestOtherClients:
 
 
 class TestUnavailableServices:
-    def test_search_that_is_down_gives_a_marked_empty_answer(self, cloud: Cloud) -> None:
+    def test_search_that_is_refused_is_not_an_empty_answer(self, cloud: Cloud) -> None:
         cloud.put(DISK, TEXT)
         cloud.deliver()
-        cloud.search.inject(Response(503), path="_msearch")
+        cloud.search.inject(Response(403), path="_msearch")
         response = cloud.retrieve(a_function_event("search_runbooks", query=TITLE), FakeContext())
-        assert "responseState" not in response["response"]["functionResponse"]
-        text = text_of(response)
-        assert text.startswith("Partial answer: ")
-        assert "the search index is unavailable" in text
-        assert text.endswith(NOTHING_FOUND)
+        assert response["response"]["functionResponse"]["responseState"] == "REPROMPT"
+        assert "nothing was searched: the search index is unavailable for now" in text_of(response)
 
     def test_embedding_model_that_is_down_gives_a_marked_lexical_answer(
         self, cloud: Cloud, monkeypatch: pytest.MonkeyPatch

@@ -46,6 +46,7 @@ def fill(cloud: Cloud, client: str) -> None:
     services.questions.search(Identity(client, "shop")).query("quantum gearbox")
     services.telemetry.baselines.add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope(client))
     services.graph.aliases.register(Scope(client), f"service:{client}-co", f"service:checkout{client}")
+    services.corpus.announcements.record([(cloud.event(Scope(client).prefix + DISK), 1_700_000_000.0)])
     cloud.s3.create_multipart_upload(Bucket=BUCKET, Key=f"clients/{client}/documents/big.bin")
 
 

@@ -15,6 +15,7 @@ import boto3
 from opx.adapters.aws.object_store import S3ObjectStore
 from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx.adapters.aws.opensearch_bulk import BulkLimits
+from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE
 from opx.adapters.aws.ports import FunctionWorkQueue
 from opx.adapters.aws.queue import SqsQueue
 from opx.adapters.embedded.object_store import FolderObjectStore
@@ -234,7 +235,8 @@ def _aws(
         search = stack.enter_context(OpenSearchDouble(backend))
         client = opensearch_client(search.endpoint, session.get_credentials(), "eu-central-1")
         stack.callback(client.close)
-        ensure_index(client, _INDEX, model_id=embedder.model_id, dimension=embedder.dimension)
+        engine = CLASSIC_ENGINE if backend == "classic" else ""
+        ensure_index(client, _INDEX, model_id=embedder.model_id, dimension=embedder.dimension, engine=engine)
         system = aws_system(backend, clients, client, embedder, time, **settings)
         system.search = search
         yield system

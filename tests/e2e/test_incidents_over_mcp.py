@@ -16,11 +16,9 @@ from opx.ingestion.events import EventOutcome
 from opx.operations.context import Caller, Context
 from opx.operations.research import SearchRunbooks, search_runbooks
 from opx.operations.system import System
-from opx.settings import Settings
-from opx.system import bootstrap
+from tests.quality.expected import services_with
 
-pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.xdist_group("incidents")]
-"""One worker: the corpus takes a minute to ingest."""
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 MOST_CALLS = 3
@@ -39,8 +37,7 @@ INCIDENTS = {
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    settings = Settings(home=str(tmp_path_factory.mktemp("home")), knowledge_file=str(CORPUS / "knowledge.yaml"))
-    with bootstrap(settings) as system:
+    with services_with(tmp_path_factory.mktemp("home")) as system:
         documents = CORPUS / "documents"
         for file in system.manager.plan([documents], documents):
             assert not isinstance(file, EventOutcome), file

@@ -17,11 +17,10 @@ from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity
-from opx.errors import StoreUnavailableError
+from opx.errors import IndexUnavailableError, StoreUnavailableError
 from opx.ingestion.events import Result
 from opx.ports import CopyChange, SearchFilter, SearchRequest
 from opx.retrieval.citations import citation
-from opx.retrieval.query import INDEX_DOWN
 from opx.system import bootstrap
 from tests.doubles.bedrock import THROTTLED
 from tests.doubles.bedrock_knowledge_base import DATA_SOURCE_ID, KNOWLEDGE_BASE_ID, KnowledgeBaseDouble
@@ -184,10 +183,10 @@ class TestAnswers:
             assert [result.title for result in found] == ["Disk full"]
         assert managed.results("unseal the vault", client="acme")[0].title == "Vault"
 
-    def test_unavailable_service_is_noted_and_not_raised(self, managed: Managed) -> None:
+    def test_unavailable_service_is_an_error_and_not_an_answer(self, managed: Managed) -> None:
         managed.double.inject(THROTTLED, path="/retrieve")
-        answer = managed.answer("disk")
-        assert (answer.results, answer.partial, answer.notes) == ((), True, (INDEX_DOWN,))
+        with pytest.raises(IndexUnavailableError):
+            managed.answer("disk")
 
     def test_a_cut_question_is_noted(self, managed: Managed) -> None:
         (note,) = managed.answer("disk " * 300).notes

@@ -15,6 +15,7 @@ import pytest
 from opx.adapters.aws.object_store import S3ObjectStore
 from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx.adapters.aws.opensearch_bulk import BulkLimits
+from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.adapters.embedded.table import SqliteTable
@@ -80,10 +81,11 @@ class Mortal:
     system: SystemUnderTest
     steps: Steps
     collection: Any
+    generation: str
 
     def anew(self) -> None:
         self.collection.indices.delete(index=INDEX)
-        ensure_index(self.collection, INDEX, model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
+        make_index(self.collection, self.generation)
 
     def dies(self, key: str, step: int) -> bool:
         self.steps.left = step
@@ -114,17 +116,22 @@ def on_sqlite(folder: Path, session: boto3.Session, steps: Steps, time: FakeTime
     }
 
 
+def make_index(client: Any, generation: str) -> None:
+    engine = CLASSIC_ENGINE if generation == "classic" else ""
+    ensure_index(client, INDEX, model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension, engine=engine)
+
+
 @contextmanager
 def a_mortal_system(generation: str, folder: Path, session: boto3.Session, parts: Parts) -> Iterator[Mortal]:
     steps, time, embedder = Steps(), FakeTime(), WordsEmbedder()
     with OpenSearchDouble(generation) as double:
         client = opensearch_client(double.endpoint, session.get_credentials(), "eu-central-1")
-        ensure_index(client, INDEX, model_id=embedder.model_id, dimension=embedder.dimension)
+        make_index(client, generation)
         index = OpenSearchIndex(steps.watch(client), INDEX, generation=generation, limits=TWO_ACTIONS, sleep=time.sleep)
         settings = Settings(backend="aws", corpus_bucket=BUCKET, search_generation=generation)
         made = parts(folder, session, steps, time)
         services = bootstrap(settings, clock=time.clock, embedder=embedder, index=index, **made)
-        yield Mortal(SystemUnderTest(services, time, made["store"]), steps, client)
+        yield Mortal(SystemUnderTest(services, time, made["store"]), steps, client, generation)
         client.close()
 
 

@@ -40,8 +40,23 @@ def ephemeral(make: Callable[..., Assembly]) -> Assembly:
 
 
 @pytest.fixture(scope="session")
+def private(make: Callable[..., Assembly]) -> Assembly:
+    """A key of its own and a network; ephemeral, so that the key goes with it."""
+    return make(kms_key="own", vpc="true", ephemeral="true")
+
+
+@pytest.fixture(scope="session")
 def without_snapstart(make: Callable[..., Assembly]) -> Assembly:
     return make(snapstart="false")
+
+
+@pytest.fixture(scope="session")
+def tokens(make: Callable[..., Assembly]) -> Assembly:
+    """Callers with tokens, of the HTTP API and of the agents' gateway, beside one for IAM roles; and further choices, as
+    synthesising takes seconds."""
+    trusted = {"jwt_issuer": ISSUER, "jwt_audience": "cli, console", "jwt_clients": "machine"}
+    others = {"client_id": "acme", "project_id": "shop", "source_buckets": "docs-of-ops"}
+    return make(api_auth="jwt", gateway_auth="both", **trusted, **others, query_concurrency="0", snapstart="false")
 
 
 @pytest.fixture(scope="module")
@@ -51,4 +66,5 @@ def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Handler]:
         yield make_handler(lambda: system)
 
 
+ISSUER = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_example"
 PROFILE = "eu.cohere.embed-v4:0"

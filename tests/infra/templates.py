@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +30,7 @@ STACKS = (
 )
 Resource = dict[str, Any]
 
+_OWN_IDS = re.compile(r'("OPX_SEARCH_OWN_IDS"): "<import [^"]*>"')
 REDUNDANT_DEPENDENCY = "W3005"
 """CDK writes DependsOn for a function's role beside the reference to it."""
 
@@ -43,9 +45,9 @@ class Assembly:
     findings: list[str]
 
     def resources(self, stack: str, kind: str) -> dict[str, Resource]:
-        """Properties by logical id of all resources of a type, such as `S3::Bucket`."""
-        found = self.templates[stack]["Resources"]
-        return {name: r.get("Properties", {}) for name, r in found.items() if r["Type"] == f"AWS::{kind}"}
+        """Properties by logical id of all resources of a type, such as `S3::Bucket` or `Custom::SearchIndex`."""
+        found, wanted = self.templates[stack]["Resources"], kind if kind.startswith("Custom::") else f"AWS::{kind}"
+        return {name: r.get("Properties", {}) for name, r in found.items() if r["Type"] == wanted}
 
     def only(self, stack: str, kind: str) -> Resource:
         (resource,) = self.resources(stack, kind).values()
@@ -84,12 +86,24 @@ def synthesised(app: cdk.App, outdir: Path) -> Assembly:
         findings += [_finding(violation) for violation in plugin["violations"] if violation["severity"] == "error"]
     files = sorted(outdir.glob("*.template.json"))
     written = {_kind(file): json.loads(file.read_text()) for file in files}
-    return Assembly(outdir, written, {name: plain(template) for name, template in written.items()}, findings)
+    return Assembly(outdir, written, {name: _deployed(plain(template)) for name, template in written.items()}, findings)
+
+
+def _deployed(template: Any) -> dict[str, Any]:
+    """The template with what the function that creates the index finds out on most collections."""
+    found: dict[str, Any] = json.loads(_OWN_IDS.sub(r'\1: "on"', json.dumps(template)))
+    return found
 
 
 def _kind(template: Path) -> str:
     """`opx-knowledge-dev-storage.template.json` is of kind `storage`."""
     return template.name.removesuffix(".template.json").split("-", 3)[-1]
+
+
+def has_our_code(function: Resource) -> bool:
+    """True for functions of `lambdas/`, and not for those with which CDK provides custom resources."""
+    name = str(function.get("FunctionName", ""))
+    return "opx-" in name and not name.endswith("-provider")
 
 
 def lint_findings(assembly: Assembly, stack: str) -> list[str]:

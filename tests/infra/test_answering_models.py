@@ -22,7 +22,7 @@ RERANKER_ARN = f"{_BEDROCK}<AWS::Region>::foundation-model/{RERANKER}"
 
 @pytest.fixture(scope="module")
 def chosen(make: Callable[..., Assembly]) -> Assembly:
-    """With all models, in a private network."""
+    """With all models."""
     return make(
         reranker="bedrock",
         rerank_model=RERANKER,
@@ -31,7 +31,6 @@ def chosen(make: Callable[..., Assembly]) -> Assembly:
         graph_model=PROFILE,
         rewording="off",
         learned_words="off",
-        vpc="true",
     )
 
 
@@ -65,15 +64,6 @@ def test_functions_that_report_ingestion_know_the_model_of_contexts(chosen: Asse
     functions = chosen.resources("api", "Lambda::Function").values()
     [manage] = [found for found in functions if "manage" in found["FunctionName"]]
     assert manage["Environment"]["Variables"]["OPX_CONTEXT_MODEL"] == PROFILE
-
-
-def test_a_private_network_has_a_way_to_the_service_that_ranks(chosen: Assembly) -> None:
-    services = [
-        endpoint["ServiceName"]
-        for template in chosen.templates
-        for endpoint in chosen.resources(template, "EC2::VPCEndpoint").values()
-    ]
-    assert len([name for name in services if name.endswith("bedrock-agent-runtime")]) == 1
 
 
 def test_every_finding_about_these_rights_has_its_reason(chosen: Assembly) -> None:

@@ -17,6 +17,7 @@ from opx.ports.tables import (
     BASELINES,
     CALENDAR,
     DOCUMENTS,
+    EMBEDDINGS,
     FAILURES,
     GAPS,
     GRAPH,
@@ -27,13 +28,14 @@ from opx.ports.tables import (
     PROJECTS,
     SOURCES,
     STAGING,
+    USAGE,
 )
 from opx.settings import Settings
+from tests.infra.conftest import ISSUER
 from tests.infra.templates import STACKS, Assembly, Resource, lint_findings
 from tests.infra.test_functions import environment
 from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
 
-ISSUER = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_example"
 ROUTES = load().routes
 WRITTEN = (ALIASES, GRAPH, LIFECYCLE, OUTCOMES, PATTERNS, SOURCES, STAGING)
 CHECKPOINTS = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-checkpoints"
@@ -43,14 +45,6 @@ SCHEDULES = "arn:<AWS::Partition>:scheduler:<AWS::Region>:<AWS::AccountId>:sched
 SCHEDULES_ROLE = "arn:<AWS::Partition>:iam::<AWS::AccountId>:role/dev-opx-source-schedules-<AWS::Region>"
 SECRETS = "arn:<AWS::Partition>:secretsmanager:<AWS::Region>:<AWS::AccountId>:secret:dev-opx-knowledge/*"
 RETRIEVE = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:function:dev-opx-retrieve-knowledge"
-
-
-@pytest.fixture(scope="module")
-def tokens(make: Callable[..., Assembly]) -> Assembly:
-    """The other choices, all in one: synthesising takes seconds."""
-    audience = {"api_auth": "jwt", "jwt_issuer": ISSUER, "jwt_audience": "cli, console"}
-    others = {"client_id": "acme", "project_id": "shop", "source_buckets": "docs-of-ops"}
-    return make(**audience, **others, query_concurrency="0", snapstart="false")
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +117,7 @@ class TestRoutes:
 
     def test_tokens_are_those_of_the_issuer_for_the_audience(self, tokens: Assembly) -> None:
         authorizer = tokens.only("api", "ApiGatewayV2::Authorizer")
-        assert authorizer["JwtConfiguration"] == {"Issuer": ISSUER, "Audience": ["cli", "console"]}
+        assert authorizer["JwtConfiguration"] == {"Issuer": ISSUER, "Audience": ["cli", "console", "machine"]}
         assert authorizer["AuthorizerType"] == "JWT"
         assert authorizer["IdentitySource"] == ["$request.header.Authorization"]
 
@@ -189,6 +183,7 @@ class TestManageKnowledge:
             | pairs("dynamodb:BatchGetItem BatchWriteItem GetItem PutItem Query", table_arns(BASELINES))
             | pairs("dynamodb:BatchGetItem GetItem PutItem Query", table_arns(PROJECTS))
             | pairs("dynamodb:GetItem", table_arns(AUDIT))
+            | pairs("dynamodb:Query", table_arns(USAGE))
             | pairs("s3:GetObject", {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*"})
             | pairs("sqs:SendMessage", {queue, PULLS, CHECKPOINTS, REBUILDS})
             | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(*WRITTEN))
@@ -242,12 +237,12 @@ def test_without_authorisation_there_is_no_api_at_all(without: Assembly) -> None
 
 def test_without_the_api_the_retrieval_function_reads_only_for_agents(without: Assembly) -> None:
     found = rights(without, "retrieval")
-    assert {action.split(":")[0] for action, _ in found} == {"logs", "dynamodb", "aoss", "bedrock", "s3", "xray"}
+    assert {action.split(":")[0] for action, _ in found} == {"logs", "dynamodb", "aoss", "bedrock", "s3", "sqs", "xray"}
     objects = {resource for action, resource in found if action == "s3:GetObject"}
     assert objects == {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*"}
     tables = {resource for action, resource in found if action.startswith("dynamodb:")}
     assert tables == table_arns(
-        ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, GAPS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS
+        ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, GAPS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS
     )
 
 

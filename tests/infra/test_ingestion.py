@@ -7,6 +7,7 @@ import pytest
 from opx.ingestion.worker import RetryRules
 from opx.ports.tables import (
     ALIASES,
+    ANNOUNCEMENTS,
     CALENDAR,
     DOCUMENTS,
     EMBEDDINGS,
@@ -55,6 +56,11 @@ def table_arns(*specs: TableSpec) -> set[str]:
     start = "arn:<AWS::Partition>:dynamodb:<AWS::Region>:<AWS::AccountId>:table/dev-"
     tables = {start + spec.name for spec in specs}
     return tables | {f"{start}{spec.name}/index/{index.name}" for spec in specs for index in spec.indexes}
+
+
+def queue_arn(kind: str) -> str:
+    """A queue by its name, as stacks refer to those of others."""
+    return f"arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:dev-opx-knowledge-{kind}"
 
 
 def clients_arn() -> set[str]:
@@ -171,6 +177,8 @@ def test_the_function_may_do_exactly_this(default: Assembly) -> None:
         | pairs("dynamodb:GetItem UpdateItem", table_arns(IDEMPOTENCY))
         | pairs("dynamodb:BatchGetItem PutItem", clients_arn())
         | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(PROJECTS))
+        | pairs("dynamodb:DeleteItem", {arn for arn in table_arns(ANNOUNCEMENTS) if "/index/" not in arn})
+        | pairs("sqs:SendMessage", {queue_arn("ingest"), queue_arn("relink-failed")})
         | pairs("aoss:APIAccessAll", {collection})
         | pairs("bedrock:InvokeModel", {model})
         | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})

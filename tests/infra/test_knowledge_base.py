@@ -73,8 +73,8 @@ def test_knowledge_base_fills_an_index_of_its_own_with_fields_for_hybrid_search(
     storage = managed.only(STACK, "Bedrock::KnowledgeBase")["StorageConfiguration"]
     assert storage["Type"] == "OPENSEARCH_SERVERLESS"
     store = storage["OpensearchServerlessConfiguration"]
-    indexes = managed.resources("search", "OpenSearchServerless::CollectionIndex").values()
-    (schema,) = (i["IndexSchema"] for i in indexes if i["IndexName"] == store["VectorIndexName"])
+    indexes = managed.resources("search", "Custom::SearchIndex").values()
+    (schema,) = (i["Body"] for i in indexes if i["IndexName"] == store["VectorIndexName"])
     properties = json.loads(schema)["mappings"]["properties"]
     fields_ = store["FieldMapping"]
     assert properties[fields_["TextField"]] == {"type": "text"}
@@ -84,18 +84,16 @@ def test_knowledge_base_fills_an_index_of_its_own_with_fields_for_hybrid_search(
 
 @pytest.mark.parametrize("generation", ["nextgen", "classic"])
 def test_no_type_of_an_attribute_is_guessed_from_its_first_value(generation: str) -> None:
-    schema = managed_schema(generation)
-    properties = json.loads(schema)["mappings"]["properties"]
+    properties = managed_schema(generation)["mappings"]["properties"]
     for name in (*FILTER_ATTRIBUTES.values(), *LIST_ATTRIBUTES.values()):
         assert properties[name] == {"type": "text", "fields": {"keyword": {"type": "keyword"}}}
     assert properties[DAY_ATTRIBUTE] == {"type": "long"}
     assert properties[CHUNK_ATTRIBUTE]["type"] == "text"
-    assert len(schema) <= 2480
 
 
 def test_engine_is_named_only_where_it_can_be() -> None:
-    assert '"engine":"faiss"' in managed_schema("classic")
-    assert "engine" not in managed_schema("nextgen")
+    assert '"engine": "faiss"' in json.dumps(managed_schema("classic"))
+    assert "engine" not in json.dumps(managed_schema("nextgen"))
 
 
 def test_knowledge_base_may_do_exactly_this(managed: Assembly) -> None:
@@ -130,7 +128,7 @@ def test_role_is_for_knowledge_bases_of_this_account_alone(managed: Assembly) ->
     }
 
 
-def test_index_is_filled_by_the_knowledge_base_and_made_by_who_deploys_or_rebuilds(managed: Assembly) -> None:
+def test_index_is_filled_by_the_knowledge_base_and_made_by_the_functions_for_that(managed: Assembly) -> None:
     allowed: dict[str, set[str]] = {}
     for policy in managed.resources("search", "OpenSearchServerless::AccessPolicy").values():
         (statement,) = json.loads(policy["Policy"])
@@ -141,8 +139,7 @@ def test_index_is_filled_by_the_knowledge_base_and_made_by_who_deploys_or_rebuil
             assert len(policy["Name"]) <= 32 - len("0123456789") + len("dev")
     assert allowed["dev-opx-knowledge-base-<AWS::Region>"] == {"DescribeIndex", "ReadDocument", "WriteDocument"}
     makers = {role for role, may in allowed.items() if "CreateIndex" in may}
-    deploys = "cdk-hnb659fds-cfn-exec-role-<AWS::AccountId>-<AWS::Region>"
-    assert makers == {deploys, "dev-opx-rebuild-index-<AWS::Region>"}
+    assert makers == {"dev-opx-create-index-<AWS::Region>", "dev-opx-rebuild-index-<AWS::Region>"}
 
 
 def test_own_index_cannot_be_reached_by_the_knowledge_base(managed: Assembly) -> None:

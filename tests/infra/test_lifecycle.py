@@ -8,7 +8,7 @@ from infra.constructs.layer_contents import ROOT
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS
 from opx.settings import Settings, env_name
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
-from tests.infra.test_ingestion import BUCKET, pairs, table_arns
+from tests.infra.test_ingestion import BUCKET, pairs, queue_arn, table_arns
 
 FUNCTION = "dev-opx-prune-knowledge"
 CHANGED = (CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS)
@@ -44,6 +44,7 @@ def test_the_function_may_do_exactly_this(default: Assembly) -> None:
         | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(*CHANGED))
         | pairs("dynamodb:BatchGetItem PutItem", table_arns(PROJECTS))
         | pairs("aoss:APIAccessAll", {collection})
+        | pairs("sqs:SendMessage", {queue_arn("prune-failed")})
     )
 
 

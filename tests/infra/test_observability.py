@@ -15,6 +15,7 @@ from lambdas.learn_from_events.handler import make_handler as make_learn_handler
 from lambdas.process_checkpoint.handler import make_handler as make_checkpoint_handler
 from lambdas.prune_knowledge.handler import make_handler as make_prune_handler
 from lambdas.pull_sources.handler import make_handler as make_pull_handler
+from lambdas.record_announcements.handler import make_handler as make_record_handler
 from lambdas.report_coverage.handler import make_handler as make_coverage_handler
 from lambdas.roll_up_baselines.handler import make_handler as make_roll_up_handler
 from opx.adapters.aws.queue import SqsQueue
@@ -23,13 +24,17 @@ from opx.domain.record import replace
 from opx.domain.sources import SourceDefinition
 from opx.errors import StoreUnavailableError
 from opx.graph.daily import RELINK
+from opx.ingestion.corpus.announcements import ANNOUNCE_AGAIN
 from opx.records.daily import AUTHORS, CHECK
 from opx.records.gaps.listing import NOBODY
+from opx.retrieval.canary import CANARY
+from opx.retrieval.waking import WAKE
+from opx.runtime.deadlines import deadline
 from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import NAMESPACE, Metric
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.aws.test_pull_handler import Guides, Runtime
-from tests.infra.templates import Assembly, Resource, listed
+from tests.infra.templates import Assembly, Resource, has_our_code, listed
 from tests.support.agent_calls import ask
 from tests.support.api_requests import call
 from tests.support.emf import Named, measured
@@ -46,11 +51,15 @@ REQUIRED = (
     "sync-overdue",
     "sources-failing",
     "ingestion-behind",
+    "documents-failed",
+    "embedding-throttled",
+    "ingestion-throttled",
 )
 
 OF_AWS = {
-    "AWS/Lambda": ({"Duration", "Errors", "Throttles", "ConcurrentExecutions"}, {"FunctionName"}),
+    "AWS/Lambda": ({"Duration", "Errors", "Throttles", "ConcurrentExecutions", "IteratorAge"}, {"FunctionName"}),
     "AWS/SQS": ({"ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"}, {"QueueName"}),
+    "AWS/Bedrock": ({"InvocationThrottles", "Invocations"}, {"ModelId"}),
     "AWS/AOSS": ({"SearchOCU", "IndexingOCU"}, {"ClientId"}),
 }
 """Metrics of AWS with their dimensions, as its documentation of each service lists them."""
@@ -107,6 +116,9 @@ def run_everything(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     _prune(cloud)
     make_roll_up_handler(lambda: cloud.services)({}, FakeContext())
     make_coverage_handler(lambda: cloud.services)({"holdings": True}, FakeContext())
+    cloud.retrieve(dict(WAKE), FakeContext())
+    cloud.retrieve(dict(CANARY), FakeContext())
+    make_record_handler(lambda: cloud.services)(dict(ANNOUNCE_AGAIN), Runtime())
 
 
 def _pull(cloud: Cloud) -> None:
@@ -196,6 +208,9 @@ def _ingest(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as outage:
         outage.setattr(cloud.services.ingestion.worker, "process", broken)
         cloud.deliver()
+    cloud.put("documents/runbooks/later.md", "# Later\n\nText.")
+    with deadline(1.0):
+        cloud.deliver()
 
 
 def _answer(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +297,7 @@ class TestAlarms:
     def test_unsure_answers_unless_there_are_few(self, alarms: dict[str, Resource]) -> None:
         alarm = alarms["query-confidence"]
         (expression,) = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
-        assert expression == "IF(queries >= 10, confidence, 1)"
+        assert expression == "IF(queries >= 10, average, 1)"
         assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0.5, "LessThanThreshold")
 
     @pytest.mark.parametrize(
@@ -393,9 +408,8 @@ class TestDashboards:
 
 class TestReporter:
     def test_it_is_called_every_hour_and_counts_once_a_day(self, default: Assembly) -> None:
-        (function,) = default.resources(STACK, "Lambda::Function")
         schedules = list(default.resources(STACK, "Scheduler::Schedule").values())
-        own = [schedule for schedule in schedules if schedule["Target"]["Arn"] == f"<{function}.Arn>"]
+        own = [schedule for schedule in schedules if schedule["Target"]["Arn"].endswith("report-coverage")]
         inputs = {schedule["ScheduleExpression"]: json.loads(schedule["Target"]["Input"]) for schedule in own}
         assert inputs == {"rate(1 hour)": {}, "cron(40 0 * * ? *)": {"holdings": True}}
 
@@ -409,21 +423,22 @@ class TestReporter:
         (target,) = [target for target in targets if json.loads(target["Input"]) == RELINK]
         assert target["Arn"].endswith(":function:dev-opx-ingest-documents")
 
-    def test_it_may_only_read_four_tables(self, default: Assembly) -> None:
-        statements = [
-            statement
-            for policy in default.resources(STACK, "IAM::Policy").values()
-            for statement in policy["PolicyDocument"]["Statement"]
-            if any(action.startswith("dynamodb:") for action in listed(statement["Action"]))
-        ]
-        assert {a for s in statements for a in listed(s["Action"])} == {"dynamodb:GetItem", "dynamodb:Query"}
-        resources = [resource for statement in statements for resource in listed(statement["Resource"])]
-        tables = {resource.split("table/")[1].split("/")[0] for resource in resources}
-        assert tables == {f"dev-opx-knowledge-{kind}" for kind in ("documents", "failures", "gaps", "sources")}
+    def test_it_may_only_read_six_tables_and_write_one(self, default: Assembly) -> None:
+        may: dict[str, set[str]] = {}
+        for policy in default.resources(STACK, "IAM::Policy").values():
+            for statement in policy["PolicyDocument"]["Statement"]:
+                for resource in filter(lambda one: ":table/" in one, listed(statement["Resource"])):
+                    table = resource.split("table/dev-opx-knowledge-")[1].split("/")[0]
+                    may.setdefault(table, set()).update(listed(statement["Action"]))
+        query = {"dynamodb:Query"}
+        assert may == dict.fromkeys(("announcements", "audit", "documents", "failures", "gaps"), query) | {
+            "sources": {"dynamodb:GetItem", *query},
+            "usage": {"dynamodb:BatchWriteItem"},
+        }
 
 
 def test_every_function_is_traced_and_knows_its_environment(default: Assembly) -> None:
-    for function in everywhere(default, "Lambda::Function"):
+    for function in filter(has_our_code, everywhere(default, "Lambda::Function")):
         assert function["TracingConfig"] == {"Mode": "Active"}
         assert function["Environment"]["Variables"]["OPX_ENVIRONMENT"] == "dev"
 

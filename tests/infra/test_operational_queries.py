@@ -12,7 +12,7 @@ from cdk_nag import AwsSolutionsChecks
 from infra.agent import AgentStack
 from infra.application import new_app
 from infra.configuration import Deployment
-from infra.constructs import agent_tools, operational_queries, private_network
+from infra.constructs import agent_tools, operational_queries
 from infra.constructs.agent_tools import offers
 from infra.constructs.code import LayerSource, Platform
 from infra.constructs.operational_queries import OperationalQueries, are_wanted, telemetry_rights
@@ -56,7 +56,7 @@ def queries(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         elsewhere, gateway = Names(Deployment(agent="none")), Names(Deployment())
         made = OperationalQueries(stack, "OperationalQueries", names=elsewhere, source=source)
         arns = {"function_arn": "arn:search", "operations_arn": made.target_arn}
-        AgentStack(app, "agent", names=gateway, env=env, **arns)
+        AgentStack(app, "agent", names=gateway, source=source, env=env, **arns)
         cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
         return synthesised(app, outdir)
 
@@ -141,22 +141,6 @@ def test_shipped_file_wants_no_such_function() -> None:
     assert not are_wanted()
 
 
-@pytest.mark.parametrize(
-    ("wanted", "measured", "expected"),
-    [
-        (False, False, set()),
-        (True, False, {"monitoring", "logs", "xray"}),
-        (False, True, {"monitoring"}),
-    ],
-)
-def test_private_network_has_endpoints_for_used_telemetry(
-    monkeypatch: pytest.MonkeyPatch, wanted: bool, measured: bool, expected: set[str]
-) -> None:
-    monkeypatch.setattr(private_network, "are_wanted", lambda: wanted)
-    monkeypatch.setattr(private_network, "declared_metrics", lambda: ("cpu",) if measured else ())
-    assert {service.short_name for service in private_network.telemetry_endpoints().values()} == expected
-
-
 class TestOffers:
     @pytest.fixture(autouse=True)
     def _configured(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +176,13 @@ def test_classic_agent_has_a_group_and_a_permission_for_each(monkeypatch: pytest
     configure(monkeypatch, ToolGrants(agents={names.agent: frozenset({"search_docs", "get_baseline"})}))
     app = new_app(outdir=str(tmp_path))
     stack = AgentStack(
-        app, "agent", names=names, function_arn="arn:search", env=cdk.Environment(), operations_arn="arn:operations"
+        app,
+        "agent",
+        names=names,
+        source=LayerSource(bundle=False),
+        function_arn="arn:search",
+        env=cdk.Environment(),
+        operations_arn="arn:operations",
     )
     resources = Template.from_stack(stack).to_json()["Resources"].values()
     (agent,) = (each["Properties"] for each in resources if each["Type"] == "AWS::Bedrock::Agent")

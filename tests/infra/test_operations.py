@@ -7,6 +7,7 @@ from dataclasses import fields
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk.assertions import Match
 
 from infra.application import new_app
 from infra.configuration import Deployment
@@ -19,7 +20,7 @@ from opx.ports.telemetry import MetricQuery
 from opx.settings import Settings, env_name
 from opx.telemetry.baselines.definitions import MetricDefinition
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
-from tests.infra.test_ingestion import pairs, table_arns
+from tests.infra.test_ingestion import pairs, queue_arn, table_arns
 
 FUNCTION = "dev-opx-roll-up-baselines"
 
@@ -51,7 +52,7 @@ def test_the_function_may_do_exactly_this(default: Assembly) -> None:
         pairs("logs:CreateLogStream PutLogEvents", {f"<{logs}.Arn>"})
         | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
         | pairs("dynamodb:BatchGetItem BatchWriteItem GetItem PutItem Query", table_arns(BASELINES))
-        | pairs("cloudwatch:GetMetricData ListMetrics", {"*"})
+        | pairs("sqs:SendMessage", {queue_arn("roll-up-failed")})
     )
 
 
@@ -104,6 +105,9 @@ def test_declared_metrics_enable_the_schedule_and_ungranted_agents_have_no_funct
     (found,) = template.find_resources("AWS::Scheduler::Schedule").values()
     assert found["Properties"]["State"] == "ENABLED"
     template.resource_count_is("AWS::Lambda::Function", 1)
+    reading = {"Action": Match.array_with(["cloudwatch:GetMetricData", "cloudwatch:ListMetrics"]), "Resource": "*"}
+    policy = {"PolicyDocument": {"Statement": Match.array_with([Match.object_like(reading)])}}
+    template.has_resource_properties("AWS::IAM::Policy", policy)
     assert stack.queries_arn == ""
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from opx.ports.tables import (
     ALIASES,
+    ANNOUNCEMENTS,
     AUDIT,
     BASELINES,
     CALENDAR,
@@ -22,15 +23,14 @@ from opx.ports.tables import (
     PROJECTS,
     STAGING,
 )
-from tests.infra.templates import Assembly
-from tests.infra.test_ingestion import BUCKET, QUEUE, pairs, rights, table_arns
+from tests.infra.templates import Assembly, listed
+from tests.infra.test_ingestion import BUCKET, pairs, queue_arn, rights, table_arns
 
 READ = (
     *(ALIASES, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, FAILURES, GRAPH),
     *(LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING),
 )
 FOLDERS = ("documents", "clients/*/documents", "chunks", "clients/*/chunks")
-QUEUE_ARN = f"arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:{QUEUE}"
 
 
 def test_the_function_may_only_read_and_record_questions(default: Assembly) -> None:
@@ -42,13 +42,28 @@ def test_the_function_may_only_read_and_record_questions(default: Assembly) -> N
         | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(*READ))
         | pairs("dynamodb:PutItem Query", table_arns(AUDIT))
         | pairs("dynamodb:DeleteItem GetItem PutItem Query", table_arns(GAPS))
+        | pairs("dynamodb:PutItem", table_arns(EMBEDDINGS))
         | pairs("aoss:APIAccessAll", {collection})
         | pairs("bedrock:InvokeModel", {model})
         | pairs("s3:ListBucket", {BUCKET})
         | pairs("s3:GetObject", {f"{BUCKET}/{folder}/*" for folder in FOLDERS})
-        | pairs("sqs:GetQueueAttributes", {QUEUE_ARN})
+        | pairs("dynamodb:Query", table_arns(ANNOUNCEMENTS))
+        | pairs("sqs:GetQueueAttributes", {queue_arn("ingest")})
+        | pairs("sqs:SendMessage", {queue_arn("gaps-failed")})
         | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
     )
+
+
+def test_of_the_cached_vectors_it_may_use_those_of_queries_and_the_speed_limit(default: Assembly) -> None:
+    statements = [
+        statement
+        for policy in default.resources("retrieval", "IAM::Policy").values()
+        for statement in policy["PolicyDocument"]["Statement"]
+        if "dynamodb:PutItem" in listed(statement["Action"])
+        and set(listed(statement["Resource"])) & table_arns(EMBEDDINGS)
+    ]
+    (statement,) = statements
+    assert statement["Condition"] == {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["query#*", "limit#*"]}}
 
 
 def test_the_function_runs_the_handler_of_its_folder_on_the_lean_layer(default: Assembly) -> None:

@@ -34,6 +34,8 @@ STATEFUL_IDS = {
     "OutcomesTable0F871CB8",
     "CalendarTable3E7D6EAD",
     "LifecycleTable4F5353C6",
+    "AnnouncementsTable949E2030",
+    "UsageTableC91F6939",
 }
 """A new id makes CloudFormation replace the resource, and leave the data behind."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from infra.application import new_app
-from infra.configuration import ContextError, Deployment
+from infra.configuration import Deployment
 from infra.constructs.code import LayerSource, Platform
 from infra.names import Names
 from infra.webhooks import WebhooksStack
@@ -127,8 +127,3 @@ def test_its_address_is_an_output(open_to_others: Assembly) -> None:
 def test_cdk_nag_and_cfn_lint_find_nothing(open_to_others: Assembly) -> None:
     assert open_to_others.findings == []
     assert lint_findings(open_to_others, "webhooks") == []
-
-
-def test_in_a_network_without_a_way_out_there_is_none() -> None:
-    with pytest.raises(ContextError, match="exclude each other"):
-        Deployment(webhooks=True, vpc=True)

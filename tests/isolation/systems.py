@@ -78,6 +78,10 @@ class RecordedTable:
             self._reads.rows.append((self._name, item))
             yield item
 
+    def count(self, partition: str | int, *, index: str = "", where: KeyRange | None = None) -> int:
+        self._note("count", [])
+        return self._table.count(partition, index=index, where=where)
+
     def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
         self._table.put(item, condition=condition)
 

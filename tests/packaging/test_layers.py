@@ -54,6 +54,9 @@ FUNCTIONS = {
         ("opx.connectors.streams.taking", "opx.ingestion.manager", "opx.formats.data.json_mapping"),
     ),
     "report_coverage": ("ingest", ("opx.adapters.aws.ports", "opx.adapters.aws.table")),
+    "record_announcements": ("api", ("opx.ingestion.corpus.announcements", "opx.adapters.aws.object_store")),
+    "identify_callers": ("api", ("opx.adapters.aws.secrets", "opx.adapters.aws.clients")),
+    "create_index": ("api", ("opx.adapters.aws.index_resource",)),
     "query_operations": (
         "api",
         ("opx.adapters.aws.ports", "opx.adapters.aws.telemetry", "opx.telemetry.baselines.store"),

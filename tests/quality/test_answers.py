@@ -26,7 +26,6 @@ from tests.quality.answers_expected import (
 from tests.quality.expected import services_with
 from tests.quality.splits import SPLITS
 
-pytestmark = pytest.mark.xdist_group("answers")
 CHECKED = SPLITS[0]
 """The half that is run here, to save time: `python -m tests.quality.answers_expected` runs both."""
 

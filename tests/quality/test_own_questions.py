@@ -12,7 +12,6 @@ from opx.operations.evaluation.runs import EvaluationRun
 from tests.quality.expected import FOLDER, differences, expected_figures, figures, run_of, services_with
 from tests.quality.splits import SPLITS, split_of
 
-pytestmark = pytest.mark.xdist_group("own questions")
 OFF_TOPIC = Path(__file__).with_name("off_topic.txt")
 CHECKED = SPLITS[0]
 """The half that is run here, to save time: `python -m tests.quality.expected` runs both."""

@@ -13,7 +13,6 @@ from typing import TypeGuard
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("architecture")
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "layers" / "opx" / "python"
 FUNCTIONS = ROOT / "lambdas"

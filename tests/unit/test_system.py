@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.aws.bedrock_embedder import BedrockEmbedder
 from opx.adapters.aws.ports import DynamoTables, FunctionWorkQueue, OpenSearchIndexes, S3Storage
 from opx.adapters.aws.secrets import ManagedSecrets
 from opx.adapters.embedded.home import FolderStorage, HomeIndexes, HomeTables, HomeWorkQueue
 from opx.adapters.embedded.secrets import FileSecrets
 from opx.domain.queries import QueryConfig
 from opx.errors import InvalidInputError
+from opx.ingestion.indexing.query_vectors import CachedQueries
 from opx.operations.system import System
 from opx.ports.tables import PROJECTS
 from opx.settings import Settings
@@ -61,7 +61,8 @@ def test_each_port_is_chosen_by_its_own_address(tmp_path: Path) -> None:
     assert system.storage.location("documents/a.md") == "s3://corpus/documents/a.md"
     assert isinstance(system.ports.indexes, OpenSearchIndexes)
     assert (system.ports.indexes.own_name, system.ports.indexes.subject) == ("team", "index team")
-    assert isinstance(system.embedder, BedrockEmbedder)
+    assert isinstance(system.embedder, CachedQueries)
+    assert system.embedder.model_id == "amazon.titan-embed-text-v2:0/1024"
     assert isinstance(system.secrets, ManagedSecrets)
 
 

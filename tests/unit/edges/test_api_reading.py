@@ -18,12 +18,11 @@ from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity
-from opx.errors import StoreUnavailableError
+from opx.errors import IndexUnavailableError
 from opx.operations import paging
 from opx.operations.context import Caller, Context
 from opx.operations.documents import Categories, ListCategories, list_categories
 from opx.operations.system import System
-from opx.retrieval.query import INDEX_DOWN
 from tests.support.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 from tests.support.api_requests import (
     ROLE,
@@ -132,16 +131,14 @@ class TestSearch:
         monkeypatch.setattr(services.installation, "settings", replace(services.settings, environment="prod"))
         assert call(make_handler(lambda: services), "search", query={"q": "disk"}, kbId="prod")[0] == 200
 
-    def test_an_index_that_is_down_gives_a_marked_empty_answer(
-        self, services: System, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_index_that_is_down_gives_503(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         def down(*_: object) -> None:
-            raise StoreUnavailableError("no index")
+            raise IndexUnavailableError("no index")
 
         monkeypatch.setattr(services.index, "search", down)
         status, answer = call(make_handler(lambda: services), "search", query={"q": "disk"}, kbId="default")
-        assert (status, answer["results"], answer["partial"]) == (200, [], True)
-        assert INDEX_DOWN in answer["notes"]
+        assert (status, answer["error"]["code"]) == (503, "unavailable")
+        assert answer["error"]["message"] == "nothing was searched: the search index is unavailable for now"
 
 
 class TestQuery:

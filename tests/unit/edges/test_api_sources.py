@@ -130,6 +130,51 @@ def test_a_deployed_system_reads_no_files_of_its_functions(
         connected(definition, replace(services.connectors._system, installation=deployed))
 
 
+class TestWithoutInternet:
+    @pytest.fixture
+    def offline(self, services: System) -> Any:
+        settings = replace(services.settings, backend="aws", internet="off")
+        return replace(services.connectors._system, installation=Installation(settings, services.clock))
+
+    @pytest.mark.parametrize(
+        ("kind", "options"),
+        [
+            ("feed", FEED["options"]),
+            ("nvd", {}),
+            ("aws_docs", {}),
+            ("imap", {"host": "mail.example.org", "user": "ops", "password_secret": "mail"}),
+            ("git_history", {"url": "https://example.org/ops.git"}),
+        ],
+    )
+    def test_a_source_there_is_refused_at_once_with_the_reason(
+        self, offline: Any, kind: str, options: dict[str, Any]
+    ) -> None:
+        tier = offline.installation.knowledge.category("web/blogs").tier
+        definition = SourceDefinition("blog", kind, "web/blogs", tier, options=options)
+        with pytest.raises(
+            InvalidInputError, match=r"blog: \w+ fetches from the internet, .* use s3_prefix, or deploy"
+        ):
+            connected(definition, offline)
+
+    def test_a_bucket_is_none(self, offline: Any) -> None:
+        tier = offline.installation.knowledge.category("web/blogs").tier
+        definition = SourceDefinition("notes", "s3_prefix", "web/blogs", tier, options={"bucket": "notes"})
+        connected(definition, offline).close()
+
+    def test_a_request_for_a_crawl_is_answered_so_and_queues_nothing(
+        self, services: System, pulls: Pulls, offline: Any
+    ) -> None:
+        services.connectors.__dict__["_system"] = offline
+        body = {"category": "vendor/cloud", "urls": ["https://docs.example.org/"]}
+        status, _ = refusal(call(make_handler(lambda: services), "crawl_site", caller=ADMIN, body=body))
+        assert status == 400
+        assert pulls.sent == []
+
+    def test_the_setting_is_on_or_off(self) -> None:
+        with pytest.raises(InvalidInputError, match="OPX_INTERNET must be 'on' or 'off', not 'no'"):
+            Settings(internet="no")
+
+
 def test_a_crawl_is_a_source_that_is_pulled_at_once(handler: Handler, services: System, pulls: Pulls) -> None:
     body = {"category": "vendor/cloud", "urls": ["https://docs.example.org/"], "depth": 2, "maxPages": 50}
     status, found = call(handler, "crawl_site", caller=ADMIN, body=body)

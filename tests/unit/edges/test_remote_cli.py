@@ -11,6 +11,7 @@ import pytest
 
 from opx.edges.cli.session import is_remote
 from opx.edges.loading import RemoteLoader, Waiting
+from opx.ingestion.corpus.announcements import Backlog
 from opx.settings import Settings
 from tests.doubles.http_double import Response
 from tests.support.cli_support import Opx
@@ -50,6 +51,18 @@ def test_ingest_can_leave_documents_to_the_workers(opx: DeployedOpx) -> None:
     assert result.exit_code == 0
     assert sources(opx) == []
     assert json.loads(opx("status", "--json").stdout)["waiting"] == 1
+
+
+def test_status_shows_the_changes_that_were_announced_and_not_ingested(
+    opx: DeployedOpx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Backlog(1000, more=True, oldest="2026-11-20T08:00:00Z")
+    monkeypatch.setattr(opx.system.services.corpus, "backlog", lambda: found)
+    (line,) = (line for line in opx("status").stdout.splitlines() if line.startswith("not yet ingested"))
+    assert line.partition("ingested")[2].strip() == (
+        "1,000 or more announced changes of over 15 minutes ago, the oldest of 2026-11-20T08:00:00Z "
+        "(see `announced-not-ingested` in docs/deploy.md)"
+    )
 
 
 @pytest.fixture

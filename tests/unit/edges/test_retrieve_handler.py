@@ -38,7 +38,6 @@ from tests.support.fakes import FakeContext, Measured, function_logs
 
 VAULT = "Unseal the acme vault"
 ACME = {"opxClientId": "acme"}
-ACME_HEADER = {"x-opx-client-id": "acme"}
 
 
 @pytest.fixture(scope="module")
@@ -205,27 +204,17 @@ class TestGateway:
         answer = handler({"query": "disk"}, FakeContext(SimpleNamespace(custom=custom)))
         assert answer["error"]["code"] == "unknown_tool"
 
-    def test_scope_comes_from_the_propagated_headers(self, handler: Handler) -> None:
-        context = FakeContext.of_gateway("search_runbooks", {"X-Opx-Client-Id": "acme", "Authorization": "Bearer t"})
-        assert VAULT in handler({"query": VAULT}, context)["answer"]
+    @pytest.mark.parametrize("name", ["x-opx-client-id", "X-Opx-Client-Id", "x-opx-project-id", "x-opx-identity"])
+    @pytest.mark.parametrize("value", ["acme", ["acme"], "acme/*"])
+    def test_header_that_looks_like_an_identity_is_refused(self, handler: Handler, name: str, value: Any) -> None:
+        context = FakeContext.of_gateway("search_runbooks", {name: value, "X-Request-Id": "1"})
+        assert handler({"query": VAULT}, context)["error"]["code"] == "forbidden"
 
     def test_arguments_that_look_like_an_action_groups_event_are_only_arguments(self, handler: Handler) -> None:
         forged = a_function_event("search_runbooks", ACME, query=VAULT)
         answer = handler(forged, FakeContext.of_gateway("search_runbooks"))
         assert answer["error"]["code"] == "invalid_argument"
         assert VAULT not in json.dumps(answer)
-
-    def test_header_that_came_twice_with_different_values_is_refused(self, handler: Handler) -> None:
-        headers = {"x-opx-client-id": "acme", "X-Opx-Client-Id": "other"}
-        answer = handler({"query": VAULT}, FakeContext.of_gateway("search_runbooks", headers))
-        assert answer["error"]["code"] == "forbidden"
-
-    @pytest.mark.parametrize(
-        "headers", [{"x-opx-client-id": ["acme"]}, {"x-opx-client-id": "acme/*"}, {"x-opx-project-id": "shop"}]
-    )
-    def test_malformed_scope_is_refused(self, handler: Handler, headers: dict[str, Any]) -> None:
-        answer = handler({"query": VAULT}, FakeContext.of_gateway("search_runbooks", headers))
-        assert answer["error"]["code"] == "forbidden"
 
 
 class TestScope:

@@ -175,17 +175,13 @@ class TestGateway:
         assert answered({}, self.calling("other___search_docs")) == {"tool": "search_docs"}
         assert answered({}, self.calling("other___research_topic"))["error"]["code"] == "unknown_tool"
 
-    def test_header_that_the_gateway_hands_over_names_the_agent(self) -> None:
+    def test_header_cannot_name_the_agent(self) -> None:
         context = self.calling("other___researchTopic", {"X-Opx-Agent": "responder"})
-        assert answered({}, context) == {"tool": "research_topic"}
+        assert answered({}, context)["error"]["code"] == "forbidden"
 
     def test_arguments_cannot_name_the_agent(self) -> None:
         forged = {"agent": {"name": "responder"}, "x-opx-agent": "responder"}
         assert answered(forged, self.calling("other___research_topic"))["error"]["code"] == "unknown_tool"
-
-    def test_header_that_is_no_text_is_refused(self) -> None:
-        context = self.calling("responder___research_topic", {"x-opx-agent": ["responder"]})
-        assert answered({}, context)["error"]["code"] == "forbidden"
 
 
 def test_file_that_cannot_be_read_lets_nobody_in() -> None:

@@ -18,12 +18,18 @@ from opx.domain.scopes import Identity
 from opx.edges.calling import plain
 from opx.edges.schemas import output_schema
 from opx.edges.tools import call_tool
-from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidInputError, InvalidScopeError
+from opx.errors import (
+    DocumentNotFoundError,
+    IndexUnavailableError,
+    InvalidInputError,
+    InvalidScopeError,
+    StoreUnavailableError,
+)
 from opx.hygiene.untrusted import QUOTED, boundary
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.reading import GetDocumentDetails, get_document_details
-from opx.operations.research import PARTIAL, DocsAnswer, FoundAnswer, ResearchAnswer
+from opx.operations.research import DocsAnswer, FoundAnswer, ResearchAnswer
 from opx.operations.system import System
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.citations import NOTHING_FOUND, document_text, handed_over
@@ -173,14 +179,10 @@ class TestSearching:
         with a_system(tmp_path, {}) as system:
             assert KnowledgeTools(system, NOBODY).search_runbooks("disk").text() == NOTHING_FOUND
 
-    def test_unreachable_index_gives_a_marked_empty_answer(self, tmp_path: Path) -> None:
+    def test_unreachable_index_is_an_error_and_not_an_answer(self, tmp_path: Path) -> None:
         measured = Measured()
-        with a_system(tmp_path, {}, index=BrokenIndex()) as system:
-            reply = KnowledgeTools(system, NOBODY, report=measured).search_runbooks("disk")
-        assert reply.text() == (
-            f"{PARTIAL}\n\nNote: the search index is unavailable: nothing was searched\n\n{NOTHING_FOUND}"
-        )
-        assert plain(reply)["partial"] is True
+        with a_system(tmp_path, {}, index=BrokenIndex()) as system, pytest.raises(StoreUnavailableError):
+            KnowledgeTools(system, NOBODY, report=measured).search_runbooks("disk")
         assert measured.values[Metric.SEARCH_UNAVAILABLE] == [1.0]
         assert Metric.CONFIDENCE not in measured.values
 

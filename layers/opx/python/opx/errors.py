@@ -7,6 +7,10 @@ class OpxError(Exception):
     """Base of all errors that are part of the library's interface."""
 
 
+class NotApplicableError(OpxError):
+    """The system has nothing that could be checked; the message says why."""
+
+
 class InvalidInputError(OpxError):
     """The caller's input is invalid; the message states what would be accepted."""
 
@@ -142,6 +146,15 @@ class IndexUnavailableError(StoreUnavailableError):
     """The search index can't be reached or refused the request as a whole."""
 
 
+class IndexWakingError(IndexUnavailableError):
+    """The search index did not answer in the time that the caller has: it is waking up, or overloaded. `retry_after`: seconds
+    after which to repeat the call."""
+
+    def __init__(self, message: str, retry_after: float = 20.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
 class EditionChangedError(StoreUnavailableError):
     """Another edition of the index answers than when the work began; a retry uses that one."""
 
@@ -152,6 +165,15 @@ class TelemetryUnavailableError(StoreUnavailableError):
 
 class EmbeddingError(StoreUnavailableError):
     """The embedding model failed or is throttled."""
+
+
+class ThrottledError(EmbeddingError):
+    """The quota of the embedding model is used up for now: nothing is wrong with the texts. `retry_after`: seconds until
+    there is room for more."""
+
+    def __init__(self, message: str, retry_after: float = 5.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class ModelError(StoreUnavailableError):

@@ -76,17 +76,30 @@ class Settings:
     pictures; empty for none. It is a model of Bedrock, or of the service at `vision_url` that understands OpenAI's Chat
     Completions, with the key in the secret named by `vision_secret`.
 
+    `search_own_ids` is `on` or `off` for a collection that accepts ids of its clients, or assigns all itself; empty: as its
+    generation usually does.
+
     `embedding_model` is a model of Bedrock, or for the embedded backend `universal-sentence-encoder-multilingual`, if its
     package is installed; `model_path` is the folder of another sentence model there.
 
+    `embedding_requests_per_minute` and `embedding_tokens_per_minute` are the account's quota of that model on Bedrock, 0
+    where it is unknown: then the speed is found by trying. All workers share it. Vectors of documents are cached for
+    `embedding_cache_days`, those of queries for `query_cache_days` (0: not at all).
+
     `allowed_hosts` lists, separated by commas, hosts (or host:port) that sources may be fetched from although their
-    addresses are private. `pull_*` and `schedule_group` name the queue and the schedules of pulls on AWS;
+    addresses are private. `internet` is `off` if this process has no way to the internet, as in a private network: sources
+    there are refused at once. `pull_*` and `schedule_group` name the queue and the schedules of pulls on AWS;
     `stream_function` is the function that reads streams there, and `stream_failed_arn` the queue for records that it
     gives up. `checkpoint_queue_url` is the queue of checkpoint requests, `learning_failed_url` that of events that can't
     be learned from. `rebuild_queue_url` is the queue of reindex slices.
 
     `store`, `tables`, `queue`, `index`, `embedder` and `secrets` are addresses that choose the adapter of one port each;
     an empty one means the backend's default (see `Settings.address`, which lists them).
+
+    `gateway_secret` is the full name of the secret in Secrets Manager with which the agents' gateway signs its callers;
+    empty: callers have no tokens, and the identity of this installation. `unsigned_gateway` is the name of a further
+    gateway whose callers have none. The interceptor accepts tokens of `token_issuer` for one of `token_audience` and of one
+    of `token_clients`, lists separated by commas, of which one may be empty.
 
     Graph expansion of results, if a query requests it, takes `graph_seconds` at most.
 
@@ -119,12 +132,18 @@ class Settings:
     model_path: str = ""
     client_id: str = ""
     project_id: str = ""
+    gateway_secret: str = ""
+    unsigned_gateway: str = ""
+    token_issuer: str = ""
+    token_audience: str = ""
+    token_clients: str = ""
     corpus_bucket: str = "opx-knowledge-corpus"
     table_prefix: str = ""
     ingest_queue_url: str = ""
     search_endpoint: str = ""
     search_index: str = "opx-knowledge"
     search_generation: str = "nextgen"
+    search_own_ids: str = ""
     search_engine: str = "own"
     knowledge_base_id: str = ""
     data_source_id: str = ""
@@ -138,13 +157,16 @@ class Settings:
     rebuild_queue_url: str = ""
     learning_failed_url: str = ""
     allowed_hosts: str = ""
+    internet: str = "on"
     webhook_url: str = ""
     stream_function: str = ""
     stream_failed_arn: str = ""
     embedding_model: str = ""
-    embedding_requests_per_minute: int = 600
+    embedding_requests_per_minute: int = 0
+    embedding_tokens_per_minute: int = 0
     embedding_threads: int = 2
     embedding_cache_days: int = 90
+    query_cache_days: int = 7
     chunk_tokens: int = 500
     chunk_overlap: int = 50
     max_document_bytes: int = 32 * 1024 * 1024
@@ -194,6 +216,8 @@ class Settings:
             raise InvalidInputError(
                 f"OPX_SEARCH_GENERATION must be 'nextgen' or 'classic', not {self.search_generation!r}"
             )
+        if self.search_own_ids not in ("", *ON_OR_OFF):
+            raise InvalidInputError(f"OPX_SEARCH_OWN_IDS must be 'on', 'off' or empty, not {self.search_own_ids!r}")
         self._check_addresses()
         self._check_search_engine()
         self._check_reading()
@@ -267,6 +291,8 @@ class Settings:
             )
 
     def _check_reading(self) -> None:
+        if self.internet not in ON_OR_OFF:
+            raise InvalidInputError(f"OPX_INTERNET must be {' or '.join(map(repr, ON_OR_OFF))}, not {self.internet!r}")
         if self.ocr not in OCR_CHOICES:
             raise InvalidInputError(f"OPX_OCR must be {' or '.join(map(repr, OCR_CHOICES))}, not {self.ocr!r}")
         if self.ocr == "textract" and self.backend != "aws":
@@ -315,11 +341,16 @@ class Settings:
     @property
     def private_hosts(self) -> tuple[str, ...]:
         """The hosts of `allowed_hosts`."""
-        return tuple(host.strip() for host in self.allowed_hosts.split(",") if host.strip())
+        return listed(self.allowed_hosts)
 
     @property
     def home_path(self) -> Path:
         return Path(self.home).expanduser().absolute()
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The values of a list that is separated by commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def env_name(field_name: str) -> str:

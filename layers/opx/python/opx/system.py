@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from opx.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Unpack
 
     from opx.adapters.chosen import Given
     from opx.edges.client import RemoteClient
+    from opx.edges.doctor import ExaminedSystem
     from opx.operations.system import System
     from opx.ports import Clock
 
@@ -62,8 +64,18 @@ def connect(settings: Settings) -> RemoteClient:
     return RemoteClient(endpoint, authorize, Connections(certificates=account.certificates))
 
 
+def examined(settings: Settings, connect: Callable[[], RemoteClient]) -> ExaminedSystem:
+    """An operator's access to the deployed system that the settings name; `connect` makes a client of its HTTP API. Raises
+    `InvalidInputError` for an unknown profile."""
+    from opx.adapters.aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
+    from opx.adapters.aws.operator import DeployedSystem
+
+    account = AwsAccount(settings.aws_profile, settings.aws_region)
+    return DeployedSystem(account, settings.environment or DEFAULT_ENVIRONMENT, connect)
+
+
 def command() -> None:
     """The `opx` command, as a console script."""
     from opx.edges.cli.main import main
 
-    main(bootstrap, connect)
+    main(bootstrap, connect, examined)

@@ -95,6 +95,7 @@ def test_status_counts_documents_and_chunks(folder: Opx) -> None:
         "categories": {"runbooks/procedures": 1},
     }
     assert (facts["embeddingModel"], facts["index"]) == ("words/1", "ok")
+    assert facts["backlog"] == {"changes": 0, "more": False, "oldest": ""}
 
 
 def test_status_is_readable(opx: Opx) -> None:

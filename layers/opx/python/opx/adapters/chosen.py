@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         SearchEngine,
         SearchIndex,
         Storage,
+        Table,
         Tables,
         UploadSigner,
         WorkQueue,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from opx.ports.sources import OpenWeb, Secrets
     from opx.ports.telemetry import MetricReader, TelemetryStores
     from opx.runtime.knowledge_file import Installation
+    from opx.runtime.speed_limit import SpeedLimit
 
 
 class Given(TypedDict, total=False):
@@ -74,6 +76,7 @@ class Ports:
     def __init__(self, installation: Installation, given: Given) -> None:
         self._installation = installation
         self.given = given
+        self.speed_limits: dict[str, SpeedLimit] = {}
 
     @property
     def settings(self) -> Settings:
@@ -89,7 +92,8 @@ class Ports:
             from opx.adapters.aws import bedrock_embedder, opensearch, table  # noqa: F401 - loaded, not used
 
             reranking = ["bedrock-agent-runtime"] if self.settings.reranker == "bedrock" else []
-            self._aws_session.load("bedrock-runtime", "dynamodb", *reranking)
+            verifying = ["secretsmanager"] if self.settings.gateway_secret else []
+            self._aws_session.load("bedrock-runtime", "dynamodb", *reranking, *verifying)
 
     def connect(self) -> None:
         """Creates the clients of the index, which load credentials."""
@@ -181,6 +185,15 @@ class Ports:
         return ManagedSecrets(self._aws("secretsmanager"), prefix, self._clock)
 
     @cached_property
+    def gateway_secrets(self) -> Secrets:
+        """Secrets by their full names: that of the agents' gateway is none of those that sources may name."""
+        if "secrets" in self.given or self.settings.address("secrets") == FOLDER:
+            return self.secrets
+        from opx.adapters.aws.secrets import ManagedSecrets
+
+        return ManagedSecrets(self._aws("secretsmanager"), "", self._clock)
+
+    @cached_property
     def functions(self) -> Functions:
         given = self.given.get("functions")
         if given is not None:
@@ -226,6 +239,7 @@ class Ports:
             client,
             found.path.strip("/") or settings.search_index,
             generation=settings.search_generation,
+            own_ids=settings.search_own_ids == "on" if settings.search_own_ids else None,
             timeout=settings.search_timeout,
         )
 
@@ -266,14 +280,33 @@ class Ports:
 
             return chosen_embedder(replace(settings, embedding_model=model, model_path=model_path))
         from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, BedrockEmbedder
+        from opx.ingestion.indexing.query_vectors import CachedQueries
 
-        return BedrockEmbedder(
-            self._aws("bedrock-runtime", attempts=1),  # the embedder retries within its rate limit
+        embedder = BedrockEmbedder(
+            self._aws("bedrock-runtime", attempts=1),  # the embedder retries within its speed limit
             model or DEFAULT_MODEL,
             dimension=dimension or None,
-            requests_per_minute=settings.embedding_requests_per_minute,
+            limit=self.speed_limit(model or DEFAULT_MODEL),
             threads=settings.embedding_threads,
         )
+        days = settings.query_cache_days
+        return CachedQueries(embedder, self._embeddings, days=days, clock=self._clock) if days else embedder
+
+    def speed_limit(self, model: str) -> SpeedLimit:
+        """The limit that all workers share which call this model."""
+        from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
+        from opx.runtime.speed_limit import Quota, SpeedLimit
+
+        settings = self.settings
+        of_settings = Quota(settings.embedding_requests_per_minute, settings.embedding_tokens_per_minute)
+        quota = of_settings if model == (settings.embedding_model or DEFAULT_MODEL) else Quota()
+        limit = SpeedLimit(quota, self._embeddings, model)
+        return self.speed_limits.setdefault(model, limit)
+
+    def _embeddings(self) -> Table:
+        from opx.ports.tables import EMBEDDINGS
+
+        return self.tables.table(EMBEDDINGS)
 
     def new_chat(self, model: str) -> ChatModel:
         given = self.given.get("new_chat")

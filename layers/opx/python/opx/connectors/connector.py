@@ -163,6 +163,9 @@ class Connector(ABC, Generic[O]):
         self.clock = tools.clock
         self.known = tools.known
 
+    from_internet: ClassVar[bool] = True
+    """False if it reads nothing but files of this machine, or services of the deployment's own cloud account."""
+
     @classmethod
     def rate_limit(cls, options: O) -> RateLimit | None:  # noqa: ARG003
         """Rate limit for these options; `limit` unless overridden."""

@@ -107,7 +107,7 @@ class SourceControl:
         if self._pulls is None:
             puller = self._puller()
             return puller.pull(source_id, everything=everything, accept_missing=accept_missing)
-        refuse_files(definition, self._installation.settings)
+        refuse_unreachable(definition, self._installation.settings)
         self._pulls.send(pull_message(source_id, everything=everything, accept_missing=accept_missing))
         return None
 
@@ -170,7 +170,7 @@ def connected(
 ) -> ConnectedSource:
     """Connects a source. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
     if provided is None:
-        refuse_files(definition, system.installation.settings)
+        refuse_unreachable(definition, system.installation.settings)
     items = SourceItems(system.tables.table(SOURCES), definition.source_id)
     web = system.open_web(
         rate=None if provided else connector_type(definition.kind).rate_limit(checked_options(definition)),
@@ -205,14 +205,27 @@ def _connector(definition: SourceDefinition, provided: KnowledgeSource | None, t
     return connector_type(definition.kind)(definition, checked_options(definition), tools)
 
 
-def refuse_files(definition: SourceDefinition, settings: Settings) -> None:
-    """Raises `InvalidInputError` for a source of a deployed system that would read the files of its functions."""
+def refuse_unreachable(definition: SourceDefinition, settings: Settings) -> None:
+    """Raises `InvalidInputError` for a source of a deployed system that would read the files of its functions, or the
+    internet without a way there."""
     kind, options = connector_type(definition.kind), checked_options(definition)
     if settings.backend == "aws" and kind.reads_files(options):
         raise InvalidInputError(
             f"source {definition.source_id}: {definition.kind} reads files of a machine, which a deployed system "
             "does not have: run it on a laptop, or put the files into a bucket and use s3_prefix"
         )
+    if settings.internet == "off" and needs_internet(definition):
+        raise InvalidInputError(
+            f"source {definition.source_id}: {definition.kind} fetches from the internet, which this deployment's private "
+            "network has no way to: put the documents into a bucket and use s3_prefix, or deploy into a VPC that has one "
+            "(-c vpc_internet=true)"
+        )
+
+
+def needs_internet(definition: SourceDefinition) -> bool:
+    """True if a source reads more than files and buckets."""
+    kind, options = connector_type(definition.kind), checked_options(definition)
+    return kind.from_internet and not kind.reads_files(options)
 
 
 # -- secrets of registered sources

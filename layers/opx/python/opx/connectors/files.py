@@ -55,6 +55,8 @@ class S3PrefixOptions(Options, frozen=True):
 class S3PrefixConnector(Connector[S3PrefixOptions]):
     """Pulls one document per object of a supported format. Sidecars are not documents."""
 
+    from_internet = False
+
     def __init__(self, definition: SourceDefinition, options: S3PrefixOptions, tools: SourceTools) -> None:
         super().__init__(definition, options, tools)
         if not _BUCKET.match(options.bucket):

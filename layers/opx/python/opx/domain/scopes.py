@@ -13,6 +13,9 @@ from opx.domain.record import Record
 from opx.errors import InvalidScopeError
 
 GLOBAL_KEY = "global"
+SELF_TEST_CLIENTS = ("opx-doctor-a", "opx-doctor-b")
+"""Clients as which `opx doctor` asks. Their questions are no gaps of the knowledge."""
+
 _KEY = re.compile(r"client:(?P<client>[^/:]+)(?:/group:(?P<group>[^/:]+)|/project:(?P<project>[^/:]+))?\Z")
 _SEGMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 

@@ -44,8 +44,14 @@ class LocalClient:
 def perform(operation: Operation[Q, R], context: Context, request: Q) -> R:
     """Performs an operation if access allows it. Raises `ForbiddenError`, `NotOrchestratorError` and errors of its own."""
     own = replace(context)  # a context caches its caller's scopes, which may change from one call to the next
-    check_access(operation.access, own)
+    check_access(_access(operation), own)
     return operation.run(own, request)
+
+
+def _access(operation: Operation[Any, Any]) -> Access:
+    """The access that a call needs: a tool that writes needs the scope of a token that a writing route needs."""
+    writes = operation.tool is not None and operation.tool.writes
+    return Access.WRITER if writes and operation.access is Access.READER else operation.access
 
 
 def check_access(access: Access, context: Context) -> None:

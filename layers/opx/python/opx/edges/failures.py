@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,6 +13,8 @@ from opx.errors import (
     ConditionFailedError,
     ForbiddenError,
     HeldError,
+    IndexUnavailableError,
+    IndexWakingError,
     InvalidInputError,
     InvalidScopeError,
     KnowledgeConfigError,
@@ -94,6 +97,15 @@ FAILURES: dict[type[Exception], ErrorResponse] = {
     ConditionFailedError: ErrorResponse("conflict", 409, message="it was changed meanwhile; try again"),
     TooLargeError: ErrorResponse("too_large", 413),
     TelemetryUnavailableError: ErrorResponse("unavailable", 503, is_ours=True),
+    IndexWakingError: ErrorResponse(
+        "unavailable",
+        503,
+        is_ours=True,
+        message="nothing was searched yet: the search index is waking up, or overloaded",
+    ),
+    IndexUnavailableError: ErrorResponse(
+        "unavailable", 503, is_ours=True, message="nothing was searched: the search index is unavailable for now"
+    ),
     StoreUnavailableError: ErrorResponse(
         "unavailable", 503, is_ours=True, message="the knowledge base is unavailable for now"
     ),
@@ -103,7 +115,7 @@ FAILURES: dict[type[Exception], ErrorResponse] = {
 
 def attempt(work: Callable[[], T], failed: Callable[[ErrorResponse, Json], T], name: str) -> T:
     """The result of `work`, or else of `failed` for the failure and its JSON, `{"code", "message"}`, with the kind of a
-    missing resource as `what`. Never raises.
+    missing resource as `what`, and `retryAfter`, the seconds after which to repeat a call that came too early. Never raises.
 
     `name` is for the log, which omits messages of refused calls: they may quote arguments.
     """
@@ -115,8 +127,13 @@ def attempt(work: Callable[[], T], failed: Callable[[ErrorResponse, Json], T], n
             log.exception("%s failed: %s", name, failure.code)
         else:
             log.warning("%s: refused as %s: %s", name, failure.code, type(exc).__name__)
-        what = {"what": exc.kind} if isinstance(exc, NotFoundError) else {}
-        return failed(failure, {"code": failure.code, "message": failure.message or str(exc), **what})
+        error: Json = {"code": failure.code, "message": failure.message or str(exc)}
+        if isinstance(exc, NotFoundError):
+            error["what"] = exc.kind
+        if seconds := math.ceil(getattr(exc, "retry_after", 0.0)):
+            error["message"] += f". Repeat the call in {seconds} seconds"
+            error["retryAfter"] = seconds
+        return failed(failure, error)
 
 
 def started(start: Callable[[], T], *passed: type[OpxError]) -> T:

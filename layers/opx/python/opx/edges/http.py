@@ -19,6 +19,7 @@ from opx.domain.record import Json
 from opx.domain.requests import Request, RequestError, fields_of, quoted, read_request
 from opx.domain.scopes import Identity
 from opx.edges.calling import check_identity, json_bytes, perform
+from opx.edges.claims import caller_of_claims
 from opx.edges.failures import ErrorResponse, UnknownKnowledgeBaseError, UnknownRouteError, attempt, started
 from opx.errors import ForbiddenError, TooLargeError
 from opx.operations import of_route
@@ -38,12 +39,6 @@ MAX_REPLY_BYTES = 5_900_000
 """Lambda returns 6 MB of a reply, of which a little is not the body."""
 
 RETRY_AFTER_SECONDS = 5
-CLIENT_CLAIMS = ("opx_client_id", "custom:opxClientId")
-PROJECT_CLAIMS = ("opx_project_id", "custom:opxProjectId")
-"""Either spelling: user pools of Cognito put `custom:` before the names of attributes."""
-
-_SCOPE_CLAIMS = ("scope", "scp")
-_SUBJECT_CLAIMS = ("sub", "client_id")
 _MAX_PARAMETERS = 1000
 
 
@@ -68,7 +63,8 @@ def respond(event: Mapping[str, Any], function: Function, start: Callable[[], Sy
 
     def failed(failure: ErrorResponse, error: Json) -> Json:
         report(failure.api_metric)
-        headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if failure.status == 503 else {}
+        seconds = error.get("retryAfter", RETRY_AFTER_SECONDS)
+        headers = {"retry-after": str(seconds)} if failure.status == 503 else {}
         return reply(failure.status, {"error": error}, headers)
 
     return attempt(lambda: _answer(event, function, start, report), failed, str(event["routeKey"]))
@@ -209,33 +205,18 @@ def caller_of(event: Mapping[str, Any], configured: Identity) -> Caller:
     token, role = found.get("jwt"), found.get("iam")
     if isinstance(token, Mapping) == isinstance(role, Mapping):
         raise ForbiddenError("the request was not authorised")
-    caller = _token_caller(token) if isinstance(token, Mapping) else Caller(_role_identity(role, configured))
+    caller = (
+        caller_of_claims(token.get("claims"))
+        if isinstance(token, Mapping)
+        else Caller(_role_identity(role, configured))
+    )
     check_identity(caller.identity, "caller")
     return caller
-
-
-def _token_caller(token: Mapping[str, Any]) -> Caller:
-    claims = token.get("claims")
-    if not isinstance(claims, Mapping):
-        raise ForbiddenError("the token has no claims")
-    principal = next((claims[name] for name in _SUBJECT_CLAIMS if isinstance(claims.get(name), str)), "")
-    identity = Identity(_claim(claims, CLIENT_CLAIMS), _claim(claims, PROJECT_CLAIMS), principal)
-    texts = [claims[name] for name in _SCOPE_CLAIMS if isinstance(claims.get(name), str)]
-    # A claim that is a list arrives as a string in brackets.
-    scopes = frozenset(scope for text in texts for scope in text.strip("[]").replace(",", " ").split())
-    return Caller(identity, token_scopes=scopes)
 
 
 def _role_identity(role: object, configured: Identity) -> Identity:
     arn = role.get("userArn") if isinstance(role, Mapping) else ""
     return replace(configured, principal=arn if isinstance(arn, str) else "")
-
-
-def _claim(claims: Mapping[str, Any], names: tuple[str, ...]) -> str:
-    values = [claims[name] for name in names if name in claims]
-    if not all(isinstance(value, str) and value == values[0] for value in values):
-        raise ForbiddenError(f"the token's claims {' and '.join(names)} contradict each other, or are not strings")
-    return str(values[0]) if values else ""
 
 
 # -- replies

@@ -35,6 +35,7 @@ from opx.operations.documents import ListDocuments, list_documents
 from opx.operations.grants import read_grants
 from opx.operations.reading import ReadDocument, read_document
 from opx.operations.registry import OPERATIONS, Operation
+from opx.runtime.deadlines import deadline
 
 Tools = Mapping[str, Operation[Any, Any]]
 
@@ -44,6 +45,9 @@ INSTRUCTIONS = (
 )
 MAX_CALLS = 16
 """Calls processed at once; others wait."""
+
+CALL_SECONDS = 50.0
+"""Clients wait for 60 s by default (MCP TypeScript SDK: `DEFAULT_REQUEST_TIMEOUT_MSEC`)."""
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -65,6 +69,7 @@ def make_server(tools: Tools, context: Context) -> Server[Any]:
     async def list_tools(
         _: ServerRequestContext[Any], __: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
+        context.system.indexing.wake()  # a session has begun: its first question finds the index awake
         return types.ListToolsResult(tools=[_described(one) for one in tools.values()])
 
     async def call(_: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
@@ -167,7 +172,8 @@ def _described(operation: Operation[Any, Any]) -> types.Tool:
 
 def _called(operation: Operation[Any, Any], context: Context, arguments: Mapping[str, Any]) -> types.CallToolResult:
     def work() -> types.CallToolResult:
-        reply = call_tool(operation, context, arguments.items())
+        with deadline(CALL_SECONDS):
+            reply = call_tool(operation, context, arguments.items())
         text = text_of(reply)
         content = types.TextContent(type="text", text=text)
         return types.CallToolResult(content=[content], structured_content=_structured(plain(reply), text))

@@ -4,13 +4,12 @@ Gateway.
 The scope of a call comes from values that the application set, never from an argument:
 
 - action groups: the session attributes `opxClientId` and `opxProjectId`;
-- the gateway: the request headers `x-opx-client-id` and `x-opx-project-id`, propagated to the target. A caller could
-  send them too, so that they may be on the target's list of allowed headers only behind a request interceptor which
-  sets both from the verified token.
+- the gateway: the statement that its request interceptor signed (`opx.edges.gateway_callers`). A gateway whose callers have
+  no tokens has none.
 
 Without either, the installation's own identity counts. The calling agent, which determines the granted tools, is not an
-argument either: action groups name it, and the gateway is known by its target's name, or by the header
-`x-opx-agent` on the same terms as the others. An action group may have any name: tools' names are unique.
+argument either: action groups name it, and the gateway is known by its target's name, or by a claim of its caller's
+token. An action group may have any name: tools' names are unique.
 docs/decisions/0005-agent-entry-points.md has the reasons not to use Powertools' resolvers.
 """
 
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
     from opx.operations.system import System
 
 CLIENT_ATTRIBUTE, PROJECT_ATTRIBUTE = "opxClientId", "opxProjectId"
-CLIENT_HEADER, PROJECT_HEADER, AGENT_HEADER = "x-opx-client-id", "x-opx-project-id", "x-opx-agent"
-GATEWAY_TOOL = "bedrockAgentCoreToolName"
+GATEWAY_ID, GATEWAY_TOOL = "bedrockAgentCoreGatewayId", "bedrockAgentCoreToolName"
 GATEWAY_HEADERS = "bedrockAgentCorePropagatedHeaders"
 GATEWAY_SEPARATOR = "___"
 
@@ -108,12 +106,23 @@ def snake_case(name: str) -> str:
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A call of a tool. `tool` is the name as sent. `identity` is None if the application set none, and `agent` is empty if
-    it is unknown."""
+    it is unknown. `through` is how it came if a gateway sent it."""
 
     tool: object
     arguments: Arguments
     identity: Identity | None
     agent: str
+    through: GatewayCall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayCall:
+    """A call's way through a gateway: the gateway's id, the full name of the called tool, and the signed statement about the
+    caller, "" for none."""
+
+    gateway: str
+    tool: str
+    statement: str
 
 
 class Runtime(Protocol):
@@ -138,19 +147,41 @@ def respond(event: Any, context: Any, group: ToolGroup, start: Callable[[], Syst
     def answered() -> Json:
         call = runtime.call()
         system = started(start, StoreUnavailableError)  # an agent continues without it
-        operation = granted_tool(group, system.installation.declared(read_grants), call)
-        configured = Identity(system.settings.client_id, system.settings.project_id)
-        identity = replace(call.identity or configured, principal=caller_of_tool(event, context, call.agent))
-        check_identity(identity, "session")
-        return runtime.answer(
-            call_tool(operation, Context(system, Caller(identity, agent=call.agent), report), call.arguments)
-        )
+        caller = _stated_caller(call.through, system) if call.through else None
+        if caller is None:
+            configured = Identity(system.settings.client_id, system.settings.project_id)
+            identity = replace(call.identity or configured, principal=caller_of_tool(event, context, call.agent))
+            caller = Caller(identity, agent=call.agent)
+        check_identity(caller.identity, "session")
+        known = replace(call, agent=caller.agent or call.agent)
+        operation = granted_tool(group, system.installation.declared(read_grants), known)
+        return runtime.answer(call_tool(operation, Context(system, caller, report), call.arguments))
 
     def failed(failure: ErrorResponse, error: Json) -> Json:
         report(failure.tool_metric)
         return runtime.fail(failure, error)
 
     return attempt(answered, failed, "tool call")
+
+
+def _stated_caller(through: GatewayCall, system: System) -> Caller | None:
+    """The caller that the gateway's interceptor stated; None for a gateway whose callers have no tokens.
+
+    Raises `ForbiddenError` for a call without a valid statement that needs one, and for a statement that nothing here can
+    verify.
+    """
+    settings = system.settings
+    if not settings.gateway_secret:
+        if through.statement:
+            raise ForbiddenError("the caller's identity can't be verified: OPX_GATEWAY_SECRET is not set")
+        return None
+    unsigned = settings.unsigned_gateway
+    if not through.statement and unsigned and re.fullmatch(re.escape(unsigned) + "-[0-9a-z]{10}", through.gateway):
+        return None
+    from opx.edges.gateway_callers import verified
+
+    key = started(lambda: system.ports.gateway_secrets.get(settings.gateway_secret), StoreUnavailableError)
+    return verified(through.statement, key, tool=through.tool, now=system.installation.clock()).caller
 
 
 def runtime_of(event: Any, context: Any) -> Runtime:
@@ -179,12 +210,10 @@ class Gateway:
         self._custom = custom
 
     def call(self) -> ToolCall:
-        target, _, tool = str(self._custom.get(GATEWAY_TOOL, "")).rpartition(GATEWAY_SEPARATOR)
-        headers = self._headers()
-        agent = headers.get(AGENT_HEADER, target)
-        if not isinstance(agent, str):
-            raise ForbiddenError(f"header {AGENT_HEADER} is not a string")
-        return ToolCall(tool, list(self._event.items()), _identity(headers, CLIENT_HEADER, PROJECT_HEADER), agent)
+        name, gateway = str(self._custom.get(GATEWAY_TOOL, "")), str(self._custom.get(GATEWAY_ID, ""))
+        target, _, tool = name.rpartition(GATEWAY_SEPARATOR)
+        through = GatewayCall(gateway, name, self._statement())
+        return ToolCall(tool, list(self._event.items()), None, target, through)
 
     def answer(self, reply: Any) -> Json:
         found: Json = plain(reply)
@@ -193,12 +222,19 @@ class Gateway:
     def fail(self, failure: ErrorResponse, error: Json) -> Json:  # noqa: ARG002 - the same for all
         return {"error": error}
 
-    def _headers(self) -> dict[str, Any]:
-        headers: dict[str, Any] = {}
-        for name, value in dict(self._custom.get(GATEWAY_HEADERS) or {}).items():
-            if headers.setdefault(name.lower(), value) != value:
-                raise ForbiddenError(f"header {name} came with two values")
-        return headers
+    def _statement(self) -> str:
+        """The header that the interceptor set. Raises `ForbiddenError` for several that differ, and for any other header that
+        looks like an identity: only a caller can have sent it."""
+        headers = dict(self._custom.get(GATEWAY_HEADERS) or {})
+        if not headers:
+            return ""
+        from opx.edges.gateway_callers import IDENTITY_HEADER, header_name, is_own
+
+        found = [value for name, value in headers.items() if header_name(str(name)) == IDENTITY_HEADER]
+        foreign = [name for name in headers if is_own(str(name)) and header_name(str(name)) != IDENTITY_HEADER]
+        if foreign or not all(isinstance(value, str) and value == found[0] for value in found):
+            raise ForbiddenError("the call has headers that look like an identity and were not set by the gateway")
+        return found[0] if found else ""
 
 
 class ActionGroup:

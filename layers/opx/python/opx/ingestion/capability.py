@@ -101,6 +101,7 @@ class Ingestion:
             graph=self._graph.writer,
             extract=self._graph.extractor,
             writers=self._indexing.writers,
+            clock=installation.clock,
         )
 
     @cached_property
@@ -125,6 +126,7 @@ class Ingestion:
             rules,
             unit_of_work=self._tables.unit_of_work,
             after=self._after,
+            settle=None if self._work.in_process else self._corpus.announcements.settle,
         )
 
     @property

@@ -9,6 +9,10 @@ from typing import Any, Protocol
 
 from opx.ports.sources import SourceSchedules, StreamSubscriptions
 
+KEPT_DAYS = 14
+"""Days for which a queue of SQS keeps a message, the longest that it can: then it deletes the message, without a dead letter
+or a metric. They count from the first sending, also of a message that became a dead letter meanwhile."""
+
 
 @dataclass(frozen=True, slots=True)
 class Message:

@@ -6,7 +6,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from opx.domain.documents import DocumentKey
 from opx.domain.graph import Origin, Statements
@@ -54,6 +54,30 @@ class Embedder(Protocol):
 
     def embed_query(self, text: str) -> Vector:
         """The vector of a question. Raises `EmbeddingError`."""
+
+
+class ProgressiveEmbedder(Embedder, Protocol):
+    """An `Embedder` that returns vectors as they are computed, so that none is lost when a later one fails."""
+
+    def embed_each(self, texts: Sequence[str], found: Callable[[int, Vectors], None]) -> None:
+        """Calls `found` in this thread with the position and the vectors of each text, once each, in any order. Raises
+        `ThrottledError` when the quota, or the caller's time, is used up, and `EmbeddingError`, both after the vectors that
+        were computed before."""
+
+
+TEXTS_A_STEP = 192
+"""Texts that an embedder without `embed_each` gets at once."""
+
+
+def embed_each(embedder: Embedder, texts: Sequence[str], found: Callable[[int, Vectors], None]) -> None:
+    """`ProgressiveEmbedder.embed_each` of any embedder; without that ability, vectors are returned step by step."""
+    each = getattr(embedder, "embed_each", None)
+    if each is not None:
+        each(texts, found)
+        return
+    for start in range(0, len(texts), TEXTS_A_STEP):
+        for position, vectors in enumerate(embedder.embed_documents(texts[start : start + TEXTS_A_STEP]), start):
+            found(position, vectors)
 
 
 # -- searching
@@ -180,6 +204,15 @@ class SearchEngine(Protocol):
         that none of them has is left out, even if entries of other scopes have it; entries that were just removed may
         count for a while. `{}` from an engine that doesn't report counts. Thousands of terms are one round trip. Raises
         `IndexUnavailableError`."""
+
+
+@runtime_checkable
+class WakeableIndex(Protocol):
+    """An index of a service that stops while it is idle. Not every `SearchEngine` is one."""
+
+    def wake(self, *, wait: bool = False) -> None:
+        """Starts to wake the index in the background, unless it answered lately; nothing is raised. With `wait`, returns when
+        it answers, within the caller's deadline; raises `IndexWakingError` and `IndexUnavailableError`."""
 
 
 class SearchIndex(SearchEngine, Protocol):

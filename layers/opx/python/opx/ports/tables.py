@@ -96,6 +96,9 @@ class Table(Protocol):
         """Items of one partition of the table or an index, ordered by its sort attribute (in an index, ties in no
         particular order). Reads page by page as the caller iterates. An index may lag behind on AWS."""
 
+    def count(self, partition: str | int, *, index: str = "", where: KeyRange | None = None) -> int:
+        """The number of items that `query` would return, without transferring them; they are read all the same."""
+
 
 class Tables(Protocol):
     """The tables of an installation, each by its specification.
@@ -213,6 +216,16 @@ FAILURES = TableSpec(
 EMBEDDINGS = TableSpec(name="opx-knowledge-embeddings", partition="cacheKey", ttl="expiresAt")
 """Vectors by model and text hash."""
 
+ANNOUNCEMENTS = TableSpec(
+    name="opx-knowledge-announcements",
+    partition="clientId",
+    sort="announcementId",
+    indexes=(IndexSpec("waiting-index", "state", "announcedAt"),),
+    partitioned_by="client",
+)
+"""Changes of objects that the bucket announced and that no worker has settled yet; `clientId` is `global` for objects of the
+global scope."""
+
 PROJECTS = TableSpec(
     name="opx-knowledge-projects",
     partition="clientId",
@@ -300,6 +313,9 @@ OUTCOMES = TableSpec(name="opx-knowledge-outcomes", partition="place", sort="ent
 """Outcomes of retrieved documents: counts per document, in the partition of a scope, and each recorded outcome, in a
 partition per document."""
 
+USAGE = TableSpec(name="opx-knowledge-usage", partition="month", sort="clientDay", ttl="expiresAt", archived=True)
+"""Numbers of each client's use, an item a client and day; kept when the client is removed."""
+
 CALENDAR = TableSpec(name="opx-knowledge-calendar", partition="place", sort="entry")
 """Versions of documents by day of expiry, by day of review, and by time of supersession."""
 
@@ -327,6 +343,8 @@ ALL_TABLES = (
     OUTCOMES,
     CALENDAR,
     LIFECYCLE,
+    ANNOUNCEMENTS,
+    USAGE,
 )
 
 

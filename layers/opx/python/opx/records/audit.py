@@ -183,7 +183,7 @@ class AuditLog:
     def records(self, who: str = "", *, since: str = "") -> Iterator[AuditRecord]:
         """The records of a scope, or of all scopes without one, the newest first. `since` is a time or its prefix. Read
         lazily, page by page."""
-        scopes = [who] if who else self._scopes()
+        scopes = [who] if who else self.scopes()
         each = (self._of_scope(scope, since) for scope in scopes)
         return merge(*each, key=lambda record: record.asked_at, reverse=True)
 
@@ -191,7 +191,12 @@ class AuditLog:
         where = KeyRange(low=since) if since else None
         return map(_from_item, self._table.query(scope, index=_INDEX, where=where, reverse=True))
 
-    def _scopes(self) -> list[str]:
+    def count(self, who: str, day: str) -> int:
+        """The number of a scope's records of a day (`2026-11-24`). Their items are read, but not transferred."""
+        return self._table.count(who, index=_INDEX, where=KeyRange(begins_with=day))
+
+    def scopes(self) -> list[str]:
+        """The keys of all scopes with records."""
         return [str(item["askedAt"]) for item in self._table.query(SCOPES, index=_INDEX)]
 
 

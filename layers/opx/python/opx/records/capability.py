@@ -13,7 +13,7 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.queries import Band, QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer
-from opx.domain.scopes import Identity, Reader
+from opx.domain.scopes import SELF_TEST_CLIENTS, Identity, Reader
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
@@ -86,10 +86,11 @@ class QuestionRecords:
     def observers(
         self, reader: Reader, embedder: RememberedVectors | None, report: Report, *, gaps: bool = True
     ) -> tuple[Observer, ...]:
-        """Observers that record the answers to this reader; without `gaps`, only in the audit log."""
+        """Observers that record the answers to this reader; without `gaps`, and for a self-test, only in the audit log."""
         if not (self._settings.audit_days or self._settings.gap_days):
             return ()
         vector_of: VectorOf = embedder.of if embedder else _no_vector
+        gaps = gaps and reader.identity.client_id not in SELF_TEST_CLIENTS
         recording = self._recording if gaps else replace(self._recording, gaps=None)
         return (QuestionRecorder(recording, reader, vector_of, report),)
 

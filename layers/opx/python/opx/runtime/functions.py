@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 import sys
 import time
@@ -30,6 +31,7 @@ from opx.errors import (
     StoreUnavailableError,
 )
 from opx.ports import Clock
+from opx.runtime.deadlines import TimeLeft, limited
 from opx.runtime.metrics import ENVIRONMENT, NAMESPACE, SERVICE, Metric, Report, dimension_sets, labels_of, unit_of
 from opx.settings import Settings, environment_name
 
@@ -71,7 +73,8 @@ def observed(work: Work[Answer_co]) -> Callable[[Any, Any], Answer_co]:
             ids = call_ids(event, context)
             logger.append_keys(**{ENVIRONMENT: environment}, **ids)
             try:
-                return work(event, context, report)
+                with limited(_time_left(context)):
+                    return work(event, context, report)
             except Exception as exc:
                 logger.exception("the function failed")
                 raise FunctionFailedError(f"{type(exc).__name__}: see the function's log") from None
@@ -86,6 +89,17 @@ def observed(work: Work[Answer_co]) -> Callable[[Any, Any], Answer_co]:
         return prepared()(event, context)
 
     return handler
+
+
+ANSWER_SECONDS = 4.0
+"""Part of a function's time that is left for its answer after the last wait for a service. The HTTP API waits 29 seconds
+for functions that have 30."""
+
+
+def _time_left(context: Any) -> TimeLeft:
+    """Seconds that a call may spend on waiting. A context without a clock is one of another runtime: unlimited."""
+    milliseconds = getattr(context, "get_remaining_time_in_millis", None)
+    return (lambda: math.inf) if milliseconds is None else lambda: milliseconds() / 1000 - ANSWER_SECONDS
 
 
 # -- logs

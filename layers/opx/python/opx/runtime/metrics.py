@@ -30,6 +30,10 @@ class Metric(StrEnum):
     """1 for a query without results, 0 for others, so that the average is the rate; likewise the next two."""
     PARTIAL_ANSWERS = "PartialAnswers"
     SEARCH_UNAVAILABLE = "SearchUnavailable"
+    WAKE_TIME = "WakeTime"
+    """Time until the index answered a call that was to wake it."""
+    CANARY_FAILED = "CanaryFailed"
+    """1 for a canary's question that was not searched completely, 0 for others."""
     RECORDING_FAILURES = "RecordingFailures"
     """1 for an answer that was returned without its audit record, or without recording its gap."""
     TOOL_CALLS = "ToolCalls"
@@ -56,6 +60,14 @@ class Metric(StrEnum):
     INGESTION_RETRIES = "IngestionRetries"
     INGESTION_ERRORS = "IngestionErrors"
     """Messages that failed with an unexpected error."""
+    ANNOUNCED_AGAIN = "ChangesAnnouncedAgain"
+    """Changes whose messages were lost, and that were put into the queue again."""
+    DOCUMENTS_POSTPONED = "DocumentsPostponed"
+    """Deliveries that had to wait for the quota of the embedding model, for the index, or for more time: no attempts."""
+    EMBEDDING_THROTTLES = "EmbeddingThrottles"
+    """Calls of the embedding model that were throttled."""
+    EMBEDDING_WAIT = "EmbeddingWait"
+    """Time that workers waited for their turn at the embedding model."""
     CACHE_HITS = "EmbeddingCacheHits"
     """Texts with a cached vector. Misses are those that the model embedded."""
     CACHE_MISSES = "EmbeddingCacheMisses"
@@ -95,6 +107,10 @@ class Metric(StrEnum):
     CHUNKS = "Chunks"
     FAILED_ITEMS = "FailedItems"
     """Number of failed items. This and the following are reported every hour."""
+    NOT_INGESTED = "ChangesNotIngested"
+    """Changes that the bucket announced over 15 minutes ago and that are not ingested; 0 included, as for the next."""
+    OLDEST_ANNOUNCEMENT = "OldestAnnouncement"
+    """Age of the oldest of them."""
     SOURCE_AGE = "SourceAge"
     """Time since a category that is pulled was last synchronised, or since its newest document was updated."""
     SYNC_OVERDUE = "SyncOverdue"
@@ -108,7 +124,10 @@ UNITS = {
     Metric.LEG_LATENCY: "Milliseconds",
     Metric.STAGE_LATENCY: "Milliseconds",
     Metric.CONFIDENCE: "None",
+    Metric.WAKE_TIME: "Seconds",
+    Metric.EMBEDDING_WAIT: "Seconds",
     Metric.SOURCE_AGE: "Seconds",
+    Metric.OLDEST_ANNOUNCEMENT: "Seconds",
     Metric.SYNC_OVERDUE: "Seconds",
 }
 """CloudWatch units; `Count` for the rest. CloudWatch has no unit for a ratio."""

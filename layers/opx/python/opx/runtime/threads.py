@@ -9,6 +9,7 @@ from concurrent.futures import TimeoutError as NotInTime
 from typing import TypeVar
 
 from opx.errors import ModelError, OpxError
+from opx.runtime.deadlines import carried
 from opx.runtime.metrics import Metric, Report
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ def within(seconds: float, work: Callable[[], T], name: str, late: type[OpxError
         except BaseException as exc:  # noqa: BLE001 - raised again in the thread that waits
             answer.set_exception(exc)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    threading.Thread(target=carried(run), name=name, daemon=True).start()
     try:
         return answer.result(timeout=max(0.0, seconds))
     except NotInTime as exc:
@@ -54,7 +55,7 @@ class Each:
         if threads < 2:
             return [work(item) for item in items]
         with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(work, items))
+            return [call.result() for call in [pool.submit(carried(work), item) for item in items]]
 
 
 # -- serialized

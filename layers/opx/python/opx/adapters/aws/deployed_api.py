@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
@@ -33,6 +34,7 @@ DEFAULT_ENVIRONMENT = "dev"
 URL_OUTPUT = "ApiUrl"
 """The output of the API's stack that holds its address."""
 
+_LOOK_UP = "cloudformation:DescribeStacks; or give --api URL"
 _SERVICE = "execute-api"
 _HOST = re.compile(r"[a-z0-9]+\.execute-api\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?\Z")
 _EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired")
@@ -77,7 +79,7 @@ class AwsAccount:
         stack = f"opx-knowledge-{environment}-api"
         where = f"region {self.region}, {self._name}"
         action = f"look up the stack {stack}"
-        with translated_errors(action), self._credential_errors(action):
+        with translated_errors(action), self.credential_errors(action):
             try:
                 found = client("cloudformation", session=self._session).describe_stacks(StackName=stack)
             except ClientError as exc:
@@ -94,15 +96,21 @@ class AwsAccount:
             )
         return str(outputs[URL_OUTPUT])
 
-    def signed(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Mapping[str, str]:
-        """The headers with a signature for API Gateway. Raises `AccessDeniedError` without usable credentials."""
+    def client(self, service: str, **options: Any) -> Any:
+        """A client of a service of this account, with the options of `opx.adapters.aws.clients.client`."""
+        return client(service, session=self._session, **options)
+
+    def signed(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, *, service: str = _SERVICE
+    ) -> Mapping[str, str]:
+        """The headers with a signature, for API Gateway by default. Raises `AccessDeniedError` without usable credentials."""
         found = _HOST.match(urlsplit(url).hostname or "")
         request = AWSRequest(method=method, url=url, data=body or b"", headers=dict(headers))
-        SigV4Auth(self._credentials(), _SERVICE, found["region"] if found else self.region).add_auth(request)
+        SigV4Auth(self._credentials(), service, found["region"] if found else self.region).add_auth(request)
         return {name: str(value) for name, value in request.headers.items()}
 
     def _credentials(self) -> ReadOnlyCredentials:
-        with self._credential_errors("sign in to the API"):
+        with self.credential_errors("sign in to the API"):
             found = self._session.get_credentials()
             if found is None:
                 raise NoCredentialsError
@@ -113,14 +121,14 @@ class AwsAccount:
         return f"AWS profile {self._profile}" if self._profile else "the AWS credentials of this machine"
 
     @contextmanager
-    def _credential_errors(self, action: str) -> Iterator[None]:
+    def credential_errors(self, action: str, needed: str = _LOOK_UP) -> Iterator[None]:
         """Raises `AccessDeniedError` with the remedy: getting credentials, or the missing permission."""
         option = f" --profile {self._profile}" if self._profile else ""
         hint = f"sign in again (`aws sso login{option}`), or renew them where you got them"
         try:
             yield
         except ClientError as exc:
-            self._raise_denied(exc, action, hint)
+            self._raise_denied(exc, action, hint, needed)
             raise
         except (NoCredentialsError, PartialCredentialsError, InvalidConfigError) as exc:
             raise AccessDeniedError(f"no usable credentials in {self._name}: {exc}") from exc
@@ -129,13 +137,11 @@ class AwsAccount:
         except InvalidRegionError as exc:
             raise InvalidInputError(str(exc)) from exc
 
-    def _raise_denied(self, error: ClientError, action: str, hint: str) -> None:
+    def _raise_denied(self, error: ClientError, action: str, hint: str, needed: str) -> None:
         code = error_code(error)
         if code in _EXPIRED:
             raise AccessDeniedError(f"the credentials of {self._name} have expired: {hint}") from error
         if code in _UNKNOWN:
             raise AccessDeniedError(f"AWS doesn't know the credentials of {self._name} ({code}): {hint}") from error
         if code.startswith("AccessDenied"):
-            raise AccessDeniedError(
-                f"{self._name} may not {action}: it needs cloudformation:DescribeStacks; or give --api URL"
-            ) from error
+            raise AccessDeniedError(f"{self._name} may not {action}: it needs {needed}") from error

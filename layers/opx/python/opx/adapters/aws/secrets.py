@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import ClientError
@@ -14,6 +15,9 @@ from opx.errors import SecretNotFoundError
 if TYPE_CHECKING:
     from mypy_boto3_secretsmanager import SecretsManagerClient
 
+    from opx.adapters.aws.ports import AwsClients
+
+_SERVICE = "secretsmanager"
 KEPT_SECONDS = 300.0
 """Seconds until a changed secret is used everywhere."""
 
@@ -45,6 +49,30 @@ class ManagedSecrets:
                     raise SecretNotFoundError(f"there is no secret {full} in Secrets Manager: create it") from exc
                 raise
         return _value(answer.get("SecretString", ""), full)
+
+
+class AccountSecrets:
+    """Reads secrets by their full names, each at most once in five minutes. A snapshot holds the description of the service,
+    and no client."""
+
+    def __init__(self, clients: AwsClients, clock: Clock) -> None:
+        self._clients = clients
+        self._clock = clock
+
+    def load(self) -> None:
+        """Loads the description of the service, which takes most of the time to create a client."""
+        self._clients.load(_SERVICE)
+
+    def open(self) -> None:
+        """Creates the client, with credentials of this process."""
+        _ = self._secrets
+
+    def get(self, name: str) -> str:
+        return self._secrets.get(name)
+
+    @cached_property
+    def _secrets(self) -> ManagedSecrets:
+        return ManagedSecrets(self._clients(_SERVICE), "", self._clock)
 
 
 def _value(text: str, name: str) -> str:

@@ -199,6 +199,7 @@ class HomeIndexes:
     cache_seconds = 0.0
     settling_seconds = 0.0
     counts_changes = True
+    may_sleep = False
 
     def __init__(self, home: Path) -> None:
         self._home = home

@@ -230,6 +230,17 @@ class SqliteTable:
         page = ITEMS_A_PAGE if limit is None else max(1, min(limit, ITEMS_A_PAGE))
         return islice(iter(()) if part.is_empty else self._read(part, page, reverse=reverse), limit)
 
+    def count(self, partition: str | int, *, index: str = "", where: KeyRange | None = None) -> int:
+        part = slice_of(self._spec, partition, index, where)
+        if part.is_empty:
+            return 0
+        conditions = [*_bounds(part), (f"({EXPIRES} IS NULL OR {EXPIRES} >= ?)", (self._clock(),))]
+        where_all = " AND ".join(condition for condition, _ in conditions)
+        parameters = [value for _, values in conditions for value in values]
+        with self._database.translated_errors():
+            statement = f"SELECT count(*) FROM {self._name} WHERE {where_all}"  # noqa: S608
+            return int(self._database.connection().execute(statement, parameters).fetchone()[0])
+
     def scan(self) -> Iterator[Item]:
         """All items, in the order of their keys; read page by page, so that items changed meanwhile may be missed or
         returned in their old state."""

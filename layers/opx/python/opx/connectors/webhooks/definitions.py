@@ -20,6 +20,9 @@ TIMED = {"generic": 300.0, TOPIC_FORMAT: 3900.0}
 window. Amazon SNS retries for 3,600 seconds at most (its page on delivery retries), with the first time."""
 
 VERIFIED_BY_SECRET = ("github", "pagerduty", "statuspage", "alertmanager", "jira", "generic")
+INCIDENT_FORMATS = ("pagerduty", "statuspage", "alertmanager", TOPIC_FORMAT)
+"""Formats that report incidents and alerts."""
+
 FORMATS = (*VERIFIED_BY_SECRET, TOPIC_FORMAT)
 MAPPING_FIELDS = ("id", *JSON_MAPPING_FIELDS)
 WINDOW_RANGE = (30.0, 86_400.0)

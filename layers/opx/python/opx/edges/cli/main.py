@@ -20,6 +20,7 @@ from opx.edges.cli.session import (
     OPTIONS,
     SESSION,
     Connect,
+    Examine,
     Session,
     StartSystem,
     check,
@@ -47,6 +48,7 @@ _COMMANDS = {
     "hold": ("retention", "Manage legal holds, which prevent deletion."),
     "review": ("retention", "List documents due for review, with their owners."),
     "status": ("serving", "Show the size and health of the knowledge base."),
+    "doctor": ("doctor", "Check the system by using it, and say what to do."),
     "rebuild": ("ingest", "Ingest again the documents that the index lacks."),
     "reindex": ("indexes", "Build a new index beside the old one, and switch to it."),
     "calibrate": ("indexes", "Fit the confidence models to this corpus."),
@@ -58,6 +60,7 @@ _COMMANDS = {
     "webhook": ("webhooks", "Manage webhooks of other services."),
     "evidence": ("feedback", "Ingest findings of agents."),
     "client": ("tenants", "List clients and their data, remove a client entirely."),
+    "usage": ("tenants", "List questions and documents of a month by client."),
     "project": ("tenants", "Group a client's projects to share knowledge."),
     "source": ("sources", "Manage sources of documents: add, list, pull, check."),
     "stream": ("sources", "Manage streams whose records become documents."),
@@ -155,16 +158,24 @@ def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> No
         context.color = False
     verbose_logging(context, verbose)
     context.obj = settings
-    context.meta[SESSION] = Session(settings, launch.start, launch.connect, context)
+    context.meta[SESSION] = Session(settings, launch.start, launch.connect, context, launch.examine)
 
 
 class Launch:
-    """Start parameters of the command: `start` builds the system from settings of `environ` and options, and `connect` a
-    client of a deployed one."""
+    """Start parameters of the command: `start` builds the system from settings of `environ` and options, `connect` a client
+    of a deployed one, and `examine` an operator's access to a deployed one."""
 
-    def __init__(self, start: StartSystem, connect: Connect, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        start: StartSystem,
+        connect: Connect,
+        environ: Mapping[str, str] | None = None,
+        *,
+        examine: Examine | None = None,
+    ) -> None:
         self.start = start
         self.connect = connect
+        self.examine = examine
         self.environ = os.environ if environ is None else environ
 
 
@@ -180,9 +191,9 @@ def run(arguments: Sequence[str], launch: Launch) -> int:
     raise AssertionError("click always exits")
 
 
-def main(start: StartSystem, connect: Connect) -> None:
+def main(start: StartSystem, connect: Connect, examine: Examine) -> None:
     """The console script; see `Launch`."""
-    code = run(sys.argv[1:], Launch(start, connect))
+    code = run(sys.argv[1:], Launch(start, connect, examine=examine))
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -107,7 +107,7 @@ def search_command(
     config = _config(options)
     request = Query(query=text[:MAX_QUESTION], config=config, receipt=receipt is not None, budget=budget)
     answer = session.call(ask, request)
-    if INDEX_DOWN in answer.notes:
+    if INDEX_DOWN in answer.notes and not answer.evidence:
         raise CommandFailed(INDEX_DOWN)
     if receipt is not None:
         from opx.edges.cli.questions import write_receipt

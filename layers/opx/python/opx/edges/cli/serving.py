@@ -27,15 +27,15 @@ from opx.operations.corpus import GetStatus, Status, get_status
 @click.option("--listen", metavar="HOST:PORT", help="Receive webhooks at this address, such as 127.0.0.1:8321.")
 @pass_session
 def run_command(session: Session, *, once: bool, listen: str | None) -> None:
-    """Pull sources on schedule, follow watched directories, ingest documents, and once a day prune and calibrate if due,
-    until Ctrl-C.
+    """Pull sources on schedule, follow watched directories, ingest documents, and once a day prune, calibrate if due, and
+    count the use of clients, until Ctrl-C.
 
     One process does the work of AWS functions and schedules; a second one waits for work that the first has claimed.
     """
     services = session.services
     with ExitStack() as stack:
         connectors, lifecycle = services.connectors, services.lifecycle
-        daily = (lifecycle.daily_pruning(), lifecycle.daily_calibration())
+        daily = (lifecycle.daily_pruning(), lifecycle.daily_calibration(), lifecycle.daily_usage())
         feeds = (connectors.directory_feed(), *connectors.stream_feeds(), *daily)
         runner = services.runner(_log, feeds)
         if once:
@@ -159,7 +159,17 @@ def _local_facts(session: Session) -> Json:
 
 
 def _facts(status: Status) -> Json:
-    names = ("documents", "categories", "waiting", "failed", "chunks", "embeddingModel", "confidence", "index")
+    names = (
+        "documents",
+        "categories",
+        "waiting",
+        "backlog",
+        "failed",
+        "chunks",
+        "embeddingModel",
+        "confidence",
+        "index",
+    )
     return some_fields(status, names)
 
 
@@ -174,6 +184,7 @@ def _lines(facts: Json) -> Iterator[str]:
         ("confidence", facts["confidence"] or "unknown"),
         ("index", facts["index"]),
         *_waiting_row(facts),
+        *_backlog_row(facts),
         ("failed", f"{facts['failed']:,}" + (" (see `opx failed`)" if facts["failed"] else "")),
     ]
     return aligned(rows)
@@ -194,6 +205,18 @@ def _waiting_row(facts: Json) -> Iterator[tuple[str, str]]:
     """Waiting documents of all clients; absent if the caller may only see those of one."""
     if facts["waiting"] is not None:
         yield "waiting", f"{facts['waiting']:,}" + (f" ({_worker_hint(facts)})" if facts["waiting"] else "")
+
+
+def _backlog_row(facts: Json) -> Iterator[tuple[str, str]]:
+    """Changes that the bucket announced and that are not ingested; on one machine, the waiting documents are all."""
+    backlog = facts["backlog"]
+    if backlog is None or facts["backend"] == "embedded":
+        return
+    more = " or more" if backlog["more"] else ""
+    since = (
+        f" of over 15 minutes ago, the oldest of {backlog['oldest']} (see `announced-not-ingested` in docs/deploy.md)"
+    )
+    yield "not yet ingested", f"{backlog['changes']:,}{more} announced changes{since if backlog['oldest'] else ''}"
 
 
 def _worker_hint(facts: Json) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from opx.edges.calling import OperationClient
     from opx.edges.cli.intake import WorkingFolder
     from opx.edges.client import RemoteClient
+    from opx.edges.doctor import ExaminedSystem
     from opx.edges.loading import Loader
     from opx.operations.context import Context, Progress
     from opx.operations.registry import Run
@@ -82,6 +83,7 @@ Q = TypeVar("Q", bound="Request")
 R = TypeVar("R")
 StartSystem = Callable[[Settings], "System"]
 Connect = Callable[[Settings], "RemoteClient"]
+Examine = Callable[[Settings, Callable[[], "RemoteClient"]], "ExaminedSystem"]
 SESSION = "opx.session"
 
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -90,11 +92,19 @@ _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 class Session:
     """One run of the command, on a folder or on a deployed system."""
 
-    def __init__(self, settings: Settings, start: StartSystem, connect: Connect, context: click.Context) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        start: StartSystem,
+        connect: Connect,
+        context: click.Context,
+        examine: Examine | None = None,
+    ) -> None:
         self.settings = settings
         self.start = start
         self._connect = connect
         self._context = context
+        self._examine = examine
 
     @property
     def is_remote(self) -> bool:
@@ -130,6 +140,20 @@ class Session:
         client = self._connect(self.settings)
         self._context.call_on_close(client.close)
         return client
+
+    @property
+    def examined(self) -> ExaminedSystem:
+        """The system for `opx doctor`. Raises `InvalidInputError` for one that is known by the address of its API alone."""
+        if not self.is_remote:
+            from opx.edges.doctor import SystemHere
+
+            identity = Identity(self.settings.client_id, self.settings.project_id)
+            return SystemHere(self.services, f"the folder {self.location}", identity)
+        if self._examine is None or self.settings.api_url:
+            raise InvalidInputError(
+                "a deployed system is examined by its --environment, with an operator's credentials"
+            )
+        return self._examine(self.settings, lambda: self.remote_client)
 
     def call(self, run: Run[Q, R], request: Q) -> R:
         """The reply of an operation on existing knowledge. Raises `OpxError` instead of creating a folder."""
@@ -187,7 +211,13 @@ class Session:
 
     def at_home(self, home: Path) -> Session:
         """The same session with its knowledge in another folder."""
-        return Session(replace(self.settings, home=str(home)), self.start, self._connect, self._context)
+        return Session(replace(self.settings, home=str(home)), self.start, self._connect, self._context, self._examine)
+
+    def of_environment(self, environment: str) -> Session:
+        """The same session on a deployed system. Raises `InvalidInputError` for options that it can't have."""
+        settings = replace(self.settings, environment=environment)
+        check(settings, ("environment",))
+        return Session(settings, self.start, self._connect, self._context, self._examine)
 
     @property
     def has_knowledge(self) -> bool:

@@ -1,19 +1,23 @@
-"""`opx client` and `opx project`: manages the clients of this system, and groups of projects that share knowledge."""
+"""`opx client`, `opx project`, `opx usage`: manages the clients of this system, groups of projects that share knowledge,
+and lists what each client uses."""
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from opx.edges.cli.operations import CommandShape, OperationGroup
+from opx.domain.record import to_json
+from opx.edges.cli.operations import CommandShape, OperationGroup, operation_command
 from opx.edges.cli.output import exit_unless, print_json, print_lines, print_table, warn
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
 from opx.ingestion.corpus.clients import Client
-from opx.operations import administration, projects
+from opx.lifecycle.usage import ClientUsage
+from opx.operations import administration, projects, usage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,3 +190,37 @@ def _describe(changes: Sequence[SightChange], *, planned: bool = False) -> None:
             click.echo(f"project {change.project_id} {sees} {', '.join(change.gained)}")
         if change.lost:
             click.echo(f"project {change.project_id} {loses} {', '.join(change.lost)}")
+
+
+# -- use
+
+
+@operation_command("usage", usage.get_usage, CommandShape(items="clients", without=("limit", "after")))
+@click.option("--csv", "as_csv", is_flag=True, help="Print it as CSV.")
+def usage_command(found: usage.Usage, *, as_csv: bool, as_json: bool) -> None:
+    """List questions and documents of a month by client.
+
+    \b
+    opx usage --month 2026-11
+    opx --client acme usage --csv
+
+    A night counts the day before it. `opx call measure_usage` counts a day again. What the numbers are exactly is in
+    docs/tenants.md.
+    """
+    if as_json:
+        return
+    rows = [dict(to_json(one)) for one in found.clients]
+    if as_csv:
+        writer = csv.DictWriter(sys.stdout, [*ClientUsage.__struct_encode_fields__], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        return
+    shown = ("questions", "documents", "chunks", "ingestedDocuments", "ingestedChunks", "ingestedTokens")
+    heads = ("CLIENT", "QUESTIONS", "DOCUMENTS", "CHUNKS", "NEW DOCUMENTS", "NEW CHUNKS", "NEW TOKENS")
+    numbers = [[one["clientId"] or "global", *(_number(one[name]) for name in shown)] for one in rows]
+    hint = "`opx run` counts each day in the night after it, `opx call measure_usage` at once"
+    print_table(heads, numbers, f"nothing was counted in {found.month}: {hint}")
+
+
+def _number(count: object) -> str:
+    return "-" if count is None else f"{count:,}"

@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from opx.errors import StoreUnavailableError
 from opx.ingestion.indexing.editions import EditionedIndex, EditionEmbedder, Editions, IndexGeneration, IndexService
 from opx.ports import Embedder, SearchEngine, SearchIndex, Tables
+from opx.ports.search import WakeableIndex
 from opx.ports.tables import DOCUMENTS, EMBEDDINGS, GRAPH, LIFECYCLE
 from opx.runtime.knowledge_file import Installation
 from opx.settings import MANAGED_ENGINE
@@ -108,6 +110,15 @@ class Indexing:
     def search_engine(self) -> SearchEngine:
         """Engine for queries: the index, or the managed service instead of it."""
         return self._managed_engine if self._is_managed else self.index
+
+    def wake(self, *, wait: bool = False) -> None:
+        """Wakes the index if its service may sleep, as `WakeableIndex.wake`. Nothing is raised without `wait`."""
+        try:
+            if self.indexes.may_sleep and isinstance(self.search_engine, WakeableIndex):
+                self.search_engine.wake(wait=wait)
+        except StoreUnavailableError:
+            if wait:
+                raise
 
     @cached_property
     def _managed_engine(self) -> SearchEngine:

@@ -24,7 +24,7 @@ from opx.ports import (
     Vector,
     Vectors,
 )
-from opx.ports.search import CorpusState
+from opx.ports.search import CorpusState, WakeableIndex, embed_each
 
 
 class IndexService(Protocol):
@@ -32,7 +32,8 @@ class IndexService(Protocol):
 
     The editions are recorded under `subject`; `own_name` identifies the first index where indexes have no identity of their
     own, else it is "". A switch may be noticed after `cache_seconds`, a write is visible after `settling_seconds` at the
-    latest. `counts_changes`: an index counts its batches itself (`version`).
+    latest. `counts_changes`: an index counts its batches itself (`version`). `may_sleep`: the service stops while it is
+    idle, and its indexes are `WakeableIndex`es.
     """
 
     subject: str
@@ -40,6 +41,7 @@ class IndexService(Protocol):
     cache_seconds: float
     settling_seconds: float
     counts_changes: bool
+    may_sleep: bool
 
     def open(self, edition: Edition, embedder: Callable[[], Embedder]) -> SearchIndex:
         """The index of an edition. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
@@ -266,6 +268,9 @@ class EditionEmbedder:
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         return self._editions.current().embedder.embed_documents(texts)
 
+    def embed_each(self, texts: Sequence[str], found: Callable[[int, Vectors], None]) -> None:
+        embed_each(self._editions.current().embedder, texts, found)
+
     def embed_query(self, text: str) -> Vector:
         edition = self._editions.current()
         return EditionVector(edition.name, edition.embedder.embed_query(text))
@@ -303,6 +308,11 @@ class EditionedIndex:
 
     def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
         return self._editions.current().index.held(after=after, limit=limit)
+
+    def wake(self, *, wait: bool = False) -> None:
+        index = self._editions.current().index
+        if isinstance(index, WakeableIndex):
+            index.wake(wait=wait)
 
     @property
     def version(self) -> str:
