@@ -7,7 +7,7 @@ is used, and idempotency records for exact duplicates. An event to retry isn't r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -47,17 +47,15 @@ def make_handler(
             return relink(services.relinking)
         if is_measure(event):
             return measure_embedding(services).to_json()
-        found, cache = [_delivery(record) for record in event["Records"]], services.indexing.document_embedder
+        found, cache = (
+            [QueueMessage.of_record(record) for record in event["Records"]],
+            services.indexing.document_embedder,
+        )
         with reported_limits(services.ports.speed_limits, report), reported_cache(cache, report):
             unfinished = process_batch(found, services.ingestion.worker, services.queue, handled, report)
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in unfinished]}
 
     return handler
-
-
-def _delivery(record: Mapping[str, Any]) -> QueueMessage:
-    receives = int(record["attributes"]["ApproximateReceiveCount"])
-    return QueueMessage(record["messageId"], record["body"], record["receiptHandle"], receives)
 
 
 handler = make_handler()

@@ -36,7 +36,8 @@ def test_totals_are_returned(cloud: Cloud) -> None:
     cloud.put("documents/runbooks/empty.md", "")
     cloud.deliver()
     found = make_handler(lambda: cloud.services)(EVERYTHING, FakeContext())
-    assert found == {"documents": 3, "chunks": 3, "failed": 1, "waiting": 0, "overdue": 0, "unknown": 0, "gaps": 0}
+    counted = {"documents": 3, "chunks": 3, "failed": 1, "clients": 1}
+    assert found == {**counted, "waiting": 0, "overdue": 0, "unknown": 0, "gaps": 0}
 
 
 def test_holdings_are_counted_only_on_request(cloud: Cloud, capsys: Captured) -> None:

@@ -20,7 +20,7 @@ from lambdas.manage_knowledge.handler import make_handler as make_manage_handler
 from opx.adapters.aws.deployed_api import AwsAccount
 from opx.adapters.aws.operator import DeployedSystem
 from opx.domain.record import replace
-from opx.edges.doctor import Examination, Finding, Outcome
+from opx.edges.doctor import Examination, CheckResult, Outcome
 from opx.errors import AccessDeniedError, NotApplicableError, OpxError
 from opx.operations.registry import Function
 from opx.settings import Settings
@@ -146,7 +146,7 @@ def a_deployment(account: AccountDouble) -> DeployedSystem:
     return DeployedSystem(account, "dev", lambda: None, sleep=lambda _: None)
 
 
-def examined(account: AccountDouble) -> dict[str, Finding]:
+def examined(account: AccountDouble) -> dict[str, CheckResult]:
     time = FakeTime()
     return {
         one.check: one for one in Examination(a_deployment(account), "0a1b", clock=time.clock, sleep=time.sleep).run()

@@ -80,6 +80,7 @@ def build(home: Path) -> dict[str, str]:
         done(world, "register_source", sourceId="notes", definition=definition)
         ids["archive"] = str(home.parent / "archive.zip")
         done(world, "export_archive", path=ids["archive"])
+        done(world, "measure_usage")
         return ids
 
 
@@ -277,6 +278,9 @@ EXAMPLES: Mapping[str, Example] = {
     "query_logs": fixed(query="error", logGroup="/ecs/shop", limit=5),
     "correlate_metrics": fixed(metric="cpu", node="i-1", candidates="net"),
     "analyze_traces": fixed(service="shop"),
+    # usage
+    "get_usage": fixed(month="2025-06"),
+    "measure_usage": fixed(day="2025-06-20"),
     # webhooks
     "list_webhooks": fixed(),
     "make_webhook_secret": fixed(name="alerts", replace=True),

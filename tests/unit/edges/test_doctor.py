@@ -9,7 +9,7 @@ import pytest
 
 from opx.domain.scopes import SELF_TEST_CLIENTS, Identity, Scope
 from opx.edges.calling import OperationClient
-from opx.edges.doctor import WAIT_SECONDS, Examination, Finding, Outcome, SystemHere
+from opx.edges.doctor import WAIT_SECONDS, Examination, CheckResult, Outcome, SystemHere
 from opx.errors import AccessDeniedError, EmbeddingError, IndexUnavailableError, NotApplicableError
 from opx.operations.registry import Function
 from opx.operations.system import System
@@ -52,13 +52,13 @@ class Altered(SystemHere):
         return str(self._parts["alarm"]())
 
 
-def findings(system: SystemHere, *without: str, token: str = "0a1b") -> dict[str, Finding]:
+def findings(system: SystemHere, *without: str, token: str = "0a1b") -> dict[str, CheckResult]:
     time = FakeTime()
     examination = Examination(system, token, clock=time.clock, sleep=time.sleep)
     return {finding.check: finding for finding in examination.run(frozenset(without))}
 
 
-def failed(found: Mapping[str, Finding]) -> set[str]:
+def failed(found: Mapping[str, CheckResult]) -> set[str]:
     return {name for name, finding in found.items() if finding.outcome is Outcome.FAILED}
 
 

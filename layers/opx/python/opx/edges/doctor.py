@@ -58,7 +58,7 @@ class Outcome(StrEnum):
     SKIPPED = "skipped"
 
 
-class Finding(Record, frozen=True):
+class CheckResult(Record, frozen=True):
     """The result of a check. `detail`: its figures, the cause of a failure, or the reason why it was skipped; `remedy`: the
     action after a failure."""
 
@@ -156,8 +156,8 @@ class Examination:
         """The document of callers that state no identity."""
         return self._samples[2]
 
-    def run(self, without: frozenset[str] = frozenset()) -> Generator[Finding, None, None]:
-        """The findings, one by one. What was stored is deleted also if the caller stops early."""
+    def run(self, without: frozenset[str] = frozenset()) -> Generator[CheckResult, None, None]:
+        """The results, one by one. What was stored is deleted also if the caller stops early."""
         searches: Mapping[str, Callable[[], str]] = {
             "words": self._by_words,
             "meaning": self._by_meaning,
@@ -175,16 +175,16 @@ class Examination:
                 if ingested.outcome is Outcome.OK:
                     yield self._made(name, check)
                 else:
-                    yield Finding(name, Outcome.SKIPPED, "there is no document to find")
+                    yield CheckResult(name, Outcome.SKIPPED, "there is no document to find")
             if "alarm" in without:
-                yield Finding("alarm", Outcome.SKIPPED, "left out")
+                yield CheckResult("alarm", Outcome.SKIPPED, "left out")
             else:
                 yield self._made("alarm", self._system.fire_alarm)
         finally:
             removed = self._made("deletion", self._remove)
         yield removed
 
-    def _made(self, name: str, check: Callable[[], str]) -> Finding:
+    def _made(self, name: str, check: Callable[[], str]) -> CheckResult:
         started = self._clock()
         remedy = ""
         try:
@@ -195,7 +195,7 @@ class Examination:
             outcome, detail, remedy = Outcome.FAILED, str(exc), REMEDIES[name]
         except Exception as exc:  # noqa: BLE001 - a failure of any kind is what is looked for
             outcome, detail, remedy = Outcome.FAILED, f"unexpected {type(exc).__name__}: {exc}", REMEDIES[name]
-        return Finding(name, outcome, detail, remedy, round(self._clock() - started, 1))
+        return CheckResult(name, outcome, detail, remedy, round(self._clock() - started, 1))
 
     # -- the parts
 

@@ -47,6 +47,12 @@ class QueueMessage:
     receipt: str
     receives: int
 
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> QueueMessage:
+        """The message in a record of Lambda's event of an SQS queue."""
+        receives = int(record["attributes"]["ApproximateReceiveCount"])
+        return cls(record["messageId"], record["body"], record["receiptHandle"], receives)
+
 
 class HandledEvents(Protocol):
     """Short-term memory of handled events. It may forget: the catalog skips old events anyway."""

@@ -61,7 +61,7 @@ class DayCount(Record, frozen=True):
 
 
 @dataclass
-class Tally:
+class UsageTally:
     """Counts documents by client, for one day (`2026-11-24`)."""
 
     day: str
@@ -84,7 +84,7 @@ class UsageLog:
         self._audit = audit
         self._clock = clock
 
-    def tally(self, day: str = "") -> Tally:
+    def tally(self, day: str = "") -> UsageTally:
         """An empty tally of a past day, the last one by default. Raises `InvalidInputError` for another day."""
         yesterday = self._today() - timedelta(days=1)
         try:
@@ -93,9 +93,9 @@ class UsageLog:
             raise InvalidInputError(f"{day[:40]!r} is no day such as 2026-11-24") from None
         if not self._today() - timedelta(days=KEPT_DAYS) < chosen <= yesterday:
             raise InvalidInputError(f"the use of {chosen} can't be counted: it is no past day of the last {KEPT_DAYS}")
-        return Tally(chosen.isoformat())
+        return UsageTally(chosen.isoformat())
 
-    def record(self, tally: Tally) -> DayCount:
+    def record(self, tally: UsageTally) -> DayCount:
         """Stores the use of a day, in place of an earlier count.
 
         Raises `StoreUnavailableError`.

@@ -11,7 +11,7 @@ from opx.edges.cli.output import plural, print_json, printable
 from opx.edges.cli.session import Session, pass_session
 
 if TYPE_CHECKING:
-    from opx.edges.doctor import Finding
+    from opx.edges.doctor import CheckResult
 
 _COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 _CHECK_WIDTH = 12
@@ -36,24 +36,24 @@ def doctor_command(session: Session, *, environment: str | None, left_out: tuple
     from opx.edges.doctor import Examination, Outcome
 
     system = (session.of_environment(environment) if environment else session).examined
-    findings = []
+    results = []
     if not as_json:
         click.echo(f"examining {system.title}")
-    for finding in Examination(system, secrets.token_hex(4)).run(frozenset(left_out)):
-        findings.append(finding)
+    for result in Examination(system, secrets.token_hex(4)).run(frozenset(left_out)):
+        results.append(result)
         if not as_json:
-            _print(finding)
-    failed = sum(finding.outcome is Outcome.FAILED for finding in findings)
+            _print(result)
+    failed = sum(result.outcome is Outcome.FAILED for result in results)
     if as_json:
-        print_json([finding.to_json() for finding in findings])
+        print_json([result.to_json() for result in results])
     else:
         click.echo(f"{plural(failed, 'check')} failed" if failed else "everything that was checked works")
     if failed:
         click.get_current_context().exit(1)
 
 
-def _print(finding: Finding) -> None:
-    outcome = click.style(f"{finding.outcome.value:<8}", fg=_COLOURS[finding.outcome])
-    click.echo(f"{outcome}{finding.check:<{_CHECK_WIDTH}}  {printable(finding.detail)}")
-    if finding.remedy:
-        click.echo(f"{'':8}{'':{_CHECK_WIDTH}}  do: {finding.remedy}")
+def _print(result: CheckResult) -> None:
+    outcome = click.style(f"{result.outcome.value:<8}", fg=_COLOURS[result.outcome])
+    click.echo(f"{outcome}{result.check:<{_CHECK_WIDTH}}  {printable(result.detail)}")
+    if result.remedy:
+        click.echo(f"{'':8}{'':{_CHECK_WIDTH}}  do: {result.remedy}")
