@@ -1,9 +1,8 @@
 """Ingests changes in the corpus bucket: batches of S3 events from the queue that EventBridge fills. Once a day it links
 mentions of nodes that were declared after a document; for an operator it measures the embedding model.
 
-A batch is committed once, so Powertools' batch processors, which call a function per record, don't fit: their form of answer
-is used, and idempotency records for exact duplicates. An event to retry isn't recorded.
-"""
+A batch is committed once, so Powertools' batch processors, which call a function per record, don't fit: their form of
+answer is used, and idempotency records for exact duplicates. An event to retry isn't recorded."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from lambdas.manage_knowledge.handler import make_handler as make_manage_handler
 from opx.adapters.aws.deployed_api import AwsAccount
 from opx.adapters.aws.operator import DeployedSystem
 from opx.domain.record import replace
-from opx.edges.doctor import Examination, CheckResult, Outcome
+from opx.edges.doctor import CheckResult, Examination, Outcome
 from opx.errors import AccessDeniedError, NotApplicableError, OpxError
 from opx.operations.registry import Function
 from opx.settings import Settings
