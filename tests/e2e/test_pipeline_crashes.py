@@ -302,7 +302,7 @@ def state(system: SystemUnderTest, key: str) -> dict[str, Any]:
         "entries": [(e.chunk, e.trust, e.scope_key) for e in entries],
         "references": len(references),
         "kept references are right": system.services.index.derives_ids
-        or sorted(catalog.references(key_of(key))) == sorted(references),
+        or sorted(catalog.all_references(key_of(key).id)) == sorted(references),
         "tagged": [
             (tag, document.document_id)
             for tag in ("old", "new", "newer", "common")

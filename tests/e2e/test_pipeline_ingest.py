@@ -209,7 +209,7 @@ class TestDelete:
         (outcome,) = system.work()
         assert (outcome.result, outcome.document_id) == ("deleted", system.document(DISK).document_id)
         assert system.entries() == []
-        assert system.services.corpus.catalog.references(key_of(DISK)) == []
+        assert system.services.corpus.catalog.all_references(key_of(DISK).id) == []
 
     def test_deleted_document_stays_readable_as_deleted(self, system: SystemUnderTest) -> None:
         system.put(DISK, DISK_TEXT)

@@ -132,7 +132,7 @@ class TestClaims:
             catalog.finish(late, a_document("d1", tags=("old",)), "f", ["r"])
         assert [version.document_id for version in catalog.versions(KEY)] == ["d2"]
         assert list(catalog.tagged("old")) == []
-        assert catalog.references(KEY) == []
+        assert catalog.all_references(KEY.id) == []
 
     def test_lost_claim_in_a_group_does_not_take_the_others_back(
         self, catalog: Catalog, database: Database, time: FakeTime
@@ -397,7 +397,7 @@ class TestListing:
 
     def test_unknown_things_are_empty(self, catalog: Catalog) -> None:
         assert list(catalog.versions(KEY)) == list(catalog.find("d")) == list(catalog.tagged("t")) == []
-        assert (catalog.head(KEY), catalog.version(KEY, "d"), catalog.references(KEY)) == (None, None, [])
+        assert (catalog.head(KEY), catalog.version(KEY, "d"), catalog.all_references(KEY.id)) == (None, None, [])
 
 
 class TestReferences:
@@ -406,14 +406,14 @@ class TestReferences:
         catalog: Catalog = request.getfixturevalue(backend)
         references = [f"1%3A0%3A{number:08}" for number in range(2500)]
         finished(catalog, 1, a_document(), references)
-        assert catalog.references(KEY) == references
+        assert catalog.all_references(KEY.id) == references
 
     def test_fewer_references_leave_no_page_behind(self, dynamo_catalog: Catalog) -> None:
         finished(dynamo_catalog, 1, a_document("d1"), [f"r{number}" for number in range(2500)])
         finished(dynamo_catalog, 2, a_document("d2", version=2), ["only"])
-        assert dynamo_catalog.references(KEY) == ["only"]
+        assert dynamo_catalog.all_references(KEY.id) == ["only"]
 
     def test_withdrawn_document_keeps_no_references(self, catalog: Catalog) -> None:
         finished(catalog, 1, a_document(), ["a", "b"])
         catalog.withdraw(catalog.claim(KEY, an_event(2)))
-        assert catalog.references(KEY) == []
+        assert catalog.all_references(KEY.id) == []

@@ -19,6 +19,9 @@ MIN_CHUNK_TOKENS = 8
 MULTILINGUAL = "universal-sentence-encoder-multilingual"
 """A model that runs on this machine, if its package is installed."""
 
+FIRST_COLLECTION, SECOND_COLLECTION = COLLECTIONS = ("blue", "green")
+"""Names of the two search collections of a deployment on AWS, of which one is built beside the other to replace it."""
+
 MANAGED_ENGINE = "bedrock_knowledge_base"
 SEARCH_ENGINES = ("own", MANAGED_ENGINE)
 OCR_CHOICES = ("auto", "off", "tesseract", "textract")
@@ -76,8 +79,9 @@ class Settings:
     pictures; empty for none. It is a model of Bedrock, or of the service at `vision_url` that understands OpenAI's Chat
     Completions, with the key in the secret named by `vision_secret`.
 
-    `search_own_ids` is `on` or `off` for a collection that accepts ids of its clients, or assigns all itself; empty: as its
-    generation usually does.
+    `search_endpoint` is the address of the collection `search_collection` (`blue` or `green`) on AWS, and
+    `next_search_endpoint` that of the other one, if there is one. `search_own_ids` is `on` or `off` for a collection that
+    accepts ids of its clients, or assigns all itself; empty: as its generation usually does.
 
     `embedding_model` is a model of Bedrock, or for the embedded backend `universal-sentence-encoder-multilingual`, if its
     package is installed; `model_path` is the folder of another sentence model there.
@@ -144,6 +148,10 @@ class Settings:
     search_index: str = "opx-knowledge"
     search_generation: str = "nextgen"
     search_own_ids: str = ""
+    search_collection: str = FIRST_COLLECTION
+    next_search_endpoint: str = ""
+    next_search_generation: str = "nextgen"
+    next_search_own_ids: str = ""
     search_engine: str = "own"
     knowledge_base_id: str = ""
     data_source_id: str = ""
@@ -212,12 +220,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.backend not in ("embedded", "aws"):
             raise InvalidInputError(f"OPX_BACKEND must be 'embedded' or 'aws', not {self.backend!r}")
-        if self.search_generation not in ("nextgen", "classic"):
-            raise InvalidInputError(
-                f"OPX_SEARCH_GENERATION must be 'nextgen' or 'classic', not {self.search_generation!r}"
-            )
-        if self.search_own_ids not in ("", *ON_OR_OFF):
-            raise InvalidInputError(f"OPX_SEARCH_OWN_IDS must be 'on', 'off' or empty, not {self.search_own_ids!r}")
+        self._check_collections()
         self._check_addresses()
         self._check_search_engine()
         self._check_reading()
@@ -280,6 +283,24 @@ class Settings:
                     f"functions work on the queue {self.address('queue')}, and can't see this machine's files: "
                     f"{env_name(port)} must not be 'folder', or {env_name('queue')} must"
                 )
+
+    @property
+    def next_search_collection(self) -> str:
+        """Name of the other collection."""
+        return SECOND_COLLECTION if self.search_collection == FIRST_COLLECTION else FIRST_COLLECTION
+
+    def _check_collections(self) -> None:
+        accepted = {
+            "search_collection": COLLECTIONS,
+            "search_generation": ("nextgen", "classic"),
+            "next_search_generation": ("nextgen", "classic"),
+            "search_own_ids": ("", *ON_OR_OFF),
+            "next_search_own_ids": ("", *ON_OR_OFF),
+        }
+        for name, values in accepted.items():
+            if getattr(self, name) not in values:
+                allowed = " or ".join(repr(value) if value else "empty" for value in values)
+                raise InvalidInputError(f"{env_name(name)} must be {allowed}, not {getattr(self, name)!r}")
 
     def _check_search_engine(self) -> None:
         if self.search_engine not in SEARCH_ENGINES:

@@ -225,26 +225,29 @@ class Ports:
         return opened
 
     def _serverless_indexes(self, address: str) -> IndexService:
-        from opx.adapters.aws.ports import OpenSearchIndexes
+        from opx.adapters.aws.ports import OpenSearchIndexes, SearchCollection
 
         settings, found = self.settings, urlsplit(address)
+
+        def collection(endpoint: str, generation: str, own_ids: str) -> SearchCollection:
+            def client() -> Any:
+                from opx.adapters.aws.opensearch import serverless_client
+
+                return serverless_client(endpoint, timeout=settings.search_timeout, session=self._aws_session.session)
+
+            return SearchCollection.of_generation(client, generation, own_ids)
+
         endpoint = f"https://{found.netloc}" if found.netloc else settings.search_endpoint
-
-        def client() -> Any:
-            from opx.adapters.aws.opensearch import serverless_client
-
-            return serverless_client(endpoint, timeout=settings.search_timeout, session=self._aws_session.session)
-
-        return OpenSearchIndexes(
-            client,
-            found.path.strip("/") or settings.search_index,
-            generation=settings.search_generation,
-            own_ids=settings.search_own_ids == "on" if settings.search_own_ids else None,
-            timeout=settings.search_timeout,
-        )
+        own = collection(endpoint, settings.search_generation, settings.search_own_ids)
+        collections = {settings.search_collection: own}
+        if settings.next_search_endpoint:
+            following = settings.next_search_endpoint, settings.next_search_generation, settings.next_search_own_ids
+            collections[settings.next_search_collection] = collection(*following)
+        name = found.path.strip("/") or settings.search_index
+        return OpenSearchIndexes(collections, name, timeout=settings.search_timeout)
 
     def _node_indexes(self, address: str) -> IndexService:
-        from opx.adapters.aws.ports import NODE_SETTLING_SECONDS, OpenSearchIndexes
+        from opx.adapters.aws.ports import NODE_SETTLING_SECONDS, OpenSearchIndexes, SearchCollection
 
         found, settings = urlsplit(address), self.settings
         try:
@@ -262,14 +265,8 @@ class Ports:
             user = (unquote(found.username), unquote(found.password or "")) if found.username else None
             return node_client(endpoint, user, timeout=settings.search_timeout)
 
-        return OpenSearchIndexes(
-            client,
-            found.path.strip("/"),
-            generation="nextgen",
-            timeout=settings.search_timeout,
-            settling_seconds=NODE_SETTLING_SECONDS,
-            is_node=True,
-        )
+        node = SearchCollection(client, engine="lucene", settling_seconds=NODE_SETTLING_SECONDS)  # which every node has
+        return OpenSearchIndexes({"": node}, found.path.strip("/"), timeout=settings.search_timeout, is_node=True)
 
     def new_embedder(self, model: str, model_path: str, dimension: int) -> Embedder:
         settings, given = self.settings, self.given.get("new_embedder")

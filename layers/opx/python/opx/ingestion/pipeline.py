@@ -136,10 +136,12 @@ class Publisher:
             documents = dict.fromkeys(filter(None, (claim.current_id, *claim.unfinished)))
             chunks = (chunk for document in documents for chunk in self._chunks.read(key, document))
             found = [entry_id(key.id, chunk.chunk_id) for chunk in chunks]
+            unknown = claim.interrupted
         else:
-            found = self._catalog.references(key)
+            stored = self._catalog.references(key.id, self._writers.edition)
+            found, unknown = list(stored.found), claim.interrupted or bool(stored.expected_since)
         recut = claim.current_id and not str(claim.head.get("fingerprint")).startswith(self._layout())
-        if claim.interrupted or recut:
+        if unknown or recut:
             found.extend(self._index.references(key.id))
         return list(dict.fromkeys(found))
 
@@ -165,10 +167,11 @@ class Publisher:
         """False if the claim was lost while the index was written."""
         try:
             if isinstance(step, Claim):
-                self._catalog.withdraw(step, gone_by=gone_by)
+                self._catalog.withdraw(step, gone_by=gone_by, edition=self._writers.edition)
             else:
                 kept = None if self._index.derives_ids else references
-                self._catalog.finish(step.claim, step.document, step.fingerprint, kept)
+                edition = self._writers.edition
+                self._catalog.finish(step.claim, step.document, step.fingerprint, kept, edition=edition)
         except ConditionFailedError:
             return False
         return True

@@ -45,10 +45,6 @@ REINDEX_LEASE_SECONDS = 960.0
 
 MANAGED = "a managed knowledge base builds its own index with the model that its deployment names: see docs/deploy.md"
 JUDGES_ITSELF = "a managed knowledge base scores relevance itself: there is nothing to calibrate"
-ASSIGNED = (
-    "the collection, as every classic one, assigns the ids of its entries itself, so that a second index can't be kept in "
-    "step with it: create a next-generation collection and import an archive of `opx export` there"
-)
 
 
 class Lifecycle:
@@ -322,9 +318,6 @@ class Lifecycle:
         settings = self._installation.settings
         if settings.search_engine == MANAGED_ENGINE:
             raise InvalidInputError(MANAGED)
-        assigned = settings.search_generation == "classic" or settings.search_own_ids == "off"
-        if settings.address("index").startswith("aoss:") and assigned:
-            raise InvalidInputError(ASSIGNED)
         if not self._indexing.has_editions:
             raise InvalidInputError("the index was passed in to this process: it can't build another one")
 
@@ -338,6 +331,8 @@ class Lifecycle:
             knowledge=self._installation.knowledge,
             embedder=self._indexing.document_embedder,
             editions=self._indexing.editions,
+            clock=self._installation.clock,
+            settling_seconds=self._indexing.indexes.settling_seconds,
             contexts=self._ingestion.context_writer,
             threads=self._storage.read_threads,
         )

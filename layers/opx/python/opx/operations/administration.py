@@ -219,14 +219,16 @@ class GetIndexStatus(Request, frozen=True):
 
 
 class IndexEdition(Record, frozen=True, omit_defaults=True):
-    """An edition of the index, with its embedding model, and the model's name in the settings. The first edition of an
-    installation has no name, and its model is unknown until another one is built."""
+    """An edition of the index, with its embedding model, the model's name in the settings, and its search collection where a
+    deployment can have two. The first edition of an installation has no name, and its model is unknown until another one
+    is built."""
 
     name: str
     state: EditionState
     embedding_model: str
     made_at: str
     model: str = ""
+    collection: str = ""
 
 
 class IndexJob(Record, frozen=True, omit_defaults=True):
@@ -264,6 +266,7 @@ class Reindex(Request, frozen=True):
     model: Annotated[Text, Meta(description="Another embedding model.")] = ""
     model_path: Annotated[str, Meta(max_length=4096, description="The folder of one.")] = ""
     dimension: Annotated[int, Meta(ge=0, description="Numbers of its vectors, where the model leaves a choice.")] = 0
+    collection: Annotated[str, Meta(max_length=32, description="The search collection to build it in, on AWS.")] = ""
 
 
 @operation(access=Access.OPERATOR)
@@ -276,8 +279,13 @@ def reindex(context: Context, request: Reindex) -> IndexJob:
     """
     with context.system.work.exclusive_reindex():
         reindexer = context.system.lifecycle.reindexer
-        if request.model or request.model_path or not reindexer.is_under_way:
-            edition = reindexer.start(model=request.model, model_path=request.model_path, dimension=request.dimension)
+        if request.model or request.model_path or request.collection or not reindexer.is_under_way:
+            edition = reindexer.start(
+                model=request.model,
+                model_path=request.model_path,
+                dimension=request.dimension,
+                collection=request.collection,
+            )
             context.progress(f"a new index for {edition.model_id}", 0)
         return _finished(context, reindexer)
 
@@ -380,7 +388,8 @@ def progress_of(job: IndexJob) -> str:
 
 
 def _edition(edition: Edition) -> IndexEdition:
-    return IndexEdition(edition.name, edition.state, edition.model_id, edition.made_at, edition.model)
+    about = (edition.model_id, edition.made_at, edition.model, edition.collection)
+    return IndexEdition(edition.name, edition.state, *about)
 
 
 def _job(context: Context, job: ReindexJob) -> IndexJob:

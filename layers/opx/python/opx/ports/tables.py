@@ -202,7 +202,7 @@ KEYS = TableSpec(
 """One item a document key: its current version, the last applied event, and the claim of the worker."""
 
 ENTRIES = TableSpec(name="opx-knowledge-entries", partition="documentKey", sort="page")
-"""Ids that the search service assigned, a page of them an item; unused where ids are derived."""
+"""Ids that the search service assigned, by edition of the index, a page of them an item; unused where ids are derived."""
 
 FAILURES = TableSpec(
     name="opx-knowledge-failures",

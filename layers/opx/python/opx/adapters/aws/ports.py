@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from opx.adapters.limits import check_item, check_metadata, check_object_key
-from opx.errors import ForbiddenAddressError
+from opx.errors import ForbiddenAddressError, IncompatibleIndexError
 from opx.ports.tables import TableSpec
+from opx.settings import FIRST_COLLECTION
 
 if TYPE_CHECKING:
     from opx.adapters.aws.object_store import S3ObjectHistory, S3ObjectStore, S3PastObjects, S3UploadSigner
@@ -22,11 +25,16 @@ if TYPE_CHECKING:
 SETTLING_SECONDS = 20.0
 """DynamoDB's indexes lag for a moment, OpenSearch Serverless for up to 15 seconds."""
 
+CLASSIC_SETTLING_SECONDS = 65.0
+"""A classic collection shows writes after its next refresh, which comes every minute."""
+
 NODE_SETTLING_SECONDS = 1.0
 """A node of OpenSearch shows writes after its next refresh, which comes every second."""
 
 EDITION_CACHE_SECONDS = 10.0
 """A warm function searches a replaced index no longer than this."""
+
+log = logging.getLogger(__name__)
 
 NewClient = Callable[..., Any]
 """Creates a client of a service, with the options of `opx.adapters.aws.clients.client`."""
@@ -172,59 +180,88 @@ class FunctionWorkQueue:
         return None
 
 
-class OpenSearchIndexes:
-    """`IndexService` of OpenSearch: one index per edition, whose name begins with that of the first one.
+@dataclass(frozen=True)
+class SearchCollection:
+    """A collection of OpenSearch Serverless, or a node. `client` creates its client; `own_ids` is as for `OpenSearchIndex`,
+    and `engine` searches the vectors of indexes that are made in it, empty for its default."""
 
-    `client` creates the client on first use. On a self-hosted node (`is_node`), opening creates the first index, which the
-    deployment does elsewhere, and Lucene searches the vectors, as every node has it.
+    client: Callable[[], Any]
+    generation: str = "nextgen"
+    own_ids: bool | None = None
+    engine: str = ""
+    settling_seconds: float = SETTLING_SECONDS
+
+    @classmethod
+    def of_generation(cls, client: Callable[[], Any], generation: str, own_ids: str) -> SearchCollection:
+        """One of OpenSearch Serverless; `own_ids` is `on`, `off` or empty."""
+        from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE
+
+        known = own_ids == "on" if own_ids else None
+        if generation == "classic":
+            return cls(client, generation, known, CLASSIC_ENGINE, CLASSIC_SETTLING_SECONDS)
+        return cls(client, generation, known)
+
+    @cached_property
+    def opened(self) -> Any:
+        """Its client, created on first use, which loads credentials."""
+        return self.client()
+
+
+class OpenSearchIndexes:
+    """`IndexService` of OpenSearch: one index per edition, whose name begins with that of the first one, in the edition's
+    collection.
+
+    `collections` are those of the deployment by name, the one of the settings first. On a self-hosted node (`is_node`),
+    opening creates the first index, which the deployment does elsewhere.
     """
 
     cache_seconds = EDITION_CACHE_SECONDS
     counts_changes = False
 
     def __init__(
-        self,
-        client: Callable[[], Any],
-        name: str,
-        *,
-        generation: str,
-        timeout: float,
-        own_ids: bool | None = None,
-        settling_seconds: float = SETTLING_SECONDS,
-        is_node: bool = False,
+        self, collections: Mapping[str, SearchCollection], name: str, *, timeout: float, is_node: bool = False
     ) -> None:
-        self._new_client = client
-        self.own_name = name
+        self._collections = collections
+        self.collections: Sequence[str] = () if is_node else tuple(collections)
+        self._own, *_ = collections
+        self.own_name = name if self._own in ("", FIRST_COLLECTION) else f"{name} in {self._own}"
         self.subject = f"index {name}"
-        self.settling_seconds = settling_seconds
-        self._generation = generation
+        self._name = name
         self._timeout = timeout
-        self._own_ids = own_ids
         self._is_node = is_node
-        self.may_sleep = generation == "nextgen" and not is_node
-
-    @cached_property
-    def _client(self) -> Any:
-        return self._new_client()
+        self.settling_seconds = max(one.settling_seconds for one in collections.values())
+        self.may_sleep = not is_node and any(one.generation == "nextgen" for one in collections.values())
 
     def connect(self) -> None:
-        """Creates the client, which loads credentials."""
-        assert self._client
+        """Creates the client of the settings' collection, which loads credentials."""
+        assert self._collections[self._own].opened
 
-    def _name(self, edition: Edition) -> str:
-        return f"{self.own_name}-{edition.name}" if edition.name else self.own_name
+    def _index_name(self, edition: Edition) -> str:
+        return f"{self._name}-{edition.name}" if edition.name else self._name
+
+    def _collection(self, edition: Edition) -> SearchCollection:
+        """Editions of earlier releases have no collection: they are in the first one."""
+        if self._is_node:
+            return self._collections[self._own]
+        name = edition.collection or FIRST_COLLECTION
+        if name not in self._collections:
+            raise IncompatibleIndexError(
+                f"the index is in the collection {name}, which this deployment doesn't use: deploy with both "
+                f"collections (docs/rebuild.md, 'Another collection'), or remove the index with `opx reindex --discard`"
+            )
+        return self._collections[name]
 
     def open(self, edition: Edition, embedder: Callable[[], Embedder]) -> SearchIndex:
         from opx.adapters.aws.opensearch import OpenSearchIndex
 
-        model = embedder()
+        collection, model = self._collection(edition), embedder()
         if self._is_node and not edition.name:
             self._make(edition, model.model_id, model.dimension)
         return OpenSearchIndex(
-            self._client,
-            self._name(edition),
-            generation=self._generation,
-            own_ids=self._own_ids,
+            collection.opened,
+            self._index_name(edition),
+            generation=collection.generation,
+            own_ids=collection.own_ids,
             timeout=self._timeout,
             vectors_of=model,
         )
@@ -235,18 +272,24 @@ class OpenSearchIndexes:
     def _make(self, edition: Edition, model_id: str, dimension: int) -> None:
         from opx.adapters.aws.opensearch import ensure_index
 
-        engine = "lucene" if self._is_node else ""
-        ensure_index(self._client, self._name(edition), model_id=model_id, dimension=dimension, engine=engine)
+        collection, about = self._collection(edition), {"model_id": model_id, "dimension": dimension}
+        ensure_index(collection.opened, self._index_name(edition), **about, engine=collection.engine)
 
     def remove(self, edition: Edition) -> None:
         from opx.adapters.aws.opensearch import delete_index
 
-        delete_index(self._client, self._name(edition))
+        try:
+            collection = self._collection(edition)
+        except IncompatibleIndexError as exc:
+            log.warning("index %s was left where it is: %s", self._index_name(edition), exc)
+            return
+        delete_index(collection.opened, self._index_name(edition))
 
     def check(self, edition: Edition) -> None:
         from opx.adapters.aws.opensearch import check_index
 
-        check_index(self._client, self._name(edition), model_id=edition.model_id, dimension=edition.dimension)
+        about = {"model_id": edition.model_id, "dimension": edition.dimension}
+        check_index(self._collection(edition).opened, self._index_name(edition), **about)
 
 
 class DeployedFunctions:

@@ -200,6 +200,7 @@ class HomeIndexes:
     settling_seconds = 0.0
     counts_changes = True
     may_sleep = False
+    collections = ()
 
     def __init__(self, home: Path) -> None:
         self._home = home

@@ -54,6 +54,7 @@ class _Steps:
         fields={
             "model": "NAME  Another embedding model, as in OPX_EMBEDDING_MODEL.",
             "model_path": "DIR  The folder of one, as in OPX_MODEL_PATH.",
+            "collection": "NAME  The search collection to build it in: blue or green, on AWS.",
         },
         elsewhere=REMOTE,
     ),
@@ -82,8 +83,11 @@ def reindex_command(
 
     Exit codes: 0 done, 1 the new index is worse and was not switched to, 2 another error.
     """
-    if sum((rollback, discard, status_only, force, bool(request.model), bool(request.model_path))) > 1:
-        raise InvalidInputError("give one of --model, --model-path, --force, --rollback, --discard and --status")
+    building = bool(request.model or request.collection)
+    if sum((rollback, discard, status_only, force, building, bool(request.model_path))) > 1:
+        raise InvalidInputError(
+            "give one of --model (or --collection, or both), --model-path, --force, --rollback, --discard and --status"
+        )
     client = session.watched_client(_Steps())
     if status_only:
         _print_status(client, as_json=as_json)
@@ -142,10 +146,16 @@ def _print_status(client: OperationClient, *, as_json: bool) -> None:
         print_json(status.to_json())
         return
     rows = [
-        (one.name or "(initial)", one.state.value, one.embedding_model or one.model or "(as configured)")
+        (
+            one.name or "(initial)",
+            one.state.value,
+            one.embedding_model or one.model or "(as configured)",
+            one.collection,
+        )
         for one in status.indexes
     ]
-    print_lines(aligned([("INDEX", "STATE", "MODEL"), *rows]))
+    columns = 4 if any(one.collection for one in status.indexes) else 3
+    print_lines(aligned([row[:columns] for row in (("INDEX", "STATE", "MODEL", "COLLECTION"), *rows)]))
     job = status.job
     if job and status.target is not None:
         click.echo(administration.progress_of(job), err=True)

@@ -7,7 +7,8 @@ so that an interrupted change is simply repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
@@ -22,10 +23,26 @@ from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, Item, KeyRange, Table
 from opx.ports.tables import DOCUMENTS
 
-__all__ = ["BusyError", "Catalog", "Claim", "StaleEventError"]
+__all__ = ["BusyError", "Catalog", "Claim", "StaleEventError", "StoredReferences"]
 
 _PAGE = 1000
 """References per item: 20 bytes each, far below the 400 KB of a DynamoDB item."""
+
+_EXPECTED = "expected"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReferences:
+    """References of a key's entries in the index of one edition. `expected_since` is when a write began whose references
+    aren't stored, in seconds since the epoch; 0 if there is none: it was interrupted, or is under way."""
+
+    found: list[str]
+    expected_since: float = 0.0
+
+
+def _pages_of(edition: str) -> str:
+    """Beginning of the names of an edition's pages: those of the first edition, which has no name, are numbers."""
+    return f"{edition}#" if edition else "0"
 
 
 class Catalog:
@@ -69,15 +86,24 @@ class Catalog:
         crash from here on. Raises `ConditionFailedError` if the claim was lost."""
         self._claims.start_writing(claim, document_id)
 
-    def finish(self, claim: Claim, document: KnowledgeDocument, fingerprint: str, references: list[str] | None) -> None:
-        """Makes `document` the current version. `references` are its index entries, None where ids are derived.
+    def finish(
+        self,
+        claim: Claim,
+        document: KnowledgeDocument,
+        fingerprint: str,
+        references: list[str] | None,
+        *,
+        edition: str = "",
+    ) -> None:
+        """Makes `document` the current version. `references` are its entries in the index of the edition, None where ids are
+        derived.
 
         Raises `ConditionFailedError` if the claim was lost meanwhile; the caller then undoes what it wrote.
         """
         self._claims.renew(claim)  # first: a worker that lost the claim must not touch the other tables
         since = self._put(claim, document)
         if references is not None:
-            self._keep_references(claim, references)
+            self.keep_references({claim.key.id: references}, edition)
         if claim.current_id != document.document_id:
             self._retire(claim, DocumentState.SUPERSEDED, since)
         self._drop_unfinished(claim, document.document_id)
@@ -89,13 +115,13 @@ class Catalog:
         }
         self._claims.settle(claim, facts)
 
-    def withdraw(self, claim: Claim, *, gone_by: float | None = None) -> None:
+    def withdraw(self, claim: Claim, *, gone_by: float | None = None, edition: str = "") -> None:
         """Marks the document as deleted; its versions stay readable, the one that was current until `gone_by` (seconds since
         the epoch), if that is given. Raises `ConditionFailedError` like `finish`."""
         self._claims.renew(claim)
         self._retire(claim, DocumentState.DELETED, iso_time(self._clock()), gone_by)
         self._drop_unfinished(claim, "")
-        self._keep_references(claim, [])
+        self.keep_references({claim.key.id: []}, edition)
         self._claims.settle(claim, {"state": DocumentState.DELETED.value, "fingerprint": ""})
 
     def release(self, claim: Claim, *, applied: bool, counted: bool = True) -> bool:
@@ -183,22 +209,37 @@ class Catalog:
         for item in items:
             self._documents.delete(DOCUMENTS.key_of(item))
 
-    def _keep_references(self, claim: Claim, references: list[str]) -> None:
-        pages = [references[at : at + _PAGE] for at in range(0, len(references), _PAGE)]
-        names = [f"{number:06d}" for number in range(len(pages))]
-        key = claim.key.id
-        self._entries.put_many(
-            {"documentKey": key, "page": name, "references": page} for name, page in zip(names, pages, strict=True)
-        )
-        for item in list(self._entries.query(key)):
-            if item["page"] not in names:
-                self._entries.delete({"documentKey": key, "page": item["page"]})
+    def expect_references(self, key_ids: Iterable[str], edition: str) -> None:
+        """Records that entries of these keys are about to be written to the index of an edition, which assigns references."""
+        page = {"page": f"{_pages_of(edition)}{_EXPECTED}", "references": [], "since": round(self._clock(), 3)}
+        self._entries.put_many({"documentKey": key, **page} for key in key_ids)
+
+    def keep_references(self, references: Mapping[str, Sequence[str]], edition: str) -> None:
+        """Stores the references of the current versions by key id, in place of those of before."""
+        first = _pages_of(edition)
+        for key, found in references.items():
+            pages = {
+                f"{first}{number:05d}": list(found[at : at + _PAGE])
+                for number, at in enumerate(range(0, len(found), _PAGE))
+            }
+            self._entries.put_many(
+                {"documentKey": key, "page": name, "references": page} for name, page in pages.items()
+            )
+            for item in list(self._entries.query(key, where=KeyRange(begins_with=first))):
+                if item["page"] not in pages:
+                    self._entries.delete({"documentKey": key, "page": item["page"]})
 
     # -- reading
 
-    def references(self, key: DocumentKey) -> list[str]:
-        """Index references of the current version, if they are stored."""
-        return [reference for item in self._entries.query(key.id) for reference in item["references"]]
+    def references(self, key_id: str, edition: str = "") -> StoredReferences:
+        """References of the current version in the index of an edition."""
+        pages = list(self._entries.query(key_id, where=KeyRange(begins_with=_pages_of(edition))))
+        found = [reference for item in pages for reference in item["references"]]
+        return StoredReferences(found, max((float(item.get("since", 0)) for item in pages), default=0.0))
+
+    def all_references(self, key_id: str) -> list[str]:
+        """References of a key in the indexes of all editions."""
+        return [reference for item in self._entries.query(key_id) for reference in item["references"]]
 
     def head(self, key: DocumentKey) -> Item | None:
         return self._claims.head(key)

@@ -31,7 +31,8 @@ KEPT_IN_STEP = (EditionState.BUILDING, EditionState.PREVIOUS)
 class Edition(Record, frozen=True, rename=None):
     """An index and its model. The first edition of an installation has no name.
 
-    `model` and `model_path` are as the settings of these names. It is active since `switched_at`, in seconds since the epoch.
+    `model` and `model_path` are as the settings of these names; `collection` is that of the service which has several. It
+    is active since `switched_at`, in seconds since the epoch.
     `lineage` and `ancestor` are the model and the identity of the index that this one was built from, `incarnation` is the
     name that the index had itself then.
     """
@@ -47,6 +48,7 @@ class Edition(Record, frozen=True, rename=None):
     lineage: str = ""
     ancestor: str = ""
     incarnation: str = ""
+    collection: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,8 @@ class Indexing:
     def _first_edition(self) -> Edition:
         from opx.ingestion.indexing.book import Edition
 
-        return Edition(model=self._settings_model[0], model_path=self._settings_model[1])
+        model, model_path = self._settings_model
+        return Edition(model=model, model_path=model_path, collection=next(iter(self.indexes.collections), ""))
 
     @property
     def _settings_model(self) -> tuple[str, str]:

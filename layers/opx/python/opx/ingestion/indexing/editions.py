@@ -33,7 +33,8 @@ class IndexService(Protocol):
     The editions are recorded under `subject`; `own_name` identifies the first index where indexes have no identity of their
     own, else it is "". A switch may be noticed after `cache_seconds`, a write is visible after `settling_seconds` at the
     latest. `counts_changes`: an index counts its batches itself (`version`). `may_sleep`: the service stops while it is
-    idle, and its indexes are `WakeableIndex`es.
+    idle, and its indexes are `WakeableIndex`es. `collections` are the names of the service's collections, the one of the
+    settings first; empty where it has none.
     """
 
     subject: str
@@ -42,6 +43,7 @@ class IndexService(Protocol):
     settling_seconds: float
     counts_changes: bool
     may_sleep: bool
+    collections: Sequence[str]
 
     def open(self, edition: Edition, embedder: Callable[[], Embedder]) -> SearchIndex:
         """The index of an edition. Raises `IncompatibleIndexError` and `IndexUnavailableError`."""
@@ -181,6 +183,10 @@ class Editions:
             one.close()
 
     # -- writing
+
+    @property
+    def edition(self) -> str:
+        return self.current().name
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -346,6 +352,10 @@ class IndexGeneration:
 class Writers(Protocol):
     """Keeps writers of the index in step with a new edition that is being built."""
 
+    @property
+    def edition(self) -> str:
+        """Name of the edition that is written to, "" for the first one."""
+
     def writing(self) -> AbstractContextManager[Any]:
         """Binds embedder and index to the edition that is active now, within the block. Reentrant."""
 
@@ -364,6 +374,8 @@ class Writers(Protocol):
 
 class OneIndex:
     """`Writers` for a single fixed index."""
+
+    edition = ""
 
     def writing(self) -> AbstractContextManager[Any]:
         return nullcontext()

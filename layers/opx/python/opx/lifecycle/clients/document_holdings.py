@@ -73,7 +73,7 @@ class IndexEntries:
         """References from the catalog, as the index may not show recent writes yet, and from the index."""
         key = document.key
         corpus = self._stores.corpus
-        found = corpus.catalog.references(key)
+        found = corpus.catalog.all_references(key.id)
         if index.derives_ids:
             chunks = (chunk for one in document.document_ids for chunk in chunks_in(corpus.store, (key.scope, one)))
             found += [entry_id(key.id, chunk.chunk_id) for chunk in chunks]

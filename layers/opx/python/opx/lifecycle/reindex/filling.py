@@ -18,7 +18,7 @@ from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.indexing.editions import Editions, OpenEdition
 from opx.ingestion.prepared import as_indexed
-from opx.ports import DocumentChange, Embedder, IndexEntry, Item, Vectors
+from opx.ports import Clock, DocumentChange, Embedder, IndexEntry, Item, Vectors
 from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ ReadChunks = Callable[[DocumentKey, str], Iterator[DocumentChunk]]
 
 @dataclass(slots=True)
 class FillCounts:
-    """Counts of documents and chunks written to an edition; `lacking` are keys of documents without chunk files."""
+    """Counts of documents and chunks written to an edition; `lacking` are keys of documents without chunk files,
+    `postponed` those of documents of which an interrupted write may not be visible yet."""
 
     documents: int = 0
     chunks: int = 0
     lacking: list[str] = field(default_factory=list)
+    postponed: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class _Document:
 
 
 class Filler:
-    """Writes current versions to the index of one edition only: not to catalog, graph or copies."""
+    """Writes current versions to the index of one edition only: not to graph or copies, and of the catalog only to the
+    references of that edition, where its index assigns them. A write is visible after `settling_seconds`."""
 
     def __init__(
         self,
@@ -55,6 +58,8 @@ class Filler:
         knowledge: KnowledgeModel,
         embedder: Embedder,
         editions: Editions,
+        clock: Clock,
+        settling_seconds: float = 0.0,
         contexts: ContextWriter | None = None,
         threads: int = 1,
     ) -> None:
@@ -63,22 +68,54 @@ class Filler:
         self._knowledge = knowledge
         self._embedder = embedder
         self._editions = editions
+        self._clock = clock
+        self._settling_seconds = settling_seconds
         self._contexts = contexts
         self._each = Each(threads)
 
     def fill(self, edition: OpenEdition, heads: Sequence[Item]) -> FillCounts:
-        """Add the current version of each key to an index without entries of it. Raises `StoreUnavailableError`."""
+        """Add the current version of each key to an index without entries of it, but for those of an interrupted attempt.
+        Raises `StoreUnavailableError`."""
         filled = FillCounts()
-        found = self._read(heads, filled)
-        searched = [one for one in found if one.chunks]
-        if searched:
-            with self._editions.bound(edition):
-                vectors = self._vectors(chunk for one in searched for chunk in one.chunks)
-                edition.index.apply(
-                    DocumentChange(one.document.key.id, one.document.document_id, _entries(one, vectors))
-                    for one in searched
-                )
+        searched = [one for one in self._read(heads, filled) if one.chunks]
+        if edition.index.derives_ids:
+            self._add(edition, [(one, []) for one in searched])
+            return filled
+        stored = [(one, self._assigned(edition, one.document.key.id)) for one in searched]
+        filled.postponed = [one.document.key.id for one, references in stored if references is None]
+        self._add(edition, [(one, references) for one, references in stored if references is not None])
         return filled
+
+    def _add(self, edition: OpenEdition, documents: Sequence[tuple[_Document, list[str]]]) -> None:
+        """Add documents, each in place of these references."""
+        if not documents:
+            return
+        with self._editions.bound(edition):
+            vectors = self._vectors(chunk for one, _ in documents for chunk in one.chunks)
+            changes = (
+                DocumentChange(one.document.key.id, one.document.document_id, _entries(one, vectors), replaced)
+                for one, replaced in documents
+            )
+            self._apply(edition, [one.document.key.id for one, _ in documents], changes)
+
+    def _apply(self, edition: OpenEdition, key_ids: Sequence[str], changes: Iterable[DocumentChange]) -> None:
+        """Apply a change to each key, and store the references that the index assigns."""
+        if edition.index.derives_ids:
+            edition.index.apply(changes)
+            return
+        self._catalog.expect_references(key_ids, edition.name)
+        written = edition.index.apply(changes)
+        self._catalog.keep_references(dict(zip(key_ids, written, strict=True)), edition.name)
+
+    def _assigned(self, edition: OpenEdition, key_id: str) -> list[str] | None:
+        """References of all entries of a key in an index that assigns them; None while the entries of an interrupted write
+        may not be visible."""
+        stored = self._catalog.references(key_id, edition.name)
+        if not stored.expected_since:
+            return stored.found
+        if self._clock() - stored.expected_since < self._settling_seconds:
+            return None
+        return list(dict.fromkeys((*stored.found, *edition.index.references(key_id))))
 
     def renew(self, edition: OpenEdition, key_id: str, head: Item | None, *, since: str) -> FillCounts:
         """Replace all entries of a key by those of its current version, if there is one.
@@ -87,13 +124,19 @@ class Filler:
         that were replaced after `since`. Raises `StoreUnavailableError`.
         """
         filled = FillCounts()
+        derived = edition.index.derives_ids
+        old = edition.index.references(key_id) if derived else self._assigned(edition, key_id)
+        if old is None:
+            filled.postponed.append(key_id)
+            return filled
         found = self._read([head], filled) if head else []
         entries = [entry for one in found for entry in _entries(one, self._bound_vectors(edition, one.chunks))]
-        fresh = {entry.indexed.entry_id for entry in entries}
-        old = dict.fromkeys((*edition.index.references(key_id), *self._replaced(head, since)))
+        if derived:
+            fresh = {entry.indexed.entry_id for entry in entries}
+            both = dict.fromkeys((*old, *self._replaced(head, since)))
+            old = [reference for reference in both if reference not in fresh]
         document_id = found[0].document.document_id if found else ""
-        superseded = [reference for reference in old if reference not in fresh]
-        edition.index.apply([DocumentChange(key_id, document_id, entries, superseded)])
+        self._apply(edition, [key_id], [DocumentChange(key_id, document_id, entries, old)])
         return filled
 
     def _read(self, heads: Sequence[Item], filled: FillCounts) -> list[_Document]:

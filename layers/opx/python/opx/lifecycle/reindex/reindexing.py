@@ -41,21 +41,24 @@ class EditionRequests:
     def __init__(self, parts: ReindexParts) -> None:
         self._parts = parts
 
-    def start(self, *, model: str = "", model_path: str = "", dimension: int = 0) -> Edition:
-        """Begin to build an index for this model, or again for the active one; or resume the one that was begun.
+    def start(self, *, model: str = "", model_path: str = "", dimension: int = 0, collection: str = "") -> Edition:
+        """Begin to build an index for this model and in this collection, or again for the model and in the collection of the
+        active one; or resume the one that was begun.
 
-        Raises `InvalidInputError` for a missing model, and while another edition prevents it; `EmbeddingError` for a model
-        that can't be called.
+        Raises `InvalidInputError` for a missing model or collection, and while another edition prevents it;
+        `EmbeddingError` for a model that can't be called.
         """
         state = self._parts.editions.book.read()
         begun = state.edition(state.target) if state.target is not None else None
         wanted = self._wanted(state, model, model_path, dimension)
+        wanted = replace(wanted, collection=self._wanted_collection(state, collection))
         if begun:
             same = (begun.model_id, begun.dimension) == (wanted.model_id, wanted.dimension)
-            if (model or model_path) and not same:
+            elsewhere = bool(collection) and begun.collection != collection
+            if elsewhere or ((model or model_path) and not same):
                 raise InvalidInputError(
-                    f"an index for {begun.model_id} is being built: let `opx reindex` finish it, or discard it with "
-                    "`opx reindex --discard`"
+                    f"an index for {begun.model_id}{_in(begun.collection)} is being built: let `opx reindex` finish it, or "
+                    "discard it with `opx reindex --discard`"
                 )
             return begun
         if state.of_state(EditionState.PREVIOUS, EditionState.UNREADABLE):
@@ -82,6 +85,17 @@ class EditionRequests:
             raise InvalidInputError(f"{embedder.model_id} has vectors of {size} numbers, not {dimension}")
         return replace(wanted, model_id=embedder.model_id, dimension=size)
 
+    def _wanted_collection(self, state: IndexState, collection: str) -> str:
+        """Name of the collection of a new edition, "" where the service has none."""
+        known = self._parts.indexes.collections
+        if collection and collection not in known:
+            raise InvalidInputError(
+                f"there is no search collection {collection!r} here; there is "
+                + (f"{' and '.join(known)}" if known else "one index service, without collections")
+                + ": docs/rebuild.md, 'Another collection', describes how to deploy one"
+            )
+        return collection or state.active.collection or next(iter(known), "")
+
     def _begin(self, wanted: Edition) -> Edition:
         state = self._parts.editions.book.read()
         active = self._known(state.active)
@@ -89,7 +103,7 @@ class EditionRequests:
             wanted = replace(wanted, lineage=active.lineage, ancestor=active.ancestor)
         state = replace(state, active=replace(active, state=EditionState.ACTIVE), target=wanted.name)
         self._parts.editions.book.write(state.with_edition(wanted))
-        log.info("building a new index %s for %s", wanted.name, wanted.model_id)
+        log.info("building a new index %s for %s%s", wanted.name, wanted.model_id, _in(wanted.collection))
         return wanted
 
     def _known(self, active: Edition) -> Edition:
@@ -148,6 +162,10 @@ class EditionRequests:
         return gone
 
 
+def _in(collection: str) -> str:
+    return f" in the collection {collection}" if collection else ""
+
+
 def _everywhere(folder: str) -> str:
     """Absolute path of a folder, independent of the working directory."""
     return str(Path(folder).expanduser().absolute()) if folder else ""
@@ -193,9 +211,9 @@ def calibrate_on_message(body: str, calibrator: Callable[[], Calibrator]) -> boo
 def handle_message(
     body: str, reindexer: Reindexer, rebuilds: Queue | None, *, stop: Callable[[], bool]
 ) -> Progress | None:
-    """Execute the command of a message: `{"do": "reindex", "model": ..., "dimension": ...}`, `go on`, `force`, `rollback` or
-    `discard`. Until the job is finished, another message to `rebuilds` continues it, also after calls that were throttled;
-    None if there is no job to continue, or if it has to wait.
+    """Execute the command of a message: `{"do": "reindex", "model": ..., "dimension": ..., "collection": ...}`, `go on`,
+    `force`, `rollback` or `discard`. Until the job is finished, another message to `rebuilds` continues it, also after calls
+    that were throttled; None if there is no job to continue, or if it has to wait.
 
     Raises `InvalidInputError` for a malformed message or an impossible command.
     """
@@ -206,8 +224,9 @@ def handle_message(
     if wanted == "discard":
         reindexer.discard()
         return None
-    if wanted == "reindex" and (message.get("model") or not reindexer.is_under_way):
-        reindexer.start(model=str(message.get("model", "")), dimension=int(message.get("dimension", 0)))
+    chosen = {name: str(message.get(name, "")) for name in ("model", "collection")}
+    if wanted == "reindex" and (any(chosen.values()) or not reindexer.is_under_way):
+        reindexer.start(**chosen, dimension=int(message.get("dimension", 0)))
     elif wanted == "rollback":
         reindexer.roll_back()
     elif wanted == "force":

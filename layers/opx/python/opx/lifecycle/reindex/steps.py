@@ -74,6 +74,7 @@ class Steps:
             job.documents += filled.documents
             job.chunks += filled.chunks
             job.note_lacking(filled.lacking)
+            self._parts.editions.journal.note(job.edition, filled.postponed)
             job.add_to_sample([head["documentKey"] for head in heads if current_id(head)])
             job.scope, job.after = heads[-1]["scope"], heads[-1]["documentKey"]
         if len(heads) < DOCUMENTS_A_STEP:
@@ -113,6 +114,9 @@ class Steps:
                 self._under_way.add(key_id)
                 continue
             filled = self._parts.filler.renew(edition, key_id, head, since=edition.edition.made_at)
+            if filled.postponed:
+                self._under_way.add(key_id)
+                continue
             job.renewed += 1
             job.note_lacking(filled.lacking)
             journal.drop(edition.name, key_id, mark)
@@ -205,8 +209,7 @@ class Steps:
     def _renew_claimed(self, edition: OpenEdition, key_id: str) -> bool:
         head = self._parts.keys.get({"documentKey": key_id})
         if head is None:
-            self._parts.filler.renew(edition, key_id, None, since=edition.edition.made_at)
-            return True
+            return not self._parts.filler.renew(edition, key_id, None, since=edition.edition.made_at).postponed
         if head.get("writing"):
             return False
         key = DocumentKey(scope_of_key(head["scope"]), head["source"])
@@ -217,10 +220,10 @@ class Steps:
         except (BusyError, StaleEventError):
             return False
         try:
-            self._parts.filler.renew(edition, key_id, claim.head, since=edition.edition.made_at)
+            filled = self._parts.filler.renew(edition, key_id, claim.head, since=edition.edition.made_at)
         finally:
             held = self._parts.catalog.release(claim, applied=True)
-        return held
+        return held and not filled.postponed
 
 
 # -- comparison
