@@ -14,6 +14,7 @@ from infra.constructs.code import LayerSource
 from infra.constructs.http_stage import add_stage, integrate
 from infra.constructs.learning_functions import CHECKPOINTS, capturing_rights
 from infra.constructs.use_case_function import (
+    FindEngine,
     FunctionSpec,
     SearchEngine,
     UseCaseFunction,
@@ -102,12 +103,13 @@ class ApiStack(Stack):
         stack_id: str,
         *,
         names: Names,
-        collection: SearchEngine,
+        engine: FindEngine,
         source: LayerSource,
         retrieve_arn: str,
         env: Environment,
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: HTTP API")
+        collection = engine(self)
         deployment = names.deployment
         self.manage = _manage_function(self, names, collection, source)
         self.api = gateway.CfnApi(

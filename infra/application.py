@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,11 +15,10 @@ from infra.agent import AgentStack
 from infra.api import ApiStack
 from infra.configuration import OWN_KEY, ContextError, Deployment
 from infra.constructs.code import LayerSource, Platform
+from infra.constructs.collection_addresses import ExistingCollection, PublishedCollection
 from infra.constructs.customer_key import EncryptWith
-from infra.constructs.hybrid_index import ExistingIndex
 from infra.constructs.managed_search import ManagedBase, is_wanted
 from infra.constructs.private_network import RunInside
-from infra.constructs.use_case_function import SearchEngine
 from infra.ingestion import IngestionStack
 from infra.key import KeyStack
 from infra.knowledge_base import KnowledgeBaseStack
@@ -54,6 +54,8 @@ class Stacks:
     storage: StorageStack
     search: SearchStack | None
     """None if an existing collection is used."""
+    following_search: SearchStack | None
+    """None without a second collection."""
     ingestion: IngestionStack
     retrieval: RetrievalStack
     sources: SourcesStack
@@ -89,10 +91,24 @@ class _Adding:
         self._names = names
         self._env = cdk.Environment(account=deployment.account or None, region=deployment.region or None)
 
-    def __call__(self, kind: str, make: Callable[..., S], *after: cdk.Stack, **more: object) -> S:
+    def __call__(self, kind: str, make: Callable[..., S], *after: cdk.Stack | None, **more: object) -> S:
         """Add a stack that is deployed after those others."""
-        stack = make(self._app, self._names.stack(kind), names=self._names, env=self._env, **more)
-        for earlier in after:
+        return self._made(self._names.stack(kind), self._names, make, after, more)
+
+    def search(self, names: Names, **more: object) -> SearchStack:
+        """Add the stack of the search collection of these names."""
+        return self._made(names.search_stack, names, SearchStack, (), more)
+
+    def _made(
+        self,
+        stack_id: str,
+        names: Names,
+        make: Callable[..., S],
+        after: Sequence[cdk.Stack | None],
+        more: Mapping[str, object],
+    ) -> S:
+        stack = make(self._app, stack_id, names=names, env=self._env, **more)
+        for earlier in filter(None, after):
             stack.add_stack_dependency(earlier)
         return stack
 
@@ -108,22 +124,21 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     key = add("key", KeyStack) if deployment.kms_key == OWN_KEY else None
     network = add("network", NetworkStack) if deployment.vpc else None
     storage = add("storage", StorageStack)
-    endpoint = network.network.collection_endpoint if network else ""
-    search = None if deployment.search_endpoint else add("search", SearchStack, vpc_endpoint=endpoint, source=source)
-    existing = ExistingIndex(deployment.search_endpoint, deployment.search_arn)
-    engine: SearchEngine = search.collection if search else existing
-    code = {"collection": engine, "source": source}
+    search, following = (_search(add, each, network, source) for each in (names, names.following))
+    found = partial(PublishedCollection, names) if search else partial(ExistingCollection, deployment)
+    code: dict[str, Any] = {"engine": found, "source": source}
+    searched = (storage, search, following)
     managed: ManagedBase | None = None
     if is_wanted(names):
         if not search:
             raise ContextError("context knowledge_base=bedrock needs a collection made here: leave out search_endpoint")
-        managed = add("knowledge-base", KnowledgeBaseStack, storage, search, **code).base
-    ingestion = add("ingestion", IngestionStack, storage, **code)
-    retrieval = add("retrieval", RetrievalStack, storage, managed=managed, **code)
+        managed = add("knowledge-base", KnowledgeBaseStack, *searched, **code).base
+    ingestion = add("ingestion", IngestionStack, *searched, **code)
+    retrieval = add("retrieval", RetrievalStack, *searched, managed=managed, **code)
     sources = add("sources", SourcesStack, storage, source=source)
-    learning = add("learning", LearningStack, storage, managed=managed, **code)
+    learning = add("learning", LearningStack, *searched, managed=managed, **code)
     operations = add("operations", OperationsStack, storage, sources, source=source)
-    lifecycle = add("lifecycle", LifecycleStack, storage, sources, **code)
+    lifecycle = add("lifecycle", LifecycleStack, *searched, sources, **code)
     called = {
         "function_arn": retrieval.target_arn,
         "operations_arn": operations.queries_arn,
@@ -134,7 +149,7 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     )
     api = None
     if deployment.api_auth != "none":
-        api = add("api", ApiStack, retrieval, retrieve_arn=retrieval.target_arn, **code)
+        api = add("api", ApiStack, retrieval, search, following, retrieve_arn=retrieval.target_arn, **code)
     webhooks = add("webhooks", WebhooksStack, storage, source=source) if deployment.webhooks else None
     reading = streams_to_read()
     streams_wanted = bool(reading or deployment.subscribable)
@@ -147,6 +162,7 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     return Stacks(
         storage,
         search,
+        following,
         ingestion,
         retrieval,
         sources,
@@ -161,6 +177,14 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
         webhooks,
         streams,
     )
+
+
+def _search(add: _Adding, names: Names | None, network: NetworkStack | None, source: LayerSource) -> SearchStack | None:
+    """The stack of a collection; None for an existing one, and without names."""
+    if names is None or names.deployment.search_endpoint:
+        return None
+    endpoints = network.network.collection_endpoints if network else {}
+    return add.search(names, vpc_endpoint=endpoints.get(names.deployment.search_generation, ""), source=source)
 
 
 def endpoints_of(deployment: Deployment) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from infra.preflight import Account, Clients, Problem, all_items, checked
+from infra.preflight import Account, Clients, Problem, all_items, checked, deployed_template
 from infra.template_text import plain
 
 KEPT = ("Retain", "RetainExceptOnCreate")
@@ -40,6 +40,19 @@ CHECKED_AT_ONCE = 8
 _NAMED = {**IDENTIFIERS, "AWS::OpenSearchServerless::Collection": ("Name",)}
 _NAMED |= {"AWS::OpenSearchServerless::CollectionGroup": ("Name",), "AWS::Scheduler::ScheduleGroup": ("Name",)}
 _NAMED |= {"AWS::S3::Bucket": ("BucketName",)}
+_FIXED = {
+    "AWS::OpenSearchServerless::Collection": (
+        "Name",
+        "Type",
+        "StandbyReplicas",
+        "CollectionGroupName",
+        "EncryptionConfig",
+        "Tags",
+    ),
+    "AWS::OpenSearchServerless::CollectionGroup": ("Name", "Generation", "StandbyReplicas"),
+}
+"""Properties that CloudFormation can only set when it creates a resource (`createOnlyProperties` of the types' schemas)."""
+
 _NO_TYPES = ("AWS::CDK::Metadata", "AWS::CloudFormation::CustomResource", "Custom::")
 _ABSENT = ("404", "ValidationError", "ResourceNotFoundException", "NoSuchBucket")
 
@@ -140,12 +153,16 @@ class Assembly:
                 path.name.removesuffix(".template.json"),
                 logical_id,
                 item["Type"],
-                json.loads(self._written_out(json.dumps(plain(properties)))),
+                self.written_out(properties),
                 item.get("DeletionPolicy") in KEPT,
             )
 
-    def _written_out(self, text: str) -> str:
-        return text.replace("<AWS::AccountId>", self.account.number).replace("<AWS::Region>", self.account.region)
+    def written_out(self, properties: Mapping[str, Any]) -> dict[str, Any]:
+        """Properties of a template with account and region written out, and other references as text."""
+        text = json.dumps(plain(properties))
+        text = text.replace("<AWS::AccountId>", self.account.number).replace("<AWS::Region>", self.account.region)
+        found: dict[str, Any] = json.loads(text)
+        return found
 
 
 def assembly_problems(assembly: Assembly) -> Iterator[Problem]:
@@ -197,6 +214,23 @@ def states_of_stacks(assembly: Assembly) -> Iterator[Problem]:
             yield Problem(f"stack {stack} is {status}: another deployment is at work; wait until it is done")
 
 
+def replaced_collections(assembly: Assembly) -> Iterator[Problem]:
+    """Checks that no search collection of an earlier deployment would be replaced: the new one would have its name."""
+    for kind, fixed in _FIXED.items():
+        for item in assembly.resources:
+            if item.type != kind or (item.stack, item.logical_id) not in assembly.held:
+                continue
+            found = deployed_template(assembly.account.clients, item.stack)["Resources"].get(item.logical_id)
+            before = assembly.written_out(found["Properties"]) if found else item.properties
+            changed = [name for name in fixed if before.get(name) != item.properties.get(name)]
+            if changed:
+                yield Problem(
+                    f"{' and '.join(changed)} of the search {kind.rsplit('::', 1)[-1].lower()} {_shown(item)} can't be "
+                    "changed: leave the choices as they were deployed, and build the other collection beside it with "
+                    "-c next_search_generation=... (docs/rebuild.md, Another collection)"
+                )
+
+
 def names(assembly: Assembly) -> Iterator[Problem]:
     """Checks that the names of tables, buckets, log groups and of the search collection aren't taken."""
     cloudformation = assembly.account.clients("cloudformation")
@@ -238,7 +272,12 @@ def _owner(cloudformation: Any, item: Resource) -> str:
     return stacks[0] if stacks else ""
 
 
-CHECKS: tuple[Callable[[Assembly], Iterator[Problem]], ...] = (resource_types, states_of_stacks, names)
+CHECKS: tuple[Callable[[Assembly], Iterator[Problem]], ...] = (
+    resource_types,
+    states_of_stacks,
+    replaced_collections,
+    names,
+)
 
 Names = Collection[tuple[str, ...]]
 

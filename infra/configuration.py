@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, embedding_model
 from opx.adapters.aws.opensearch import GENERATIONS
 from opx.errors import InvalidInputError
-from opx.settings import MANAGED_ENGINE, ON_OR_OFF, RERANKERS, SEARCH_ENGINES, Settings
+from opx.settings import (
+    COLLECTIONS,
+    FIRST_COLLECTION,
+    MANAGED_ENGINE,
+    ON_OR_OFF,
+    RERANKERS,
+    SEARCH_ENGINES,
+    SECOND_COLLECTION,
+    Settings,
+)
 
 _ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,9}\Z")
 """Ten characters leave room for the longest name with the environment as prefix: 32 for an access policy."""
@@ -18,7 +27,9 @@ _ENVIRONMENT = re.compile(r"[a-z][a-z0-9]{0,9}\Z")
 CHOICES = {
     "architecture": ("arm64", "x86_64"),
     "python": ("3.12", "3.13", "3.14"),
+    "search_collection": COLLECTIONS,
     "search_generation": GENERATIONS,
+    "next_search_generation": ("", *GENERATIONS),
     "agent": ("gateway", "classic", "none"),
     "agent_schema": ("function", "openapi"),
     "gateway_auth": ("iam", "jwt", "both"),
@@ -124,6 +135,9 @@ class Deployment:
     index; `search_standby` false leaves out the replicas of a classic one. `search_min_ocu` is the least capacity for
     searches of a next-generation collection, which never sleeps unless it is 0; `awake` are hours during which it is kept
     awake, and `wake_on_alarms` wakes it when an alarm of the account goes off or an incident is delivered.
+    `search_collection` is the name of the collection that these describe, `blue` or `green`. With
+    `next_search_generation` there is a collection of the other name, too, which an index can be built in;
+    `next_search_standby` is for that one.
     `next_embedding_model` is a further model that functions may call, so that a new index can be built for it.
     `search_engine` selects the engine that answers questions if there is also a managed knowledge base. `kms_key`: empty
     for keys of AWS, `own` for a key of this environment, or a key's ARN. `ingest_concurrency` and `query_concurrency` 0
@@ -151,7 +165,10 @@ class Deployment:
     region: str = ""
     architecture: str = "arm64"
     python: str = "3.13"
+    search_collection: str = FIRST_COLLECTION
     search_generation: str = "nextgen"
+    next_search_generation: str = ""
+    next_search_standby: bool = True
     search_endpoint: str = ""
     search_arn: str = ""
     search_index: str = DEFAULT_INDEX
@@ -229,6 +246,7 @@ class Deployment:
             raise _refusal("kms_key", self.kms_key, f"{OWN_KEY}, or the ARN of a key")
         self._check_numbers()
         self._check_waking()
+        self._check_collections()
         self._check_pairs()
 
     def _check_waking(self) -> None:
@@ -257,6 +275,26 @@ class Deployment:
                 raise _refusal(key, getattr(self, key), "0 or more")
         if self.search_min_ocu not in MIN_OCUS:
             raise _refusal("search_min_ocu", self.search_min_ocu, ", ".join(map(str, MIN_OCUS)))
+
+    def _check_collections(self) -> None:
+        """Raises `ContextError` if a second collection, or one of the second name, is not possible."""
+        if self.search_collection == FIRST_COLLECTION and not self.next_search_generation:
+            return
+        if self.search_endpoint:
+            raise ContextError(
+                "context search_collection and next_search_generation are for collections made here: leave out "
+                "search_endpoint"
+            )
+        if self.knowledge_base == "bedrock":
+            raise ContextError(
+                "context knowledge_base=bedrock keeps its index in the first collection: it excludes "
+                "search_collection=green and next_search_generation"
+            )
+        generations = {self.search_generation, self.next_search_generation} - {""}
+        if self.vpc_collection_endpoint and len(generations) > 1:
+            raise ContextError(
+                "context vpc_collection_endpoint is of one generation: leave it out while there are collections of both"
+            )
 
     def _check_pairs(self) -> None:
         """Raises `ContextError` for keys that are valid only together, or exclude each other."""
@@ -317,8 +355,25 @@ class Deployment:
 
     @property
     def may_sleep(self) -> bool:
-        """True if the collection stops while it is idle."""
-        return self.search_generation == "nextgen" and not self.search_min_ocu
+        """True if a collection stops while it is idle."""
+        sleeping = self.search_generation == "nextgen" and not self.search_min_ocu
+        return sleeping or self.next_search_generation == "nextgen"
+
+    @property
+    def following(self) -> Deployment | None:
+        """The same deployment with the other collection, which an index can be built in; None without one."""
+        if not self.next_search_generation:
+            return None
+        return replace(
+            self,
+            search_collection=SECOND_COLLECTION if self.search_collection == FIRST_COLLECTION else FIRST_COLLECTION,
+            search_generation=self.next_search_generation,
+            search_standby=self.next_search_standby,
+            search_min_ocu=0,
+            awake="",
+            next_search_generation="",
+            next_search_standby=True,
+        )
 
     @property
     def awake_hours(self) -> tuple[int, int]:

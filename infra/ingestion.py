@@ -10,7 +10,14 @@ from infra.constructs import answering_models, managed_search, rights
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.ingest_queue import IngestQueue
-from infra.constructs.use_case_function import FunctionSpec, SearchEngine, UseCaseFunction, common_settings
+from infra.constructs.use_case_function import (
+    FindEngine,
+    FunctionSpec,
+    SearchEngine,
+    UseCaseFunction,
+    arns_of,
+    common_settings,
+)
 from infra.names import RELINK_FAILED, Names
 from opx.ports.tables import (
     ALIASES,
@@ -53,11 +60,12 @@ class IngestionStack(Stack):
         stack_id: str,
         *,
         names: Names,
-        collection: SearchEngine,
+        engine: FindEngine,
         source: LayerSource,
         env: Environment,
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: ingestion")
+        collection = engine(self)
         self.changes = IngestQueue(self, "Changes", names=names, function_timeout=INGEST_DOCUMENTS.timeout)
         self.ingest = UseCaseFunction(
             self,
@@ -101,7 +109,7 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
         rights.on_tables(names, (PROJECTS,), rights.READ_ITEMS),  # projects whose documents may mention declared nodes
         rights.allow(["dynamodb:DeleteItem"], names.table_arn(ANNOUNCEMENTS)),
         rights.send_to(names, RELINK_FAILED),
-        rights.use_collection(collection.arn),
+        rights.use_collections(*arns_of(collection)),
         *rights.embed_texts(names),
         rights.allow(["sqs:SendMessage"], names.queue_arn("ingest")),  # again, what has to wait for the quota
         *_reading_rights(names),

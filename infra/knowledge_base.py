@@ -11,7 +11,7 @@ from infra.constructs.code import LayerSource
 from infra.constructs.knowledge_base_role import KnowledgeBaseRole
 from infra.constructs.managed_search import ManagedBase
 from infra.constructs.queues import dead_letter_queue, work_queue
-from infra.constructs.use_case_function import FunctionSpec, SearchEngine, UseCaseFunction
+from infra.constructs.use_case_function import FindEngine, FunctionSpec, UseCaseFunction
 from infra.names import Names
 from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
 from opx.adapters.aws.knowledge_base_objects import COPIES_FOLDER
@@ -42,11 +42,12 @@ class KnowledgeBaseStack(Stack):
         stack_id: str,
         *,
         names: Names,
-        collection: SearchEngine,
+        engine: FindEngine,
         source: LayerSource,
         env: Environment,
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: managed knowledge base")
+        collection = engine(self)
         self._names = names
         self.role = KnowledgeBaseRole(self, "Role", names=names, model=DEFAULT_MODEL, collection_arn=collection.arn)
         base = self._knowledge_base(collection.arn)
@@ -72,7 +73,7 @@ class KnowledgeBaseStack(Stack):
         base = kinds(
             self,
             "KnowledgeBase",
-            name=self._names.collection,
+            name=self._names.system,
             description="Chunks of the OPX Knowledge corpus",
             role_arn=self.role.role.role_arn,
             knowledge_base_configuration=kinds.KnowledgeBaseConfigurationProperty(
@@ -92,7 +93,7 @@ class KnowledgeBaseStack(Stack):
         return kinds(
             self,
             "DataSource",
-            name=f"{self._names.collection}-chunks",
+            name=f"{self._names.system}-chunks",
             knowledge_base_id=base.attr_knowledge_base_id,
             data_deletion_policy="RETAIN",
             data_source_configuration=kinds.DataSourceConfigurationProperty(

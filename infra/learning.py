@@ -23,7 +23,7 @@ from infra.constructs.learning_functions import (
 )
 from infra.constructs.managed_search import ManagedBase
 from infra.constructs.queues import dead_letter_queue, work_queue
-from infra.constructs.use_case_function import SearchEngine
+from infra.constructs.use_case_function import FindEngine
 from infra.names import Names
 from opx.edges.learning_events import LAST_WAIT
 from opx.learning.fields import SOURCE, EntryKind
@@ -57,12 +57,13 @@ class LearningStack(Stack):
         stack_id: str,
         *,
         names: Names,
-        collection: SearchEngine,
+        engine: FindEngine,
         source: LayerSource,
         env: Environment,
         managed: ManagedBase | None = None,
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: learning")
+        collection = engine(self)
         self.bus = events.EventBus(self, "Bus", event_bus_name=names.learning_bus)
         self.failed = dead_letter_queue(
             self, "Failed", names.queue(LEARNING_FAILED), of="the queues of learning events, and of their rules"

@@ -13,7 +13,14 @@ from infra.constructs.announcement_ledger import AnnouncementLedger
 from infra.constructs.code import LayerSource
 from infra.constructs.rebuild_index import RebuildIndex
 from infra.constructs.schedules import Schedules, invocations
-from infra.constructs.use_case_function import FunctionSpec, SearchEngine, UseCaseFunction, common_settings
+from infra.constructs.use_case_function import (
+    FindEngine,
+    FunctionSpec,
+    SearchEngine,
+    UseCaseFunction,
+    arns_of,
+    common_settings,
+)
 from infra.names import Names
 from opx.lifecycle.reindex.reindexing import CALIBRATE_IF_DUE
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS
@@ -49,11 +56,12 @@ class LifecycleStack(Stack):
         stack_id: str,
         *,
         names: Names,
-        collection: SearchEngine,
+        engine: FindEngine,
         source: LayerSource,
         env: Environment,
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: retention and new indexes")
+        collection = engine(self)
         self.prune = self._prune(names, collection, source)
         schedules = invocations(
             self,
@@ -110,7 +118,7 @@ def _pruning_rights(names: Names, collection: SearchEngine) -> list[iam.PolicySt
         rights.on_objects(names, _FOLDERS, ["s3:DeleteObject", "s3:GetObject"]),
         rights.on_tables(names, CHANGED_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, (PROJECTS,), ["dynamodb:BatchGetItem", "dynamodb:PutItem"]),
-        rights.use_collection(collection.arn),
+        rights.use_collections(*arns_of(collection)),
         rights.send_to(names, PRUNE_FAILED),
         *managed_search.copying_rights(names),
     ]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aws_cdk import Aws
 
 from infra.configuration import Deployment
 from opx.ports.tables import TableSpec
-from opx.settings import Settings
+from opx.settings import FIRST_COLLECTION, Settings
 
 DEFAULTS = Settings()
 APPLICATION = "opx-knowledge"
@@ -24,9 +24,11 @@ PLAIN_ENVIRONMENT = "prod"
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The names of one environment. Stacks refer to each other's resources by name, which needs no exports."""
+    """The names of one environment. Stacks refer to each other's resources by name, which needs no exports. Names of
+    functions end with `qualifier`."""
 
     deployment: Deployment
+    qualifier: str = ""
 
     @property
     def prefix(self) -> str:
@@ -42,11 +44,46 @@ class Names:
         return f"{plain}-{Aws.ACCOUNT_ID}-{Aws.REGION}" if self.prefix else plain
 
     @property
-    def collection(self) -> str:
+    def system(self) -> str:
+        """Name of what exists once in an environment."""
         return f"{self.prefix}opx-knowledge"
 
+    # -- the search collection
+
+    @property
+    def is_first(self) -> bool:
+        """True for the collection that every deployment begins with, whose names have no suffix."""
+        return self.deployment.search_collection == FIRST_COLLECTION
+
+    @property
+    def collection(self) -> str:
+        return self.system if self.is_first else f"{self.system}-{self.deployment.search_collection}"
+
+    @property
+    def following(self) -> Names | None:
+        """The names of the other collection, if there is one."""
+        other = self.deployment.following
+        return replace(self, deployment=other) if other else None
+
+    @property
+    def of_collection(self) -> Names:
+        """With functions named for the collection: each collection has its own."""
+        return self if self.is_first else replace(self, qualifier=f"-{self.deployment.search_collection}")
+
+    @property
+    def search_stack(self) -> str:
+        return self.stack("search" if self.is_first else f"search-{self.deployment.search_collection}")
+
     def access_policy(self, kind: str) -> str:
-        return f"{self.collection}-{kind}"
+        """At most 32 characters, with the longest name of an environment."""
+        first = self.collection if self.is_first else f"{self.prefix}opx-{self.deployment.search_collection}"
+        return f"{first}-{kind}"
+
+    def search_parameter(self, kind: str) -> str:
+        """Name of the parameter in SSM that has the collection's endpoint, ARN, or what is known of its ids."""
+        return f"/{self.system}/search/{self.deployment.search_collection}/{kind}"
+
+    # -- tables, queues, stacks and functions
 
     def table(self, spec: TableSpec) -> str:
         return self.prefix + spec.name
@@ -59,7 +96,7 @@ class Names:
 
     def function(self, use_case: str) -> str:
         """`use_case` is a folder of `lambdas/`."""
-        return f"{self.prefix}opx-{use_case.replace('_', '-')}"
+        return f"{self.prefix}opx-{use_case.replace('_', '-')}{self.qualifier}"
 
     def role(self, use_case: str) -> str:
         """Roles are the same in all regions of an account, hence the region in the name."""

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -36,6 +36,8 @@ from infra.names import APPLICATION, Names
 from infra.quotas import quota_of
 from infra.webhooks import CONCURRENCY as WEBHOOK_CONCURRENCY
 from opx.adapters.aws.bedrock_embedder import embedding_model
+from opx.ports.tables import LIFECYCLE
+from opx.settings import COLLECTIONS, FIRST_COLLECTION
 
 BOOTSTRAP_PARAMETER = "/cdk-bootstrap/hnb659fds/version"
 BOOTSTRAP_VERSION = 6
@@ -158,7 +160,8 @@ def concurrency(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
 
 
 def search_generation(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
-    if deployment.search_generation != "nextgen" or deployment.search_endpoint:
+    generations = (deployment.search_generation, deployment.next_search_generation)
+    if "nextgen" not in generations or deployment.search_endpoint:
         return
     try:
         clients("opensearchserverless").list_collection_groups(maxResults=1)
@@ -177,6 +180,8 @@ def search_limits(deployment: Deployment, clients: Clients) -> Iterator[Problem]
     """Checks that the account may have one more collection, unless the environment has its own already."""
     if deployment.search_endpoint:
         return
+    if deployment.following:
+        yield from search_limits(deployment.following, clients)
     client, name = clients("opensearchserverless"), Names(deployment).collection
     try:
         nextgen = deployment.search_generation == "nextgen"
@@ -186,7 +191,7 @@ def search_limits(deployment: Deployment, clients: Clients) -> Iterator[Problem]
             return  # which the check of the generation reports
         raise
     collections = all_items(client.list_collections, "collectionSummaries")
-    if any(str(found["name"]).startswith(name) for found in collections):
+    if any(found["name"] == name for found in collections):
         return
     in_group = next((found.get("numberOfCollections", 0) for found in groups if found["name"] == name), 0)
     for quota in all_items(partial(clients("service-quotas").list_service_quotas, ServiceCode="aoss"), "Quotas"):
@@ -265,13 +270,9 @@ def agents(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
 
 def index_of_the_last_deployment(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
     """Checks the deployed index: its vectors can't be changed to another kind; CloudFormation would try, and fail halfway."""
-    try:
-        body = clients("cloudformation").get_template(StackName=Names(deployment).stack("search"))["TemplateBody"]
-    except ClientError as exc:
-        if exc.response["Error"]["Code"] != "ValidationError":  # the code for a stack that doesn't exist
-            raise
-        return
-    template = body if isinstance(body, dict) else json.loads(body)
+    if deployment.following:
+        yield from index_of_the_last_deployment(deployment.following, clients)
+    template = deployed_template(clients, Names(deployment).search_stack)
     wanted = index_schema(deployment)
     for resource in template["Resources"].values():
         if resource["Type"] not in _INDEXES:
@@ -296,6 +297,59 @@ def index_of_the_last_deployment(deployment: Deployment, clients: Clients) -> It
                     "and fill that from the corpus (docs/deploy.md, A new index)"
                 )
             )
+
+
+def deployed_template(clients: Clients, stack: str) -> dict[str, Any]:
+    """The template of a stack, without resources if there is no such stack."""
+    try:
+        body = clients("cloudformation").get_template(StackName=stack)["TemplateBody"]
+    except ClientError as exc:
+        if exc.response["Error"]["Code"] != "ValidationError":  # the code for a stack that doesn't exist
+            raise
+        return {"Resources": {}}
+    found: dict[str, Any] = body if isinstance(body, dict) else json.loads(body)
+    return found
+
+
+def collection_of_the_answers(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
+    """Checks that the deployment knows the collection with the index that answers now, and that it becomes no other one
+    before an index was built there."""
+    if deployment.search_endpoint:
+        return
+    names = Names(deployment)
+    known = {deployment.search_collection, *([deployment.following.search_collection] if deployment.following else [])}
+    recorded = _active_collection(names, clients)
+    if recorded and recorded not in known:
+        yield Problem(
+            f"the index that answers is in the collection {recorded}, which this deployment leaves out: deploy with "
+            f"-c search_collection={recorded}, or build an index in the other one first (docs/rebuild.md, Another collection)"
+        )
+    if recorded:
+        return
+    both = {name: Names(replace(deployment, search_collection=name, next_search_generation="")) for name in COLLECTIONS}
+    there = [name for name, each in both.items() if deployed_template(clients, each.search_stack)["Resources"]]
+    if there and deployment.search_collection != there[0]:
+        yield Problem(
+            f"the index that answers is in the collection {there[0]}, and none was built in {deployment.search_collection} "
+            f"yet: deploy with -c search_collection={there[0]} -c next_search_generation=..., and build one there "
+            "(docs/rebuild.md, Another collection)"
+        )
+
+
+def _active_collection(names: Names, clients: Clients) -> str:
+    """The collection of the active index as recorded; empty if nothing is, as before the first new index."""
+    key = {"subject": {"S": f"index {names.deployment.search_index}"}, "entry": {"S": "editions"}}
+    try:
+        found = clients("dynamodb").get_item(TableName=names.table(LIFECYCLE), Key=key).get("Item")
+    except ClientError as exc:
+        if exc.response["Error"]["Code"] != "ResourceNotFoundException":
+            raise
+        return ""
+    if not found:
+        return ""
+    editions = [item["M"] for item in found["editions"]["L"]]
+    active = next(item for item in editions if item["name"]["S"] == found["active"]["S"])
+    return str(active.get("collection", {}).get("S") or FIRST_COLLECTION)
 
 
 def network(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
@@ -438,6 +492,7 @@ CHECKS: tuple[Callable[[Deployment, Clients], Iterator[Problem]], ...] = (
     concurrency,
     search_generation,
     search_limits,
+    collection_of_the_answers,
     model_access,
     embedding_quota,
     agents,

@@ -10,9 +10,10 @@ from infra.constructs import answering_models, api_reading, gateway_callers, man
 from infra.constructs.code import LayerSource
 from infra.constructs.managed_search import ManagedBase
 from infra.constructs.use_case_function import (
+    FindEngine,
     FunctionSpec,
-    SearchEngine,
     UseCaseFunction,
+    arns_of,
     common_settings,
     configured_identity,
 )
@@ -54,12 +55,13 @@ class RetrievalStack(Stack):
         stack_id: str,
         *,
         names: Names,
-        collection: SearchEngine,
+        engine: FindEngine,
         source: LayerSource,
         env: Environment,
         managed: ManagedBase | None = None,
     ) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: retrieval")
+        collection = engine(self)
         self.retrieve = UseCaseFunction(
             self,
             RETRIEVE_KNOWLEDGE,
@@ -75,7 +77,7 @@ class RetrievalStack(Stack):
             },
             rights=[
                 rights.on_tables(names, READ_TABLES, rights.READ_ITEMS),
-                rights.use_collection(collection.arn),
+                rights.use_collections(*arns_of(collection)),
                 *rights.embed_texts(names),
                 rights.share_vectors(names),
                 *api_reading.reading_rights(names),

@@ -7,6 +7,7 @@ from constructs import Construct
 
 from infra.constructs import managed_search
 from infra.constructs.code import LayerSource
+from infra.constructs.collection_addresses import publish
 from infra.constructs.hybrid_index import Access, HybridIndex
 from infra.constructs.learning_functions import searching_roles
 from infra.constructs.managed_index import ManagedIndex
@@ -14,7 +15,8 @@ from infra.names import Names
 
 
 class SearchStack(Stack):
-    """One collection with one index, with different principals for reading, writing and creating it."""
+    """One collection with one index, with different principals for reading, writing and creating it. A deployment may have
+    two of these stacks, of which one is built to replace the other."""
 
     def __init__(
         self,
@@ -33,16 +35,17 @@ class SearchStack(Stack):
             names=names,
             index_name=names.deployment.search_index,
             access=Access(
-                write=tuple(
-                    names.role_arn(use_case)
-                    for use_case in ("create_index", "ingest_documents", "prune_knowledge", "rebuild_index")
+                write=(
+                    names.of_collection.role_arn("create_index"),
+                    *map(names.role_arn, ("ingest_documents", "prune_knowledge", "rebuild_index")),
                 ),
                 read=(names.role_arn("retrieve_knowledge"), *searching_roles(names)),
-                manage=(names.role_arn("create_index"), names.role_arn("rebuild_index")),
+                manage=(names.of_collection.role_arn("create_index"), names.role_arn("rebuild_index")),
             ),
             source=source,
             vpc_endpoint=vpc_endpoint,
         )
         if managed_search.is_wanted(names):
             ManagedIndex(self, "ManagedIndex", names=names, indexes=self.collection.indexes)
+        publish(self, names, self.collection)
         CfnOutput(self, "Endpoint", value=self.collection.endpoint)

@@ -35,15 +35,6 @@ class Access:
     manage: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExistingIndex:
-    """A collection created elsewhere. Its owner provides the index and the access of the functions' roles."""
-
-    endpoint: str
-    arn: str
-    own_ids: str = ""
-
-
 class HybridIndex(Construct):
     """A vector collection of the chosen generation with one index, reachable over TLS with signed requests only.
 

@@ -27,6 +27,6 @@ class KnowledgeBaseRole(Construct):
         listing = rights.allow(["s3:ListBucket"], names.corpus_arn)
         listing.add_conditions({"StringLike": {"s3:prefix": f"{COPIES_FOLDER}*"}})
         reading = rights.allow(["s3:GetObject"], managed_search.copies_arn(names))
-        for right in (listing, reading, rights.embed(model), rights.use_collection(collection_arn)):
+        for right in (listing, reading, rights.embed(model), rights.use_collections(collection_arn)):
             self.role.add_to_policy(right)
         managed_search.acknowledge_copies(self.role, names)

@@ -80,7 +80,7 @@ class PrivateNetwork(Construct):
     """Subnets, a security group for functions, and endpoints.
 
     Without an existing network, subnets in two zones are made that have no way out, and functions in them may only speak
-    TLS. `collection_endpoint` is the id of the endpoint through which the search collection is reached.
+    TLS. `collection_endpoints` are the ids of the endpoints through which search collections are reached, by generation.
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, names: Names) -> None:
@@ -90,7 +90,12 @@ class PrivateNetwork(Construct):
         self.functions = self._functions_group()
         self.endpoints: list[str] = []
         """Names of the services whose endpoints are made here."""
-        self.collection_endpoint = names.deployment.vpc_collection_endpoint or self._collection_endpoint()
+        deployment = names.deployment
+        generations = dict.fromkeys(filter(None, (deployment.search_generation, deployment.next_search_generation)))
+        self.collection_endpoints = {
+            generation: deployment.vpc_collection_endpoint or self._collection_endpoint(generation)
+            for generation in generations
+        }
 
     @property
     def subnet_ids(self) -> list[str]:
@@ -145,10 +150,10 @@ class PrivateNetwork(Construct):
     def _gateway(self, name: str) -> ec2.GatewayVpcEndpoint:
         return self.vpc.add_gateway_endpoint(_IDS[name], service=GATEWAYS[name], subnets=[_ISOLATED])
 
-    def _collection_endpoint(self) -> str:
+    def _collection_endpoint(self, generation: str) -> str:
         """Next-generation collections are reached through an endpoint of EC2, classic ones through one of their own. Neither
         has a policy: access policies of the collection list the roles."""
-        nextgen = self._names.deployment.search_generation == "nextgen"
+        nextgen = generation == "nextgen"
         self.endpoints.append(COLLECTION if nextgen else CLASSIC_COLLECTION)
         if nextgen:
             endpoint = self.vpc.add_interface_endpoint(
@@ -162,7 +167,7 @@ class PrivateNetwork(Construct):
         return aoss.CfnVpcEndpoint(
             self,
             "ClassicCollection",
-            name=self._names.collection,
+            name=self._names.system,
             vpc_id=self.vpc.vpc_id,
             subnet_ids=self.subnet_ids,
             security_group_ids=[self._endpoints_group.security_group_id],
@@ -202,7 +207,7 @@ class PrivateNetwork(Construct):
         vpc = ec2.Vpc(
             self,
             "Vpc",
-            vpc_name=self._names.collection,
+            vpc_name=self._names.system,
             max_azs=None if zones else ZONES,
             availability_zones=zones or None,
             nat_gateways=0,

@@ -9,7 +9,7 @@ from constructs import Construct
 from infra.constructs import answering_models, rights
 from infra.constructs.code import LayerSource
 from infra.constructs.queues import dead_letter_queue, work_queue
-from infra.constructs.use_case_function import FunctionSpec, SearchEngine, UseCaseFunction, common_settings
+from infra.constructs.use_case_function import FunctionSpec, SearchEngine, UseCaseFunction, arns_of, common_settings
 from infra.names import REBUILDS, REBUILDS_FAILED, Names
 from opx.ports.tables import DOCUMENTS, EMBEDDINGS, KEYS, LIFECYCLE, PROJECTS
 
@@ -66,7 +66,7 @@ def _rights(names: Names, collection: SearchEngine, slices: str) -> list[iam.Pol
         rights.on_objects(names, rights.CHUNK_FOLDERS, ["s3:GetObject"]),
         rights.on_tables(names, (DOCUMENTS, EMBEDDINGS, KEYS, LIFECYCLE), rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:PutItem")),
-        rights.use_collection(collection.arn),
+        rights.use_collections(*arns_of(collection)),
         *rights.embed_texts(names),
         rights.allow(["sqs:SendMessage"], slices),
     ]

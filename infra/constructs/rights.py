@@ -76,9 +76,9 @@ def acknowledge_secrets(role: iam.Role, names: Names) -> None:
     acknowledge_wildcard(role, names.secrets_arn, "sources name their secrets; all are below the environment's name")
 
 
-def use_collection(arn: str) -> iam.PolicyStatement:
-    """Right to reach the collection, whose data-access policies decide on single actions."""
-    return allow(["aoss:APIAccessAll"], arn)
+def use_collections(*arns: str) -> iam.PolicyStatement:
+    """Right to reach collections, whose data-access policies decide on single actions."""
+    return allow(["aoss:APIAccessAll"], *arns)
 
 
 def embed(model: str) -> iam.PolicyStatement:

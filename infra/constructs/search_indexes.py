@@ -38,6 +38,7 @@ class SearchIndexes(Construct):
         self, scope: Construct, construct_id: str, *, names: Names, source: LayerSource, endpoint: str, arn: str
     ) -> None:
         super().__init__(scope, construct_id)
+        names = names.of_collection
         self._endpoint = endpoint
         self._function = UseCaseFunction(
             self,
@@ -45,7 +46,7 @@ class SearchIndexes(Construct):
             names=names,
             source=source,
             settings={**table_settings(names), "search_generation": names.deployment.search_generation},
-            rights=[rights.use_collection(arn)],
+            rights=[rights.use_collections(arn)],
         )
         self._token = self._provider(names).service_token
 

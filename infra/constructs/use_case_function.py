@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,11 +14,12 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.configuration import Deployment
 from infra.constructs.acknowledgements import acknowledge, acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.keeping import removal_policy
 from infra.names import Names
-from opx.settings import Settings, env_name
+from opx.settings import FIRST_COLLECTION, Settings, env_name
 
 LIVE = "live"
 LOG_RETENTION = logs.RetentionDays.THREE_MONTHS
@@ -163,7 +164,7 @@ def _everywhere(names: Names) -> dict[str, str]:
 
 class SearchEngine(Protocol):
     """The search collection: its endpoint, its ARN for rights on it, and `on` or `off` for whether it accepts ids of its
-    clients, empty if that follows from its generation."""
+    clients, empty if that follows from its generation. `following` is the one that an index can be built in, if any."""
 
     @property
     def endpoint(self) -> str: ...
@@ -174,17 +175,47 @@ class SearchEngine(Protocol):
     @property
     def own_ids(self) -> str: ...
 
+    @property
+    def following(self) -> SearchEngine | None: ...
+
+
+def arns_of(collection: SearchEngine) -> list[str]:
+    """ARNs of the collection, and of the one that an index can be built in."""
+    return [collection.arn, *(arns_of(collection.following) if collection.following else [])]
+
+
+FindEngine = Callable[[Stack], SearchEngine]
+"""Returns the search collection, with values that hold within this stack."""
+
 
 def common_settings(names: Names, collection: SearchEngine) -> dict[str, str]:
     """Settings of functions that use tables, index and embedding model."""
+    deployment = names.deployment
     return {
         **table_settings(names),
         "search_endpoint": collection.endpoint,
         **({"search_own_ids": collection.own_ids} if collection.own_ids else {}),
-        "search_index": names.deployment.search_index,
-        "search_generation": names.deployment.search_generation,
-        "embedding_model": names.deployment.embedding_model,
+        "search_index": deployment.search_index,
+        "search_generation": deployment.search_generation,
+        **(
+            {"search_collection": deployment.search_collection}
+            if deployment.search_collection != FIRST_COLLECTION
+            else {}
+        ),
+        **_following_settings(deployment, collection.following),
+        "embedding_model": deployment.embedding_model,
         **_quota(names),
+    }
+
+
+def _following_settings(deployment: Deployment, following: SearchEngine | None) -> dict[str, str]:
+    """Settings of the collection that an index can be built in."""
+    if following is None:
+        return {}
+    return {
+        "next_search_endpoint": following.endpoint,
+        "next_search_own_ids": following.own_ids,
+        "next_search_generation": deployment.next_search_generation,
     }
 
 

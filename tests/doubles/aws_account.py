@@ -5,6 +5,7 @@ Real clients of botocore validate the requests; answers are validated by its mod
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -53,21 +54,24 @@ def answering_client(service: str, region: str, answer: Answer) -> Any:
 
 @dataclass(frozen=True)
 class StackDouble:
-    """`resources`: types and physical ids by logical id. `state`: that of each resource."""
+    """`resources`: types and physical ids by logical id. `state`: that of each resource. `template`: the resources of its
+    template."""
 
     resources: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     status: str = "CREATE_COMPLETE"
     state: str = "CREATE_COMPLETE"
+    template: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
 class AwsAccountDouble:
-    """`types`: the registry of the region. `errors`: codes by operation, in place of an answer; `unreachable`: services
-    without an endpoint. `keys`: descriptions by id. Lists come in pages of two, as all lists may."""
+    """`types`: the registry of the region. `items`: the item of a table. `errors`: codes by operation, in place of an answer;
+    `unreachable`: services without an endpoint. `keys`: descriptions by id. Lists come in pages of two, as all lists may."""
 
     types: frozenset[str] = frozenset()
     stacks: Mapping[str, StackDouble] = field(default_factory=dict)
     tables: Sequence[str] = ()
+    items: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     buckets: Sequence[str] = ()
     log_groups: Sequence[str] = ()
     collections: Mapping[str, str] = field(default_factory=dict)
@@ -100,6 +104,9 @@ class AwsAccountDouble:
         if given["TypeName"] not in self.types:
             raise RefusedError("TypeNotFoundException")
         return {"TypeName": given["TypeName"]}
+
+    def _get_template(self, given: Given) -> dict[str, Any]:
+        return {"TemplateBody": json.dumps({"Resources": self._stack(given["StackName"]).template})}
 
     def _describe_stacks(self, given: Given) -> dict[str, Any]:
         stack = self._stack(given["StackName"])
@@ -135,6 +142,12 @@ class AwsAccountDouble:
         return self.stacks[name]
 
     # -- resources by name
+
+    def _get_item(self, given: Given) -> dict[str, Any]:
+        if given["TableName"] not in self.tables:
+            raise RefusedError("ResourceNotFoundException")
+        found = self.items.get(given["TableName"])
+        return {"Item": found} if found else {}
 
     def _list_tables(self, given: Given) -> dict[str, Any]:
         return _page("TableNames", self.tables, given, "ExclusiveStartTableName", "LastEvaluatedTableName")

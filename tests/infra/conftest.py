@@ -59,6 +59,12 @@ def tokens(make: Callable[..., Assembly]) -> Assembly:
     return make(api_auth="jwt", gateway_auth="both", **trusted, **others, query_concurrency="0", snapstart="false")
 
 
+@pytest.fixture(scope="session")
+def beside(make: Callable[..., Assembly]) -> Assembly:
+    """A classic collection beside the one of the next generation, in an environment with the longest name."""
+    return make(environment=LONGEST, next_search_generation="classic", next_search_standby="false", vpc="true")
+
+
 @pytest.fixture(scope="module")
 def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Handler]:
     """The retrieval function, to be called as a template says that it is."""
@@ -68,3 +74,4 @@ def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Handler]:
 
 ISSUER = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_example"
 PROFILE = "eu.cohere.embed-v4:0"
+LONGEST = "production"

@@ -30,7 +30,7 @@ STACKS = (
 )
 Resource = dict[str, Any]
 
-_OWN_IDS = re.compile(r'("OPX_SEARCH_OWN_IDS"): "<import [^"]*>"')
+_OWN_IDS = re.compile(r'("OPX_(?:NEXT_)?SEARCH_OWN_IDS"): "<[^"]*>"')
 REDUNDANT_DEPENDENCY = "W3005"
 """CDK writes DependsOn for a function's role beside the reference to it."""
 

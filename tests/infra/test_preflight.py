@@ -55,6 +55,7 @@ GOOD: dict[tuple[str, str], dict[str, Any] | str] = {
     ("bedrock-agentcore-control", "list_gateways"): {"items": []},
     ("bedrock-agent", "list_agents"): {"agentSummaries": []},
     ("cloudformation", "get_template"): "ValidationError",
+    ("dynamodb", "get_item"): "ResourceNotFoundException",
 }
 """Answers of an account that has never seen a deployment; a string is an error code."""
 
@@ -70,7 +71,7 @@ class Account:
             found = self._answers[service, operation]
             if isinstance(found, str):
                 raise RefusedError(found)
-            return found
+            return dict(found)  # which botocore changes
 
         return answering_client(service, "eu-central-1", answer)
 

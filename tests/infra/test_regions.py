@@ -20,6 +20,7 @@ CHOICES: dict[str, dict[str, object]] = {
     },
     "private": {"kms_key": "own", "vpc": "true"},
     "managed": {"knowledge_base": "bedrock"},
+    "beside": {"next_search_generation": "classic"},
     "tokens": {},  # those of the fixture
     "least": {"agent": "none", "api_auth": "none"},
 }
