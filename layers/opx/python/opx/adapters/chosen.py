@@ -17,6 +17,8 @@ from opx.errors import InvalidInputError
 from opx.settings import FOLDER, Settings, index_module, secret_of_environment
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from opx.adapters.aws.ports import AwsClients, NewClient
     from opx.adapters.embedded.home import HomeDatabases
     from opx.connectors.runner import Feed
@@ -108,10 +110,18 @@ class Ports:
                 self.__dict__[name].close()
 
     @cached_property
+    def _home_folder(self) -> Path:
+        """The home folder, which only its owner can read from now on."""
+        from opx.adapters.embedded.durable_files import withdraw_rights_of_others
+
+        withdraw_rights_of_others(self.settings.home_path)
+        return self.settings.home_path
+
+    @cached_property
     def _home(self) -> HomeDatabases:
         from opx.adapters.embedded.home import HomeDatabases
 
-        return HomeDatabases(self.settings.home_path)
+        return HomeDatabases(self._home_folder)
 
     @cached_property
     def _aws_session(self) -> AwsClients:
@@ -146,7 +156,7 @@ class Ports:
         if address == FOLDER:
             from opx.adapters.embedded.home import FolderStorage
 
-            return FolderStorage(self.settings.home_path / "corpus")
+            return FolderStorage(self._home_folder / "corpus")
         from opx.adapters.aws.ports import S3Storage
 
         return S3Storage(address.removeprefix("s3://").rstrip("/"), self._aws)
@@ -215,7 +225,7 @@ class Ports:
         if address == FOLDER:
             from opx.adapters.embedded.home import HomeIndexes
 
-            return HomeIndexes(self.settings.home_path)
+            return HomeIndexes(self._home_folder)
         if address.startswith("aoss:"):
             return self._serverless_indexes(address)
         if address.startswith("opensearch"):

@@ -24,6 +24,7 @@ from opx.errors import (
 )
 from opx.formats.data.replies import since_of
 from opx.formats.registry import is_known
+from opx.ingestion.files import leads_out
 from opx.ports.objects import ObjectInfo, ObjectStore
 
 if TYPE_CHECKING:
@@ -177,14 +178,15 @@ class Directory(Connector[DirectoryOptions]):
         return Path(self.options.path).expanduser()
 
     def _files(self) -> list[Path]:
-        """Every file whose name matches, without hidden ones, in a stable order."""
+        """Every file whose name matches, without hidden ones and links out of the directory, in a stable order."""
         self.probe()
         pattern = self.options.pattern
         found = self._folder.glob(pattern) if "/" in pattern else self._folder.rglob(pattern)
-        return sorted(path for path in found if path.is_file() and not self._is_hidden(path))
+        return sorted(path for path in found if path.is_file() and not self._is_left_out(path))
 
-    def _is_hidden(self, path: Path) -> bool:
-        return any(part.startswith(".") for part in path.relative_to(self._folder).parts)
+    def _is_left_out(self, path: Path) -> bool:
+        hidden = any(part.startswith(".") for part in path.relative_to(self._folder).parts)
+        return hidden or leads_out(path, self._folder)
 
     def _read(self, path: Path, batch: Batch) -> None:
         key = path.relative_to(self._folder).as_posix()

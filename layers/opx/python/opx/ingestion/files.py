@@ -1,8 +1,10 @@
-"""Local files as documents: finds them, derives their source names, and reads digests and sidecars."""
+"""Local files as documents: finds them, without leaving their folder, derives their source names, and reads digests and
+sidecars."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,12 @@ from typing import Any
 
 from opx.errors import InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome, Result
+
+MAX_DEPTH = 64
+"""Levels of folders below the one that is read."""
+
+MAX_FILES = 1_000_000
+"""Files of one folder, with those in the folders below it."""
 
 _HASH_BLOCK = 1024 * 1024
 
@@ -22,17 +30,75 @@ class FileToIngest:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file or folder that is not read, with the reason."""
+
+    path: Path
+    reason: str
+
+
 def plan_files(paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | EventOutcome]:
     """The files under `paths` in a stable order. Sources are relative to `base` where possible, so that they stay
-    the same wherever the command runs. A path that doesn't exist is a failed outcome."""
+    the same wherever the command runs. A path that can't be read is a failed outcome, and what `regular_files` leaves out a
+    skipped one; a link that is one of `paths` is followed. Raises `InvalidInputError` for a folder of too many files."""
     for path in paths:
-        if not path.exists():
-            reason = f"no such file or folder: {path}"
+        if path.is_file():
+            yield FileToIngest(path, source_name(path, base))
+        elif path.is_dir():
+            yield from _planned(path, base)
+        else:
+            there = path.exists()
+            reason = f"neither a file nor a folder: {path}" if there else f"no such file or folder: {path}"
             yield EventOutcome(Result.FAILED, str(path), reason, error=InvalidInputError(reason))
-            continue
-        files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if _is_document(p, path))
-        for file in files:
-            yield FileToIngest(file, source_name(file, base))
+
+
+def _planned(folder: Path, base: Path) -> Iterator[FileToIngest | EventOutcome]:
+    for found in regular_files(folder):
+        if isinstance(found, LeftOut):
+            yield EventOutcome(Result.SKIPPED, str(found.path), found.reason)
+        elif not found.name.endswith(SIDECAR_SUFFIX):
+            yield FileToIngest(found, source_name(found, base))
+
+
+def regular_files(root: Path) -> Iterator[Path | LeftOut]:
+    """Files below a folder in a stable order, hidden ones and those in hidden folders excepted.
+
+    A symbolic link is followed to a file in the folder only: anybody who can add a file to a repository could name any
+    file of this machine. Raises `InvalidInputError` for more than `MAX_FILES`.
+    """
+    count = 0
+    for base, folders, names in os.walk(root):
+        here = Path(base)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (
+            LeftOut(here / name, "links to folders are not followed") for name in folders if (here / name).is_symlink()
+        )
+        if folders and len(here.relative_to(root).parts) >= MAX_DEPTH:
+            yield LeftOut(here, f"folders below {MAX_DEPTH} levels are not read")
+            folders.clear()
+        for name in sorted(name for name in names if not name.startswith(".")):
+            count += 1
+            if count > MAX_FILES:
+                raise InvalidInputError(f"{root} has more than {MAX_FILES:,} files: name the folders in it to read")
+            reason = _reason_to_leave_out(here / name, root)
+            yield LeftOut(here / name, reason) if reason else here / name
+
+
+def leads_out(path: Path, folder: Path) -> bool:
+    """True for a symbolic link to anything outside of the folder."""
+    return path.is_symlink() and not _real(path).is_relative_to(_real(folder))
+
+
+def _reason_to_leave_out(path: Path, root: Path) -> str:
+    if leads_out(path, root):
+        return "a link that leads out of the folder"
+    return "" if path.is_file() else "no regular file, or a link to none"
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads; unlike `Path.resolve`, without an error for links that lead to themselves."""
+    return Path(os.path.realpath(path))
 
 
 def source_name(path: Path, base: Path) -> str:
@@ -50,9 +116,9 @@ def described(source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def sidecar_of(path: Path) -> Path | None:
-    """The sidecar of the document `path`, if there is one."""
+    """The sidecar of the document `path`, if there is one; a link to another folder is none."""
     sidecar = path.with_name(path.name + SIDECAR_SUFFIX)
-    return sidecar if sidecar.is_file() else None
+    return sidecar if sidecar.is_file() and not leads_out(sidecar, path.parent) else None
 
 
 def file_digest(path: Path) -> str:
@@ -68,8 +134,3 @@ def unreadable(object_key: str, path: Path, error: OSError) -> EventOutcome:
     """The outcome of a file that can't be read."""
     reason = f"can't read {path}: {error.strerror}"
     return EventOutcome(Result.FAILED, object_key, reason, error=InvalidInputError(reason))
-
-
-def _is_document(path: Path, root: Path) -> bool:
-    hidden = any(part.startswith(".") for part in path.relative_to(root).parts)
-    return path.is_file() and not hidden and not path.name.endswith(SIDECAR_SUFFIX)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
+from opx.adapters.embedded.durable_files import PRIVATE_FOLDER, private
 from opx.errors import StoreUnavailableError
 
 BUSY_SECONDS = 30.0
@@ -135,9 +136,11 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Database
     Writers wait up to `busy_seconds` for one another.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        if not path.exists():
+            open(path, "ab", opener=private).close()  # SQLite would let others read it
     except OSError as exc:
-        raise StoreUnavailableError(f"can't create folder {path.parent}: {exc.strerror}") from exc
+        raise StoreUnavailableError(f"can't create {path}: {exc.strerror}") from exc
     database = Database(path, busy_seconds=busy_seconds)
     database.connection()
     return database

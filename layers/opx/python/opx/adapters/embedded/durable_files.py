@@ -1,12 +1,14 @@
-"""Writes files that are whole and on the disk, or not there at all. POSIX only: it relies on `rename`, `flock` and
-`fsync`."""
+"""Writes files that are whole and on the disk, or not there at all, and that only their owner can read. POSIX only: it relies
+on `rename`, `flock` and `fsync`."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,12 +20,54 @@ from opx.errors import InvalidInputError, StoreUnavailableError
 ABANDONED_SECONDS = 24 * 3600
 """A temporary file not written to for this long belongs to a process that died."""
 
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+
+log = logging.getLogger(__name__)
+
+
+def private(path: str, flags: int) -> int:
+    """An `opener` of files that are readable and writable by their owner alone."""
+    return os.open(path, flags, PRIVATE_FILE)
+
+
+def withdraw_rights_of_others(folder: Path) -> None:
+    """Takes the rights of group and others from a folder and all in it, with a warning if they had any on the folder.
+
+    The set-group-id bit marks a folder that is shared with its group on purpose: the group keeps its rights then. Nobody
+    else can enter the folder, so what is in it is looked at only if the folder had to be changed.
+    """
+    try:
+        mode = folder.stat().st_mode
+    except FileNotFoundError:
+        return
+    others = stat.S_IRWXO if mode & stat.S_ISGID else stat.S_IRWXG | stat.S_IRWXO
+    if not mode & others:
+        return
+    try:
+        folder.chmod(stat.S_IMODE(mode) & ~others)
+        for base, folders, files in os.walk(folder):
+            for name in (*folders, *files):
+                _withdraw(Path(base, name), others)
+    except PermissionError:
+        log.warning("others can read %s, which belongs to another user: its rights were left alone", folder)
+    else:
+        log.warning("others could read %s: only its owner can now", folder)
+
+
+def _withdraw(path: Path, rights: int) -> None:
+    try:
+        mode = path.lstat().st_mode
+        if mode & rights and not stat.S_ISLNK(mode):
+            path.chmod(stat.S_IMODE(mode) & ~rights)
+    except FileNotFoundError:  # another process replaced it, by a private one
+        return
+
 
 @contextmanager
 def temporary_file(folder: Path) -> Iterator[BinaryIO]:
     """A new file in `folder`, open for writing and reading; removed at the end unless it was renamed."""
     path = folder / secrets.token_hex(16)
-    with path.open("x+b") as file:
+    with open(path, "x+b", opener=private) as file:
         try:
             yield file
         finally:
@@ -62,7 +106,7 @@ def make_folders(folder: Path) -> None:
     """Creates a folder and its parents so that they survive a loss of power."""
     if not folder.is_dir():
         make_folders(folder.parent)
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
         sync_folder(folder.parent)
 
 
@@ -105,7 +149,7 @@ def sync_folder(folder: Path) -> None:
 def locked(path: Path) -> Iterator[None]:
     """Holds an exclusive lock among all threads and processes. The system releases it when a process dies."""
     # Each holder opens the file anew: a lock belongs to the open file, so threads exclude each other too.
-    with path.open("ab") as file:
+    with open(path, "ab", opener=private) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

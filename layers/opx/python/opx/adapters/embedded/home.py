@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opx.adapters.embedded.durable_files import PRIVATE_FILE
 from opx.adapters.limits import check_item, check_metadata, check_object_key
 from opx.errors import ReindexBusyError, SourceBusyError, SourceRefusedError
 from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec
@@ -160,7 +161,7 @@ class HomeWorkQueue:
         """Lets one process work on the queue at a time; messages received by a crashed one are released."""
         from filelock import FileLock
 
-        with FileLock(self._databases.folder / "worker.lock"):
+        with FileLock(self._databases.folder / "worker.lock", mode=PRIVATE_FILE):
             self.queue.release_all()
             yield
 
@@ -177,7 +178,7 @@ class HomeWorkQueue:
     def _locked(self, name: str, busy: Exception) -> Iterator[None]:
         from filelock import FileLock, Timeout
 
-        lock = FileLock(self._databases.folder / name, timeout=0)
+        lock = FileLock(self._databases.folder / name, timeout=0, mode=PRIVATE_FILE)
         try:
             lock.acquire()
         except Timeout as exc:

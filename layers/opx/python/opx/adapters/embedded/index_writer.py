@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -12,7 +13,7 @@ from types import TracebackType
 import numpy as np
 from filelock import FileLock, Timeout
 
-from opx.adapters.embedded.durable_files import sync_file, sync_folder
+from opx.adapters.embedded.durable_files import PRIVATE_FILE, private, sync_file, sync_folder
 from opx.adapters.embedded.lexical import LexicalWriter
 from opx.adapters.embedded.segments import (
     SPREAD,
@@ -48,7 +49,7 @@ class VectorWriter:
         self._row_bytes = 4 * dimension
         self._dimension = dimension
         new = not path.exists()
-        self._file = path.open("w+b" if new else "r+b")
+        self._file = os.fdopen(private(str(path), os.O_RDWR | (os.O_CREAT if new else 0)), "r+b")
         if new:
             sync_folder(path.parent)
 
@@ -74,7 +75,7 @@ class IndexWriter:
     def __init__(self, folder: Path, dimension: int) -> None:
         self._folder = folder
         self._dimension = dimension
-        self._lock = FileLock(folder / "writer.lock")
+        self._lock = FileLock(folder / "writer.lock", mode=PRIVATE_FILE)
 
     def __enter__(self) -> IndexWriter:
         try:
