@@ -136,3 +136,39 @@ def test_an_allowed_host_is_allowed_at_its_port_alone() -> None:
 def test_a_host_without_an_address_may_have_one_later() -> None:
     with pytest.raises(SourceUnavailableError, match=r"no address is known for e\.org"):
         book().addresses(target_of("http://e.org/"))
+
+
+METADATA = (
+    "169.254.169.254",
+    "169.254.170.2",
+    "fd00:ec2::254",
+    "::ffff:169.254.169.254",
+    "100.100.100.200",
+    "fe80::1%eth0",
+)
+
+
+@pytest.mark.parametrize("address", METADATA)
+def test_an_allowed_host_may_not_lead_to_where_machines_get_their_credentials(address: str) -> None:
+    with pytest.raises(ForbiddenAddressError, match="where machines get their credentials"):
+        book(address, allowed=("wiki.local",)).addresses(target_of("http://wiki.local/"))
+    with pytest.raises(ForbiddenAddressError, match="where machines get their credentials"):
+        book(address, allowed=("mail.local",)).addresses_of("mail.local", 993)
+
+
+def test_such_an_address_is_permitted_if_it_is_listed_itself() -> None:
+    one = "169.254.169.254"
+    assert book(one, allowed=(one,)).addresses(target_of(f"http://{one}/")) == (one,)
+
+
+@pytest.mark.parametrize("port", [22, 25, 6379, 8080, 8443])
+def test_of_public_hosts_only_the_webs_ports_are_asked(port: int) -> None:
+    with pytest.raises(ForbiddenAddressError, match=f"list e.org:{port} in OPX_ALLOWED_HOSTS"):
+        book("8.8.8.8").addresses(target_of(f"http://e.org:{port}/"))
+    assert book("8.8.8.8", allowed=(f"e.org:{port}",)).addresses(target_of(f"http://e.org:{port}/")) == ("8.8.8.8",)
+    assert book("8.8.8.8").addresses_of("e.org", port) == ("8.8.8.8",)  # mail and git have ports of their own
+
+
+@pytest.mark.parametrize("url", ["http://e.org:443/", "https://e.org:80/", "https://e.org/"])
+def test_either_of_the_webs_ports_is_asked_by_either_scheme(url: str) -> None:
+    assert book("8.8.8.8").addresses(target_of(url)) == ("8.8.8.8",)

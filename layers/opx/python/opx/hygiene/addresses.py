@@ -37,6 +37,21 @@ _NOT_PUBLIC = tuple(
 )
 """Networks refused besides those of `ipaddress`, whose registries differ between versions of Python."""
 
+_METADATA = tuple(
+    map(
+        ip_network,
+        (
+            "169.254.0.0/16",  # link-local: metadata and credentials of AWS, Azure, Google and others
+            "fe80::/10",
+            "fd00:ec2::/32",  # AWS's own services for its machines
+            "100.100.100.200/32",  # Alibaba's metadata
+            "168.63.129.16/32",
+            "192.0.0.192/32",  # Oracle's metadata
+        ),
+    )
+)
+"""Networks of services that give a machine its credentials: a host that is allowed by its name may not lead there."""
+
 _SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?")
 _NAT64 = ip_network("64:ff9b::/96")
 
@@ -93,7 +108,8 @@ def shown_address(text: str) -> str:
 
 
 class AddressBook:
-    """Resolves hosts to permitted addresses. `allowed`: hosts, or host:port, that needn't be public."""
+    """Resolves hosts to permitted addresses. `allowed`: hosts, or host:port, that needn't be public, and may have any port.
+    An address of `_METADATA` is permitted only if it is listed itself, whatever host resolves to it."""
 
     def __init__(self, *, allowed: Iterable[str] = (), resolve: Resolve | None = None) -> None:
         self._allowed = frozenset(each.strip().rstrip(".").lower() for each in allowed)
@@ -105,18 +121,31 @@ class AddressBook:
         return not self._allowed.isdisjoint({target.host, host, f"{host}:{target.port}"})
 
     def addresses_of(self, host: str, port: int) -> tuple[str, ...]:
-        """As `addresses`, for a service that isn't HTTP."""
-        return self.addresses(Target("https", host.strip("[]").rstrip(".").lower(), port, "/"))
+        """As `addresses`, for a service that isn't HTTP, at any port."""
+        return self._permitted(Target("https", host.strip("[]").rstrip(".").lower(), port, "/"))
 
     def addresses(self, target: Target) -> tuple[str, ...]:
         """Resolves the target to the addresses that may be connected to. Raises `ForbiddenAddressError` if one of them is
-        not public, and `SourceUnavailableError` if there are none."""
+        not public, or the port isn't one of the web's, and `SourceUnavailableError` if there are none."""
+        if target.port not in PORTS.values() and not self.is_allowed(target):
+            raise ForbiddenAddressError(
+                f"port {target.port} of {target.host} is not one of the web's (80, 443), so nothing is fetched from "
+                f"{target.shown}; if that is meant, list {target.netloc} in OPX_ALLOWED_HOSTS (on AWS: -c allowed_hosts=...)"
+            )
+        return self._permitted(target)
+
+    def _permitted(self, target: Target) -> tuple[str, ...]:
         try:
             found = tuple(dict.fromkeys(self._resolve(target.host, target.port)))
         except (OSError, UnicodeError) as exc:
             raise SourceUnavailableError(f"no address is known for {target.host}: {exc}") from exc
         if not found:
             raise SourceUnavailableError(f"no address is known for {target.host}")
+        if secret := [one for one in found if _is_metadata(one) and one not in self._allowed]:
+            raise ForbiddenAddressError(
+                f"{target.host} leads to {secret[0]}, where machines get their credentials, so nothing is fetched from "
+                f"{target.shown}; if that is meant, list {secret[0]} in OPX_ALLOWED_HOSTS (on AWS: -c allowed_hosts=...)"
+            )
         if not self.is_allowed(target) and not all(map(is_public, found)):
             raise ForbiddenAddressError(
                 f"{target.host} is not on the public internet, so nothing is fetched from {target.shown}; "
@@ -135,6 +164,13 @@ def is_public(text: str) -> bool:
         if inner is not None:
             return all(map(_is_public, inner))
     return _is_public(address)
+
+
+def _is_metadata(text: str) -> bool:
+    """True if an address, or an IPv4 address embedded in it, is of `_METADATA`."""
+    address = ip_address(text.partition("%")[0])
+    inner = (_embedded(address) if isinstance(address, IPv6Address) else None) or ()
+    return any(one in network for one in (address, *inner) for network in _METADATA if network.version == one.version)
 
 
 def _embedded(address: IPv6Address) -> tuple[Address, ...] | None:
