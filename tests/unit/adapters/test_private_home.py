@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from opx.edges.cli.main import Launch, cli
 from opx.settings import Settings
-from opx.system import bootstrap
+from opx.system import bootstrap, connect
 from tests.support.cli_support import WordEmbedder
 
 PAGE = b"# Disk full\n\nDelete rotated logs.\n"
@@ -89,3 +91,13 @@ def test_links_in_a_home_change_nothing_outside_of_it(tmp_path: Path) -> None:
     home.chmod(0o755)
     used_again(home)
     assert stat.S_IMODE(other.stat().st_mode) == 0o644
+
+
+def test_the_command_says_that_it_mended_a_home(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    used(home)
+    home.chmod(0o755)
+    launch = Launch(lambda settings: bootstrap(settings, embedder=WordEmbedder()), connect, {})
+    done = CliRunner().invoke(cli, ["--home", str(home), "status"], obj=launch, prog_name="opx")
+    assert f"opx: others could read {home}: only its owner can now" in done.output
+    assert open_to_others(home, rights=0o007) == []

@@ -7,6 +7,7 @@ ingestion.
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
     from opx.ports.telemetry import MetricReader, TelemetryStores
     from opx.runtime.knowledge_file import Installation
     from opx.runtime.speed_limit import SpeedLimit
+
+
+log = logging.getLogger(__name__)
 
 
 class Given(TypedDict, total=False):
@@ -114,7 +118,8 @@ class Ports:
         """The home folder, which only its owner can read from now on."""
         from opx.adapters.embedded.durable_files import withdraw_rights_of_others
 
-        withdraw_rights_of_others(self.settings.home_path)
+        if remark := withdraw_rights_of_others(self.settings.home_path):
+            log.warning("%s", remark)
         return self.settings.home_path
 
     @cached_property

@@ -81,6 +81,10 @@ class GetStatus(Request, frozen=True):
     pass
 
 
+SHARE_IN_PROGRESS = 0.01
+"""Share of the chunks that may be missing while documents are ingested."""
+
+
 class Status(Record, frozen=True, kw_only=True):
     """Counts of the corpus, and the state of the index. `chunks` is None if the index can't be read; `index` then states
     the reason.
@@ -119,8 +123,12 @@ class Status(Record, frozen=True, kw_only=True):
 @operation(http="GET /status")
 def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 - as all operations
     """Show counts of documents, waiting and failed objects, changes not ingested, and the state of the index."""
-    counts = Counter(document.category for document in current_documents(context))
-    chunks, model, confidence, index = _index_facts(context)
+    counts: Counter[str] = Counter()
+    expected = 0
+    for document in current_documents(context):
+        counts[document.category] += 1
+        expected += document.chunk_count if _is_searched(context, document.category) else 0
+    chunks, model, confidence, index = _index_facts(context, expected)
     shared = (
         context.caller.owns_system or not context.identity.client_id
     )  # the length of the queue reveals activity of others
@@ -138,15 +146,30 @@ def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 
     )
 
 
-def _index_facts(context: Context) -> tuple[int | None, str, str, str]:
-    """Facts of the index. A broken index or a missing model is part of the status: reported, not raised."""
+def _is_searched(context: Context, category: str) -> bool:
+    found = context.system.installation.knowledge.categories.get(category)
+    return found is None or bool(found.embed)
+
+
+def _index_facts(context: Context, expected: int) -> tuple[int | None, str, str, str]:
+    """Facts of the index, of which `expected` entries are known. A broken index or a missing model is part of the status:
+    reported, not raised."""
     try:
         model = context.system.indexing.document_embedder.model_id
         kept = context.system.questions.calibrations.read(model)
         chunks = context.system.index.count(SearchFilter(context.reader.visible))
     except OpxError as exc:
         return None, "", "", str(exc)
-    return chunks, model, kept.problem or kept.models_of(model), "ok"
+    return chunks, model, kept.problem or kept.models_of(model), _completeness(chunks, expected)
+
+
+def _completeness(chunks: int, expected: int) -> str:
+    """`ok`, or how much the index lacks of what the catalog has, with the remedy."""
+    if chunks >= expected * (1 - SHARE_IN_PROGRESS):
+        return "ok"
+    if not chunks:
+        return f"empty, although the catalog has {expected:,} chunks: `opx rebuild` (on AWS: `opx reindex`) restores it"
+    return f"{chunks:,} of the {expected:,} chunks of the catalog: `opx reconcile` lists what is missing"
 
 
 # -- ingestion

@@ -14,13 +14,14 @@ from opx.domain.scopes import Identity, Reader
 from opx.errors import KnowledgeConfigError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.ports import Item, Tables
+from opx.ports import Item, SearchFilter, Tables
 from opx.ports.tables import LIFECYCLE
 from opx.retrieval.documents import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
 from opx.retrieval.searching import CalibratedModels, SearchRules
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
+from opx.settings import MANAGED_ENGINE
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
@@ -155,6 +156,7 @@ class Questions:
             learnt=partial(experience.words, reader.visible) if self._uses_learnt_words else None,
             bound=partial(self._bound, reader),
             past=self._past,
+            emptied=partial(self._is_emptied, reader),
             clock=self._installation.clock,
             observers=self._observers(reader, embedder, report, gaps=gaps) if recorded else (),
         )
@@ -232,6 +234,18 @@ class Questions:
 
         reranker = self._models().reranker
         return RerankStage(reranker, settings.rerank_seconds) if reranker else None
+
+    def _is_emptied(self, reader: Reader) -> bool:
+        """True if the index has nothing of what the catalog has for this reader since its writes must be visible."""
+        if self._installation.settings.search_engine == MANAGED_ENGINE:
+            return False
+        if self._indexing.index.count(SearchFilter(reader.visible)):
+            return False
+        visible_by = iso_time(self._installation.clock() - self._indexing.settling_seconds)
+        categories = self._installation.knowledge.categories
+        searched = sorted(path for path, category in categories.items() if category.embed)
+        documents = self._corpus.catalog.visible(reader.visible, categories=searched)
+        return any(document.chunk_count and document.current_since <= visible_by for document in documents)
 
     def _expand(self, reader: Reader, found: FoundText) -> Expanded:
         return self._graph().expansion(reader)(found)

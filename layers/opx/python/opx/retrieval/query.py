@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 INDEX_DOWN = "the search index is unavailable: nothing was searched"
+INDEX_EMPTIED = (
+    "the search index has none of the documents in the catalog: it was lost, or replaced by an empty one. `opx rebuild` "
+    "(on AWS: `opx reindex`) restores it from the corpus"
+)
 NO_TIER = "no tier to search: the internet tier needs include_internet"
 NOT_CONFIGURED = (
     "no web search is configured: add `internet: {search_provider: brave, api_key_env: BRAVE_API_KEY}` to knowledge.yaml "
@@ -65,7 +69,8 @@ class KnowledgeQuery:
     the web, if it is configured; `reranker` reads the best documents of thorough searches; `expander` reads the text around
     a passage; `baselines` returns baselines of metrics; `graph` expands the found results along edges; `experience` looks
     up recorded outcomes of documents; `learnt` returns the words that were learnt from incidents, None if there are none;
-    `bound` returns the runbooks that rules of alerts name.
+    `bound` returns the runbooks that rules of alerts name; `emptied` is called if nothing was found, and returns True if that
+    is because the index is lost.
     """
 
     def __init__(
@@ -86,8 +91,10 @@ class KnowledgeQuery:
         bound: Bound | None = None,
         learnt: Callable[[], LearnedWords | None] | None = None,
         past: Past | None = None,
+        emptied: Callable[[], bool] = lambda: False,
         clock: Clock = time.time,
     ) -> None:
+        self._emptied = emptied
         self._index = index
         self._validity = Validity(knowledge, clock)
         self._rules = rules or SearchRules()
@@ -149,6 +156,8 @@ class KnowledgeQuery:
                 routed = self._reworded(parsed, as_typed, engine, lambda: router_within().run()) or routed
             if in_words:
                 self._add_learnt(parsed, as_typed, engine, routed, lambda page: router_within((page,)).run())
+            if not (routed.judged or parsed.config.as_of) and self._emptied():
+                raise IndexUnavailableError(INDEX_EMPTIED)
         except StoreUnavailableError:
             parsed.lacks(INDEX_DOWN)
             related = self._related(parsed, _answer(parsed))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import logging
 import os
 import secrets
 import stat
@@ -22,16 +21,15 @@ ABANDONED_SECONDS = 24 * 3600
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
-log = logging.getLogger(__name__)
-
 
 def private(path: str, flags: int) -> int:
     """An `opener` of files that are readable and writable by their owner alone."""
     return os.open(path, flags, PRIVATE_FILE)
 
 
-def withdraw_rights_of_others(folder: Path) -> None:
-    """Takes the rights of group and others from a folder and all in it, with a warning if they had any on the folder.
+def withdraw_rights_of_others(folder: Path) -> str:
+    """Takes the rights of group and others from a folder and all in it, if they have any on the folder; returns a remark
+    about that, or "".
 
     The set-group-id bit marks a folder that is shared with its group on purpose: the group keeps its rights then. Nobody
     else can enter the folder, so what is in it is looked at only if the folder had to be changed.
@@ -39,19 +37,18 @@ def withdraw_rights_of_others(folder: Path) -> None:
     try:
         mode = folder.stat().st_mode
     except FileNotFoundError:
-        return
+        return ""
     others = stat.S_IRWXO if mode & stat.S_ISGID else stat.S_IRWXG | stat.S_IRWXO
     if not mode & others:
-        return
+        return ""
     try:
         folder.chmod(stat.S_IMODE(mode) & ~others)
         for base, folders, files in os.walk(folder):
             for name in (*folders, *files):
                 _withdraw(Path(base, name), others)
     except PermissionError:
-        log.warning("others can read %s, which belongs to another user: its rights were left alone", folder)
-    else:
-        log.warning("others could read %s: only its owner can now", folder)
+        return f"others can read {folder}, which belongs to another user: its rights were left alone"
+    return f"others could read {folder}: only its owner can now"
 
 
 def _withdraw(path: Path, rights: int) -> None:
