@@ -133,14 +133,20 @@ class _Reader:
         logical = re.match(r"<(\w+)(?:\.\w+)?>$", reference)
         if logical and (stack, logical[1]) in self._by_logical_id:
             return self._by_logical_id[stack, logical[1]]
-        if reference.startswith("<import"):
-            found = [n.id for nodes in self.picture.stacks.values() for n in nodes if n.kind.startswith("OpenSearch")]
-            return found[0] if "Collection" in reference and found else ""
+        if logical and logical[1] in self._templates[stack].get("Parameters", {}):
+            return self._published(self._templates[stack]["Parameters"][logical[1]]["Default"])
         every = [(name, node.id) for nodes in self.picture.stacks.values() for node in nodes for name in node.names]
         inside = [
             (len(name), node) for name, node in every if re.search(rf"[:/]{re.escape(name)}(?:[:/]|$)", reference)
         ]
         return max(inside)[1] if inside else ""
+
+    def _published(self, parameter: str) -> str:
+        """The node whose attribute is published in SSM under this name, in any stack."""
+        for stack, _, kind, properties in self._resources():
+            if kind == "SSM::Parameter" and properties["Name"] == parameter:
+                return self._node_of(stack, properties["Value"])
+        return ""
 
     def _join(self, stack: str, name: str, kind: str, properties: Mapping[str, Any]) -> None:
         here = self._by_logical_id.get((stack, name), "")

@@ -192,10 +192,11 @@ def test_the_function_may_do_exactly_this(default: Assembly) -> None:
 
 def test_the_collection_right_is_on_the_search_stacks_collection(default: Assembly) -> None:
     (collection,) = default.resources("search", "OpenSearchServerless::Collection")
+    published = {one["Name"]: one["Value"] for one in default.resources("search", "SSM::Parameter").values()}
     for stack in ("ingestion", "retrieval"):
         (resource,) = (resource for action, resource in rights(default, stack) if action == "aoss:APIAccessAll")
-        assert collection in resource
-        assert "Arn" in resource
+        parameter = default.templates[stack]["Parameters"][resource.strip("<>")]
+        assert published[parameter["Default"]] == f"<{collection}.Arn>"
 
 
 def test_a_model_behind_an_inference_profile_may_be_called_through_it_alone(ephemeral: Assembly) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 import aws_cdk as cdk
@@ -15,7 +16,7 @@ from infra.application import new_app
 from infra.configuration import Deployment
 from infra.constructs import agent_tools
 from infra.constructs.code import LayerSource, Platform
-from infra.constructs.hybrid_index import ExistingIndex
+from infra.constructs.collection_addresses import ExistingCollection
 from infra.constructs.layer_contents import ROOT
 from infra.learning import CHECKPOINT_DELAY, RECEIVES, LearningStack
 from infra.names import Names
@@ -173,14 +174,14 @@ def granted(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("infra.constructs.learning_functions.tool_grants", lambda: grants)
         app = new_app({"aws:cdk:bundling-stacks": []}, str(outdir))
+        elsewhere = "arn:aws:aoss:eu-central-1:123456789012:collection/c"
+        deployment = Deployment(agent="none", search_endpoint="https://search.example.org", search_arn=elsewhere)
         LearningStack(
             app,
             "opx-knowledge-dev-learning",
-            names=Names(Deployment(agent="none")),
+            names=Names(deployment),
             env=cdk.Environment(),
-            collection=ExistingIndex(
-                "https://search.example.org", "arn:aws:aoss:eu-central-1:123456789012:collection/c"
-            ),
+            engine=partial(ExistingCollection, deployment),
             source=LayerSource(bundle=False, platform=Platform("arm64", "3.13")),
         )
         cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
