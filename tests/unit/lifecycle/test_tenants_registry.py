@@ -260,3 +260,20 @@ def test_a_move_takes_effect_with_the_next_query_of_the_same_caller(services: Sy
     assert seen() == (1, 1, 1, 1, True)
     services.corpus.projects.assign("acme", "ledger", "elsewhere")
     assert seen() == (0, 0, 0, 0, False)
+
+
+@pytest.mark.parametrize("damage", [{}, {"state": "x"}, {"state": None}, {"state": 7}])
+def test_a_row_of_a_client_that_lacks_its_state_keeps_nobody_from_working(
+    services: System, damage: dict[str, object]
+) -> None:
+    services.tables.table(PROJECTS).put({"clientId": "#clients", "projectId": "acme", **damage})
+    assert [client.state for client in services.corpus.clients.all()] == [ClientState.ACTIVE]
+    services.corpus.clients.check("acme")
+    assert services.corpus.projects.reader(Identity("acme", "ledger")).visible
+
+
+def test_a_row_of_a_project_without_its_group_is_in_none(services: System) -> None:
+    services.tables.table(PROJECTS).put({"clientId": "acme", "projectId": "ledger"})
+    assert list(services.corpus.projects.projects("acme")) == [ProjectPlace("ledger", "")]
+    assert services.corpus.projects.group_of("acme", "ledger") == ""
+    assert services.corpus.projects.reader(Identity("acme", "ledger")).visible

@@ -55,7 +55,7 @@ def client_key(client_id: str) -> dict[str, Any]:
 
 def is_removed(item: Item | None) -> bool:
     """True if the client of this item is removed, or being removed."""
-    return bool(item) and item["state"] != ClientState.ACTIVE.value  # type: ignore[index]
+    return item is not None and _state_of(item) is not ClientState.ACTIVE
 
 
 def removed_error(client_id: str) -> ClientRemovedError:
@@ -141,7 +141,14 @@ def _item(client: Client) -> Item:
 
 
 def _from_item(item: Item) -> Client:
-    return Client.from_json({**item, "clientId": item["projectId"]})
+    return Client.from_json({**item, "clientId": item["projectId"], "state": _state_of(item).value})
+
+
+def _state_of(item: Item) -> ClientState:
+    """The state in an item. One that lacks it, or has an unknown one, is of an active client: a damaged row must not keep
+    everybody from working, and removals write theirs."""
+    known = {state.value: state for state in ClientState}
+    return known.get(str(item.get("state")), ClientState.ACTIVE)
 
 
 # -- projects
@@ -186,14 +193,14 @@ class ProjectRegistry:
     def group_of(self, client_id: str, project_id: str) -> str:
         """The project's group, or "" if it is in none. Raises `InvalidScopeError` for malformed ids."""
         item = self._table.get(_key(client_id, project_id))
-        return str(item["groupId"]) if item else ""
+        return _group_of(item) if item else ""
 
     def projects(self, client_id: str) -> Iterator[ProjectPlace]:
         """Projects of a client by id: those that were put in groups, and those that had documents. Raises
         `InvalidScopeError` for a malformed id."""
         _require_client(client_id)
         for item in self._table.query(client_id):
-            yield ProjectPlace(item["projectId"], item["groupId"])
+            yield ProjectPlace(item["projectId"], _group_of(item))
 
     def members(self, client_id: str, group_id: str) -> tuple[str, ...]:
         """The projects of a group, by id; none for an unknown group. Raises `InvalidScopeError`."""
@@ -233,14 +240,19 @@ class ProjectRegistry:
         found: dict[str, Item] = {str(item["clientId"]): item for item in self._table.get_many(keys)}
         if is_removed(found.get(CLIENTS)):
             raise removed_error(client)
-        return str(found[client]["groupId"]) if client in found else ""
+        return _group_of(found[client]) if client in found else ""
 
     def _members(self, client: str, group: str) -> tuple[str, ...]:
         """Projects of a group. The index may lag behind a move, so each is checked by a consistent read."""
         listed = self._table.query(f"{client}#{group}", index="group-index")
         keys = [{"clientId": client, "projectId": item["projectId"]} for item in listed]
-        found = (item for item in self._table.get_many(keys) if item["groupId"] == group)
+        found = (item for item in self._table.get_many(keys) if _group_of(item) == group)
         return tuple(sorted(str(item["projectId"]) for item in found))
+
+
+def _group_of(item: Item) -> str:
+    """The group in a project's item; a damaged one is in none."""
+    return str(item.get("groupId") or "")
 
 
 def _require_client(client_id: str) -> None:
