@@ -137,7 +137,7 @@ def measure(services: System, switched: Switched, texts: list[str], times: int) 
         "calls of DynamoDB": np.array(calls),
         "CPU ms, text": np.array(plain),
         "CPU ms, graph": graph,
-        "CPU ms a call": graph / np.array(calls),
+        "CPU ms a call": graph / np.maximum(calls, 1),
         f"seconds at {VCPUS:.2f} vCPU": graph / VCPUS / 1000,
     }.items():
         p50, p95 = np.percentile(values, 50), np.percentile(values, 95)
