@@ -1,8 +1,8 @@
 """CPU time of graph expansion on DynamoDB: `python -m tests.benchmarks.graph_cpu [--questions 71] [--times 3]`.
 
 The company of `tests/quality/graph`, with its tables on the double of DynamoDB. Each question is asked once, so that all
-replies are recorded. Then a process of its own repeats them over HTTP, and the questions are asked again: what is measured is the
-CPU time of this process, as a function of Lambda spends it, without the double's. TLS is not included.
+replies are recorded. Then a process of its own repeats them over HTTP, and the questions are asked again: what is measured is
+the CPU time of this process, as a function of Lambda spends it, without the double's. TLS is not included.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class OneReply(dict[str, bytes]):
         self._named: dict[frozenset[str], bytes] = {}
         self._count = count
 
-    def get(self, key: str, default: Any = None) -> Any:  # noqa: ARG002 - as a dictionary's
+    def get(self, key: str, default: Any = None) -> Any:
         request = json.loads(key[key.index("{") :])
         if "ProjectionExpression" not in request:
             return self._whole
@@ -94,8 +94,12 @@ def main() -> None:
         catalog = Catalog(table, table, table, clock=time.time, lease_seconds=0, calendar=None)  # type: ignore[arg-type]
         found = Holdings("2026-11-20T00:00:00Z", UsageTally("2026-11-19"))
         ways: dict[str, Callable[[], Any]] = {
-            "documents of the catalog": lambda: sum(one.chunk_count for one in catalog.in_category("runbooks/procedures")),
-            "sizes alone": lambda: found.add("runbooks/procedures", DocumentSizes(table).page("runbooks/procedures").sizes),
+            "documents of the catalog": lambda: sum(
+                one.chunk_count for one in catalog.in_category("runbooks/procedures")
+            ),
+            "sizes alone": lambda: found.add(
+                "runbooks/procedures", DocumentSizes(table).page("runbooks/procedures").sizes
+            ),
         }
         for name, read in ways.items():
             seconds = cpu_seconds(read, given.pages) / count

@@ -30,7 +30,7 @@ for name in sys.argv[2].split(","):
 
 def distributions(layer: str) -> set[str]:
     """Names of the pinned packages of a layer."""
-    return {name.lower() for name in re.findall(r"^([\w.-]+)==", (REQUIREMENTS / f"{layer}.txt").read_text(), re.M)}
+    return {name.lower() for name in re.findall(r"^([\w.-]+)==", (REQUIREMENTS / f"{layer}.txt").read_text(), re.MULTILINE)}
 
 
 def modules_of(names: set[str]) -> set[str]:
@@ -47,9 +47,16 @@ def test_layer_of_the_managing_function_has_no_parsers() -> None:
 
 
 def test_all_that_the_managing_function_may_load_is_in_its_layer() -> None:
-    operations = {one.run.__module__ for one in load().routes.values() if one.route and one.route.function is Function.MANAGE}
+    operations = {
+        one.run.__module__ for one in load().routes.values() if one.route and one.route.function is Function.MANAGE
+    }
     connectors = {f"opx.connectors.{where.partition(':')[0]}" for where, _ in CONNECTORS.values()}
-    needed = ["lambdas.manage_knowledge.handler", "opx.ingestion.pipeline", "opx.ingestion.reading", "opx.operations.forms"]
+    needed = [
+        "lambdas.manage_knowledge.handler",
+        "opx.ingestion.pipeline",
+        "opx.ingestion.reading",
+        "opx.operations.forms",
+    ]
     refused = modules_of(distributions("ingest") - distributions("manage"))
     assert {"PIL", "pptx", "tree_sitter_python", "pypdfium2"} <= refused
     names = [*needed, *sorted(operations), *sorted(connectors)]

@@ -60,7 +60,9 @@ def test_next_steps_of_a_folder_are_none_of_a_deployed_system(opx: Opx) -> None:
     assert found.exit_code == 1
     for word in ("bucket", "queue", "the log of", "OCU", "Bedrock"):
         assert word not in found.output
-    checks = {line[8:].split("  ")[0].strip() for line in found.output.splitlines() if line.startswith(("ok", "failed"))}
+    checks = {
+        line[8:].split("  ")[0].strip() for line in found.output.splitlines() if line.startswith(("ok", "failed"))
+    }
     assert {"index", "ingestion"} <= checks
 
 

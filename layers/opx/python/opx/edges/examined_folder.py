@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from opx.operations.system import System
 
 _REPAIR = (
-    "`opx reconcile` lists what differs, `opx reconcile --repair` ingests it again. A damaged index can be deleted before: it "
-    "is the folder `index`, and is made from the documents in the folder `corpus`. Other files are restored from a backup "
+    "`opx reconcile` lists what differs, `opx reconcile --repair` ingests it again. A damaged index can be deleted before: "
+    "it is the folder `index`, and is made from the documents in the folder `corpus`. Other files are restored from a backup "
     "(docs/backup.md)"
 )
 
 REMEDIES: Mapping[str, str] = {
     "index": _REPAIR,
-    "embedding": "see OPX_EMBEDDER, and whether the model of `local:` is installed; of a model of another service, its access",
+    "embedding": "see OPX_EMBEDDER: whether a model of `local:` is installed, and of another one, its access",
     "ingestion": f"see `opx failed`, and the rights on the folder. {_REPAIR}",
     "words": f"if it is a document of another client: stop the system, and report it. Else {_REPAIR}",
-    "meaning": "the index may be of another embedding model: `opx status` names both, `opx reindex` builds one for this model",
+    "meaning": "the index may be of another embedding model: `opx reindex` builds one for the model of OPX_EMBEDDER",
     "action group": "see the section agents of knowledge.yaml, which grants the tool",
     "deletion": "delete them with `opx delete` when the cause is removed; `opx list` has them",
 }

@@ -241,8 +241,8 @@ MIN_CONFIDENCE = 0.005
 FAN_OUT = 25
 MOST_SEEDS = 12
 FOLLOWED = 10
-"""Neighbours of the seeds whose own edges are followed, the surest first. Each seed and each of these costs a request or two, a
-millisecond of CPU each: with 20 and 30 of them, the questions of `tests/quality/graph` have the same figures."""
+"""Neighbours of the seeds whose own edges are followed, the surest first. Each seed and each of these costs a request or
+two: with 20 and 30 of them, the questions of `tests/quality/graph` have the same figures."""
 
 MOST_HITS = 5
 """Best hits whose nodes are looked up."""
