@@ -8,6 +8,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 
 from opx.adapters.aws.clients import client as deployed_client
 from opx.adapters.aws.table import DynamoTable
@@ -58,7 +59,7 @@ class Raw:
 
 
 def a_reply(status: int, body: bytes, **headers: str) -> AWSResponse:
-    return AWSResponse("https://dynamodb", status, headers, Raw(body))
+    return AWSResponse("https://dynamodb", status, HTTPHeaders.from_dict(headers), Raw(body))
 
 
 def test_queries_are_answered_without_botocores_layers(account: Account) -> None:
@@ -105,7 +106,7 @@ def test_value_that_json_lacks_is_left_to_botocore(account: Account) -> None:
 def test_requests_are_signed_with_the_credentials_of_that_time(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    signed: list[str] = []
+    signed: list[Any] = []
     events = account.client.meta.events
     events.register_first(BEFORE_SEND, lambda request, **_: signed.append(request.headers["Authorization"]))
     list(account.table.query("ada"))

@@ -30,7 +30,9 @@ for name in sys.argv[2].split(","):
 
 def distributions(layer: str) -> set[str]:
     """Names of the pinned packages of a layer."""
-    return {name.lower() for name in re.findall(r"^([\w.-]+)==", (REQUIREMENTS / f"{layer}.txt").read_text(), re.MULTILINE)}
+    return {
+        name.lower() for name in re.findall(r"^([\w.-]+)==", (REQUIREMENTS / f"{layer}.txt").read_text(), re.MULTILINE)
+    }
 
 
 def modules_of(names: set[str]) -> set[str]:
