@@ -1,8 +1,8 @@
 """CPU time of graph expansion on DynamoDB: `python -m tests.benchmarks.graph_cpu [--questions 71] [--times 3]`.
 
-The company of `tests/quality/graph`, with its tables on the double of DynamoDB. Each question is asked once, so that all
-replies are recorded. Then a process of its own repeats them over HTTP, and the questions are asked again: what is measured is
-the CPU time of this process, as a function of Lambda spends it, without the double's. TLS is not included.
+The company of `tests/quality/graph`, with its tables on the double of DynamoDB. Each question is searched once, so that all
+replies are recorded. Then a process of its own repeats them over HTTP, and the questions are searched again: what is measured
+is the CPU time of this process, as a function of Lambda spends it, without the double's. TLS is not included.
 """
 
 from __future__ import annotations
@@ -127,12 +127,12 @@ def measure(services: System, switched: Switched, texts: list[str], times: int) 
     plain, related, calls = [], [], []
     for text in texts:
         switched.calls.clear()
-        ask(services, text, CONFIG)
+        search(services, text, CONFIG)
         without = sum(switched.calls.values())
-        ask(services, text, RELATED)
+        search(services, text, RELATED)
         calls.append(sum(switched.calls.values()) - 2 * without)
-        plain.append(min(cpu(partial(ask, services, text, CONFIG)) for _ in range(times)))
-        related.append(min(cpu(partial(ask, services, text, RELATED)) for _ in range(times)))
+        plain.append(min(cpu(partial(search, services, text, CONFIG)) for _ in range(times)))
+        related.append(min(cpu(partial(search, services, text, RELATED)) for _ in range(times)))
     graph = np.array(related) - np.array(plain)
     for name, values in {
         "calls of DynamoDB": np.array(calls),
@@ -161,8 +161,8 @@ def main() -> None:
             texts = [one.text for one in dataset.questions][: given.questions]
             recorded = record(switched.made)
             for text in texts:
-                ask(services, text, CONFIG)
-                ask(services, text, RELATED)
+                search(services, text, CONFIG)
+                search(services, text, RELATED)
             with repeating(recorded) as address:
                 os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = address
                 botocore_stubber.enabled = False
@@ -174,7 +174,7 @@ def a_session() -> boto3.Session:
     return boto3.Session("testing", "testing", region_name="eu-central-1")
 
 
-def ask(services: System, text: str, config: QueryConfig) -> None:
+def search(services: System, text: str, config: QueryConfig) -> None:
     services.questions.search(recorded=False).answer(text, config)
 
 
