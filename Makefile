@@ -101,7 +101,7 @@ docs: schemas $(VENV)/.ready-dev ## make anew what documentation has from code: 
 	$(BIN)/python -m infra.costs docs/deploy.md
 
 requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
-	cd $(REQUIREMENTS) && for set in dev embedded ingest api emulator installer; do \
+	cd $(REQUIREMENTS) && for set in dev embedded ingest manage api emulator installer; do \
 		../../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 			--no-emit-find-links --excludes excluded.txt --custom-compile-command 'make requirements' \
 			$$([ $$set = dev -o $$set = emulator ] || echo --constraint dev.txt) $$set.in --output-file $$set.txt; done

@@ -84,9 +84,9 @@ time before it deletes the first, and API Gateway accepts a route key once."""
 
 MANAGE_KNOWLEDGE = FunctionSpec(
     use_case=Function.MANAGE.value,
-    dependencies="ingest",  # the pipeline decides whether a stored file was ingested as it would be now
+    dependencies="manage",  # it checks sources and reads uploads, but parses no document
     description="Uploads, deletes and manages documents, for the HTTP API",
-    memory=512,
+    memory=1024,
     timeout=29,  # a second less than the API waits
 )
 

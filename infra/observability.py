@@ -22,12 +22,15 @@ from infra.constructs.waking import Waking
 from infra.ingestion import INGEST_DOCUMENTS
 from infra.names import GAPS_FAILED, RELINK_FAILED, Names
 from opx.graph.daily import RELINK
-from opx.ports.tables import ANNOUNCEMENTS, AUDIT, DOCUMENTS, FAILURES, GAPS, SOURCES, USAGE
+from opx.ports.tables import ANNOUNCEMENTS, AUDIT, DOCUMENTS, FAILURES, GAPS, LIFECYCLE, SOURCES, USAGE
 from opx.records.daily import CHECK
 from opx.retrieval.canary import CANARY
 from opx.runtime.knowledge_file import load_knowledge
 
 READ_TABLES = (ANNOUNCEMENTS, AUDIT, DOCUMENTS, FAILURES, GAPS)
+
+_ON_PROGRESS = ("dynamodb:GetItem", "dynamodb:Query", *rights.WRITE_ITEMS)
+"""On a count of documents that isn't finished."""
 
 REPORT_COVERAGE = FunctionSpec(
     use_case="report_coverage",
@@ -116,6 +119,7 @@ class ObservabilityStack(Stack):
             rights=[
                 rights.on_tables(names, READ_TABLES, ["dynamodb:Query"]),
                 rights.on_tables(names, (USAGE,), ["dynamodb:BatchWriteItem"]),
+                rights.on_tables(names, (LIFECYCLE,), _ON_PROGRESS),
                 rights.on_tables(names, (SOURCES,), ["dynamodb:GetItem", "dynamodb:Query"]),
                 rights.send_to(names, COVERAGE_FAILED),
             ],

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
 import boto3
 import pytest
+from mcp.client.client import Client
 
 from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
+from opx.domain.scopes import Identity
+from opx.edges.mcp import make_server, tools_for
 from opx.errors import EmbeddingError
+from opx.operations.context import Caller, Context
 from opx.ports import Embedder, SearchIndex
 from opx.retrieval.canary import CANARY, ask_canary
 from opx.retrieval.citations import NOTHING_FOUND
@@ -61,6 +67,12 @@ class Night:
         self.collection.sleep_now()
         before = self.time.clock()
         return self.call(event), self.time.clock() - before
+
+    def await_knock(self) -> None:
+        """Returns when the thread that wakes the collection has ended."""
+        for thread in threading.enumerate():
+            if thread.name == "wake":
+                thread.join(10)
 
 
 @pytest.fixture
@@ -170,6 +182,20 @@ def test_a_question_starts_to_wake_the_collection_while_it_is_embedded(night: Ni
     night.collection.requests.clear()
     night.call(a_function_event("search_runbooks", query=TITLE))
     assert night.collection.requests[0].path.endswith("/_search")
+
+
+def test_an_mcp_session_that_lists_its_tools_wakes_the_collection(night: Night) -> None:
+    context = Context(night.cloud.services, Caller(Identity()))
+    server = make_server(tools_for(context), context)
+
+    async def list_tools() -> None:
+        async with Client(server) as client:
+            await client.list_tools()
+
+    night.collection.sleep_now()
+    anyio.run(list_tools)
+    night.await_knock()
+    assert not night.collection.is_asleep
 
 
 class TestCanary:

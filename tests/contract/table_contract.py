@@ -9,6 +9,7 @@ import pytest
 from opx.errors import ConditionFailedError, InvalidInputError
 from opx.ports import AllOf, Equals, Item, KeyAbsent, LessThan, Table
 from tests.contract.table_conditions_contract import ConditionContract
+from tests.contract.table_page_contract import PageContract
 from tests.contract.table_query_contract import QueryContract
 from tests.contract.table_scan_contract import ScanContract
 from tests.contract.things import ANYTHING, a_key, a_thing, names, nested_lists, typed
@@ -191,5 +192,7 @@ class ExpiryContract:
         assert table.get(a_key()) == a_thing()
 
 
-class TableContract(ItemContract, ConditionContract, BatchContract, QueryContract, ExpiryContract, ScanContract):
+class TableContract(
+    ItemContract, ConditionContract, BatchContract, QueryContract, PageContract, ExpiryContract, ScanContract
+):
     pass

@@ -22,7 +22,8 @@ from tests.doubles.one_call_at_a_time import OneCallAtATime
 
 class TestSqliteTable(TableContract):
     @pytest.fixture
-    def table(self, tmp_path: Path, time: FakeTime) -> Iterator[SqliteTable]:
+    def table(self, tmp_path: Path, time: FakeTime, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteTable]:
+        monkeypatch.setattr("opx.adapters.embedded.table.CONTINUED_PAGE", 3)
         database = open_database(tmp_path / "opx.sqlite")
         yield SqliteTable(THINGS, database, clock=time.clock)
         database.close()

@@ -23,7 +23,7 @@ from opx.ports.tables import EMBEDDINGS
 from opx.runtime.speed_limit import Quota, SpeedLimit
 from tests.doubles.model_quota import DIMENSION, QuotaDouble
 from tests.doubles.virtual_time import VirtualTime
-from tests.support.quota_simulation import TITAN, Load, limited, simulate
+from tests.support.quota_simulation import CHUNKS, TITAN, Load, limited, simulate
 
 DOCUMENTS = 24
 
@@ -50,6 +50,22 @@ def test_other_callers_that_use_half_of_the_quota_make_it_slower_and_no_more() -
     result = simulate(Load(200, 3, known=True, others=0.5, documents=DOCUMENTS), limited)
     assert (result.ingested, result.failed, result.dead_letters) == (DOCUMENTS, 0, 0)
     assert result.repeated == 0
+
+
+def test_slow_answers_delay_their_documents_alone() -> None:
+    slow = frozenset(range(1, 200, 10))
+    result = simulate(Load(600, 10, known=True, documents=DOCUMENTS, slow=slow), limited)
+    assert (result.ingested, result.failed, result.dead_letters) == (DOCUMENTS, 0, 0)
+    assert result.repeated == 0
+    assert result.seconds > simulate(Load(600, 10, known=True, documents=DOCUMENTS), limited).seconds
+
+
+def test_malformed_answers_are_repeated_and_fail_no_document() -> None:
+    malformed = frozenset(range(3, 100, 20))
+    result = simulate(Load(600, 10, known=True, documents=DOCUMENTS, malformed=malformed), limited)
+    assert (result.ingested, result.failed, result.dead_letters) == (DOCUMENTS, 0, 0)
+    assert result.calls >= DOCUMENTS * CHUNKS + len(malformed)
+    assert result.repeated <= len(malformed)
 
 
 # -- questions

@@ -10,6 +10,7 @@ from typing import Any
 import boto3
 import pytest
 
+from infra.constructs import rights
 from lambdas.consume_stream.handler import make_handler as make_stream_handler
 from lambdas.learn_from_events.handler import make_handler as make_learn_handler
 from lambdas.process_checkpoint.handler import make_handler as make_checkpoint_handler
@@ -423,7 +424,7 @@ class TestReporter:
         (target,) = [target for target in targets if json.loads(target["Input"]) == RELINK]
         assert target["Arn"].endswith(":function:dev-opx-ingest-documents")
 
-    def test_it_may_only_read_six_tables_and_write_one(self, default: Assembly) -> None:
+    def test_it_may_only_read_six_tables_and_write_its_results_and_progress(self, default: Assembly) -> None:
         may: dict[str, set[str]] = {}
         for policy in default.resources(STACK, "IAM::Policy").values():
             for statement in policy["PolicyDocument"]["Statement"]:
@@ -434,6 +435,7 @@ class TestReporter:
         assert may == dict.fromkeys(("announcements", "audit", "documents", "failures", "gaps"), query) | {
             "sources": {"dynamodb:GetItem", *query},
             "usage": {"dynamodb:BatchWriteItem"},
+            "lifecycle": {*rights.WRITE_ITEMS, "dynamodb:GetItem", *query},
         }
 
 

@@ -42,8 +42,11 @@ FUNCTIONS = {
     ),
     "pull_sources": ("ingest", ("opx.connectors.control", "feedparser", "protego", "defusedxml", "dulwich.client")),
     "manage_knowledge": (
-        "ingest",
-        ("opx.adapters.aws.opensearch", "opx.adapters.aws.object_store", "opx.text.tokenizer", "python_multipart"),
+        "manage",
+        (
+            *("opx.adapters.aws.opensearch", "opx.adapters.aws.object_store", "opx.text.tokenizer", "python_multipart"),
+            *("opx.ingestion.pipeline", "opx.connectors.control", "feedparser", "protego", "dulwich.client"),
+        ),
     ),
     "receive_webhook": (
         "ingest",
@@ -98,7 +101,7 @@ if "opx.text.tokenizer" in sys.modules:
 """
 
 
-@pytest.fixture(scope="session", params=["api", "ingest"])
+@pytest.fixture(scope="session", params=["api", "manage", "ingest"])
 def arm64_layer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """The layer's name and its folder, filled and compiled as `make deploy` does it."""
     chosen = Platform()

@@ -44,7 +44,8 @@ CHUNKS = 8
 
 @dataclass(frozen=True)
 class Load:
-    """`others` is the share of the quota that other callers use; `known`: the workers know the quota."""
+    """`others` is the share of the quota that other callers use; `known`: the workers know the quota. `slow` and `malformed`
+    are those of `QuotaDouble`."""
 
     quota: float
     workers: int
@@ -53,6 +54,8 @@ class Load:
     others: float = 0.0
     documents: int = 400
     seconds: float = 0.15
+    slow: frozenset[int] = frozenset()
+    malformed: frozenset[int] = frozenset()
 
     @property
     def ideal_seconds(self) -> float:
@@ -124,6 +127,8 @@ def simulate(load: Load, new_embedder: NewEmbedder) -> Result:
         burst_seconds=load.burst_seconds,
         others=load.others,
         seconds=load.seconds,
+        slow=load.slow,
+        malformed=load.malformed,
     )
     with (
         tempfile.TemporaryDirectory() as home,

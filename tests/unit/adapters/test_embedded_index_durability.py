@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -445,8 +445,13 @@ def missing_vectors(folder: Path) -> None:
     (folder / "vectors.f32").unlink()
 
 
+def shortened_vectors(folder: Path) -> None:
+    path = folder / "vectors.f32"
+    path.write_bytes(path.read_bytes()[:-1])
+
+
 class TestUnavailable:
-    @pytest.mark.parametrize("damage", [damaged_database, missing_terms, missing_vectors])
+    @pytest.mark.parametrize("damage", [damaged_database, missing_terms, missing_vectors, shortened_vectors])
     def test_damaged_index_is_unavailable_to_searches(self, tmp_path: Path, damage: object) -> None:
         with opened(tmp_path) as index:
             index.apply(changes(index, "w", 1))
@@ -454,6 +459,18 @@ class TestUnavailable:
         damage(tmp_path)
         with pytest.raises(IndexUnavailableError), opened(tmp_path) as index:
             index.search(WITH_BOTH_LEGS)
+
+    @pytest.mark.parametrize("damage", [missing_vectors, shortened_vectors])
+    def test_write_behind_lost_vectors_is_refused(self, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+        """The gap would be read as vectors that are near nothing."""
+        with opened(tmp_path) as index:
+            index.apply(changes(index, "w", 1))
+        damage(tmp_path)
+        with (
+            pytest.raises(IndexUnavailableError, match=r"vectors\.f32 has .* vectors\. Delete the folder"),
+            opened(tmp_path) as index,
+        ):
+            index.apply(changes(index, "w", 2))
 
     def test_failing_write_is_unavailable_and_changes_nothing(
         self, index: EmbeddedIndex, monkeypatch: pytest.MonkeyPatch

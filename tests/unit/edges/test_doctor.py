@@ -9,7 +9,8 @@ import pytest
 
 from opx.domain.scopes import SELF_TEST_CLIENTS, Identity, Scope
 from opx.edges.calling import OperationClient
-from opx.edges.doctor import WAIT_SECONDS, CheckResult, Examination, Outcome, SystemHere
+from opx.edges.doctor import WAIT_SECONDS, CheckResult, Examination, Outcome
+from opx.edges.examined_folder import SystemHere
 from opx.errors import AccessDeniedError, EmbeddingError, IndexUnavailableError, NotApplicableError
 from opx.operations.registry import Function
 from opx.operations.system import System

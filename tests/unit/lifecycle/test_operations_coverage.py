@@ -56,7 +56,8 @@ def report(tmp_path: Path) -> Callable[..., Reported]:
                 last_sync=last_sync,
             )
             measured = Measured()
-            return Reported(measured, {**coverage.holdings(measured), **coverage.freshness(measured)})
+            counted = system.lifecycle.holdings.all(system.lifecycle.usage.tally())
+            return Reported(measured, {**coverage.holdings(counted, measured), **coverage.freshness(measured)})
 
     return run
 
@@ -91,7 +92,8 @@ def test_replaced_and_deleted_documents_do_not_count(tmp_path: Path) -> None:
             announcements=system.corpus.announcements,
             clock=system.clock,
         )
-        assert coverage.holdings(Measured())["documents"] == 1
+        counted = system.lifecycle.holdings.all(system.lifecycle.usage.tally())
+        assert coverage.holdings(counted, Measured())["documents"] == 1
 
 
 def test_failed_items_are_counted(report: Callable[..., Reported]) -> None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from opx.errors import InvalidInputError
-from opx.ports import AllOf, AnyOf, Condition, Equals, KeyAbsent, KeyRange, LessThan
+from opx.ports import AllOf, AnyOf, Condition, Equals, Item, KeyAbsent, KeyRange, LessThan
 from opx.ports.tables import TableSpec
 
 MAX_OBJECT_KEY_BYTES = 1024
@@ -189,6 +189,11 @@ def is_expired(item: Mapping[str, Any], ttl: str, now: float) -> bool:
     """True if the time in the attribute `ttl` has passed."""
     expires = expiry(item, ttl)
     return expires is not None and expires < now
+
+
+def with_fields(item: Item, fields: Sequence[str]) -> Item:
+    """The item with these attributes alone; with all, if none are given."""
+    return {name: item[name] for name in fields if name in item} if fields else item
 
 
 def _compare(condition: Equals | LessThan, stored: object) -> bool:

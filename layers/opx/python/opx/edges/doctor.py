@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from urllib.parse import urlencode
 
 import msgspec
@@ -16,20 +15,16 @@ import msgspec
 from opx.domain.record import Json, Record
 from opx.domain.results import Answer
 from opx.domain.scopes import SELF_TEST_CLIENTS, Identity, Scope
-from opx.edges import http, tools
+from opx.edges import tools
 from opx.edges.calling import ADMIN_SCOPE, OperationClient, decoded
 from opx.edges.client import error_of
 from opx.errors import NotApplicableError, OpxError
-from opx.ingestion.indexing.measuring import EmbeddingSpeed, measure_embedding
+from opx.ingestion.indexing.measuring import EmbeddingSpeed
 from opx.ingestion.states import ObjectPhase, ObjectState
 from opx.operations.corpus import ObjectStatesFound, get_object_states
 from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, KNOWLEDGE, REGISTRY, Function
 from opx.operations.search import Search, query, search
-from opx.retrieval.waking import WAKE, wake
-from opx.runtime.metrics import unreported
-
-if TYPE_CHECKING:
-    from opx.operations.system import System
+from opx.retrieval.waking import WAKE
 
 CATEGORY = "runbooks/procedures"
 TOOL = "search_runbooks"
@@ -107,6 +102,10 @@ class ExaminedSystem(Protocol):
 
     def fire_alarm(self) -> str:
         """Sets an alarm off and back; returns a description of what followed."""
+
+    @property
+    def remedies(self) -> Mapping[str, str]:
+        """The next steps after failed checks that aren't those of a deployed system."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,15 +185,15 @@ class Examination:
 
     def _made(self, name: str, check: Callable[[], str]) -> CheckResult:
         started = self._clock()
-        remedy = ""
+        remedies, remedy = {**REMEDIES, **self._system.remedies}, ""
         try:
             outcome, detail = Outcome.OK, check()
         except NotApplicableError as exc:
             outcome, detail = Outcome.SKIPPED, str(exc)
         except OpxError as exc:
-            outcome, detail, remedy = Outcome.FAILED, str(exc), REMEDIES[name]
+            outcome, detail, remedy = Outcome.FAILED, str(exc), remedies[name]
         except Exception as exc:  # noqa: BLE001 - a failure of any kind is what is looked for
-            outcome, detail, remedy = Outcome.FAILED, f"unexpected {type(exc).__name__}: {exc}", REMEDIES[name]
+            outcome, detail, remedy = Outcome.FAILED, f"unexpected {type(exc).__name__}: {exc}", remedies[name]
         return CheckResult(name, outcome, detail, remedy, round(self._clock() - started, 1))
 
     # -- the parts
@@ -340,7 +339,7 @@ REMEDIES: Mapping[str, str] = {
     "alarm": "see the actions of the alarm, the policy of its topic, and the topic's key",
     "deletion": "delete them with `opx delete`, or in the bucket; see `opx failed`",
 }
-"""The next step after a failed check."""
+"""The next step after a failed check of a deployed system."""
 
 
 # -- events, as API Gateway and Bedrock send them
@@ -408,51 +407,3 @@ def _has(answer: Answer, sample: _Sample) -> bool:
 def _whose(sample: _Sample) -> str:
     client = sample.identity.client_id
     return f"the document of client {client}" if client else "the global document"
-
-
-# -- a system in this process
-
-
-@dataclass
-class SystemHere:
-    """The system of a folder, called as its functions would be."""
-
-    system: System
-    title: str
-    identity: Identity = field(default_factory=Identity)
-
-    def invoke(self, function: Function, event: Mapping[str, Any]) -> Json:
-        if event == WAKE:
-            return dict(wake(self.system.indexing, unreported))
-        context = SimpleNamespace(client_context=None)
-        if http.is_http(event, context):
-            return http.respond(event, function, lambda: self.system, unreported)
-        return tools.respond(event, context, KNOWLEDGE, lambda: self.system, unreported)
-
-    def put(self, object_key: str, text: str) -> None:
-        self.system.store.put(object_key, text.encode())
-        self._work()
-
-    def delete(self, object_key: str) -> None:
-        self.system.store.delete(object_key)
-        self._work()
-
-    def _work(self) -> None:
-        drain = self.system.ingestion.drain
-        if drain is not None:
-            list(drain.run())
-
-    def measure(self) -> EmbeddingSpeed:
-        return measure_embedding(self.system)
-
-    def api(self) -> OperationClient:
-        raise NotApplicableError("a folder has no HTTP API; its requests were answered in this process")
-
-    def ask_gateway(self, tool: str, arguments: Mapping[str, Any]) -> str:  # noqa: ARG002
-        raise NotApplicableError("a folder has no gateway; agents of this machine use `opx mcp`")
-
-    def ask_as_token_holder(self, identity: Identity, tool: str, arguments: Mapping[str, Any]) -> str:  # noqa: ARG002
-        raise NotApplicableError("a folder has no gateway")
-
-    def fire_alarm(self) -> str:
-        raise NotApplicableError("a folder has no alarms")

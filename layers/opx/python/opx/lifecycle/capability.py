@@ -13,7 +13,7 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
 from opx.ports import Storage, Tables, WorkQueue
-from opx.ports.tables import KEYS, LIFECYCLE, USAGE
+from opx.ports.tables import DOCUMENTS, KEYS, LIFECYCLE, USAGE
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
 from opx.settings import MANAGED_ENGINE
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from opx.lifecycle.archive.exporting import Exporter
     from opx.lifecycle.archive.importing import Importer
     from opx.lifecycle.consistency.reconcile import Reconciler
+    from opx.lifecycle.holdings import HoldingsCount
     from opx.lifecycle.past.as_of import AsOf
     from opx.lifecycle.reindex.filling import Filler
     from opx.lifecycle.reindex.job import Pace
@@ -189,13 +190,22 @@ class Lifecycle:
         return UsageLog(self._tables.table(USAGE), audit, self._installation.clock)
 
     def measure_usage(self, day: str = "") -> DayCount:
-        """Counts the use of a past day, the last one by default. Reads all items of the catalog. Raises
+        """Counts the use of a past day, the last one by default. Reads the sizes of all versions in the catalog. Raises
         `InvalidInputError` and `StoreUnavailableError`."""
-        tally = self.usage.tally(day)
-        categories = self._installation.knowledge.categories
-        for document in (one for path in categories for one in self._corpus.catalog.in_category(path)):
-            tally.add(document)
-        return self.usage.record(tally)
+        return self.usage.record(self.holdings.all(self.usage.tally(day)).usage)
+
+    @cached_property
+    def holdings(self) -> HoldingsCount:
+        """Counts stored documents by category and client."""
+        from opx.ingestion.corpus.sizes import DocumentSizes
+        from opx.lifecycle.holdings import HoldingsCount
+
+        return HoldingsCount(
+            DocumentSizes(self._tables.table(DOCUMENTS)),
+            self._tables.table(LIFECYCLE),
+            categories=lambda: list(self._installation.knowledge.categories),
+            clock=self._installation.clock,
+        )
 
     def daily_usage(self) -> DailyUsage:
         """Counts of the last day's use within the background loop of a single-process installation."""

@@ -14,12 +14,10 @@ from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from opx.domain.documents import KnowledgeDocument
     from opx.ingestion.corpus.announcements import Announcements
     from opx.ingestion.corpus.catalog import Catalog
     from opx.ingestion.corpus.failures import FailureLog
+    from opx.lifecycle.holdings import Holdings
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +78,10 @@ MOST_ANNOUNCED = 100_000
 
 
 class CoverageReport:
-    """Reports on the categories of `knowledge`, from the catalog. Raises `StoreUnavailableError`.
+    """Reports on the categories of `knowledge`. Raises `StoreUnavailableError`.
 
-    Counts, which change slowly and are costly, are separate from freshness, which needs a prompt alarm: a metric is paid
-    for by the hours in which it is reported.
+    Holdings, which change slowly and are costly to count, are separate from freshness, which needs a prompt alarm: a metric
+    is paid for by the hours in which it is reported.
     """
 
     def __init__(
@@ -103,18 +101,11 @@ class CoverageReport:
         self._clock = clock
         self._last_sync = last_sync
 
-    def holdings(self, report: Report, seen: Callable[[KnowledgeDocument], object] = lambda _: None) -> dict[str, int]:
-        """Report documents and chunks of every category, of an empty one too, and return the totals.
-
-        Reads all items of the catalog, page by page, and calls `seen` with each document.
-        """
+    def holdings(self, found: Holdings, report: Report) -> dict[str, int]:
+        """Report documents and chunks of every category, of an empty one too, and return the totals."""
         totals = {"documents": 0, "chunks": 0}
         for category in self._categories:
-            documents = chunks = 0
-            for document in self._catalog.in_category(category.path):
-                documents += 1
-                chunks += document.chunk_count
-                seen(document)
+            documents, chunks = found.categories[category.path]
             labels = {"tier": category.tier.value, "category": category.path}
             report(Metric.DOCUMENTS, float(documents), **labels)
             report(Metric.CHUNKS, float(chunks), **labels)

@@ -10,7 +10,6 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from opx.domain.documents import KnowledgeDocument
 from opx.domain.record import Record
 from opx.domain.scopes import GLOBAL_KEY, scope_of_key
 from opx.errors import InvalidInputError, OpxError
@@ -67,12 +66,11 @@ class UsageTally:
     day: str
     counts: dict[str, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0] * 6))
 
-    def add(self, document: KnowledgeDocument) -> None:
-        """Counts a current version."""
-        sizes = (1, document.chunk_count, document.token_count)
-        came_in = (document.current_since or document.created_at).startswith(self.day)
-        counted = (*sizes, *(sizes if came_in else (0, 0, 0)))
-        found = self.counts[document.scope.client_id]
+    def add(self, client_id: str, chunks: int, tokens: int, since: str) -> None:
+        """Counts a version that is current since then (ISO 8601)."""
+        sizes = (1, chunks, tokens)
+        counted = (*sizes, *(sizes if since.startswith(self.day) else (0, 0, 0)))
+        found = self.counts[client_id]
         found[:] = [old + new for old, new in zip(found, counted, strict=True)]
 
 

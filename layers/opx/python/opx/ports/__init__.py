@@ -28,7 +28,7 @@ from opx.ports.search import (
     Vectors,
     mean_vector,
 )
-from opx.ports.tables import AllOf, AnyOf, Condition, Equals, Item, KeyAbsent, KeyRange, LessThan, Table, Tables
+from opx.ports.tables import AllOf, AnyOf, Condition, Equals, Item, KeyAbsent, KeyRange, LessThan, Page, Table, Tables
 
 __all__ = [
     "AllOf",
@@ -56,6 +56,7 @@ __all__ = [
     "Message",
     "ObjectInfo",
     "ObjectStore",
+    "Page",
     "Queue",
     "Ranking",
     "Reranker",

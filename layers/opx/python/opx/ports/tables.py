@@ -62,6 +62,14 @@ class KeyRange:
     begins_with: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Items of a query, and the position behind them, an item of key attributes; None if nothing follows."""
+
+    items: list[Item]
+    next: Item | None
+
+
 class Table(Protocol):
     """Items by key with secondary indexes, as described by a `TableSpec`. Writes are durable when the call returns.
 
@@ -95,6 +103,13 @@ class Table(Protocol):
     ) -> Iterator[Item]:
         """Items of one partition of the table or an index, ordered by its sort attribute (in an index, ties in no
         particular order). Reads page by page as the caller iterates. An index may lag behind on AWS."""
+
+    def page(
+        self, partition: str | int, *, index: str = "", fields: Sequence[str] = (), begin: Item | None = None
+    ) -> Page:
+        """A page of what `query` returns of the partition, for work that another call continues, also of another process:
+        `begin` is the `next` of the page before, from where it goes on even if that item is gone. With `fields`, items have
+        these attributes alone. A page may be empty although others follow."""
 
     def count(self, partition: str | int, *, index: str = "", where: KeyRange | None = None) -> int:
         """The number of items that `query` would return, without transferring them; they are read all the same."""

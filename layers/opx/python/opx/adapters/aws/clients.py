@@ -13,6 +13,7 @@ from botocore.config import Config
 from botocore.exceptions import NoRegionError
 
 import opx
+from opx.adapters.aws.quick_query import QuickQuery
 from opx.errors import InvalidInputError
 
 CONNECT_SECONDS = 3.0
@@ -77,8 +78,9 @@ def client(
         signature_version="s3v4" if service == "s3" else None,
         user_agent_extra=f"opx-knowledge/{opx.__version__}",
     )
+    session = session or boto3.Session()
     try:
-        made = (session or boto3.Session()).client(service, region_name=region, config=config)  # type: ignore[call-overload]
+        made = session.client(service, region_name=region, config=config)  # type: ignore[call-overload]
     except NoRegionError:
         raise InvalidInputError(
             "AWS needs a region: set AWS_DEFAULT_REGION, or AWS_PROFILE to a profile that has one"
@@ -86,6 +88,10 @@ def client(
     if service == "dynamodb":
         for read in ("BatchGetItem", "GetItem", "Query", "Scan"):
             made.meta.events.register(f"before-parse.dynamodb.{read}", _as_sent)
+        # the client's own connections: they follow its proxies, certificates and time limits
+        http, credentials = getattr(made._endpoint, "http_session", None), session.get_credentials()
+        if http and credentials:
+            made.query = QuickQuery(made, credentials, http)
     return made
 
 

@@ -71,6 +71,10 @@ class DeployedSystem:
     def title(self) -> str:
         return f"environment {self._environment} in {self._account.region}"
 
+    @property
+    def remedies(self) -> Mapping[str, str]:
+        return {}
+
     @cached_property
     def identity(self) -> Identity:
         return Identity(self._settings.get("OPX_CLIENT_ID", ""), self._settings.get("OPX_PROJECT_ID", ""))

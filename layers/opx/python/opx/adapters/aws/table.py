@@ -18,9 +18,18 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from opx.adapters.aws.vendor_errors import Backoff, answers, error_code, translated_errors
-from opx.adapters.limits import Slice, check_item, check_table_key, check_whole, holds, is_expired, slice_of
+from opx.adapters.limits import (
+    Slice,
+    check_item,
+    check_table_key,
+    check_whole,
+    holds,
+    is_expired,
+    slice_of,
+    with_fields,
+)
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.ports import AllOf, AnyOf, Clock, Condition, Equals, Item, KeyAbsent, KeyRange
+from opx.ports import AllOf, AnyOf, Clock, Condition, Equals, Item, KeyAbsent, KeyRange, Page
 from opx.ports.tables import TableSpec
 
 if TYPE_CHECKING:
@@ -43,9 +52,11 @@ def to_attributes(item: Mapping[str, Any]) -> dict[str, AttributeValue]:
 
 
 def from_attributes(attributes: Mapping[str, Any]) -> Item:
-    """Decodes an item to the values that were put."""
+    """Decodes an item, or some of its attributes, to the values that were put."""
     item = {name: _from_value(value) for name, value in attributes.items()}
     for path in json.loads(item.pop(FLOATS, "[]")):
+        if path[0] not in item:
+            continue
         *parents, last = path
         target: Any = item
         for step in parents:
@@ -267,6 +278,27 @@ class DynamoTable:
             arguments["Limit"] = max(1, min(limit, 1000))
         found = iter(()) if part.is_empty else self._items(self._client.query, arguments, "query")
         return islice(found, limit)
+
+    def page(
+        self, partition: str | int, *, index: str = "", fields: Sequence[str] = (), begin: Item | None = None
+    ) -> Page:
+        part = slice_of(self._spec, partition, index, None)
+        request = {"TableName": self._name, **slice_arguments(part)}
+        request.update({"IndexName": index} if index else {"ConsistentRead": True})
+        if fields:
+            marks = {f"#f{number}": name for number, name in enumerate(self._read_for(fields))}
+            request["ProjectionExpression"] = ", ".join(marks)
+            request["ExpressionAttributeNames"] |= marks
+        if begin:
+            request["ExclusiveStartKey"] = to_key(begin)
+        with self._translated("query"):
+            answer = self._client.query(**request)
+        items, last = self._current(answer["Items"]), answer.get("LastEvaluatedKey")
+        return Page([with_fields(item, fields) for item in items], from_attributes(last) if last else None)
+
+    def _read_for(self, fields: Sequence[str]) -> list[str]:
+        """Attributes that these and the item's expiry are decoded from."""
+        return list(dict.fromkeys([*fields, FLOATS, *([self._spec.ttl] if self._spec.ttl else [])]))
 
     def count(self, partition: str | int, *, index: str = "", where: KeyRange | None = None) -> int:
         part = slice_of(self._spec, partition, index, where)

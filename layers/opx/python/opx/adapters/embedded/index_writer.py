@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import groupby, islice
+from os import SEEK_END
 from pathlib import Path
 from types import TracebackType
 
@@ -22,6 +23,7 @@ from opx.adapters.embedded.segments import (
     Matrix,
     SegmentFacts,
     SegmentRow,
+    check_rows,
     entry_line,
     indexed_chunk,
     read_rows,
@@ -46,6 +48,7 @@ class VectorWriter:
     """Writes rows from a slot on. Slots beyond the last committed one are garbage and may be overwritten."""
 
     def __init__(self, path: Path, dimension: int) -> None:
+        self._path = path
         self._row_bytes = 4 * dimension
         self._dimension = dimension
         new = not path.exists()
@@ -54,10 +57,14 @@ class VectorWriter:
             sync_folder(path.parent)
 
     def write(self, slot: int, vectors: Sequence[Vector] | Matrix) -> None:
-        """Writes `vectors` at `slot` and the following ones. Raises `ValueError` for another dimension."""
+        """Writes `vectors` at `slot` and the following ones. Raises `ValueError` for another dimension, and
+        `IndexUnavailableError` if rows before the slot are missing."""
         rows = np.asarray(vectors, dtype="<f4")
         if rows.shape[1:] != (self._dimension,):
             raise ValueError(f"vectors have dimension {rows.shape[1:]}, the index has {self._dimension}")
+        check_rows(
+            self._path, self._file.seek(0, SEEK_END) // self._row_bytes, slot
+        )  # no gap: it would be read as zeros
         self._file.seek(slot * self._row_bytes)
         self._file.write(rows.tobytes())
 

@@ -35,11 +35,22 @@ Matrix = npt.NDArray[np.float32]
 
 
 def read_rows(path: Path, dimension: int, count: int) -> Matrix:
-    """The first `count` rows, shape (count, dimension), mapped and read-only."""
+    """The first `count` rows, shape (count, dimension), mapped and read-only. Raises `IndexUnavailableError` if the file has
+    fewer."""
     if count == 0:
         return np.empty((0, dimension), dtype=np.float32)
+    check_rows(path, path.stat().st_size // (4 * dimension), count)
     rows: Matrix = np.memmap(path, dtype="<f4", mode="r", shape=(count, dimension)).view(np.ndarray)
     return rows
+
+
+def check_rows(path: Path, there: int, needed: int) -> None:
+    """Raises `IndexUnavailableError` if vectors are missing at the end of the file."""
+    if there < needed:
+        raise IndexUnavailableError(
+            f"the index in {path.parent} is damaged: {path.name} has {there:,} of {needed:,} vectors. Delete the folder, and "
+            "its documents are ingested into a new one by `opx reconcile --repair`"
+        )
 
 
 # -- segments

@@ -21,9 +21,10 @@ from opx.adapters.limits import (
     holds,
     is_expired,
     slice_of,
+    with_fields,
 )
 from opx.errors import ConditionFailedError
-from opx.ports import Clock, Condition, Item, KeyRange, Message
+from opx.ports import Clock, Condition, Item, KeyRange, Message, Page
 from opx.ports.tables import IndexSpec, TableSpec, from_json, to_json
 
 # -- SQL that creates a table
@@ -114,8 +115,7 @@ def page_query(
 
     `after` is the sort position of the previous page's last row.
     """
-    names = (part.sort_name if part else "", *key_names(spec))  # the key makes the order total
-    order = [name for name in dict.fromkeys(names) if name]
+    order = position_names(spec, part)
     position = ", ".join(map(quoted, order))
     conditions = list(_bounds(part)) if part else []
     if after is not None:
@@ -124,6 +124,12 @@ def page_query(
     direction = ", ".join(f"{quoted(name)} {'DESC' if reverse else 'ASC'}" for name in order)
     statement = f"SELECT {ITEM}, {position} FROM {quoted(spec.name)} WHERE {where} ORDER BY {direction} LIMIT ?"  # noqa: S608
     return statement, [value for _, values in conditions for value in values]
+
+
+def position_names(spec: TableSpec, part: Slice | None) -> list[str]:
+    """The attributes of a sort position. The key makes the order total."""
+    names = (part.sort_name if part else "", *key_names(spec))
+    return [name for name in dict.fromkeys(names) if name]
 
 
 def _bounds(part: Slice) -> Iterator[tuple[str, tuple[Any, ...]]]:
@@ -157,6 +163,8 @@ def _after_prefix(prefix: str) -> str:
 KEYS_A_READ = 100
 ITEMS_A_WRITE = 500
 ITEMS_A_PAGE = 100
+CONTINUED_PAGE = 1000
+"""Of work that is continued by another call: as many as a page of DynamoDB has of usual items."""
 
 
 class SqliteTable:
@@ -230,6 +238,18 @@ class SqliteTable:
         page = ITEMS_A_PAGE if limit is None else max(1, min(limit, ITEMS_A_PAGE))
         return islice(iter(()) if part.is_empty else self._read(part, page, reverse=reverse), limit)
 
+    def page(
+        self, partition: str | int, *, index: str = "", fields: Sequence[str] = (), begin: Item | None = None
+    ) -> Page:
+        part = slice_of(self._spec, partition, index, None)
+        names = position_names(self._spec, part)
+        after = tuple(begin[name] for name in names) if begin else None
+        rows = self._rows(part, after, CONTINUED_PAGE, reverse=False)
+        items = (from_json(row[0]) for row in rows)
+        found = [with_fields(item, fields) for item in items if not self._is_expired(item)]
+        last = dict(zip(names, rows[-1][1:], strict=True)) if len(rows) == CONTINUED_PAGE else None
+        return Page(found, last)
+
     def count(self, partition: str | int, *, index: str = "", where: KeyRange | None = None) -> int:
         part = slice_of(self._spec, partition, index, where)
         if part.is_empty:
@@ -258,14 +278,19 @@ class SqliteTable:
         # No cursor stays open between pages: it would pin the snapshot, and the caller may write meanwhile.
         after: tuple[Any, ...] | None = None
         while True:
-            statement, parameters = page_query(self._spec, part, after, reverse=reverse)
-            with self._database.translated_errors():
-                rows = self._database.connection().execute(statement, (*parameters, page)).fetchall()
+            rows = self._rows(part, after, page, reverse=reverse)
             items = (from_json(row[0]) for row in rows)
             yield from (item for item in items if not self._is_expired(item))
             if len(rows) < page:
                 return
             after = rows[-1][1:]
+
+    def _rows(
+        self, part: Slice | None, after: tuple[Any, ...] | None, most: int, *, reverse: bool
+    ) -> list[tuple[Any, ...]]:
+        statement, parameters = page_query(self._spec, part, after, reverse=reverse)
+        with self._database.translated_errors():
+            return self._database.connection().execute(statement, (*parameters, most)).fetchall()
 
     def _stored(self, connection: sqlite3.Connection, key: Mapping[str, Any]) -> Item | None:
         statement = f"SELECT {ITEM} FROM {self._name} WHERE {self._is_key}"  # noqa: S608

@@ -146,7 +146,7 @@ class Session:
     def examined(self) -> ExaminedSystem:
         """The system for `opx doctor`. Raises `InvalidInputError` for one that is known by the address of its API alone."""
         if not self.is_remote:
-            from opx.edges.doctor import SystemHere
+            from opx.edges.examined_folder import SystemHere
 
             identity = Identity(self.settings.client_id, self.settings.project_id)
             return SystemHere(self.services, f"the folder {self.location}", identity)

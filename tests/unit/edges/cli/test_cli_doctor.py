@@ -1,0 +1,70 @@
+"""The examination of a damaged folder names the cause, and a next step that helps."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from opx.edges.doctor import REMEDIES
+from opx.edges.examined_folder import REMEDIES as OF_A_FOLDER
+from tests.support.cli_support import Opx
+
+TEXT = "# Disk full\n\nFind the biggest directories with du. Delete rotated logs."
+
+
+@pytest.fixture
+def opx(tmp_path: Path) -> Opx:
+    """The command, with a document."""
+    found = Opx(tmp_path)
+    found.write("runbooks/disk.md", TEXT)
+    assert found("ingest", tmp_path / "docs").exit_code == 0
+    return found
+
+
+def line_of(check: str, output: str) -> str:
+    return next(line for line in output.splitlines() if line[8:].startswith(check))
+
+
+def test_an_undamaged_folder_has_no_failure(opx: Opx) -> None:
+    found = opx("doctor")
+    assert found.exit_code == 0
+    assert "failed" not in found.output
+
+
+def test_an_index_that_was_lost_is_a_failure_and_the_next_step_repairs_it(opx: Opx) -> None:
+    shutil.rmtree(opx.home / "index")
+    found = opx("doctor")
+    assert found.exit_code == 1
+    assert line_of("index", found.output).startswith("failed")
+    assert "the catalog has 1 documents with 1 chunks: none is found" in found.output
+    assert "opx reconcile --repair" in found.output
+    assert opx("reconcile", "--repair").exit_code == 0
+    assert "Disk full" in opx("search", "disk full").output
+    assert opx("doctor").exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["opx.db", "questions.db", "index/index.db"])
+def test_a_damaged_file_is_named(opx: Opx, name: str) -> None:
+    (opx.home / name).write_bytes(b"no database " * 4000)
+    found = opx("doctor")
+    assert found.exit_code == 1
+    assert f"{opx.home / name}: the file is no SQLite database" in line_of("ingestion", found.output)
+
+
+def test_next_steps_of_a_folder_are_none_of_a_deployed_system(opx: Opx) -> None:
+    shutil.rmtree(opx.home / "index")
+    (opx.home / "index").write_text("a file")
+    found = opx("doctor")
+    assert found.exit_code == 1
+    for word in ("bucket", "queue", "the log of", "OCU", "Bedrock"):
+        assert word not in found.output
+    checks = {
+        line[8:].split("  ")[0].strip() for line in found.output.splitlines() if line.startswith(("ok", "failed"))
+    }
+    assert {"index", "ingestion"} <= checks
+
+
+def test_each_check_that_a_folder_can_fail_has_a_next_step_of_its_own() -> None:
+    assert REMEDIES.keys() - OF_A_FOLDER.keys() == {"gateway", "tokens", "HTTP API", "alarm"}
