@@ -1,9 +1,12 @@
 """The labelled cases.
 
 `patterns.jsonl` are captures of projects, `questions.jsonl` queries of others: in other words, about the same (`expects`
-names the pattern) or about something else of the same kind that no pattern helps with. `repeats.jsonl` is captured anew by
-others: the same solution in other words (`same`), or another one for the same problem. All were written before anything was
-measured. Every other pattern is held out, with whatever is about it: thresholds and coefficients have not seen it.
+names the pattern) or about something else of the same kind that no pattern helps with. `decisions.jsonl` and
+`decision_questions.jsonl` are more of both, mostly of decisions at gates and of tasks that they should be remembered for; ids
+of questions begin with `same`, `near` (work on the same thing that the pattern says nothing about) or `far` (the same words,
+another subject). `repeats.jsonl` is captured anew by others: the same solution in other words (`same`), or another one for the
+same problem. All were written before anything was measured. Every other pattern is held out, with whatever is about it: such
+questions are judged, and neither thresholds nor coefficients have seen them.
 """
 
 from __future__ import annotations
@@ -56,6 +59,11 @@ class Case:
     def half(self) -> str:
         return half_of(self.about)
 
+    @property
+    def entry_type(self) -> str:
+        """The type of the pattern that it is about."""
+        return _types()[self.about]
+
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
@@ -71,7 +79,7 @@ class Repeat:
 
 
 def patterns() -> list[Taught]:
-    return [Taught(str(row["id"]), row) for row in _rows("patterns")]
+    return [Taught(str(row["id"]), row) for row in (*_rows("patterns"), *_rows("decisions"))]
 
 
 def cases() -> list[Case]:
@@ -81,7 +89,7 @@ def cases() -> list[Case]:
             query_kind=row["asks"],
             **{name: row[name] for name in row if name not in ("expects", "asks")},
         )
-        for row in _rows("questions")
+        for row in (*_rows("questions"), *_rows("decision_questions"))
     ]
 
 
@@ -92,6 +100,11 @@ def repeats() -> list[Repeat]:
 def half_of(pattern: str) -> str:
     """Neighbours, which are often of one technology, are in different halves."""
     return (TUNED, HELD_OUT)[_positions()[pattern] % 2]
+
+
+@cache
+def _types() -> dict[str, str]:
+    return {pattern.id: pattern.entry_type for pattern in patterns()}
 
 
 @cache

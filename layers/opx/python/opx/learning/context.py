@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,10 +13,13 @@ from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.hygiene.invisible import removed
 from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
-from opx.learning.query import PatternSearch, RAGQueryService, visible_heads
+from opx.learning.query import PatternSearch, RAGQueryService, patterns_of_gate, visible_heads
+from opx.learning.review_topics import topics
 from opx.learning.rules import check_orchestrator
 from opx.learning.tried_steps import StepFinder, terms_of
+from opx.ports import Vector
 from opx.records.capability import QuestionRecords
 from opx.retrieval.capability import Questions
 from opx.runtime.knowledge_file import Installation
@@ -287,12 +290,15 @@ class PatternQueries:
         learning: Learning,
         questions: Questions,
         records: QuestionRecords,
+        indexing: Indexing,
     ) -> None:
         self._installation = installation
         self._corpus = corpus
         self._learning = learning
         self._questions = questions
         self._records = records
+        self._indexing = indexing
+        self._vectors: dict[tuple[str, str], Vector] = {}
 
     def of(self, identity: Identity | None = None, *, operator: bool = False) -> RAGQueryService:
         """The query service of an identity."""
@@ -303,8 +309,27 @@ class PatternQueries:
             heads=partial(visible_heads, self._learning.patterns, reader),
             check=lambda: None if operator or identity is None else check_orchestrator(self._learning.rules, caller),
             observers=self._records.observers(reader, None, unreported, gaps=False),
+            embed=self._embed(),
+            of_gate=partial(patterns_of_gate, self._learning.patterns, reader),
         )
         return RAGQueryService(search)
+
+    def _embed(self) -> Callable[[str], Vector] | None:
+        """The embedding of questions, which remembers the work of review topics: they are compared with every question."""
+        embedder = self._indexing.query_embedder
+        if embedder is None:
+            return None
+        work = frozenset(topic.work for topic in topics())
+
+        def embed(text: str) -> Vector:
+            if text not in work:
+                return embedder.embed_query(text)
+            key = embedder.model_id, text
+            if key not in self._vectors:
+                self._vectors[key] = embedder.embed_query(text)
+            return self._vectors[key]
+
+        return embed
 
     def context_builder(
         self, identity: Identity | None = None, *, operator: bool = False

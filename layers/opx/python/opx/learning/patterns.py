@@ -239,6 +239,7 @@ def advanced(known: Pattern, new: Sequence[PatternOccurrence], seed: Pattern, no
         error_message=known.error_message or seed.error_message,
         agent_types=_latest(known.agent_types, seed.agent_types),
         task_types=_latest(known.task_types, seed.task_types),
+        technologies=tuple(dict.fromkeys((*known.technologies, *seed.technologies)))[:MOST_KEPT],
         success_count=known.success_count + worked,
         failure_count=known.failure_count + len(new) - worked,
         embedded_at=max(now, known.embedded_at),
@@ -258,7 +259,11 @@ def is_due(documented: str, known: Pattern | None, pattern: Pattern) -> bool:
     """True if the pattern's document has to be put: for the first time, with new tags, or to refresh its age."""
     if not documented or known is None:
         return True
-    if {*known.agent_types, *known.task_types} != {*pattern.agent_types, *pattern.task_types}:
+    if _tags(known) != _tags(pattern):
         return True
     now, then = day_number(pattern.embedded_at), day_number(documented)
     return now is None or then is None or now - then > REFRESH_DAYS
+
+
+def _tags(pattern: Pattern) -> frozenset[str]:
+    return frozenset((*pattern.agent_types, *pattern.task_types, *pattern.technologies))
