@@ -4,9 +4,9 @@
 names the pattern) or about something else of the same kind that no pattern helps with. `decisions.jsonl` and
 `decision_questions.jsonl` are more of both, mostly of decisions at gates and of tasks that they should be remembered for; ids
 of questions begin with `same`, `near` (work on the same thing that the pattern says nothing about) or `far` (the same words,
-another subject). `repeats.jsonl` is captured anew by others: the same solution in other words (`same`), or another one for the
-same problem. All were written before anything was measured. Every other pattern is held out, with whatever is about it: such
-questions are judged, and neither thresholds nor coefficients have seen them.
+another subject). `repeats.jsonl` is captured anew by others: the same solution in other words (`same`), or another one for
+the same problem. All were written before anything was measured. Every other pattern is held out, with whatever is about it:
+such questions are judged, and neither thresholds nor coefficients have seen them.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ GROUPS: Mapping[str, Callable[[CaseAnswer], bool]] = {
     "rejections": lambda one: of_gates(one) and one.case.entry_type == EntryType.GATE_REJECTION,
     "approvals": lambda one: of_gates(one) and one.case.entry_type == EntryType.GATE_APPROVAL,
     "tasks": lambda one: of_tasks(one) and one.named,
-    "tasks, no technology": lambda one: of_tasks(one) and not one.case.technology or not one.named,
+    "tasks, no technology": lambda one: of_tasks(one) and not (one.named and one.case.technology),
     "failures": of_failures,
     "all": lambda one: one.named,
     "same words only": lambda one: one.case.id.startswith("far"),

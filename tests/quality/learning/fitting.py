@@ -65,7 +65,11 @@ def _model(pairs: Sequence[Pair], inputs: Sequence[str]) -> dict[str, Any]:
 def _features(fit: Fit, inputs: Sequence[str]) -> dict[str, dict[str, float]]:
     columns = zip(inputs, fit.coefficients, fit.mean, fit.scale, strict=True)
     return {
-        name: {"coefficient": round(float(coefficient), 4), "mean": round(float(mean), 4), "scale": round(float(scale), 4)}
+        name: {
+            "coefficient": round(float(coefficient), 4),
+            "mean": round(float(mean), 4),
+            "scale": round(float(scale), 4),
+        }
         for name, coefficient, mean, scale in columns
     }
 

@@ -201,6 +201,8 @@ class RecordedQueries(RAGQueryService):
         task_type: str | None = "",
         technology: str | None = "",
         max_results: int = 5,
+        *,
+        score_threshold: float | None = None,
     ) -> list[RAGPattern]:
         self.queries.append((task_description, agent_type, task_type, technology, max_results))
         return []

@@ -10,8 +10,8 @@ from dataclasses import replace as replaced
 from itertools import chain
 from operator import mul
 
-from opx.domain.documents import RemarkKind
-from opx.domain.knowledge import PATTERNS_CATEGORY
+from opx.domain.documents import RemarkKind, expiry_of
+from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel
 from opx.domain.learning import MAX_RESULTS as MOST_PATTERNS
 from opx.domain.learning import Pattern, RAGPattern
 from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, Band, QueryConfig
@@ -25,7 +25,7 @@ from opx.learning.similarity import PatternQuestion, plain_name, same_problem, s
 from opx.ports import Vector
 from opx.retrieval.query import Answered, Observer
 
-LEAST = 0.02
+LEAST = 0.01
 """Probability below which a pattern isn't returned, unless the caller gives a threshold. Above it patterns have a band (sure,
 likely, weak), as documents do. Measured: docs/learning.md."""
 
@@ -70,13 +70,14 @@ class RAGQueryService:
     def __init__(self, search: PatternSearch) -> None:
         self._search = search
 
-    def query_for_task(  # noqa: PLR0913 - the published arguments
+    def query_for_task(
         self,
         task_description: str,
         agent_type: str | None = "",
         task_type: str | None = "",
         technology: str | None = "",
         max_results: int = 5,
+        *,
         score_threshold: float | None = None,
     ) -> list[RAGPattern]:
         """Up to `max_results` (1-20) patterns for a task, ranked by similarity and success rate. An empty argument stands
@@ -100,6 +101,7 @@ class RAGQueryService:
         error_message: str | None = "",
         agent_type: str | None = "",
         task_type: str | None = "",
+        *,
         score_threshold: float | None = None,
     ) -> list[RAGPattern]:
         """Up to three patterns for a failure, ranked as for a task."""
@@ -121,6 +123,7 @@ class RAGQueryService:
         gate_type: str,
         proposal: str | None = "",
         max_results: int = 5,
+        *,
         score_threshold: float | None = None,
     ) -> list[RAGPattern]:
         """Up to `max_results` (1-20) decisions of people at a gate (`Security Review` is `security_review`): those about the
@@ -290,6 +293,12 @@ def patterns_of_gate(patterns: PatternStore, reader: Reader, gate_type: str) -> 
     return [one for one in known if one.gate_type and plain_name(one.gate_type) == gate]
 
 
+def is_expired(pattern: Pattern, knowledge: KnowledgeModel, day: str) -> bool:
+    """True if the pattern's retention, since it was last counted, ended before this day or on it."""
+    expires = expiry_of(PATTERNS_CATEGORY, pattern.embedded_at, knowledge)
+    return bool(expires) and expires <= day
+
+
 # -- ranking
 
 
@@ -351,7 +360,9 @@ def one_sure_problem(matches: Iterable[PatternMatch]) -> list[PatternMatch]:
     each = sorted(matches, key=lambda one: (-one.similarity, one.pattern.pattern_id))
     bound = Band.SURE.least - 0.01
     return [
-        one if one.similarity <= bound or same_problem(one.pattern, each[0].pattern) else replaced(one, similarity=bound)
+        one
+        if one.similarity <= bound or same_problem(one.pattern, each[0].pattern)
+        else replaced(one, similarity=bound)
         for one in each
     ]
 

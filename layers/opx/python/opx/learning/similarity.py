@@ -59,7 +59,11 @@ class PatternQuestion:
         return (
             _is_any_of(self.agent_type, pattern.agent_types)
             and _is_any_of(self.task_type, pattern.task_types)
-            and (not self.technology or not pattern.technologies or _any_technology(self.technology, pattern.technologies))
+            and (
+                not self.technology
+                or not pattern.technologies
+                or _any_technology(self.technology, pattern.technologies)
+            )
         )
 
 

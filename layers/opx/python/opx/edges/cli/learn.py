@@ -51,6 +51,7 @@ def learn_command() -> None:
     opx learn checkpoint checkout --type phase_completion                 make patterns of verified entries
     opx learn patterns "deploy the checkout service"                      patterns for a task
     opx learn patterns --failure "deploy hangs" --error "exit 124"        patterns for a failure
+    opx learn patterns --gate security_review "read the password"         what people decided at a gate
     opx learn context "deploy the checkout service"                       the same, for an agent's prompt
     opx learn list --state waiting                                        captured entries and their states
     """
@@ -135,9 +136,13 @@ def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> None:
 @click.argument("task", default="")
 @click.option("--failure", default="", metavar="TEXT", help="A failure, instead of a task.")
 @click.option("--error", default="", metavar="TEXT", help="The error of the failure, copied as it was.")
+@click.option(
+    "--gate", default="", metavar="NAME", help="A gate: decisions of people there, about TASK if it is given."
+)
 @click.option("--agent", "agent_type", default="", metavar="TYPE", help="Only patterns of agents of this type.")
 @click.option("--task-type", default="", metavar="TYPE", help="Only patterns of tasks of this type.")
 @click.option("--technology", default="", metavar="NAME", help="Only patterns about this technology; for a task.")
+@click.option("--threshold", type=click.FloatRange(0, 1), help="Only patterns of this similarity or more.")
 @click.option("--limit", type=click.IntRange(1, MAX_LISTED), help="Maximum number; not for a failure.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @pass_session
@@ -148,27 +153,40 @@ def find_patterns(
     *,
     failure: str,
     error: str,
+    gate: str,
     technology: str,
+    threshold: float | None,
     limit: int | None,
     as_json: bool,
     **of: str,
 ) -> None:
-    """Find patterns for TASK or for a failure. With neither, list all patterns, the latest first.
+    """Find patterns for TASK, for a failure, or for a gate. With none of them, list all patterns, the latest first.
 
     Exit codes: 0 found some, 1 found none.
     """
-    if task and (failure or error):
+    if (task or gate) and (failure or error):
         raise click.UsageError("give either a task, or --failure")
     if limit and (failure or error or (task and limit > MAX_RESULTS)):
         raise click.UsageError(f"--limit is {MAX_RESULTS} at most for a task; for a failure there are three at most")
-    if task:
+    if gate:
+        by_gate = patterns.FindPatternsForGate(
+            gate_type=gate, proposal=task, max_results=limit or DEFAULT_RESULTS, score_threshold=threshold
+        )
+        _show(session.call(patterns.find_patterns_for_gate, by_gate).patterns, _found_lines, as_json=as_json)
+    elif task:
         by_task = patterns.FindPatternsForTask(
-            task_description=task, technology=technology, max_results=limit or DEFAULT_RESULTS, **of
+            task_description=task,
+            technology=technology,
+            max_results=limit or DEFAULT_RESULTS,
+            score_threshold=threshold,
+            **of,
         )
         found = session.call(patterns.find_patterns_for_task, by_task).patterns
         _show(found, _found_lines, as_json=as_json)
     elif failure or error:
-        by_failure = patterns.FindPatternsForFailure(failure_description=failure or error, error_message=error, **of)
+        by_failure = patterns.FindPatternsForFailure(
+            failure_description=failure or error, error_message=error, score_threshold=threshold, **of
+        )
         found = session.call(patterns.find_patterns_for_failure, by_failure).patterns
         _show(found, _found_lines, as_json=as_json)
     else:
@@ -202,10 +220,10 @@ def show_pattern(found: PatternView) -> None:
 )
 def show_context(reply: patterns.PromptContext) -> None:
     """Print patterns for TASK in the form of an agent's prompt. Exit codes: 0 found some, 1 found none."""
-    if not reply.context:
+    click.echo(reply.context)
+    if not reply.patterns:
         warn("no pattern helps with this")
         click.get_current_context().exit(NO_ANSWER)
-    click.echo(reply.context)
 
 
 # -- rendering
@@ -273,7 +291,8 @@ def _found_lines(found: Sequence[RAGPattern]) -> Iterator[str]:
     for number, pattern in enumerate(found, 1):
         yield (
             f"{number}. {_short(pattern.problem)}  "
-            f"(worked {pattern.success_count:,}, failed {pattern.failure_count:,}, similarity {pattern.similarity:.2f})"
+            f"({pattern.band.value}, {pattern.similarity:.2f}; worked {pattern.success_count:,}, failed "
+            f"{pattern.failure_count:,})"
         )
         yield from (f"   Warning: {printable(warning)}" for warning in pattern.warnings)
         yield f"   Solution: {printable(pattern.solution)}"
