@@ -18,6 +18,20 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).parent
+ALIKE = (
+    ("rej-big-bang-schema", "app-expand-contract"),
+    ("rej-pii-signup", "gate-pii-logs"),
+    ("rej-hardcoded-text", "app-icu"),
+    ("gate-payments-rollout", "app-canary-slo"),
+    ("rej-flag-missing", "app-canary-slo"),
+    ("gate-dr-approved", "app-pitr-drill"),
+    ("gate-migration-plan", "rej-no-rollback"),
+    ("rej-mock-everything", "app-consumer-contract"),
+    ("gate-cost", "rej-always-on"),
+    ("rej-cascade", "app-erasure"),
+)
+"""Patterns with the same advice: whichever is returned helps. By their texts alone, and regardless of what is returned."""
+
 TUNED, HELD_OUT = "tuned", "held out"
 FAILURE, TASK = "failure", "task"
 
@@ -58,6 +72,12 @@ class Case:
     @property
     def half(self) -> str:
         return half_of(self.about)
+
+    @property
+    def helps(self) -> frozenset[str]:
+        """The patterns that help: the expected one, and those with the same advice."""
+        pairs = (set(pair) for pair in ALIKE if self.expects in pair)
+        return frozenset({self.expects} if self.expects else ()).union(*pairs)
 
     @property
     def entry_type(self) -> str:

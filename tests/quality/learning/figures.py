@@ -21,8 +21,8 @@ class CaseAnswer:
     named: bool = True
 
     def hit(self, most: int, least: Band = Band.WEAK) -> bool:
-        """True if the pattern that helps is among the first `most`, in this band or a better one."""
-        return any(name == self.case.expects and band.least >= least.least for name, band in self.patterns[:most])
+        """True if a pattern that helps is among the first `most`, in this band or a better one."""
+        return any(name in self.case.helps and band.least >= least.least for name, band in self.patterns[:most])
 
     def any(self, least: Band) -> bool:
         return any(band.least >= least.least for _, band in self.patterns)
@@ -65,7 +65,7 @@ def figures(answers: Iterable[CaseAnswer]) -> Figures:
     each = list(answers)
     helped = [one for one in each if one.case.expects]
     near = [one for one in each if not one.case.expects]
-    sure = [name == one.case.expects for one in each for name, band in one.patterns if band is Band.SURE]
+    sure = [name in one.case.helps for one in each for name, band in one.patterns if band is Band.SURE]
     return Figures(
         helped=len(helped),
         hit1=share(one.hit(1) for one in helped),

@@ -94,4 +94,4 @@ def _pairs(services: System, names: Mapping[str, str], case: Case) -> Iterator[P
         for pattern in filter(variant.admits, heads):
             cosine = hits[pattern.pattern_id].cosine
             parts = similarity_parts(variant, pattern, cosine, work.get(pattern.pattern_id))
-            yield Pair(model_of(variant, pattern), parts, names[pattern.pattern_id] == case.expects)
+            yield Pair(model_of(variant, pattern), parts, names[pattern.pattern_id] in case.helps)

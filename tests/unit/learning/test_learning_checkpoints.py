@@ -123,6 +123,17 @@ def test_another_solution_problem_or_technology_is_another_pattern(school: Schoo
     assert school.counts() == [(1, 0, 1), (1, 0, 1)]
 
 
+def test_identical_text_under_two_technologies_is_one_pattern_with_both(school: School) -> None:
+    school.failure("one", technology="kubernetes")
+    school.checkpoint("one")
+    school.failure("two", technology="helm")
+    assert school.checkpoint("two").patterns_confirmed == 1
+    (pattern,) = school.patterns()
+    assert (pattern.success_count, pattern.technology, pattern.technologies) == (2, "kubernetes", ("kubernetes", "helm"))
+    (record,) = school.documents().values()
+    assert record["technology"] == ["kubernetes", "helm"]
+
+
 def test_the_opposite_is_another_pattern_however_alike_the_words(school: School) -> None:
     school.failure(solution_steps="Increase lock_timeout of the role that migrates to ten seconds")
     school.failure(solution_steps="Decrease lock_timeout of the role that migrates to ten seconds", occurrence="2")
@@ -132,9 +143,8 @@ def test_the_opposite_is_another_pattern_however_alike_the_words(school: School)
 def test_of_long_texts_all_windows_are_compared_and_not_the_nearest_two(tmp_path: Path, time: FakeTime) -> None:
     school = a_school(tmp_path, sqlite_tables(tmp_path, time), time, WindowsEmbedder(words=3))
     school.failure()
-    in_other_words(
-        school, solution_steps=[*STEPS[:1], "Give the service a larger disk", "Alert at eighty percent of it"]
-    )
+    others = ["Give the service a larger disk", "Alert at eighty percent of it", "Archive old files to tape each month"]
+    in_other_words(school, solution_steps=[*STEPS[:1], *others])
     in_other_words(school, project="three")
     school.checkpoint("one")
     assert school.checkpoint("two").patterns_new == 1

@@ -208,7 +208,7 @@ class TestPatterns:
             call(planner, "list_patterns").patterns
             == call(planner, "find_patterns_for_task", taskDescription="x").patterns
         )
-        assert call(planner, "get_task_context", taskDescription="deploy").context == ""
+        assert call(planner, "get_task_context", taskDescription="deploy").context == "Task: deploy"
         with pytest.raises(PatternNotFoundError):
             call(planner, "get_pattern", patternId="0" * 32)
 
