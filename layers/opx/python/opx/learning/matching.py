@@ -29,8 +29,9 @@ _MAX_SEARCHED = 1000
 """Characters of a problem that the lexical leg searches."""
 
 MIN_PROBLEM = 0.40
+MIN_MEANING = 0.50
 MIN_SOLUTION = 0.85
-"""Cosine of the problems, and the cosine of the solutions plus the share of words that they have in common. Two problems are
+"""Cosines of the problems and of the solutions, and the latter plus the share of words that the solutions have in common. Two problems are
 also the same if their errors agree, or, from `MIN_DOUBTFUL` on, if the solutions are as good as equal. With the built-in
 embedder, docs/decisions/0070 has the figures. A wrong match spoils the counts of a pattern, a missed one leaves two that are
 alike."""
@@ -137,7 +138,8 @@ class PatternMatcher:
         mine, theirs = _solution_text(entry), _solution_text(pattern)
         words, others = set(query_terms(mine)), set(query_terms(theirs))
         shared = len(words & others) / math.sqrt(max(len(words) * len(others), 1))
-        solution = _cosine(self._vectors[mine], self._vectors[theirs]) + shared
+        meaning = _cosine(self._vectors[mine], self._vectors[theirs])
+        solution = meaning + shared
         equal = solution >= EQUAL_SOLUTIONS and min(len(words), len(others)) >= LEAST_WORDS
         same_problem = (
             problem >= MIN_PROBLEM
@@ -145,7 +147,8 @@ class PatternMatcher:
             or (errors_agree(entry.error_message, pattern.error_message) or 0.0) >= MIN_AGREEMENT
             or (equal and problem >= MIN_DOUBTFUL)
         )
-        return problem + solution if same_problem and solution >= MIN_SOLUTION else 0.0
+        same_solution = meaning >= MIN_MEANING and solution >= MIN_SOLUTION
+        return problem + solution if same_problem and same_solution else 0.0
 
     def _embed(self, texts: Sequence[str]) -> None:
         missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
