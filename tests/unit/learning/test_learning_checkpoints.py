@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
-from opx.domain.learning import CheckpointType, EntryState, EntryType
+from opx.domain.learning import CheckpointType, EntryState, EntryType, Pattern, StagingEntry
 from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.errors import ClientRemovedError, IndexUnavailableError, InvalidInputError, UnknownProjectError
 from opx.ingestion.corpus.clients import Client, ClientState
 from opx.ingestion.events import ObjectEvent
+from opx.learning import patterns
+from opx.learning.matching import PatternMatcher
 from opx.learning.pattern_rows import pattern_id_of
 from opx.learning.rules import LearningRules, Share, read_learning_rules
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
@@ -129,7 +132,11 @@ def test_identical_text_under_two_technologies_is_one_pattern_with_both(school: 
     school.failure("two", technology="helm")
     assert school.checkpoint("two").patterns_confirmed == 1
     (pattern,) = school.patterns()
-    assert (pattern.success_count, pattern.technology, pattern.technologies) == (2, "kubernetes", ("kubernetes", "helm"))
+    assert (pattern.success_count, pattern.technology, pattern.technologies) == (
+        2,
+        "kubernetes",
+        ("kubernetes", "helm"),
+    )
     (record,) = school.documents().values()
     assert record["technology"] == ["kubernetes", "helm"]
 
@@ -293,6 +300,33 @@ def test_two_checkpoints_at_once_both_finish_and_double_nothing(school: School) 
     reports = at_once(3, lambda _: school.checkpoint())
     assert sum(report.taken_in for report in reports) == 12
     assert school.counts() == [(6, 0, 6), (6, 0, 6)]
+
+
+def test_two_checkpoints_at_the_same_moment_make_one_pattern_of_one_problem(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    school.failure("one")
+    in_other_words(school)
+    both_searched, searched = Barrier(2), PatternMatcher.alike
+
+    def alike(matcher: PatternMatcher, entry: StagingEntry) -> Pattern | None:
+        found = searched(matcher, entry)
+        both_searched.wait(timeout=30)  # neither finds the other's: it isn't there yet
+        return found
+
+    monkeypatch.setattr(PatternMatcher, "alike", alike)
+    reports = at_once(2, lambda number: school.checkpoint(("one", "two")[number]))
+    assert [report.taken_in for report in reports] == [1, 1]
+    assert school.counts() == [(2, 0, 2)]
+
+
+def test_a_lock_of_a_process_that_died_is_taken_over(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "LOCK_SECONDS", 0.05)
+    store = school.services.learning.patterns
+    held = store.creating("client:acme")
+    held.__enter__()
+    school.failure("one")
+    assert school.checkpoint("one").patterns_new == 1
 
 
 def test_a_solution_with_odd_characters_is_stored_unchanged(school: School) -> None:

@@ -143,6 +143,7 @@ class Pattern(Record, frozen=True):
     first_seen: str = ""
     projects: tuple[str, ...] = ()
     evidence: Evidence = ()
+    merged: Annotated[tuple[str, ...], Meta(description="Ids of patterns that were merged into it.")] = ()
 
     def __post_init__(self) -> None:
         known = self.technologies or tuple(filter(None, (self.technology,)))
@@ -173,6 +174,15 @@ class PatternView(Record, frozen=True):
     pattern: Pattern
     occurrences: tuple[PatternOccurrence, ...]
     more: Annotated[bool, Meta(description="True if there are more occurrences than these.")] = False
+
+
+class PatternChange(Record, frozen=True):
+    """A merge of two patterns, or a split. `changed` is False if it was done before."""
+
+    pattern: Pattern
+    other: Annotated[Pattern | None, Meta(description="The pattern that was split off; null after a merge.")] = None
+    other_id: Annotated[str, Meta(description="The pattern that was merged, or split off.")] = ""
+    changed: bool = True
 
 
 class RAGPattern(Record, frozen=True):

@@ -31,10 +31,11 @@ _MAX_SEARCHED = 1000
 MIN_PROBLEM = 0.40
 MIN_MEANING = 0.50
 MIN_SOLUTION = 0.85
-"""Cosines of the problems and of the solutions, and the latter plus the share of words that the solutions have in common. Two problems are
-also the same if their errors agree, or, from `MIN_DOUBTFUL` on, if the solutions are as good as equal. With the built-in
-embedder, docs/decisions/0070 has the figures. A wrong match spoils the counts of a pattern, a missed one leaves two that are
-alike."""
+"""Cosines of the problems and of the solutions, and the latter plus the share of words that the solutions have in common.
+Problems are also the same if their errors agree, or, from `MIN_DOUBTFUL` on, if the solutions are as good as equal. With the
+built-in embedder, 36 of 37 entries that repeat one of 195 patterns in other words are recognised, and none of 18 that solve
+its problem in another way (docs/decisions/0070). A wrong match spoils the counts of a pattern, a missed one leaves two that
+are alike."""
 
 MIN_AGREEMENT, MIN_DOUBTFUL, EQUAL_SOLUTIONS, LEAST_WORDS = 0.8, 0.25, 1.15, 5
 """Share of an error's terms that the other has; cosine of problems whose solutions are as good as equal; their likeness from
@@ -97,11 +98,21 @@ class PatternMatcher:
 
         Raises `IndexUnavailableError` if a leg of the search failed: it might have found the pattern.
         """
-        candidates = [one for one in self._candidates(entry) if _may_be_same(entry, one)]
+        return self._best(entry, self._candidates(entry))
+
+    def _best(self, entry: StagingEntry, among: Iterable[Pattern]) -> Pattern | None:
+        candidates = [one for one in among if _may_be_same(entry, one)]
         self._embed([text for one in candidates for text in (_problem_text(one), _solution_text(one))])
         rated = ((self._likeness(entry, one), one) for one in candidates)
         best = max(rated, key=lambda each: (each[0], each[1].pattern_id), default=None)
         return best[1] if best and best[0] > 0 else None
+
+    def alike_since(self, entry: StagingEntry) -> Pattern | None:
+        """As `alike`, but compares with new patterns that other processes have created since the comparison before."""
+        known = self._known_fresh()
+        new = {one.pattern_id: one for one in self._patterns.fresh(self._scope_key) if one.pattern_id not in known}
+        known.update(new)
+        return self._best(entry, new.values())
 
     def add(self, pattern: Pattern) -> None:
         """Adds a pattern that this checkpoint creates, to compare later entries with it."""
@@ -140,12 +151,13 @@ class PatternMatcher:
         shared = len(words & others) / math.sqrt(max(len(words) * len(others), 1))
         meaning = _cosine(self._vectors[mine], self._vectors[theirs])
         solution = meaning + shared
+        agrees = errors_agree(entry.error_message, pattern.error_message)
         equal = solution >= EQUAL_SOLUTIONS and min(len(words), len(others)) >= LEAST_WORDS
         same_problem = (
             problem >= MIN_PROBLEM
             or entry.entry_type is EntryType.GATE_APPROVAL
-            or (errors_agree(entry.error_message, pattern.error_message) or 0.0) >= MIN_AGREEMENT
-            or (equal and problem >= MIN_DOUBTFUL)
+            or (agrees or 0.0) >= MIN_AGREEMENT
+            or (equal and problem >= MIN_DOUBTFUL and (agrees is None or agrees >= MIN_DOUBTFUL))
         )
         same_solution = meaning >= MIN_MEANING and solution >= MIN_SOLUTION
         return problem + solution if same_problem and same_solution else 0.0

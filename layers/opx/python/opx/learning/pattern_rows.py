@@ -8,6 +8,7 @@ A scope S has these partitions:
   retry decides the same;
 - `S|fresh`: patterns of the last day, which a search may not find yet (`entry` = time and id). Written before a pattern is
   decided on, so that the next checkpoint compares with it;
+- `S|lock`: the process that is about to create a pattern;
 - `S|projects`: the projects with captured entries.
 """
 
@@ -28,6 +29,9 @@ from opx.learning.review_topics import topic_of
 from opx.ports import Item, Table
 
 FRESH_SECONDS = 86_400
+
+MERGED_INTO = "mergedInto"
+"""Attribute of a head: the id of the pattern that it was merged into."""
 
 
 def heads_partition(scope_key: str) -> str:
@@ -50,6 +54,11 @@ def fresh_partition(scope_key: str) -> str:
     return f"{scope_key}|fresh"
 
 
+def lock_partition(scope_key: str) -> str:
+    """Partition key of the lock of a scope."""
+    return f"{scope_key}|lock"
+
+
 def projects_partition(scope_key: str) -> str:
     """Partition key of a scope's projects."""
     return f"{scope_key}|projects"
@@ -58,8 +67,8 @@ def projects_partition(scope_key: str) -> str:
 def rows_of(table: Table, scope_key: str) -> Iterator[Item]:
     """All rows of a scope, a pattern's head after its occurrences: an interrupted removal in this order finds the
     remaining rows again."""
-    for partition in (projects_partition(scope_key), fresh_partition(scope_key), keys_partition(scope_key)):
-        yield from table.query(partition)
+    for partition in (projects_partition, fresh_partition, lock_partition, keys_partition):
+        yield from table.query(partition(scope_key))
     for head in table.query(heads_partition(scope_key)):
         yield from table.query(occurrences_partition(scope_key, str(head["entry"])))
         yield head

@@ -170,7 +170,8 @@ class RAGQueryService:
         cosines = work_cosines(embed, question.text, admitted) if embed else {}
         least = min((hit.cosine for hit in hits.values()), default=0.0)
         for pattern in admitted:
-            hit = hits.get(pattern.pattern_id, PatternHit(least, "", ()))
+            of_pattern = (hits[one] for one in (pattern.pattern_id, *pattern.merged) if one in hits)
+            hit = max(of_pattern, key=lambda one: one.cosine, default=PatternHit(least, "", ()))
             found = similarity(question, pattern, hit.cosine, cosines.get(pattern.pattern_id))
             yield PatternMatch(pattern, found, hit.document_id, hit.warnings)
 

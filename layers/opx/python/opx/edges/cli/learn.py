@@ -15,6 +15,7 @@ from opx.domain.learning import (
     EntryState,
     EntryType,
     Pattern,
+    PatternChange,
     PatternView,
     RAGPattern,
     StagingEntry,
@@ -35,7 +36,7 @@ from opx.edges.cli.output import (
     warn,
 )
 from opx.edges.cli.session import Session, pass_session
-from opx.operations import learning, patterns
+from opx.operations import learning, pattern_changes, patterns
 
 T = TypeVar("T", bound=Record)
 MAX_LISTED = 500
@@ -53,6 +54,7 @@ def learn_command() -> None:
     opx learn patterns --failure "deploy hangs" --error "exit 124"        patterns for a failure
     opx learn patterns --gate security_review "read the password"         what people decided at a gate
     opx learn context "deploy the checkout service"                       the same, for an agent's prompt
+    opx learn merge PATTERN OTHER                                         two patterns are one; split undoes it
     opx learn list --state waiting                                        captured entries and their states
     """
 
@@ -207,6 +209,33 @@ def _show(found: Sequence[T], lines: Callable[[Sequence[T]], Iterable[str]], *, 
 def show_pattern(found: PatternView) -> None:
     """Show a pattern and the entries counted for it."""
     print_lines(_pattern_lines(found))
+
+
+@learn_command.operation(
+    "merge",
+    pattern_changes.merge_patterns,
+    CommandShape(arguments=("pattern_id", "other_id"), fields={"pattern_id": "PATTERN", "other_id": "OTHER"}),
+)
+def show_merge(done: PatternChange) -> None:
+    """Make OTHER a part of PATTERN, with everything that was counted for it."""
+    verb = "is now" if done.changed else "was already"
+    click.echo(f"{done.other_id} {verb} a part of {done.pattern.pattern_id}, which {_worked(done.pattern)}")
+    click.echo(f"to undo: opx learn split {done.pattern.pattern_id} {done.other_id}")
+
+
+@learn_command.operation(
+    "split", pattern_changes.split_pattern, CommandShape(arguments=("pattern_id", "ids"), fields={"ids": "ID"})
+)
+def show_split(done: PatternChange) -> None:
+    """Take out of a pattern a pattern that was merged into it (ID), or entries that were counted for it."""
+    click.echo(f"{done.pattern.pattern_id} {_worked(done.pattern)}")
+    if done.other:
+        click.echo(f"{done.other_id} {_worked(done.other)}: {_short(done.other.problem)}")
+    click.echo(f"to undo: opx learn merge {done.pattern.pattern_id} {done.other_id}")
+
+
+def _worked(pattern: Pattern) -> str:
+    return f"worked {plural(pattern.success_count, 'time')} and failed {plural(pattern.failure_count, 'time')}"
 
 
 @learn_command.operation(
