@@ -118,7 +118,8 @@ def test_entries_that_were_counted_wrongly_become_a_pattern_of_their_own(
 
 def test_a_merge_of_merged_patterns_is_undone_step_by_step(school: School, merging: PatternMerging) -> None:
     first, second = two_patterns(school)
-    school.failure("three", failure_description="The disk of the registry is full", error_message="ENOSPC")
+    full = {"failure_description": "Disk full", "error_message": "ENOSPC", "solution_steps": ["Delete old images"]}
+    school.failure("three", **full)
     school.checkpoint("three")
     third = next(one for one in school.patterns() if one.error_message == "ENOSPC")
     merging.merge(second.pattern_id, third.pattern_id)

@@ -224,7 +224,7 @@ def show_merge(done: PatternChange) -> None:
 
 
 @learn_command.operation(
-    "split", pattern_changes.split_pattern, CommandShape(arguments=("pattern_id", "ids"), fields={"ids": "ID"})
+    "split", pattern_changes.split_pattern, CommandShape(arguments=("pattern_id", "ids"), fields={"ids": "ID..."})
 )
 def show_split(done: PatternChange) -> None:
     """Take out of a pattern a pattern that was merged into it (ID), or entries that were counted for it."""
