@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -118,7 +119,7 @@ def test_entries_that_were_counted_wrongly_become_a_pattern_of_their_own(
 
 def test_a_merge_of_merged_patterns_is_undone_step_by_step(school: School, merging: PatternMerging) -> None:
     first, second = two_patterns(school)
-    full = {"failure_description": "Disk full", "error_message": "ENOSPC", "solution_steps": ["Delete old images"]}
+    full: Any = {"failure_description": "Disk full", "error_message": "ENOSPC", "solution_steps": ["Delete old images"]}
     school.failure("three", **full)
     school.checkpoint("three")
     third = next(one for one in school.patterns() if one.error_message == "ENOSPC")
