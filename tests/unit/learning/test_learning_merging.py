@@ -142,6 +142,26 @@ def test_a_merge_that_was_interrupted_is_completed_by_the_next(school: School, m
     assert counts(school, first) == (first.pattern_id, 3, 3)
 
 
+def test_an_entry_that_is_counted_in_the_middle_of_a_split_follows_its_words(
+    school: School, merging: PatternMerging, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = two_patterns(school)
+    merging.merge(first.pattern_id, second.pattern_id)
+    point_keys, counted = merging._point_keys, []  # noqa: SLF001 - the step before which it is counted
+
+    def late(*arguments: Any) -> None:
+        if not counted:
+            counted.append(other_failure(school, "late"))
+            assert school.checkpoint("two").taken_in == 1
+            assert counts(school, first)[1] == 4
+        point_keys(*arguments)
+
+    monkeypatch.setattr(merging, "_point_keys", late)
+    merging.split(first.pattern_id, [second.pattern_id])
+    assert counts(school, first) == (first.pattern_id, 2, 2)
+    assert counts(school, second) == (second.pattern_id, 2, 2)
+
+
 def test_what_is_counted_while_patterns_are_merged_and_split_is_counted_once(
     school: School, merging: PatternMerging
 ) -> None:
