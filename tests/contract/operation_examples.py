@@ -18,6 +18,8 @@ OWN = Scope(CALLER.client_id, project_id=CALLER.project_id)
 UNKNOWN = "0" * 32
 RIVAL = Caller(Identity("rival", "depot", AGENT), agent=AGENT)
 PROBLEM = "The nightly export stops with a lock timeout"
+OTHER_PROBLEM = ("Certificates of the proxy expired", "Renew them by a job")
+THIRD_PROBLEM = ("Pods are evicted for disk pressure", "Delete unused images")
 DISK = "# Disk full\n\n## Fix\n\n1. Delete rotated logs.\n2. {}\n\nservice:web|DEPENDS_ON|service:db\n"
 
 DISK_FACTS = {"tags": ["disk"], "services": ["web"]}
@@ -58,9 +60,14 @@ def build(home: Path) -> dict[str, str]:
         ids["receipt"] = found["receiptId"]
         ids["waiting"] = done(world, "capture_entry", **a_failure(occurrence="a"))["id"]
         ids["worked"] = done(world, "capture_entry", **a_failure(success_verified=True))["id"]
+        for text, step in (OTHER_PROBLEM, THIRD_PROBLEM):
+            other = {"failure_description": text, "solution_steps": [step], "success_verified": True}
+            done(world, "capture_entry", **a_failure(**other))
         done(world, "process_checkpoint")
         list(services.manager.work())
-        ids["pattern"] = done(world, "list_patterns")["patterns"][0]["patternId"]
+        known = {one["problem"]: one["patternId"] for one in done(world, "list_patterns")["patterns"]}
+        ids |= {"pattern": known[PROBLEM], "other_pattern": known[OTHER_PROBLEM[0]], "merged": known[THIRD_PROBLEM[0]]}
+        done(world, "merge_patterns", patternId=ids["pattern"], otherId=ids["merged"])
         ids |= of_rival(replace(world, caller=RIVAL))
         done(world, "add_alias", alias="service:www", canonical="service:web")
         ids["merge"] = done(world, "merge_nodes", **{"from": "service:store", "into": "service:db"})["mergeId"]
@@ -234,9 +241,13 @@ EXAMPLES: Mapping[str, Example] = {
     "get_pattern": ids(patternId="pattern"),
     "find_patterns_for_task": fixed(taskDescription=PROBLEM, maxResults=2),
     "find_patterns_for_failure": fixed(failureDescription=PROBLEM),
+    "find_patterns_for_gate": fixed(gateType="security_review", proposal="Read the password at start-up"),
+    "merge_patterns": ids(patternId="pattern", otherId="other_pattern"),
+    "split_pattern": lambda world: {"patternId": world.ids["pattern"], "ids": [world.ids["merged"]]},
     "get_task_context": fixed(taskDescription=PROBLEM),
     "query_for_task": fixed(taskDescription=PROBLEM, maxResults=2),
     "query_for_failure": fixed(failureDescription=PROBLEM),
+    "query_for_gate": fixed(gateType="security_review"),
     "build_context_for_task": fixed(task=PROBLEM),
     # projects
     "get_project": fixed(clientId="acme", projectId="depot"),

@@ -54,6 +54,7 @@ from opx.operations.graph import (
 from opx.operations.learning import VerifyEntry, verify_entry
 from opx.operations.lifecycle import AddHold, add_hold
 from opx.operations.outcomes import GetDocumentOutcomes, get_document_outcomes
+from opx.operations.pattern_changes import MergePatterns, SplitPattern, merge_patterns, split_pattern
 from opx.operations.patterns import GetPattern, ListPatterns, get_pattern, list_patterns
 from opx.operations.questions import (
     GetAuditRecord,
@@ -133,6 +134,8 @@ def listed(access: ReaderAccess, after: str = "") -> tuple[KnowledgeDocument, ..
         ("failures", lambda access, name: access.call(retry_failures, RetryFailures(failure_ids=(name,)))),
         ("entries", lambda access, name: access.call(verify_entry, VerifyEntry(entry_id=name, worked=True))),
         ("patterns", lambda access, name: access.orchestrator.call(get_pattern, GetPattern(pattern_id=name))),
+        ("patterns", lambda access, name: access.orchestrator.call(split_pattern, SplitPattern(name, (name,)))),
+        ("patterns", lambda access, name: access.orchestrator.call(merge_patterns, MergePatterns(name, "0" * 32))),
     ],
 )
 def test_an_id_of_others_gives_what_an_id_of_nobody_gives(

@@ -1,83 +1,115 @@
-"""Hit rates and false answers of pattern queries over the cases."""
+"""Hit rates, bands and false answers of pattern queries over the cases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from opx.domain.learning import GATES, EntryType
+from opx.domain.queries import Band
 from opx.operations.system import System
-from tests.quality.learning.cases import FAILURE, HELD_OUT, TASK, TUNED, Case
+from tests.quality.learning.cases import FAILURE, TASK, Case
 from tests.quality.learning.world import ask
-
-NO_TECHNOLOGY = "task without technology"
-KINDS = (FAILURE, TASK, NO_TECHNOLOGY)
 
 
 @dataclass(frozen=True, slots=True)
 class CaseAnswer:
-    """A case queried in one way, and the names of the returned patterns, in order."""
+    """A case, and the names of the returned patterns with their bands, in order. `named`: with the task's technology."""
 
-    kind: str
     case: Case
-    patterns: tuple[str, ...]
+    patterns: tuple[tuple[str, Band], ...]
+    named: bool = True
 
-    def hit(self, most: int) -> bool:
-        return self.case.expects in self.patterns[:most]
+    def hit(self, most: int, least: Band = Band.WEAK) -> bool:
+        """True if a pattern that helps is among the first `most`, in this band or a better one."""
+        return any(name in self.case.helps and band.least >= least.least for name, band in self.patterns[:most])
+
+    def any(self, least: Band) -> bool:
+        return any(band.least >= least.least for _, band in self.patterns)
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of cases with a pattern that helps: the share of those that have it first, and among the first three, and the mean
-    number of other patterns returned. Of the others: the share with any pattern returned."""
+    """Of cases with a pattern that helps: the share for which it is first, among the first three, and so at least as
+    `likely`. Of the others: the share with any pattern returned, with a `likely` one, and with a `sure` one. Of patterns
+    returned as `sure`: the number, and the share that doesn't help."""
 
     helped: int
     hit1: float
     hit3: float
-    others: float
+    likely3: float
     near: int
     false: float
+    false_likely: float
+    false_sure: float
+    sure: int
+    sure_wrong: float
 
     def __str__(self) -> str:
         return (
-            f"{self.helped:4} hit@1 {self.hit1:.3f} hit@3 {self.hit3:.3f} others {self.others:.2f} | "
-            f"{self.near:3} near misses, false {self.false:.3f}"
+            f"{self.helped:4} first {self.hit1:.3f}, among three {self.hit3:.3f}, as likely {self.likely3:.3f} | "
+            f"{self.near:3} unhelped: any {self.false:.3f}, likely {self.false_likely:.3f}, sure {self.false_sure:.3f} | "
+            f"{self.sure} sure, wrong {self.sure_wrong:.3f}"
         )
 
 
 def answered(services: System, names: Mapping[str, str], cases: Sequence[Case]) -> Iterator[CaseAnswer]:
-    """Queries every case, those about tasks in both ways."""
+    """Queries every case, tasks with a technology also without it."""
     for case in cases:
-        yield CaseAnswer(case.query_kind, case, _names(services, names, case, technology=True))
-        if case.query_kind == TASK:
-            yield CaseAnswer(NO_TECHNOLOGY, case, _names(services, names, case, technology=False))
+        for named in (True, False) if case.query_kind == TASK and case.technology else (True,):
+            found = ask(services, case, technology=named)
+            yield CaseAnswer(case, tuple((names[one.pattern_id], one.band) for one in found), named)
 
 
 def figures(answers: Iterable[CaseAnswer]) -> Figures:
     each = list(answers)
     helped = [one for one in each if one.case.expects]
     near = [one for one in each if not one.case.expects]
+    sure = [name in one.case.helps for one in each for name, band in one.patterns if band is Band.SURE]
     return Figures(
         helped=len(helped),
         hit1=share(one.hit(1) for one in helped),
         hit3=share(one.hit(3) for one in helped),
-        others=share(len(one.patterns) - one.hit(len(one.patterns)) for one in helped),
+        likely3=share(one.hit(3, Band.LIKELY) for one in helped),
         near=len(near),
         false=share(bool(one.patterns) for one in near),
+        false_likely=share(one.any(Band.LIKELY) for one in near),
+        false_sure=share(one.any(Band.SURE) for one in near),
+        sure=len(sure),
+        sure_wrong=share(not right for right in sure),
     )
 
 
-def table(answers: Sequence[CaseAnswer]) -> Iterator[str]:
-    """A line for each half and way to query."""
-    for half in (TUNED, HELD_OUT):
-        for kind in KINDS:
-            some = [one for one in answers if one.kind == kind and one.case.half == half]
-            yield f"{half:8} {kind:23} {figures(some)}"
-        unchanged = [one for one in answers if one.kind != NO_TECHNOLOGY and one.case.half == half]
-        yield f"{half:8} {'unchanged, all':23} {figures(unchanged)}"
+def of_gates(one: CaseAnswer) -> bool:
+    """Tasks that a person's decision should be remembered for, or seems to."""
+    return one.case.query_kind == TASK and one.case.entry_type in GATES
 
 
-def _names(services: System, names: Mapping[str, str], case: Case, *, technology: bool) -> tuple[str, ...]:
-    return tuple(names[pattern.pattern_id] for pattern in ask(services, case, technology=technology))
+def of_tasks(one: CaseAnswer) -> bool:
+    """Tasks that a failure's solution should be remembered for, or seems to."""
+    return one.case.query_kind == TASK and one.case.entry_type not in GATES
+
+
+def of_failures(one: CaseAnswer) -> bool:
+    return one.case.query_kind == FAILURE
+
+
+GROUPS: Mapping[str, Callable[[CaseAnswer], bool]] = {
+    "gates": of_gates,
+    "rejections": lambda one: of_gates(one) and one.case.entry_type == EntryType.GATE_REJECTION,
+    "approvals": lambda one: of_gates(one) and one.case.entry_type == EntryType.GATE_APPROVAL,
+    "tasks": lambda one: of_tasks(one) and one.named,
+    "tasks, no technology": lambda one: of_tasks(one) and not (one.named and one.case.technology),
+    "failures": of_failures,
+    "all": lambda one: one.named,
+    "same words only": lambda one: one.case.id.startswith("far"),
+}
+
+
+def table(answers: Sequence[CaseAnswer], half: str) -> Iterator[str]:
+    """A line for each group of a half's cases."""
+    for name, belongs in GROUPS.items():
+        yield f"{half:8} {name:20} {figures(one for one in answers if one.case.half == half and belongs(one))}"
 
 
 def share(values: Iterable[float]) -> float:

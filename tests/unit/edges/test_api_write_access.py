@@ -56,6 +56,8 @@ NEEDING_ONE = (
     "undo_merge",
     "restore_document",
     "verify_entry",
+    "merge_patterns",
+    "split_pattern",
     "process_checkpoint",
     "record_outcome",
 )
@@ -92,6 +94,8 @@ class TestWriteAccess:
             },
         ),
         ("verify_entry", {"entryId": "f" * 32, "body": {"worked": True}}),
+        ("merge_patterns", {"patternId": "f" * 32, "body": {"otherId": "e" * 32}}),
+        ("split_pattern", {"patternId": "f" * 32, "body": {"ids": ["e" * 32]}}),
         ("process_checkpoint", {"body": {"projectId": "shop"}}),
         ("record_outcome", {"body": {"receiptId": "f" * 32, "documentId": "f" * 32, "result": "resolved"}}),
     )

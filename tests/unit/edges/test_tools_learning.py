@@ -71,6 +71,7 @@ def test_replies_match_their_schemas(services: System) -> None:
         "report_gap": called(services, "report_gap", question="How do we rotate keys?", missing="Who holds them."),
         "query_for_task": called(services, "query_for_task", PLANNER, task_description=FAILURE),
         "query_for_failure": called(services, "query_for_failure", PLANNER, failure_description=FAILURE),
+        "query_for_gate": called(services, "query_for_gate", PLANNER, gate_type="g"),
         "build_context_for_task": called(services, "build_context_for_task", PLANNER, task=FAILURE),
     }
     assert replies.keys() == NAMES

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
-from opx.domain.learning import CheckpointType, EntryState, EntryType
+from opx.domain.learning import CheckpointType, EntryState, EntryType, Pattern, StagingEntry
 from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.errors import ClientRemovedError, IndexUnavailableError, InvalidInputError, UnknownProjectError
 from opx.ingestion.corpus.clients import Client, ClientState
 from opx.ingestion.events import ObjectEvent
+from opx.learning import patterns
+from opx.learning.matching import PatternMatcher
 from opx.learning.pattern_rows import pattern_id_of
 from opx.learning.rules import LearningRules, Share, read_learning_rules
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
@@ -123,6 +126,21 @@ def test_another_solution_problem_or_technology_is_another_pattern(school: Schoo
     assert school.counts() == [(1, 0, 1), (1, 0, 1)]
 
 
+def test_identical_text_under_two_technologies_is_one_pattern_with_both(school: School) -> None:
+    school.failure("one", technology="kubernetes")
+    school.checkpoint("one")
+    school.failure("two", technology="helm")
+    assert school.checkpoint("two").patterns_confirmed == 1
+    (pattern,) = school.patterns()
+    assert (pattern.success_count, pattern.technology, pattern.technologies) == (
+        2,
+        "kubernetes",
+        ("kubernetes", "helm"),
+    )
+    (record,) = school.documents().values()
+    assert record["technology"] == ["kubernetes", "helm"]
+
+
 def test_the_opposite_is_another_pattern_however_alike_the_words(school: School) -> None:
     school.failure(solution_steps="Increase lock_timeout of the role that migrates to ten seconds")
     school.failure(solution_steps="Decrease lock_timeout of the role that migrates to ten seconds", occurrence="2")
@@ -132,9 +150,8 @@ def test_the_opposite_is_another_pattern_however_alike_the_words(school: School)
 def test_of_long_texts_all_windows_are_compared_and_not_the_nearest_two(tmp_path: Path, time: FakeTime) -> None:
     school = a_school(tmp_path, sqlite_tables(tmp_path, time), time, WindowsEmbedder(words=3))
     school.failure()
-    in_other_words(
-        school, solution_steps=[*STEPS[:1], "Give the service a larger disk", "Alert at eighty percent of it"]
-    )
+    others = ["Give the service a larger disk", "Alert at eighty percent of it", "Archive old files to tape each month"]
+    in_other_words(school, solution_steps=[*STEPS[:1], *others])
     in_other_words(school, project="three")
     school.checkpoint("one")
     assert school.checkpoint("two").patterns_new == 1
@@ -282,7 +299,34 @@ def test_two_checkpoints_at_once_both_finish_and_double_nothing(school: School) 
         in_other_words(school, project="one", occurrence=f"w{number}", technology=f"t{number % 2}")
     reports = at_once(3, lambda _: school.checkpoint())
     assert sum(report.taken_in for report in reports) == 12
-    assert school.counts() == [(3, 0, 3), (3, 0, 3), (6, 0, 6)]
+    assert school.counts() == [(6, 0, 6), (6, 0, 6)]
+
+
+def test_two_checkpoints_at_the_same_moment_make_one_pattern_of_one_problem(
+    school: School, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    school.failure("one")
+    in_other_words(school)
+    both_searched, searched = Barrier(2), PatternMatcher.alike
+
+    def alike(matcher: PatternMatcher, entry: StagingEntry) -> Pattern | None:
+        found = searched(matcher, entry)
+        both_searched.wait(timeout=30)  # neither finds the other's: it isn't there yet
+        return found
+
+    monkeypatch.setattr(PatternMatcher, "alike", alike)
+    reports = at_once(2, lambda number: school.checkpoint(("one", "two")[number]))
+    assert [report.taken_in for report in reports] == [1, 1]
+    assert school.counts() == [(2, 0, 2)]
+
+
+def test_a_lock_of_a_process_that_died_is_taken_over(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "LOCK_SECONDS", 0.05)
+    store = school.services.learning.patterns
+    held = store.creating("client:acme")
+    held.__enter__()
+    school.failure("one")
+    assert school.checkpoint("one").patterns_new == 1
 
 
 def test_a_solution_with_odd_characters_is_stored_unchanged(school: School) -> None:

@@ -21,17 +21,14 @@ from opx.learning.pattern_rows import head_row
 from opx.learning.patterns import PatternStore
 from opx.learning.query import (
     PatternMatch,
-    PatternQuestion,
     PatternSearch,
     RAGQueryService,
     best_of,
-    errors_agree,
-    same_technology,
-    similarity,
     visible_heads,
     wilson_lower_bound,
 )
 from opx.learning.rules import LearningRules, check_orchestrator
+from opx.learning.similarity import PatternQuestion, errors_agree, same_technology, similarity
 from opx.ports import Table
 from opx.ports.tables import PATTERNS
 from opx.retrieval.query import Answered, Finish

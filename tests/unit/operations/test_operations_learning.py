@@ -208,7 +208,7 @@ class TestPatterns:
             call(planner, "list_patterns").patterns
             == call(planner, "find_patterns_for_task", taskDescription="x").patterns
         )
-        assert call(planner, "get_task_context", taskDescription="deploy").context == ""
+        assert call(planner, "get_task_context", taskDescription="deploy").context == "Task: deploy"
         with pytest.raises(PatternNotFoundError):
             call(planner, "get_pattern", patternId="0" * 32)
 
@@ -239,7 +239,7 @@ class TestPatterns:
     def test_every_operation_that_returns_patterns_is_for_orchestrators(self) -> None:
         reading = {one.name for one in REGISTRY if one.access is Access.ORCHESTRATOR}
         returning = {one.name for one in REGISTRY if one.run.__module__ == patterns.__name__}
-        assert (returning <= reading, len(returning)) == (True, 8)
+        assert (returning <= reading, len(returning)) == (True, 10)
 
 
 class TestOutcomes:
@@ -359,12 +359,13 @@ class TestTools:
         assert same.pattern_id == pattern.pattern_id
         context = call(planner, "build_context_for_task", task=FAILURE)
         assert context.text() == context.record().context
-        assert context.text().startswith("[ORCHESTRATOR CONTEXT: Historical Knowledge]")
+        assert context.text().startswith(f"Task: {FAILURE}\n\n[ORCHESTRATOR CONTEXT: Historical Knowledge]")
 
     def test_without_a_pattern_the_answer_states_that(self, services: System) -> None:
         planner = a_context(services, PLANNER)
         assert call(planner, "query_for_task", task_description="Paint the bikeshed green").text() == NO_PATTERN
-        assert call(planner, "build_context_for_task", task="Paint the bikeshed green").text() == NO_PATTERN
+        context = call(planner, "build_context_for_task", task="Paint the bikeshed green")
+        assert context.text() == "Task: Paint the bikeshed green"
 
     def test_a_pattern_has_one_line_per_field_for_any_text(self) -> None:
         worded = "x\n[Document ID: 0]\n- Solution: rm -rf"
@@ -390,9 +391,9 @@ class TestTools:
 
     def test_writing_tools_are_marked_and_all_are_opted_into(self) -> None:
         tools = {one.name: one.tool for one in REGISTRY if one.tool and one.tool.group.name == "learn-from-work"}
-        assert len(tools) == 10
+        assert len(tools) == 11
         assert all(tool.opt_in for tool in tools.values())
-        queries = {"query_for_task", "query_for_failure", "build_context_for_task"}
+        queries = {"query_for_task", "query_for_failure", "query_for_gate", "build_context_for_task"}
         assert {name for name, tool in tools.items() if not tool.writes} == queries
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, field
 
 from opx.domain.knowledge import PATTERNS_CATEGORY
+from opx.domain.queries import Band, band_of
 from opx.domain.record import Record, derive
 
 MAX_NAME, MAX_LINE, MAX_TEXT = 100, 500, 8_000
@@ -133,7 +134,8 @@ class Pattern(Record, frozen=True):
     error_message: str = ""
     agent_types: tuple[str, ...] = ()
     task_types: tuple[str, ...] = ()
-    technology: str = ""
+    technology: Annotated[str, Meta(description="The first of its technologies.")] = ""
+    technologies: Annotated[tuple[str, ...], Meta(description="The technologies that it was captured for.")] = ()
     gate_type: str = ""
     success_count: int = 0
     failure_count: int = 0
@@ -141,6 +143,11 @@ class Pattern(Record, frozen=True):
     first_seen: str = ""
     projects: tuple[str, ...] = ()
     evidence: Evidence = ()
+    merged: Annotated[tuple[str, ...], Meta(description="Ids of patterns that were merged into it.")] = ()
+
+    def __post_init__(self) -> None:
+        known = self.technologies or tuple(filter(None, (self.technology,)))
+        derive(self, technologies=known, technology=next(iter(known), ""))
 
     @property
     def source(self) -> str:
@@ -169,10 +176,19 @@ class PatternView(Record, frozen=True):
     more: Annotated[bool, Meta(description="True if there are more occurrences than these.")] = False
 
 
+class PatternChange(Record, frozen=True):
+    """A merge of two patterns, or a split. `changed` is False if it was done before."""
+
+    pattern: Pattern
+    other: Annotated[Pattern | None, Meta(description="The pattern that was split off; null after a merge.")] = None
+    other_id: Annotated[str, Meta(description="The pattern that was merged, or split off.")] = ""
+    changed: bool = True
+
+
 class RAGPattern(Record, frozen=True):
-    """A pattern that answers a question. `similarity` is to the question, `confidence_bound` the lower bound of its
-    success rate, both in [0, 1]; `score` gives the ranking. `warnings` are attempts that made things worse or had no
-    effect."""
+    """A pattern that answers a question. `similarity` is the probability that it is about the question, `band` its range;
+    `confidence_bound` is the lower bound of its success rate, in [0, 1]; `score` gives the ranking. `warnings` are attempts
+    that made things worse or had no effect."""
 
     pattern_id: str
     problem: str
@@ -185,11 +201,17 @@ class RAGPattern(Record, frozen=True):
     confidence_bound: Annotated[float, Meta(description="Lower bound of its success rate, from 0 to 1.")]
     entry_type: EntryType
     technology: str = ""
+    technologies: tuple[str, ...] = ()
+    gate_type: str = ""
+    band: Annotated[Band, Meta(description="Range of the similarity: sure, likely or weak.")] = Band.WEAK
     document_id: str = ""
     warnings: Annotated[
         tuple[str, ...], Meta(description="Similar attempts that made things worse or had no effect.")
     ] = ()
     evidence: Evidence = ()
+
+    def __post_init__(self) -> None:
+        derive(self, band=band_of(self.similarity))
 
 
 class StepWarning(Record, frozen=True):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from opx.learning.experience import LearnedExperience
     from opx.learning.learned_words import LearntStore
     from opx.learning.matching import PatternMatcher
+    from opx.learning.merging import PatternMerging
     from opx.learning.outcome_recording import OutcomeService
     from opx.learning.outcome_store import KnownScopes, OutcomeStore
     from opx.learning.pattern_rows import LearningProjects
@@ -148,6 +149,12 @@ class Learning:
             clock=self._installation.clock,
         )
         return CheckpointEmbeddingService(self._installation.identity_of(identity), parts)
+
+    def merging(self, scope_key: str) -> PatternMerging:
+        """Merges and splits of the patterns of a scope."""
+        from opx.learning.merging import PatternMerging
+
+        return PatternMerging(scope_key, self._tables.table(PATTERNS), self.patterns, self.staging.get_many)
 
     def _matcher(self, scope_key: str) -> PatternMatcher:
         from opx.learning.matching import PatternMatcher

@@ -205,10 +205,17 @@ class _Run:
         return {entry.id: known[keys[entry.id]] for entry in entries}
 
     def _decide(self, entry: StagingEntry, seed: Pattern, key: str) -> str:
-        patterns, alike = self._parts.patterns, self._matcher.alike(entry)
-        if alike is None:
-            patterns.add_fresh(seed)
-        return patterns.decide(seed.scope_key, key, (alike or seed).pattern_id)
+        """Assigns the entry to the pattern that it is like, or to a new one: compared again while no other process can create
+        one, with those that were created meanwhile."""
+        scope, patterns = seed.scope_key, self._parts.patterns
+        alike = self._matcher.alike(entry)
+        if alike is not None:
+            return patterns.decide(scope, key, alike.pattern_id)
+        with patterns.creating(scope):
+            alike = self._matcher.alike_since(entry)
+            if alike is None:
+                patterns.add_fresh(seed)
+            return patterns.decide(scope, key, (alike or seed).pattern_id)
 
     def _process_group(self, pattern_id: str, entries: Sequence[StagingEntry]) -> None:
         if pattern_id:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from opx.domain.learning import RAGPattern
+from opx.domain.ids import day_text
+from opx.domain.learning import GATES, Pattern, RAGPattern
+from opx.domain.queries import Band
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.hygiene.invisible import removed
 from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
-from opx.learning.query import PatternSearch, RAGQueryService, visible_heads
+from opx.learning.query import PatternSearch, RAGQueryService, is_expired, patterns_of_gate, visible_heads
+from opx.learning.review_topics import topics
 from opx.learning.rules import check_orchestrator
 from opx.learning.tried_steps import StepFinder, terms_of
+from opx.ports import Vector
 from opx.records.capability import QuestionRecords
 from opx.retrieval.capability import Questions
 from opx.runtime.knowledge_file import Installation
@@ -33,6 +38,13 @@ INTRODUCTION = "Similar situations have been resolved these ways:"
 RECOMMENDATION = "Recommendation: Try patterns in order. Pattern 1 is most likely based on historical data."
 END = "[END CONTEXT]"
 
+MOST_WEAK = 2
+"""Weak patterns in a context, all of them decisions of people: a solution that hardly fits would only mislead."""
+
+TASK_SHARE = 0.5
+"""Share of a context's tokens that the task itself may have."""
+
+WEAK_FIT = "weak: a decision of people about similar work, to weigh"
 _LABELS = ((5, "Most Common"), (3, "Moderate"), (0, "Less Common"))
 _SHARES = (("Problem", 0.3), ("Solution", 0.55), ("When to try", 0.15))
 """Share of a pattern's token budget that each line gets, where the pattern doesn't fit."""
@@ -53,7 +65,12 @@ class OrchestratorContextBuilder:
         self._max_tokens = max_tokens
 
     def build_context_for_task(self, task: str | Mapping[str, Any], agent_type: str = "") -> str:
-        """The patterns that may help with a task, best first, in the frame that orchestrators know; "" if there is none.
+        """The text of `build`."""
+        return self.build(task, agent_type).text
+
+    def build(self, task: str | Mapping[str, Any], agent_type: str = "") -> BuiltContext:
+        """The task, then the patterns that may help with it, best first, in the frame that orchestrators know; the task alone
+        if there are none. Weak patterns are left out, but for decisions of people.
 
         Of a task that is a mapping, `description`, `task_type` and `technology` are read; without a description it raises
         `InvalidInputError`, as a string without words does. Patterns that don't fit into `max_tokens` (cl100k) are
@@ -63,7 +80,35 @@ class OrchestratorContextBuilder:
         found = self._patterns.query_for_task(
             facts["description"], agent_type, facts["task_type"], facts["technology"], MOST_PATTERNS
         )
-        return render(found, max_tokens=self._max_tokens)
+        basic = basic_context(facts, agent_type, int(self._max_tokens * TASK_SHARE))
+        shown = worth_showing(found)
+        framed = render(shown, max_tokens=self._max_tokens - len(encode(basic)) - 2)
+        return BuiltContext("\n\n".join(filter(None, (basic, framed))), len(shown) if framed else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltContext:
+    """A context, and the number of patterns it was made of."""
+
+    text: str
+    patterns: int
+
+
+def basic_context(facts: Mapping[str, str], agent_type: str, most: int) -> str:
+    """The task as lines that can't be mistaken for the frame; its description has at most `most` tokens."""
+    lines = (
+        ("Task", _cut(framed_line(facts["description"]), most)),
+        ("Task type", framed_line(facts["task_type"])),
+        ("Technology", framed_line(facts["technology"])),
+        ("Agent type", framed_line(agent_type or "")),
+    )
+    return "\n".join(f"{name}: {text}" for name, text in lines if text)
+
+
+def worth_showing(patterns: Sequence[RAGPattern]) -> list[RAGPattern]:
+    """The patterns without weak ones, but for the first decisions of people."""
+    weak = [one for one in patterns if one.band is Band.WEAK and one.entry_type in GATES][:MOST_WEAK]
+    return [one for one in patterns if one.band is not Band.WEAK or one in weak]
 
 
 def render(patterns: Sequence[RAGPattern], *, max_tokens: int = MAX_TOKENS) -> str:
@@ -74,7 +119,7 @@ def render(patterns: Sequence[RAGPattern], *, max_tokens: int = MAX_TOKENS) -> s
     blocks: list[str] = []
     for number, pattern in enumerate(patterns, start=1):
         share = room if number == len(patterns) else max(room // 2, min(room, _LEAST_TOKENS))
-        block = _block(number, pattern, share)
+        block = _block(number, pattern, share, reason_of_place(number, patterns))
         if not block:
             break
         blocks.append(block)
@@ -87,14 +132,34 @@ def label(successes: int) -> str:
     return next(name for least, name in _LABELS if successes >= least)
 
 
+def reason_of_place(number: int, patterns: Sequence[RAGPattern]) -> str:
+    """The reason why a pattern (the first has number 1) stands before one that worked more often; "" if it doesn't."""
+    pattern = patterns[number - 1]
+    for at, other in enumerate(patterns[number:], start=number + 1):
+        if other.success_count <= pattern.success_count:
+            continue
+        if other.failure_count > pattern.failure_count and other.confidence_bound < pattern.confidence_bound:
+            return f"Pattern {at} worked more often, but also failed {_times(other.failure_count)}"
+        if other.warnings and not pattern.warnings:
+            return f"Pattern {at} worked more often, but has a warning"
+        return f"it is closer to this task than Pattern {at}, which worked more often"
+    return ""
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
 def _in_frame(blocks: Sequence[str]) -> str:
     return "\n\n".join((BEGIN, INTRODUCTION, *blocks, RECOMMENDATION, END))
 
 
-def _block(number: int, pattern: RAGPattern, room: int) -> str:
+def _block(number: int, pattern: RAGPattern, room: int, reason: str) -> str:
     """One pattern within `room` tokens; "" if too little of it would fit."""
-    # "successes" also after 1: readers know the line by this form.
-    head = f"Pattern {number} ({label(pattern.success_count)} - {pattern.success_count} successes):"
+    counted = f"{pattern.success_count} success{'' if pattern.success_count == 1 else 'es'}"
+    head = f"Pattern {number} ({label(pattern.success_count)} - {counted}):"
+    fits = f"\n- Fit: {WEAK_FIT}" if pattern.band is Band.WEAK else ""
+    head += fits + (f"\n- Why here: {reason}" if reason else "")
     texts = {
         "Problem": framed_line(pattern.problem),
         "Solution": framed_line("\n".join(_warned(pattern))),
@@ -187,7 +252,7 @@ _NEAR = 100
 
 _COLONS = ":：∶꞉ː︓﹕"
 _COLON = re.compile(f"[{_COLONS}]")
-_LABEL = re.compile(r"(?:problem|solution|whentotry|recommendation|successes|success)\Z")
+_LABEL = re.compile(r"(?:problem|solution|whentotry|whyhere|fit|recommendation|successes|success)\Z")
 _LABEL_CHARACTERS = 60
 _PIECES = dict.fromkeys("⎡⎢⎣", "(") | dict.fromkeys("⎤⎥⎦", ")")
 """Characters that large brackets are drawn with."""
@@ -285,14 +350,18 @@ class PatternQueries:
         installation: Installation,
         corpus: Corpus,
         learning: Learning,
+        *,
         questions: Questions,
         records: QuestionRecords,
+        indexing: Indexing,
     ) -> None:
         self._installation = installation
         self._corpus = corpus
         self._learning = learning
         self._questions = questions
         self._records = records
+        self._indexing = indexing
+        self._vectors: dict[tuple[str, str], Vector] = {}
 
     def of(self, identity: Identity | None = None, *, operator: bool = False) -> RAGQueryService:
         """The query service of an identity."""
@@ -300,11 +369,35 @@ class PatternQueries:
         reader = self._corpus.projects.reader(caller)
         search = PatternSearch(
             ask=self._questions.search(caller, recorded=False).answer,
-            heads=partial(visible_heads, self._learning.patterns, reader),
+            heads=lambda ids: self._current(visible_heads(self._learning.patterns, reader, ids)),
             check=lambda: None if operator or identity is None else check_orchestrator(self._learning.rules, caller),
             observers=self._records.observers(reader, None, unreported, gaps=False),
+            embed=self._embed(),
+            of_gate=lambda gate: self._current(patterns_of_gate(self._learning.patterns, reader, gate)),
         )
         return RAGQueryService(search)
+
+    def _current(self, patterns: Iterable[Pattern]) -> list[Pattern]:
+        """The patterns that aren't expired: they are hidden on their day, and deleted when pruning runs."""
+        knowledge, today = self._installation.knowledge, day_text(int(self._installation.clock() // 86_400))
+        return [one for one in patterns if not is_expired(one, knowledge, today)]
+
+    def _embed(self) -> Callable[[str], Vector] | None:
+        """The embedding of questions, which remembers the work of review topics: they are compared with every question."""
+        embedder = self._indexing.query_embedder
+        if embedder is None:
+            return None
+        work = frozenset(topic.work for topic in topics())
+
+        def embed(text: str) -> Vector:
+            if text not in work:
+                return embedder.embed_query(text)
+            key = embedder.model_id, text
+            if key not in self._vectors:
+                self._vectors[key] = embedder.embed_query(text)
+            return self._vectors[key]
+
+        return embed
 
     def context_builder(
         self, identity: Identity | None = None, *, operator: bool = False

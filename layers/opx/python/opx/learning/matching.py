@@ -1,12 +1,13 @@
 """Matches an entry with a pattern in other words: one that a search finds, or one so new that a search may miss it.
 
-Two vectors are compared, of the problem and of the solution (of a long text, the mean of its vectors), and two things that
-vectors don't distinguish: "increase the pool" and "decrease the pool" have a cosine of 0.93 with the built-in embedder, and
-two errors of a product that differ in their code alone one of 0.6.
+Two vectors are compared, of the problem and of the solution (of a long text, the mean of its vectors), the words of the
+solutions and the error messages, and two things that vectors don't distinguish: "increase the pool" and "decrease the pool"
+have a cosine of 0.93 with the built-in embedder, and two errors of a product that differ in their code alone one of 0.6.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -17,6 +18,7 @@ from opx.domain.learning import EntryType, Pattern, StagingEntry
 from opx.errors import IndexUnavailableError
 from opx.learning.pattern_rows import pattern_id_of, problem_of, solution_of
 from opx.learning.patterns import PatternStore
+from opx.learning.similarity import errors_agree, same_technology
 from opx.ports import Embedder, SearchEngine, SearchFilter, SearchRequest, Vector, mean_vector
 from opx.text.fields import query_terms
 
@@ -26,11 +28,18 @@ CANDIDATES = 20
 _MAX_SEARCHED = 1000
 """Characters of a problem that the lexical leg searches."""
 
-MIN_PROBLEM = 0.45
-MIN_SOLUTION = 0.60
-"""Cosines. With the built-in embedder, 28 of 37 entries that repeat one of 81 patterns in other words are recognised, and
-none of 18 that solve its problem in another way (docs/decisions/0041-learning.md). A wrong match spoils the counts of a
-pattern, a missed one leaves two that are alike."""
+MIN_PROBLEM = 0.40
+MIN_MEANING = 0.50
+MIN_SOLUTION = 0.85
+"""Cosines of the problems and of the solutions, and the latter plus the share of words that the solutions have in common.
+Problems are also the same if their errors agree, or, from `MIN_DOUBTFUL` on, if the solutions are as good as equal. With the
+built-in embedder, 36 of 37 entries that repeat one of 195 patterns in other words are recognised, and none of 18 that solve
+its problem in another way (docs/decisions/0070). A wrong match spoils the counts of a pattern, a missed one leaves two that
+are alike."""
+
+MIN_AGREEMENT, MIN_DOUBTFUL, EQUAL_SOLUTIONS, LEAST_WORDS = 0.8, 0.25, 1.15, 5
+"""Share of an error's terms that the other has; cosine of problems whose solutions are as good as equal; their likeness from
+which on they are; and the words that a solution needs for that ("restart it" solves much)."""
 
 _NUMBER = re.compile(r"(?m)^\d+\. ")
 _CODES = (
@@ -89,11 +98,21 @@ class PatternMatcher:
 
         Raises `IndexUnavailableError` if a leg of the search failed: it might have found the pattern.
         """
-        candidates = [one for one in self._candidates(entry) if _may_be_same(entry, one)]
+        return self._best(entry, self._candidates(entry))
+
+    def _best(self, entry: StagingEntry, among: Iterable[Pattern]) -> Pattern | None:
+        candidates = [one for one in among if _may_be_same(entry, one)]
         self._embed([text for one in candidates for text in (_problem_text(one), _solution_text(one))])
         rated = ((self._likeness(entry, one), one) for one in candidates)
         best = max(rated, key=lambda each: (each[0], each[1].pattern_id), default=None)
         return best[1] if best and best[0] > 0 else None
+
+    def alike_since(self, entry: StagingEntry) -> Pattern | None:
+        """As `alike`, but compares with new patterns that other processes have created since the comparison before."""
+        known = self._known_fresh()
+        new = {one.pattern_id: one for one in self._patterns.fresh(self._scope_key) if one.pattern_id not in known}
+        known.update(new)
+        return self._best(entry, new.values())
 
     def add(self, pattern: Pattern) -> None:
         """Adds a pattern that this checkpoint creates, to compare later entries with it."""
@@ -125,12 +144,23 @@ class PatternMatcher:
         return self._fresh
 
     def _likeness(self, entry: StagingEntry, pattern: Pattern) -> float:
-        """Sum of the cosines; 0 if one is below its minimum. A gate approval has no problem to compare."""
+        """Sum of the likenesses of problem and solution; 0 if one is too low. A gate approval has no problem to compare."""
         problem = _cosine(self._vectors[_problem_text(entry)], self._vectors[_problem_text(pattern)])
-        if problem < MIN_PROBLEM and entry.entry_type is not EntryType.GATE_APPROVAL:
-            return 0.0
-        solution = _cosine(self._vectors[_solution_text(entry)], self._vectors[_solution_text(pattern)])
-        return problem + solution if solution >= MIN_SOLUTION else 0.0
+        mine, theirs = _solution_text(entry), _solution_text(pattern)
+        words, others = set(query_terms(mine)), set(query_terms(theirs))
+        shared = len(words & others) / math.sqrt(max(len(words) * len(others), 1))
+        meaning = _cosine(self._vectors[mine], self._vectors[theirs])
+        solution = meaning + shared
+        agrees = errors_agree(entry.error_message, pattern.error_message)
+        equal = solution >= EQUAL_SOLUTIONS and min(len(words), len(others)) >= LEAST_WORDS
+        same_problem = (
+            problem >= MIN_PROBLEM
+            or entry.entry_type is EntryType.GATE_APPROVAL
+            or (agrees or 0.0) >= MIN_AGREEMENT
+            or (equal and problem >= MIN_DOUBTFUL and (agrees is None or agrees >= MIN_DOUBTFUL))
+        )
+        same_solution = meaning >= MIN_MEANING and solution >= MIN_SOLUTION
+        return problem + solution if same_problem and same_solution else 0.0
 
     def _embed(self, texts: Sequence[str]) -> None:
         missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
@@ -157,9 +187,15 @@ def _may_be_same(entry: StagingEntry, pattern: Pattern) -> bool:
     kind = EntryType.FAILURE_SOLUTION if tried else entry.entry_type
     if kind is not pattern.entry_type or _folded(entry.gate_type) != _folded(pattern.gate_type):
         return False
-    if _folded(entry.technology) != _folded(pattern.technology) and not (tried and not entry.technology):
+    if not _same_technology(entry.technology, pattern) and not (tried and not entry.technology):
         return False
     return not (_other_codes(entry, pattern) or _opposed(entry, pattern))
+
+
+def _same_technology(technology: str, pattern: Pattern) -> bool:
+    if not technology or not pattern.technologies:
+        return not technology and not pattern.technologies
+    return any(same_technology(technology, known) for known in pattern.technologies)
 
 
 def _cosine(one: Vector, other: Vector) -> float:

@@ -8,6 +8,7 @@ A scope S has these partitions:
   retry decides the same;
 - `S|fresh`: patterns of the last day, which a search may not find yet (`entry` = time and id). Written before a pattern is
   decided on, so that the next checkpoint compares with it;
+- `S|lock`: the process that is about to create a pattern;
 - `S|projects`: the projects with captured entries.
 """
 
@@ -20,13 +21,17 @@ from typing import Any
 from msgspec.structs import asdict, fields
 
 from opx.domain.ids import normalise, stable_hash
-from opx.domain.learning import EntryType, Pattern, PatternOccurrence, StagingEntry
+from opx.domain.learning import GATES, EntryType, Pattern, PatternOccurrence, StagingEntry
 from opx.domain.record import replace, to_json
 from opx.domain.scopes import Identity, Scope, scope_of_key
 from opx.errors import InvalidScopeError, UnknownProjectError
+from opx.learning.review_topics import topic_of
 from opx.ports import Item, Table
 
 FRESH_SECONDS = 86_400
+
+MERGED_INTO = "mergedInto"
+"""Attribute of a head: the id of the pattern that it was merged into."""
 
 
 def heads_partition(scope_key: str) -> str:
@@ -49,6 +54,11 @@ def fresh_partition(scope_key: str) -> str:
     return f"{scope_key}|fresh"
 
 
+def lock_partition(scope_key: str) -> str:
+    """Partition key of the lock of a scope."""
+    return f"{scope_key}|lock"
+
+
 def projects_partition(scope_key: str) -> str:
     """Partition key of a scope's projects."""
     return f"{scope_key}|projects"
@@ -57,8 +67,8 @@ def projects_partition(scope_key: str) -> str:
 def rows_of(table: Table, scope_key: str) -> Iterator[Item]:
     """All rows of a scope, a pattern's head after its occurrences: an interrupted removal in this order finds the
     remaining rows again."""
-    for partition in (projects_partition(scope_key), fresh_partition(scope_key), keys_partition(scope_key)):
-        yield from table.query(partition)
+    for partition in (projects_partition, fresh_partition, lock_partition, keys_partition):
+        yield from table.query(partition(scope_key))
     for head in table.query(heads_partition(scope_key)):
         yield from table.query(occurrences_partition(scope_key, str(head["entry"])))
         yield head
@@ -66,7 +76,8 @@ def rows_of(table: Table, scope_key: str) -> Iterator[Item]:
 
 def text_key(entry_type: EntryType, problem: str, error: str, solution: str, about: str) -> str:
     """Hash of the exact words of a problem and its solution, regardless of line breaks and, but for the solution, of case.
-    `about` is the technology, or the gate. A warning has the key of the same solution that worked."""
+    `about` is the gate; the same words under another technology are the same pattern. A warning has the key of the same
+    solution that worked."""
     kind = EntryType.FAILURE_SOLUTION if entry_type is EntryType.WARNING else entry_type
     loose = [" ".join(normalise(text).casefold().split()) for text in (problem, error, about)]
     return stable_hash("pattern text", kind.value, loose, " ".join(normalise(solution).split()))
@@ -169,6 +180,9 @@ def unknown_project(project_id: str, known: Iterator[str]) -> UnknownProjectErro
 # -- pattern documents
 
 
+REJECTED = ", and when it was rejected for such a reason"
+"""End of the sentence for when to try what a person required."""
+
 MAX_TITLE = 300
 _MAX_QUOTED = 200
 _MAX_TAG = 64
@@ -203,8 +217,7 @@ def solution_of(entry: StagingEntry) -> str:
 
 def key_of(entry: StagingEntry) -> str:
     """The `text_key` of an entry."""
-    about = entry.gate_type or entry.technology
-    return text_key(entry.entry_type, problem_of(entry), entry.error_message, solution_of(entry), about)
+    return text_key(entry.entry_type, problem_of(entry), entry.error_message, solution_of(entry), entry.gate_type)
 
 
 def seed_of(scope_key: str, entry: StagingEntry) -> Pattern:
@@ -227,13 +240,14 @@ def seed_of(scope_key: str, entry: StagingEntry) -> Pattern:
 
 
 def joined(seeds: Sequence[Pattern]) -> Pattern:
-    """The first seed, with the agents and tasks of all and the first error message."""
+    """The first seed, with the agents, tasks and technologies of all and the first error message."""
     errors = [seed.error_message for seed in seeds if seed.error_message]
     return replace(
         seeds[0],
         error_message=errors[0] if errors else "",
         agent_types=tuple(dict.fromkeys(one for seed in seeds for one in seed.agent_types)),
         task_types=tuple(dict.fromkeys(one for seed in seeds for one in seed.task_types)),
+        technologies=tuple(dict.fromkeys(one for seed in seeds for one in seed.technologies)),
     )
 
 
@@ -253,7 +267,7 @@ def occurrence_of(entry: StagingEntry, reason: str) -> PatternOccurrence:
 def record_of(pattern: Pattern) -> dict[str, Any]:
     """The pattern's document: a record of the category of patterns."""
     tags = {
-        "technology": pattern.technology[:_MAX_TAG],
+        "technology": [one[:_MAX_TAG] for one in pattern.technologies],
         "task_type": [one[:_MAX_TAG] for one in pattern.task_types],
         "agent_type": [one[:_MAX_TAG] for one in pattern.agent_types],
         "gate_type": pattern.gate_type[:_MAX_TAG],
@@ -271,9 +285,17 @@ def record_of(pattern: Pattern) -> dict[str, Any]:
 def _texts(pattern: Pattern) -> dict[str, str]:
     """Searched fields under the names of the category's schema."""
     if pattern.entry_type is EntryType.GATE_REJECTION:
-        return {"human_feedback": pattern.problem, "revision_approach": pattern.solution}
+        return {
+            "human_feedback": pattern.problem,
+            "revision_approach": pattern.solution,
+            "when_to_try": pattern.when_to_try,
+        }
     if pattern.entry_type is EntryType.GATE_APPROVAL:
-        return {"failure_description": pattern.problem, "approved_approach": pattern.solution}
+        return {
+            "failure_description": pattern.problem,
+            "approved_approach": pattern.solution,
+            "when_to_try": pattern.when_to_try,
+        }
     return {
         "failure_description": pattern.problem,
         "error_message": pattern.error_message,
@@ -283,10 +305,11 @@ def _texts(pattern: Pattern) -> dict[str, str]:
 
 def _when_to_try(entry: StagingEntry) -> str:
     """A sentence for when to try the solution, from the entry's gate, technology, task and error."""
-    if entry.entry_type is EntryType.GATE_REJECTION:
-        return f"Before {entry.gate_type} is requested, and when it was rejected for such a reason"
-    if entry.entry_type is EntryType.GATE_APPROVAL:
-        return f"Before {entry.gate_type} is requested"
+    if entry.entry_type in GATES:
+        topic = topic_of(f"{entry.human_feedback or entry.approved_approach}\n{solution_of(entry)}")
+        work = f" for such work: {topic.work}" if topic else ""
+        rejected = entry.entry_type is EntryType.GATE_REJECTION
+        return f"Before {entry.gate_type} is requested{work}" + (REJECTED if rejected else "")
     parts = [f"with {entry.technology}" if entry.technology else ""]
     parts.append(f"in {entry.task_type} tasks" if entry.task_type else "")
     parts.append(f"when the error is: {_line(entry.error_message, _MAX_QUOTED)}" if entry.error_message else "")

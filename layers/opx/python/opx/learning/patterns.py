@@ -8,11 +8,13 @@ write fail, and all is read again.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+from uuid import uuid4
 
 from opx.domain.ids import day_number, iso_time
 from opx.domain.learning import Pattern, PatternOccurrence
@@ -20,6 +22,7 @@ from opx.domain.record import replace
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.learning.pattern_rows import (
     FRESH_SECONDS,
+    MERGED_INTO,
     fresh_in,
     fresh_partition,
     fresh_row,
@@ -27,6 +30,7 @@ from opx.learning.pattern_rows import (
     heads_partition,
     key_row,
     keys_partition,
+    lock_partition,
     occurrence_row,
     occurrences_partition,
     pattern_id_of,
@@ -38,6 +42,14 @@ MOST_COUNTED = 50
 """Maximum of entries that one write of a head counts: the head names them all."""
 
 MOST_FRESH = 500
+
+MOST_MERGES = 20
+"""Merges of merged patterns that are followed."""
+
+LOCK_SECONDS = 2.0
+"""Time after which a lock that one process holds is taken over. It is held for about 30 ms."""
+
+LOCK_POLL_SECONDS = 0.02
 
 MOST_KEPT = 20
 """Latest projects, agent types, task types and evidence ids that a head names. All are in the occurrences."""
@@ -79,21 +91,25 @@ class PatternStore:
     # -- reading
 
     def head(self, scope_key: str, pattern_id: str) -> Pattern | None:
-        """A pattern with its counts; None if there is none in this scope."""
-        row = self._head(scope_key, pattern_id)
+        """A pattern with its counts, or the one that it was merged into; None if there is none in this scope."""
+        row = self._followed(scope_key, pattern_id)
         return pattern_in(row) if row else None
 
     def heads(self, scope_keys: Sequence[str], ids: Sequence[str]) -> list[Pattern]:
-        """The patterns of these ids in these scopes, in one read, in the order of the ids."""
+        """The patterns of these ids in these scopes, in one read, in the order of the ids. In the place of a merged pattern
+        is the one that it was merged into."""
         keys = [{"place": heads_partition(scope), "entry": one} for one in ids for scope in scope_keys]
-        found = map(pattern_in, self._table.get_many(keys) if keys else [])
         rank = {one: at for at, one in reversed(list(enumerate(ids)))}
-        return sorted(found, key=lambda pattern: (rank[pattern.pattern_id], pattern.scope_key))
+        rows = sorted(self._table.get_many(keys) if keys else [], key=lambda row: (rank[row["entry"]], row["place"]))
+        followed = (self._followed(row["place"], row["entry"]) if row.get(MERGED_INTO) else row for row in rows)
+        found = [pattern_in(row) for row in followed if row]
+        return list({(one.scope_key, one.pattern_id): one for one in found}.values())
 
     def patterns(self, scope_key: str, limit: int | None = None, after: str = "") -> Iterator[Pattern]:
         """A scope's patterns by id, `after` the one of that id."""
         where = KeyRange(low=after + "\0") if after else None
-        return map(pattern_in, self._table.query(heads_partition(scope_key), where=where, limit=limit))
+        rows = self._table.query(heads_partition(scope_key), where=where)
+        return islice((pattern_in(row) for row in rows if not row.get(MERGED_INTO)), limit)
 
     def occurrences(self, scope_key: str, pattern_id: str, limit: int | None = None) -> Iterator[PatternOccurrence]:
         """Occurrences of a pattern, ordered by entry id."""
@@ -126,6 +142,34 @@ class PatternStore:
         """Publishes a pattern that is about to be created, so that concurrent checkpoints compare with it."""
         self._table.put(fresh_row(pattern, self._now(), int(self._clock()) + FRESH_SECONDS))
 
+    @contextmanager
+    def creating(self, scope_key: str) -> Iterator[None]:
+        """Excludes other processes that are about to create a pattern in the scope, for the time of a few reads and writes.
+
+        A process that died with the lock, or is that slow, loses it after `LOCK_SECONDS`. Then two patterns may be alike;
+        counts are right without the lock.
+        """
+        lock, holder = {"place": lock_partition(scope_key), "entry": "creating"}, uuid4().hex
+        self._acquire({**lock, "holder": holder})
+        try:
+            yield
+        finally:
+            with suppress(ConditionFailedError):  # another process has taken it over
+                self._table.delete(lock, condition=Equals("holder", holder))
+
+    def _acquire(self, wanted: Item) -> None:
+        seen, since = "", time.monotonic()
+        while True:
+            held = self._table.get({"place": wanted["place"], "entry": wanted["entry"]})
+            by = str(held["holder"]) if held else ""
+            if by != seen:
+                seen, since = by, time.monotonic()
+            if not by or time.monotonic() - since >= LOCK_SECONDS:
+                with suppress(ConditionFailedError):
+                    self._table.put(wanted, condition=Equals("holder", by) if by else KeyAbsent())
+                    return
+            time.sleep(LOCK_POLL_SECONDS)
+
     def decide(self, scope_key: str, key: str, pattern_id: str) -> str:
         """Assigns a key to this pattern unless it has one; returns the id of the pattern that it belongs to."""
         try:
@@ -156,6 +200,9 @@ class PatternStore:
     def _count_some(self, seed: Pattern, found: Sequence[PatternOccurrence], put_document: PutDocument) -> CountedEntry:
         for _ in range(_ATTEMPTS):
             head = self._head(seed.scope_key, seed.pattern_id)
+            if head and head.get(MERGED_INTO):
+                seed = replace(seed, pattern_id=str(head[MERGED_INTO]))
+                continue
             known = pattern_in(head) if head else None
             new = self._uncounted(seed, head or {}, found)
             if not new:
@@ -220,6 +267,15 @@ class PatternStore:
             where = {"place": keys_partition(scope_key), "entry": key}
             self._table.delete(where, condition=Equals("patternId", pattern_id))
 
+    def _followed(self, scope_key: str, pattern_id: str) -> Item | None:
+        """The head of a pattern, or of the one that it was merged into."""
+        row = self._head(scope_key, pattern_id)
+        for _ in range(MOST_MERGES):
+            if row is None or not row.get(MERGED_INTO):
+                return row
+            row = self._head(scope_key, str(row[MERGED_INTO]))
+        return None
+
     def _head(self, scope_key: str, pattern_id: str) -> Item | None:
         return self._table.get({"place": heads_partition(scope_key), "entry": pattern_id})
 
@@ -239,6 +295,7 @@ def advanced(known: Pattern, new: Sequence[PatternOccurrence], seed: Pattern, no
         error_message=known.error_message or seed.error_message,
         agent_types=_latest(known.agent_types, seed.agent_types),
         task_types=_latest(known.task_types, seed.task_types),
+        technologies=tuple(dict.fromkeys((*known.technologies, *seed.technologies)))[:MOST_KEPT],
         success_count=known.success_count + worked,
         failure_count=known.failure_count + len(new) - worked,
         embedded_at=max(now, known.embedded_at),
@@ -258,7 +315,11 @@ def is_due(documented: str, known: Pattern | None, pattern: Pattern) -> bool:
     """True if the pattern's document has to be put: for the first time, with new tags, or to refresh its age."""
     if not documented or known is None:
         return True
-    if {*known.agent_types, *known.task_types} != {*pattern.agent_types, *pattern.task_types}:
+    if _tags(known) != _tags(pattern):
         return True
     now, then = day_number(pattern.embedded_at), day_number(documented)
     return now is None or then is None or now - then > REFRESH_DAYS
+
+
+def _tags(pattern: Pattern) -> frozenset[str]:
+    return frozenset((*pattern.agent_types, *pattern.task_types, *pattern.technologies))

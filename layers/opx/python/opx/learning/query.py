@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import math
-import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import replace as replaced
+from itertools import chain
+from operator import mul
 
-from opx.domain.documents import RemarkKind
-from opx.domain.knowledge import PATTERNS_CATEGORY
+from opx.domain.documents import RemarkKind, expiry_of
+from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel
 from opx.domain.learning import MAX_RESULTS as MOST_PATTERNS
-from opx.domain.learning import EntryType, Pattern, RAGPattern
-from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, QueryConfig
+from opx.domain.learning import Pattern, RAGPattern
+from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, Band, QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Reader, Scope
 from opx.errors import IndexUnavailableError, InvalidInputError
 from opx.learning.pattern_rows import pattern_id_of
 from opx.learning.patterns import PatternStore
+from opx.learning.similarity import PatternQuestion, plain_name, same_problem, similarity, topic_of_pattern
+from opx.ports import Vector
 from opx.retrieval.query import Answered, Observer
-from opx.text.fields import query_terms
 
-TASK_THRESHOLD = 0.7
-FAILURE_THRESHOLD = 0.75
-"""Minimum similarities of returned patterns: probabilities that the pattern is about the query."""
+LEAST = 0.01
+"""Probability below which a pattern isn't returned, unless the caller gives a threshold. Above it patterns have a band (sure,
+likely, weak), as documents do. Measured: docs/learning.md."""
 
 FAILURE_RESULTS = 3
 
@@ -43,16 +45,22 @@ SEARCHED = QueryConfig(
 @dataclass(frozen=True, slots=True)
 class PatternSearch:
     """Dependencies of the queries of one reader: `ask` searches visible documents, `heads` returns the visible patterns of
-    these ids, and `observers` record the answer. `check` raises for callers who may not query patterns."""
+    these ids, `of_gate` those of a gate, and `observers` record the answer. `check` raises for callers who may not query
+    patterns. `embed` is the embedding of questions; None if searches have no vectors."""
 
     ask: Callable[[str, QueryConfig], Answer]
     heads: Callable[[Sequence[str]], Sequence[Pattern]]
     check: Callable[[], None]
     observers: Sequence[Observer] = ()
+    embed: Callable[[str], Vector] | None = None
+    of_gate: Callable[[str], Iterable[Pattern]] = lambda _: ()
 
 
 class RAGQueryService:
     """Patterns for one reader, learned from work of the same client. Only an orchestrator may query them.
+
+    Every pattern has the probability that it is about the query (`similarity`) and its band. A `score_threshold` in [0, 1]
+    leaves out what is below it; without one (None), only what hardly anything speaks for is left out.
 
     Every method raises `NotOrchestratorError`, `InvalidInputError` for a query without words or an argument that is no
     string, and `StoreUnavailableError` if a leg of the search failed: an empty list means that there is no pattern. Of
@@ -69,12 +77,13 @@ class RAGQueryService:
         task_type: str | None = "",
         technology: str | None = "",
         max_results: int = 5,
+        *,
+        score_threshold: float | None = None,
     ) -> list[RAGPattern]:
-        """Up to `max_results` (1-20) patterns for a task, of similarity .7 or more, ranked by similarity and success rate. An
-        empty argument stands for any."""
+        """Up to `max_results` (1-20) patterns for a task, ranked by similarity and success rate. An empty argument stands
+        for any."""
         self._search.check()
-        if isinstance(max_results, bool) or not isinstance(max_results, int) or not 1 <= max_results <= MOST_PATTERNS:
-            raise InvalidInputError(f"max_results must be 1 to {MOST_PATTERNS}, not {max_results!r}")
+        most = _number_of_results(max_results)
         description = _text("task_description", task_description)
         if not description.strip():
             raise InvalidInputError("task_description is empty: describe the task in a sentence")
@@ -84,7 +93,7 @@ class RAGQueryService:
             task_type=_text("task_type", task_type),
             technology=_text("technology", technology),
         )
-        return self._found(question, TASK_THRESHOLD, max_results)
+        return self._found(question, _threshold(score_threshold), most)
 
     def query_for_failure(
         self,
@@ -92,8 +101,10 @@ class RAGQueryService:
         error_message: str | None = "",
         agent_type: str | None = "",
         task_type: str | None = "",
+        *,
+        score_threshold: float | None = None,
     ) -> list[RAGPattern]:
-        """Up to three patterns for a failure, of similarity .75 or more, ranked as for a task."""
+        """Up to three patterns for a failure, ranked as for a task."""
         self._search.check()
         description, error = _text("failure_description", failure_description), _text("error_message", error_message)
         if not (description.strip() or error.strip()):
@@ -105,7 +116,32 @@ class RAGQueryService:
             _text("task_type", task_type),
             of_failure=True,
         )
-        return self._found(question, FAILURE_THRESHOLD, FAILURE_RESULTS)
+        return self._found(question, _threshold(score_threshold), FAILURE_RESULTS)
+
+    def query_for_gate(
+        self,
+        gate_type: str,
+        proposal: str | None = "",
+        max_results: int = 5,
+        *,
+        score_threshold: float | None = None,
+    ) -> list[RAGPattern]:
+        """Up to `max_results` (1-20) decisions of people at a gate (`Security Review` is `security_review`): those about the
+        proposal, however unlike it they are, or without one those made most often. Raises `InvalidInputError` without a
+        gate."""
+        self._search.check()
+        most, threshold = _number_of_results(max_results), _threshold(score_threshold, 0.0)
+        gate, text = _text("gate_type", gate_type), _text("proposal", proposal)
+        if not plain_name(gate):
+            raise InvalidInputError("gate_type is empty: name the gate, such as security_review")
+        if not text.strip():
+            return [_pattern(match) for match in best_of(self._made_at(gate), most)]
+        return self._found(PatternQuestion(text, gate_type=gate), threshold, most)
+
+    def _made_at(self, gate: str) -> list[PatternMatch]:
+        """The decisions at a gate. Without a proposal, all of them are about the query."""
+        known = (one for one in self._search.of_gate(gate) if one.success_count > 0)
+        return [PatternMatch(one, 1.0) for one in known]
 
     def _found(self, question: PatternQuestion, threshold: float, most: int) -> list[RAGPattern]:
         finishing = [observer.begin() for observer in self._search.observers]
@@ -113,7 +149,8 @@ class RAGQueryService:
         answer = self._search.ask(question.searched, SEARCHED)
         if answer.partial:
             raise IndexUnavailableError(f"patterns can't be searched now; try again: {'; '.join(answer.notes)}")
-        matches = best_of((match for match in self._matches(question, answer) if match.similarity >= threshold), most)
+        found = one_sure_problem(self._matches(question, answer))
+        matches = best_of((match for match in found if match.similarity >= threshold), most)
         returned = _with_documents(answer, [match.document_id for match in matches])
         taken = 1000 * (time.perf_counter() - started)
         config = replace(SEARCHED, max_results=most)
@@ -122,12 +159,30 @@ class RAGQueryService:
         return [_pattern(match) for match in matches]
 
     def _matches(self, question: PatternQuestion, answer: Answer) -> Iterator[PatternMatch]:
-        """Patterns of an answer's hits that worked at least once, with their similarity."""
+        """Patterns of an answer's hits that worked at least once, with their similarity. At a gate, also its patterns that
+        the search didn't find."""
         hits = hits_of(answer)
-        for pattern in self._search.heads(list(hits)) if hits else ():
-            if pattern.success_count > 0 and question.admits(pattern):
-                hit = hits[pattern.pattern_id]
-                yield PatternMatch(pattern, similarity(question, pattern, hit.cosine), hit.document_id, hit.warnings)
+        known = {one.pattern_id: one for one in (self._search.heads(list(hits)) if hits else ())}
+        if question.gate_type:
+            known |= {one.pattern_id: one for one in self._search.of_gate(question.gate_type)}
+        admitted = [one for one in known.values() if one.success_count > 0 and question.admits(one)]
+        embed = None if question.of_failure else self._search.embed
+        cosines = work_cosines(embed, question.text, admitted) if embed else {}
+        least = min((hit.cosine for hit in hits.values()), default=0.0)
+        for pattern in admitted:
+            of_pattern = (hits[one] for one in (pattern.pattern_id, *pattern.merged) if one in hits)
+            hit = max(of_pattern, key=lambda one: one.cosine, default=PatternHit(least, "", ()))
+            found = similarity(question, pattern, hit.cosine, cosines.get(pattern.pattern_id))
+            yield PatternMatch(pattern, found, hit.document_id, hit.warnings)
+
+
+def work_cosines(embed: Callable[[str], Vector], text: str, patterns: Sequence[Pattern]) -> dict[str, float]:
+    """Cosines of a query and the work that raises the topic of each pattern with one, by pattern id."""
+    topics = {one.pattern_id: topic for one in patterns if (topic := topic_of_pattern(one))}
+    if not topics:
+        return {}
+    asked, work = embed(text), {topic: embed(topic.work) for topic in set(topics.values())}
+    return {one: float(sum(map(mul, asked, work[topic]))) for one, topic in topics.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +229,20 @@ def _with_documents(answer: Answer, documents: Sequence[str]) -> Answer:
     return replace(answer, results=tuple(by_id[one] for one in documents if one in by_id), unconfirmed=())
 
 
+def _number_of_results(given: int) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MOST_PATTERNS:
+        raise InvalidInputError(f"max_results must be 1 to {MOST_PATTERNS}, not {given!r}")
+    return given
+
+
+def _threshold(given: float | None, default: float = LEAST) -> float:
+    if given is None:
+        return default
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 1:
+        raise InvalidInputError(f"score_threshold must be a number from 0 to 1, not {given!r}")
+    return float(given)
+
+
 def _text(name: str, value: str | None) -> str:
     """The searched beginning of an argument. Raises `InvalidInputError`."""
     if value is not None and not isinstance(value, str):
@@ -195,6 +264,8 @@ def _pattern(match: PatternMatch) -> RAGPattern:
         confidence_bound=match.bound,
         entry_type=pattern.entry_type,
         technology=pattern.technology,
+        technologies=pattern.technologies,
+        gate_type=pattern.gate_type,
         document_id=match.document_id,
         warnings=match.warnings,
         evidence=pattern.evidence,
@@ -210,6 +281,23 @@ def visible_heads(patterns: PatternStore, reader: Reader, ids: Sequence[str]) ->
     missing = [one for one in ids if one not in seen]
     others = [key for key in reader.visible if key not in shared]
     return [*found, *(patterns.heads(others, missing) if missing and others else ())]
+
+
+MOST_OF_A_GATE = 5_000
+"""Patterns of a scope that are looked through for those of a gate."""
+
+
+def patterns_of_gate(patterns: PatternStore, reader: Reader, gate_type: str) -> list[Pattern]:
+    """The patterns that the reader may see of decisions at a gate."""
+    gate = plain_name(gate_type)
+    known = chain.from_iterable(patterns.patterns(key, MOST_OF_A_GATE) for key in reader.visible)
+    return [one for one in known if one.gate_type and plain_name(one.gate_type) == gate]
+
+
+def is_expired(pattern: Pattern, knowledge: KnowledgeModel, day: str) -> bool:
+    """True if the pattern's retention, since it was last counted, ended before this day or on it."""
+    expires = expiry_of(PATTERNS_CATEGORY, pattern.embedded_at, knowledge)
+    return bool(expires) and expires <= day
 
 
 # -- ranking
@@ -268,6 +356,18 @@ def in_order(matches: Iterable[PatternMatch]) -> list[PatternMatch]:
     return sorted(matches, key=lambda one: (-one.score, -one.pattern.success_count, one.pattern.pattern_id))
 
 
+def one_sure_problem(matches: Iterable[PatternMatch]) -> list[PatternMatch]:
+    """The matches, of which only those for the most similar one's problem may be sure: a query is about one problem."""
+    each = sorted(matches, key=lambda one: (-one.similarity, one.pattern.pattern_id))
+    bound = Band.SURE.least - 0.01
+    return [
+        one
+        if one.similarity <= bound or same_problem(one.pattern, each[0].pattern)
+        else replaced(one, similarity=bound)
+        for one in each
+    ]
+
+
 def best_of(matches: Iterable[PatternMatch], most: int) -> list[PatternMatch]:
     """The best matches in order, at most `most`, and at most `MOST_OF_A_PROBLEM` for one problem."""
     chosen: list[PatternMatch] = []
@@ -281,125 +381,3 @@ def best_of(matches: Iterable[PatternMatch], most: int) -> list[PatternMatch]:
 
 def _others_for(match: PatternMatch, chosen: Sequence[PatternMatch]) -> int:
     return sum(same_problem(match.pattern, other.pattern) for other in chosen)
-
-
-# -- similarity
-
-
-TASK_MODEL: Mapping[str, float] = {"intercept": -8.74, "cosine": 16.55, "overlap": 13.13, "technology": 2.14}
-FAILURE_MODEL: Mapping[str, float] = {
-    "intercept": -7.17,
-    "cosine": 11.95,
-    "overlap": 6.59,
-    "error_agrees": 4.07,
-    "error_differs": -3.14,
-}
-
-_VALUES = re.compile(r"[\"'`][^\"'`]{0,200}[\"'`]|\d+")
-"""Values that differ between occurrences of an error: quoted strings and numbers."""
-
-
-@dataclass(frozen=True, slots=True)
-class PatternQuestion:
-    """A query for patterns. An empty `agent_type`, `task_type` or `technology` stands for any. `of_failure`: the query is
-    about a failure with this `error_message`."""
-
-    text: str
-    error_message: str = ""
-    agent_type: str = ""
-    task_type: str = ""
-    technology: str = ""
-    of_failure: bool = False
-
-    @property
-    def searched(self) -> str:
-        """The text of the search."""
-        return f"{self.text}\n{self.error_message}" if self.error_message else self.text
-
-    def admits(self, pattern: Pattern) -> bool:
-        """True if the pattern is for such agents, tasks and technology; a field that it leaves empty matches any."""
-        return (
-            _is_any_of(self.agent_type, pattern.agent_types)
-            and _is_any_of(self.task_type, pattern.task_types)
-            and (not self.technology or not pattern.technology or same_technology(self.technology, pattern.technology))
-        )
-
-
-def similarity(question: PatternQuestion, pattern: Pattern, cosine: float) -> float:
-    """Probability, in [0, 1], that the pattern is about the query."""
-    model = FAILURE_MODEL if question.of_failure else TASK_MODEL
-    parts = similarity_parts(question, pattern, cosine)
-    z = model["intercept"] + sum(weight * parts[name] for name, weight in model.items() if name != "intercept")
-    return 1 / (1 + math.exp(-max(-700.0, min(700.0, z))))
-
-
-def similarity_parts(question: PatternQuestion, pattern: Pattern, cosine: float) -> dict[str, float]:
-    """The inputs of the models. `overlap` is the geometric mean of two shares: of the query's words that the pattern
-    has, and of the problem's words that the query has."""
-    queried, about = _terms(question.text), _terms(_about(pattern))
-    has = _share(queried, _terms(_all_text(pattern)))
-    agrees = errors_agree(question.error_message, pattern.error_message)
-    known = bool(question.technology and pattern.technology)
-    return {
-        "cosine": cosine,
-        "overlap": math.sqrt(has * _share(about, queried)),
-        "error_agrees": agrees or 0.0,
-        "error_differs": 0.0 if agrees is None else 1.0 - agrees,
-        "technology": float(known and same_technology(question.technology, pattern.technology)),
-    }
-
-
-def errors_agree(one: str, other: str) -> float | None:
-    """Share of the shorter error message's terms that the other has, values aside; None if one has no terms."""
-    first, second = _terms(_VALUES.sub(" ", one)), _terms(_VALUES.sub(" ", other))
-    if not first or not second:
-        return None
-    return len(first & second) / min(len(first), len(second))
-
-
-def same_problem(one: Pattern, other: Pattern) -> bool:
-    """True if the words and error messages of two patterns are of one problem."""
-    if one.technology and other.technology and not same_technology(one.technology, other.technology):
-        return False
-    first, second = _terms(_about(one)), _terms(_about(other))
-    shared = math.sqrt(_share(first, second) * _share(second, first))
-    agrees = errors_agree(one.error_message, other.error_message)
-    return shared >= 0.6 or (agrees is not None and agrees >= 0.8 and shared >= 0.2)
-
-
-def same_technology(one: str, other: str) -> bool:
-    """True if all words of one name are in the other: `PostgreSQL 16` is PostgreSQL."""
-    first, second = _names(one), _names(other)
-    return bool(first and second) and (first <= second or second <= first)
-
-
-def _is_any_of(wanted: str, there: tuple[str, ...]) -> bool:
-    return not wanted or not there or _plain(wanted) in map(_plain, there)
-
-
-def _plain(name: str) -> str:
-    """`Backend_Engineer` and `backend engineer` are one."""
-    return " ".join(re.split(r"[\W_]+", name.casefold())).strip()
-
-
-def _names(technology: str) -> frozenset[str]:
-    return frozenset(re.findall(r"[^\s/_,;()-]+", technology.casefold()))
-
-
-def _about(pattern: Pattern) -> str:
-    """The text that states the pattern's subject: the problem, but for a gate approval, whose solution states it."""
-    return pattern.solution if pattern.entry_type is EntryType.GATE_APPROVAL else pattern.problem
-
-
-def _all_text(pattern: Pattern) -> str:
-    parts = (pattern.problem, pattern.solution, pattern.error_message, pattern.technology, *pattern.task_types)
-    return "\n".join(parts)
-
-
-def _share(wanted: Set[str], there: Set[str]) -> float:
-    return len(wanted & there) / len(wanted) if wanted else 0.0
-
-
-@lru_cache(1024)
-def _terms(text: str) -> frozenset[str]:
-    return frozenset(query_terms(text))

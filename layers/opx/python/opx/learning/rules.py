@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
+from opx.domain.knowledge import PATTERNS_CATEGORY
 from opx.domain.scopes import Identity, Scope
 from opx.errors import NotOrchestratorError
-from opx.runtime.knowledge_file import read_section
+from opx.runtime.knowledge_file import Marked, read_section
 
 SECTION = "learning"
+C = TypeVar("C", bound=StrEnum)
 
 
 class Share(StrEnum):
@@ -23,12 +26,25 @@ class Share(StrEnum):
     PROJECT = "project"
 
 
+class Search(StrEnum):
+    """Callers whose searches find patterns among other documents."""
+
+    PEOPLE = "people"
+    EVERYONE = "everyone"
+
+
 @dataclass(frozen=True, slots=True)
 class LearningRules:
-    """The scope of sharing, and the names of the principals that may query patterns."""
+    """The scope of sharing, the names of the principals that may query patterns, and whose searches find them."""
 
     share: Share = Share.CLIENT
     orchestrators: frozenset[str] = frozenset()
+    search: Search = Search.PEOPLE
+
+    @property
+    def hidden_from_agents(self) -> frozenset[str]:
+        """Categories that searches by agents' tools leave out: agents get patterns from their orchestrator."""
+        return frozenset() if self.search is Search.EVERYONE else frozenset({PATTERNS_CATEGORY})
 
     def shared(self, scope: Scope, group_of: Callable[[str, str], str]) -> Scope:
         """The scope in which patterns of entries of `scope` are stored: never one of another client.
@@ -52,12 +68,20 @@ def read_learning_rules(path: Path | None = None) -> LearningRules:
     section = read_section(SECTION, path)
     if section is None:
         return LearningRules()
-    fields = section.fields(optional=("share", "orchestrators"))
-    share = fields["share"].text() if "share" in fields else Share.CLIENT.value
-    if share not in tuple(Share):
-        raise fields["share"].error(f"unknown share {share!r}; allowed: {', '.join(Share)}")
+    fields = section.fields(optional=("share", "orchestrators", "search"))
+    share, search = _choice(fields, "share", Share.CLIENT), _choice(fields, "search", Search.PEOPLE)
     names = fields["orchestrators"].items() if "orchestrators" in fields else []
-    return LearningRules(Share(share), frozenset(name.text() for name in names))
+    return LearningRules(share, frozenset(name.text() for name in names), search)
+
+
+def _choice(fields: Mapping[str, Marked], name: str, default: C) -> C:
+    """The value of a field with a list of values. Raises `KnowledgeConfigError`."""
+    if name not in fields:
+        return default
+    given, kind = fields[name].text(), type(default)
+    if given not in tuple(kind):
+        raise fields[name].error(f"unknown {name} {given!r}; allowed: {', '.join(kind)}")
+    return kind(given)
 
 
 # -- orchestrators

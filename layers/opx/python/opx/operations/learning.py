@@ -116,6 +116,8 @@ class CaptureEntry(Request, frozen=True, rename=None):
 
 class CapturedEntry(Record, frozen=True):
     id: str
+    state: Annotated[EntryState, Meta(description="Waiting to be verified, ready for a checkpoint, or processed.")]
+    note: Annotated[str, Meta(description="The next step of the entry.")]
 
 
 @operation(http="POST /learning/entries", function=Function.MANAGE, status=201, access=Access.WRITER)
@@ -126,7 +128,20 @@ def capture_entry(context: Context, request: CaptureEntry) -> CapturedEntry:
     Raises `InvalidInputError` that names the field which is missing or doesn't go with the type, and
     `UnknownProjectError` for another client's project.
     """
-    return CapturedEntry(context.system.learning.capture(context.identity).capture(request.entry_type, request.given))
+    captured = context.system.learning.capture(context.identity)
+    entry = captured.entry(captured.capture(request.entry_type, request.given))
+    return CapturedEntry(entry.id, entry.state, _note(entry))
+
+
+def _note(entry: StagingEntry) -> str:
+    """The next step of a captured entry."""
+    from opx.learning.pattern_rows import solution_of
+
+    if entry.state is not EntryState.WAITING:
+        return _NEXT[entry.state]
+    if not solution_of(entry):
+        return "Kept; nothing can be learned from it until it is captured again with a solution, feedback or approach."
+    return f"Kept; told to nobody until verified: opx learn verify {entry.id} --worked"
 
 
 class VerifyEntry(Request, frozen=True):

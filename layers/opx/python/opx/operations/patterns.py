@@ -22,6 +22,7 @@ from opx.operations.paging import Paragraphs, fitting, left_out, noted
 from opx.operations.registry import LEARNING, Access, agent_tool, operation
 
 if TYPE_CHECKING:
+    from opx.learning.context import BuiltContext
     from opx.learning.query import RAGQueryService
 
 MAX_TASK = 20_000
@@ -36,6 +37,10 @@ TaskText = Annotated[Filled, Meta(max_length=MAX_TASK)]
 AgentType = Annotated[Text, Meta(description="Only patterns learned by agents of this type.")]
 TaskType = Annotated[Text, Meta(description="Only patterns of tasks of this type.")]
 Technology = Annotated[Text, Meta(description="Only patterns about this technology.")]
+Threshold = (
+    Annotated[float, Meta(ge=0, le=1, description="Only patterns of at least this similarity, such as 0.7.")] | None
+)
+GateName = Annotated[FilledText, Meta(description="The review, such as security_review.")]
 TaskDescription = Annotated[TaskText, Meta(description="The task, in plain words.")]
 
 
@@ -83,6 +88,7 @@ class FindPatternsForTask(Request, frozen=True):
     task_type: TaskType = ""
     technology: Technology = ""
     max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="Maximum number of results.")] = DEFAULT_RESULTS
+    score_threshold: Threshold = None
 
 
 class FoundPatterns(Record, frozen=True):
@@ -103,6 +109,7 @@ class FindPatternsForFailure(Request, frozen=True):
     error_message: Annotated[str, Meta(max_length=MAX_TASK, description="The error message, copied verbatim.")] = ""
     agent_type: AgentType = ""
     task_type: TaskType = ""
+    score_threshold: Threshold = None
 
 
 @operation(http="POST /learning/patterns/failure", access=Access.ORCHESTRATOR)
@@ -114,6 +121,22 @@ def find_patterns_for_failure(context: Context, request: FindPatternsForFailure)
     return FoundPatterns(tuple(_queries(context).query_for_failure(**asdict(request))))
 
 
+class FindPatternsForGate(Request, frozen=True):
+    gate_type: GateName
+    proposal: Annotated[str, Meta(max_length=MAX_TASK, description="The proposal at the gate, in plain words.")] = ""
+    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="Maximum number of results.")] = DEFAULT_RESULTS
+    score_threshold: Threshold = None
+
+
+@operation(http="POST /learning/patterns/gate", access=Access.ORCHESTRATOR)
+def find_patterns_for_gate(context: Context, request: FindPatternsForGate) -> FoundPatterns:
+    """Find the decisions of people at a gate, those about the proposal first; for orchestrators.
+
+    Raises `StoreUnavailableError` if patterns can't be searched.
+    """
+    return FoundPatterns(tuple(_queries(context).query_for_gate(**asdict(request))))
+
+
 class GetTaskContext(Request, frozen=True):
     task_description: TaskDescription
     agent_type: AgentType = ""
@@ -122,23 +145,27 @@ class GetTaskContext(Request, frozen=True):
 
 
 class PromptContext(Record, frozen=True):
-    context: Annotated[str, Meta(description="Empty if nothing is known.")]
+    context: Annotated[str, Meta(description="The task, and the patterns for it, if any are known.")]
+    patterns: Annotated[int, Meta(description="Number of patterns in it.")] = 0
 
 
 @operation(http="POST /learning/context", access=Access.ORCHESTRATOR)
 def get_task_context(context: Context, request: GetTaskContext) -> PromptContext:
     """Render patterns for a task as context for the prompt of the agent that does it; for orchestrators."""
-    return PromptContext(_context_for(context, **asdict(request)))
+    built = _context_for(context, **asdict(request))
+    return PromptContext(built.text, built.patterns)
 
 
 def _queries(context: Context) -> RAGQueryService:
     return context.system.pattern_queries.of(context.identity, operator=True)
 
 
-def _context_for(context: Context, task_description: str, agent_type: str, task_type: str, technology: str) -> str:
+def _context_for(
+    context: Context, task_description: str, agent_type: str, task_type: str, technology: str
+) -> BuiltContext:
     builder = context.system.pattern_queries.context_builder(context.identity, operator=True)
     task = {"description": task_description, "task_type": task_type, "technology": technology}
-    return builder.build_context_for_task(task, agent_type)
+    return builder.build(task, agent_type)
 
 
 # -- tools of agents
@@ -159,7 +186,9 @@ class PatternList(Record, frozen=True):
 
 
 class TaskContext(Record, frozen=True):
-    context: Annotated[str, Meta(description="The text for the prompt; empty if nothing is known.")]
+    context: Annotated[
+        str, Meta(description="The text for the prompt: the task, and the patterns for it, if any are known.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +219,10 @@ class PatternsAnswer(Paragraphs):
 
 
 def _pattern_text(number: int, pattern: RAGPattern) -> str:
-    counts = f"worked {pattern.success_count:,} times, failed {pattern.failure_count:,} times"
+    counts = f"worked {_times(pattern.success_count)}, failed {_times(pattern.failure_count)}"
     return "\n".join(
         (
-            f"Pattern {number} ({counts}):",
+            f"Pattern {number} ({counts}; {pattern.band.value}):",
             f"- Problem: {one_line(pattern.problem)}",
             *(f"- Warning: {one_line(warning)}" for warning in pattern.warnings),
             f"- Solution: {one_line(pattern.solution)}",
@@ -203,6 +232,10 @@ def _pattern_text(number: int, pattern: RAGPattern) -> str:
     )
 
 
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times"
+
+
 @dataclass(frozen=True, slots=True)
 class ContextAnswer(Paragraphs):
     """Context for a prompt. Its token budget is enforced where it is built."""
@@ -210,7 +243,7 @@ class ContextAnswer(Paragraphs):
     context: str
 
     def _paragraphs(self) -> Iterator[str]:
-        yield self.context or NO_PATTERN
+        yield self.context
 
     def record(self) -> TaskContext:
         return TaskContext(self.context)
@@ -255,6 +288,24 @@ def query_for_failure(context: Context, request: QueryForFailure) -> PatternsAns
     return PatternsAnswer(tuple(_queries(context).query_for_failure(**asdict(request))))
 
 
+class QueryForGate(Request, frozen=True):
+    gate_type: GateName
+    proposal: Annotated[str, Meta(max_length=MAX_TEXT, description="The proposal at the gate, in plain words.")] = ""
+    max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="Maximum number of patterns.")] = DEFAULT_RESULTS
+
+
+@agent_tool(
+    LEARNING,
+    "Find what people rejected and approved at a review before, with their reasons: those about your proposal first. For "
+    "orchestrators, before they request the review.",
+    opt_in=True,
+    access=Access.ORCHESTRATOR,
+)
+def query_for_gate(context: Context, request: QueryForGate) -> PatternsAnswer:
+    """Find decisions of people at a gate."""
+    return PatternsAnswer(tuple(_queries(context).query_for_gate(**asdict(request))))
+
+
 class BuildContextForTask(Request, frozen=True):
     task: Annotated[FilledLongText, Meta(description="The task, in plain words.")]
     agent_type: OfAgents = ""
@@ -270,4 +321,5 @@ class BuildContextForTask(Request, frozen=True):
 )
 def build_context_for_task(context: Context, request: BuildContextForTask) -> ContextAnswer:
     """Render the patterns for a task."""
-    return ContextAnswer(_context_for(context, request.task, request.agent_type, request.task_type, request.technology))
+    built = _context_for(context, request.task, request.agent_type, request.task_type, request.technology)
+    return ContextAnswer(built.text)

@@ -250,6 +250,7 @@ MODULES = (
     Module("learning", ("learning", "evidence"), (LEARNING,)),
     Module("outcomes", ("outcomes", "documents"), (LEARNING,)),
     Module("patterns", ("learning",), (LEARNING,)),
+    Module("pattern_changes", ("learning",)),
     Module("telemetry", ("baselines",), (OPERATIONS,)),
     Module("questions", ("audit", "gaps"), (LEARNING,)),
     Module("sources", ("sources", "crawl")),

@@ -396,7 +396,8 @@ class ResearchTopic(Request, frozen=True):
 def research_topic(context: Context, request: ResearchTopic) -> ResearchAnswer:
     """Research a topic by several searches, again for missing parts."""
     config = QueryConfig(min_confidence=Band.LIKELY.least)
-    return ResearchAnswer(_researched(context, request.topic, request.max_iterations, config))
+    hidden = context.system.learning.rules.hidden_from_agents
+    return ResearchAnswer(_researched(context, request.topic, request.max_iterations, config, hidden))
 
 
 def found_documents(context: Context, question: str, documents: int, tokens: int, config: QueryConfig) -> Answer:
@@ -405,10 +406,14 @@ def found_documents(context: Context, question: str, documents: int, tokens: int
     config = replace(
         config, max_results=documents * PASSAGES_PER_DOCUMENT, max_chunks_per_document=PASSAGES_PER_DOCUMENT
     )
-    answer = answered(context, question, config, budget=max(tokens - REPLY_OVERHEAD, MIN_BUDGET), unconfirmed=False)
+    budget = max(tokens - REPLY_OVERHEAD, MIN_BUDGET)
+    hidden = context.system.learning.rules.hidden_from_agents
+    answer = answered(context, question, config, budget=budget, unconfirmed=False, hidden=hidden)
     return replace(answer, documents=answer.documents[:documents])
 
 
-def _researched(context: Context, topic: str, max_iterations: int, config: QueryConfig) -> ResearchReport:
-    researcher = context.system.questions.research(context.identity, context.report)
+def _researched(
+    context: Context, topic: str, max_iterations: int, config: QueryConfig, hidden: frozenset[str] = frozenset()
+) -> ResearchReport:
+    researcher = context.system.questions.research(context.identity, context.report, hidden=hidden)
     return researcher.research_topic(topic, max_iterations, config)

@@ -116,11 +116,12 @@ def answered(
     receipt: bool = False,
     budget: int = 0,
     unconfirmed: bool = True,
+    hidden: frozenset[str] = frozenset(),
 ) -> Answer:
     """Answers a question; with a budget, includes the relevant blocks of the results' documents, or, with `unconfirmed`,
-    of the unconfirmed ones where there is no result."""
+    of the unconfirmed ones where there is no result. Documents of the categories `hidden` are not found."""
     questions = context.system.questions
-    answer = questions.search(context.identity, context.report).answer(question, config)
+    answer = questions.search(context.identity, context.report, hidden=hidden).answer(question, config)
     found = answer.results or (answer.unconfirmed if unconfirmed else ())
     if budget and found:
         text = str(answer.understood.get("text") or question)

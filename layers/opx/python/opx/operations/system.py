@@ -381,7 +381,14 @@ class System:
     def pattern_queries(self) -> PatternQueries:
         from opx.learning.context import PatternQueries
 
-        return PatternQueries(self.installation, self.corpus, self.learning, self.questions, self.records)
+        return PatternQueries(
+            self.installation,
+            self.corpus,
+            self.learning,
+            questions=self.questions,
+            records=self.records,
+            indexing=self.indexing,
+        )
 
     @cached_property
     def connectors(self) -> Connectors:

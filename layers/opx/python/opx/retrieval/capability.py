@@ -128,9 +128,10 @@ class Questions:
         *,
         recorded: bool = True,
         gaps: bool = True,
+        hidden: frozenset[str] = frozenset(),
     ) -> KnowledgeQuery:
         """Search for this identity, or for the configured one. Answers are reported as metrics and, if `recorded`, written
-        to the audit log and, with `gaps`, to the gaps, depending on the settings."""
+        to the audit log and, with `gaps`, to the gaps, depending on the settings. Categories in `hidden` aren't searched."""
         from opx.retrieval.searching import RememberedVectors
 
         caller = self._installation.identity_of(identity)
@@ -158,6 +159,7 @@ class Questions:
             past=self._past,
             emptied=partial(self._is_emptied, reader),
             clock=self._installation.clock,
+            hidden=hidden,
             observers=self._observers(reader, embedder, report, gaps=gaps) if recorded else (),
         )
 
@@ -256,13 +258,15 @@ class Questions:
     def _baseline_of(self, reader: Reader, node: str, metric: str, time_window: str) -> BaselineStats:
         return self._telemetry().baselines.get(reader, node, metric, time_window)
 
-    def research(self, identity: Identity | None = None, report: Report = unreported) -> Researcher:
+    def research(
+        self, identity: Identity | None = None, report: Report = unreported, *, hidden: frozenset[str] = frozenset()
+    ) -> Researcher:
         """Research for this identity, or for the configured one. Its searches are reported and audited like questions; as
         their words are a planner's, they are not recorded as gaps."""
         from opx.retrieval.research.researcher import Researcher
         from opx.runtime.threads import serialized
 
-        query = self.search(identity, serialized(report), gaps=False)
+        query = self.search(identity, serialized(report), gaps=False, hidden=hidden)
         return Researcher(query, self._planner, seconds=self._installation.settings.research_seconds)
 
     @cached_property

@@ -213,19 +213,22 @@ class Validity:
     """Checks the expiry of hits by today's retention policies. Patterns without a date are left to the learning package,
     which knows when each last worked."""
 
-    def __init__(self, knowledge: KnowledgeModel, clock: Clock) -> None:
+    def __init__(self, knowledge: KnowledgeModel, clock: Clock, hidden: frozenset[str] = frozenset()) -> None:
         self._knowledge = knowledge
         self._clock = clock
+        self._hidden = hidden
 
     def day(self, as_of: str = "") -> str:
         """The day of a question: of its `as_of` time, or today."""
         return (as_of or iso_time(self._clock()))[:DAY]
 
     def on(self, day: str) -> Callable[[IndexedChunk], bool]:
-        """Filter of the hits that are valid on a day: they don't expire before or on it."""
+        """Filter of the hits that are valid on a day: they don't expire before or on it, and aren't of a hidden category."""
 
         def valid(indexed: IndexedChunk) -> bool:
             category = indexed.chunk.category
+            if category in self._hidden:
+                return False
             expires = indexed.expires
             if not expires and category != PATTERNS_CATEGORY:
                 expires = expiry_of(category, indexed.last_updated, self._knowledge)

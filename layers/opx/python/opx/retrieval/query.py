@@ -69,8 +69,8 @@ class KnowledgeQuery:
     the web, if it is configured; `reranker` reads the best documents of thorough searches; `expander` reads the text around
     a passage; `baselines` returns baselines of metrics; `graph` expands the found results along edges; `experience` looks
     up recorded outcomes of documents; `learnt` returns the words that were learnt from incidents, None if there are none;
-    `bound` returns the runbooks that rules of alerts name; `emptied` is called if nothing was found, and returns True if that
-    is because the index is lost.
+    `bound` returns the runbooks that rules of alerts name; documents of the categories `hidden` are never found; `emptied` is
+    called if nothing was found, and returns True if that is because the index is lost.
     """
 
     def __init__(
@@ -93,10 +93,11 @@ class KnowledgeQuery:
         past: Past | None = None,
         emptied: Callable[[], bool] = lambda: False,
         clock: Clock = time.time,
+        hidden: frozenset[str] = frozenset(),
     ) -> None:
         self._emptied = emptied
         self._index = index
-        self._validity = Validity(knowledge, clock)
+        self._validity = Validity(knowledge, clock, hidden)
         self._rules = rules or SearchRules()
         self._search_of = partial(TierSearch, embedder=embedder, rules=self._rules, models=models, bound=bound)
         self._knowledge = knowledge

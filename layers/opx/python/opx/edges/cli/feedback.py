@@ -32,7 +32,7 @@ _COMMON = (
     click.option(
         "--occurrence", default="", metavar="ID", help="Idempotency key: entries with the same one are kept once."
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print the entry's id as JSON."),
+    click.option("--json", "as_json", is_flag=True, help="Print the entry's id and state as JSON."),
 )
 
 
@@ -136,11 +136,12 @@ def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
 def _capture(session: Session, entry_type: EntryType, given: Mapping[str, Any], *, as_json: bool) -> None:
     fields = {name: value for name, value in given.items() if value not in ("", False)}
     request = request_of(CaptureEntry, {"entry_type": entry_type.value, **fields})
-    entry_id = session.client.call(capture_entry, request).id
+    captured = session.client.call(capture_entry, request)
     if as_json:
-        print_json({"id": entry_id})
+        print_json(captured.to_json())
     else:
-        click.echo(entry_id)
+        click.echo(captured.id)
+        click.echo(captured.note, err=True)  # scripts read the id alone
 
 
 def _captured(session: Session, given: object) -> str:

@@ -15,6 +15,7 @@ from opx.domain.learning import (
     EntryState,
     EntryType,
     Pattern,
+    PatternChange,
     PatternView,
     RAGPattern,
     StagingEntry,
@@ -35,7 +36,7 @@ from opx.edges.cli.output import (
     warn,
 )
 from opx.edges.cli.session import Session, pass_session
-from opx.operations import learning, patterns
+from opx.operations import learning, pattern_changes, patterns
 
 T = TypeVar("T", bound=Record)
 MAX_LISTED = 500
@@ -51,7 +52,9 @@ def learn_command() -> None:
     opx learn checkpoint checkout --type phase_completion                 make patterns of verified entries
     opx learn patterns "deploy the checkout service"                      patterns for a task
     opx learn patterns --failure "deploy hangs" --error "exit 124"        patterns for a failure
+    opx learn patterns --gate security_review "read the password"         what people decided at a gate
     opx learn context "deploy the checkout service"                       the same, for an agent's prompt
+    opx learn merge PATTERN OTHER                                         two patterns are one; split undoes it
     opx learn list --state waiting                                        captured entries and their states
     """
 
@@ -135,9 +138,13 @@ def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> None:
 @click.argument("task", default="")
 @click.option("--failure", default="", metavar="TEXT", help="A failure, instead of a task.")
 @click.option("--error", default="", metavar="TEXT", help="The error of the failure, copied as it was.")
+@click.option(
+    "--gate", default="", metavar="NAME", help="A gate: decisions of people there, about TASK if it is given."
+)
 @click.option("--agent", "agent_type", default="", metavar="TYPE", help="Only patterns of agents of this type.")
 @click.option("--task-type", default="", metavar="TYPE", help="Only patterns of tasks of this type.")
 @click.option("--technology", default="", metavar="NAME", help="Only patterns about this technology; for a task.")
+@click.option("--threshold", type=click.FloatRange(0, 1), help="Only patterns of this similarity or more.")
 @click.option("--limit", type=click.IntRange(1, MAX_LISTED), help="Maximum number; not for a failure.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @pass_session
@@ -148,27 +155,40 @@ def find_patterns(
     *,
     failure: str,
     error: str,
+    gate: str,
     technology: str,
+    threshold: float | None,
     limit: int | None,
     as_json: bool,
     **of: str,
 ) -> None:
-    """Find patterns for TASK or for a failure. With neither, list all patterns, the latest first.
+    """Find patterns for TASK, for a failure, or for a gate. With none of them, list all patterns, the latest first.
 
     Exit codes: 0 found some, 1 found none.
     """
-    if task and (failure or error):
+    if (task or gate) and (failure or error):
         raise click.UsageError("give either a task, or --failure")
     if limit and (failure or error or (task and limit > MAX_RESULTS)):
         raise click.UsageError(f"--limit is {MAX_RESULTS} at most for a task; for a failure there are three at most")
-    if task:
+    if gate:
+        by_gate = patterns.FindPatternsForGate(
+            gate_type=gate, proposal=task, max_results=limit or DEFAULT_RESULTS, score_threshold=threshold
+        )
+        _show(session.call(patterns.find_patterns_for_gate, by_gate).patterns, _found_lines, as_json=as_json)
+    elif task:
         by_task = patterns.FindPatternsForTask(
-            task_description=task, technology=technology, max_results=limit or DEFAULT_RESULTS, **of
+            task_description=task,
+            technology=technology,
+            max_results=limit or DEFAULT_RESULTS,
+            score_threshold=threshold,
+            **of,
         )
         found = session.call(patterns.find_patterns_for_task, by_task).patterns
         _show(found, _found_lines, as_json=as_json)
     elif failure or error:
-        by_failure = patterns.FindPatternsForFailure(failure_description=failure or error, error_message=error, **of)
+        by_failure = patterns.FindPatternsForFailure(
+            failure_description=failure or error, error_message=error, score_threshold=threshold, **of
+        )
         found = session.call(patterns.find_patterns_for_failure, by_failure).patterns
         _show(found, _found_lines, as_json=as_json)
     else:
@@ -192,6 +212,33 @@ def show_pattern(found: PatternView) -> None:
 
 
 @learn_command.operation(
+    "merge",
+    pattern_changes.merge_patterns,
+    CommandShape(arguments=("pattern_id", "other_id"), fields={"pattern_id": "PATTERN", "other_id": "OTHER"}),
+)
+def show_merge(done: PatternChange) -> None:
+    """Make OTHER a part of PATTERN, with everything that was counted for it."""
+    verb = "is now" if done.changed else "was already"
+    click.echo(f"{done.other_id} {verb} a part of {done.pattern.pattern_id}, which {_worked(done.pattern)}")
+    click.echo(f"to undo: opx learn split {done.pattern.pattern_id} {done.other_id}")
+
+
+@learn_command.operation(
+    "split", pattern_changes.split_pattern, CommandShape(arguments=("pattern_id", "ids"), fields={"ids": "ID..."})
+)
+def show_split(done: PatternChange) -> None:
+    """Take out of a pattern a pattern that was merged into it (ID), or entries that were counted for it."""
+    click.echo(f"{done.pattern.pattern_id} {_worked(done.pattern)}")
+    if done.other:
+        click.echo(f"{done.other_id} {_worked(done.other)}: {_short(done.other.problem)}")
+    click.echo(f"to undo: opx learn merge {done.pattern.pattern_id} {done.other_id}")
+
+
+def _worked(pattern: Pattern) -> str:
+    return f"worked {plural(pattern.success_count, 'time')} and failed {plural(pattern.failure_count, 'time')}"
+
+
+@learn_command.operation(
     "context",
     patterns.get_task_context,
     CommandShape(
@@ -202,10 +249,10 @@ def show_pattern(found: PatternView) -> None:
 )
 def show_context(reply: patterns.PromptContext) -> None:
     """Print patterns for TASK in the form of an agent's prompt. Exit codes: 0 found some, 1 found none."""
-    if not reply.context:
+    click.echo(reply.context)
+    if not reply.patterns:
         warn("no pattern helps with this")
         click.get_current_context().exit(NO_ANSWER)
-    click.echo(reply.context)
 
 
 # -- rendering
@@ -273,7 +320,8 @@ def _found_lines(found: Sequence[RAGPattern]) -> Iterator[str]:
     for number, pattern in enumerate(found, 1):
         yield (
             f"{number}. {_short(pattern.problem)}  "
-            f"(worked {pattern.success_count:,}, failed {pattern.failure_count:,}, similarity {pattern.similarity:.2f})"
+            f"({pattern.band.value}, {pattern.similarity:.2f}; worked {pattern.success_count:,}, failed "
+            f"{pattern.failure_count:,})"
         )
         yield from (f"   Warning: {printable(warning)}" for warning in pattern.warnings)
         yield f"   Solution: {printable(pattern.solution)}"

@@ -1,0 +1,69 @@
+"""Operations that merge and split patterns."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from opx.domain.learning import PatternChange
+from opx.domain.requests import FilledText, Request
+from opx.errors import PatternNotFoundError
+from opx.learning.rules import check_orchestrator
+from opx.operations.context import Context
+from opx.operations.registry import Access, Function, operation
+
+MAX_SPLIT = 50
+"""Entries that one call splits off."""
+
+PatternId = Annotated[FilledText, Meta(description="The id of a pattern.")]
+
+
+class MergePatterns(Request, frozen=True):
+    pattern_id: PatternId
+    other_id: Annotated[FilledText, Meta(description="The pattern that becomes a part of it.")]
+
+
+@operation(http="POST /learning/patterns/{patternId}/merges", function=Function.MANAGE, access=Access.WRITER)
+def merge_patterns(context: Context, request: MergePatterns) -> PatternChange:
+    """Count everything of another pattern for this one; for orchestrators that may write. A split undoes it.
+
+    Raises `PatternNotFoundError`, and `InvalidInputError` for patterns of different types or gates.
+    """
+    merging = context.system.learning.merging(_scope_of(context, request.pattern_id))
+    return merging.merge(request.pattern_id, request.other_id)
+
+
+class SplitPattern(Request, frozen=True):
+    pattern_id: PatternId
+    ids: Annotated[
+        tuple[FilledText, ...],
+        Meta(
+            min_length=1,
+            max_length=MAX_SPLIT,
+            description="A pattern that was merged into it, or entries counted for it.",
+        ),
+    ]
+
+
+@operation(http="POST /learning/patterns/{patternId}/splits", function=Function.MANAGE, access=Access.WRITER)
+def split_pattern(context: Context, request: SplitPattern) -> PatternChange:
+    """Take a merged pattern, or entries that were counted wrongly, out of a pattern; for orchestrators that may write. A
+    merge undoes it.
+
+    Raises `PatternNotFoundError`, and `InvalidInputError` for ids that aren't of the pattern.
+    """
+    merging = context.system.learning.merging(_scope_of(context, request.pattern_id))
+    return merging.split(request.pattern_id, request.ids)
+
+
+def _scope_of(context: Context, pattern_id: str) -> str:
+    """The scope of a pattern that the caller may see."""
+    if not context.caller.owns_system:
+        check_orchestrator(context.system.learning.rules, context.identity)
+    visible = context.reader.visible
+    patterns = context.system.learning.patterns
+    found = next((scope for scope in visible if patterns.head(scope, pattern_id)), None)
+    if found is None:
+        raise PatternNotFoundError(f"no pattern has the id {pattern_id!r}")
+    return found
