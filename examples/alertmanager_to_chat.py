@@ -2,8 +2,8 @@
 
     OPX_HOME=.opx CHAT_WEBHOOK=https://hooks.slack.com/services/... python -m examples.alertmanager_to_chat 127.0.0.1:9099
 
-In alertmanager.yml: `receivers: [{name: opx, webhook_configs: [{url: "http://127.0.0.1:9099"}]}]`. Slack, Mattermost, Rocket.Chat
-and Google Chat take such a post. Resolved alerts are not answered.
+In alertmanager.yml: `receivers: [{name: opx, webhook_configs: [{url: "http://127.0.0.1:9099"}]}]`. Slack, Mattermost,
+Rocket.Chat and Google Chat take such a post. Resolved alerts are not answered.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -36,7 +36,7 @@ def posts(group: dict[str, Any], search: KnowledgeQuery) -> Iterator[str]:
             yield message(labels.get("alertname", "An alert"), search.answer(question, CONFIG).results)
 
 
-def message(alert: str, found: list[RetrievalResult]) -> str:
+def message(alert: str, found: Sequence[RetrievalResult]) -> str:
     if not found:
         return f"*{alert}* fires, and no runbook is about it."
     lines = [f"• {'' if one.band is Band.SURE else f'({one.band}) '}{one.title} — {one.source}" for one in found]
@@ -52,7 +52,7 @@ def post(address: str, text: str) -> None:
 def handler(answer: Callable[[dict[str, Any]], None]) -> type[BaseHTTPRequestHandler]:
     class Webhook(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            """Answers 400 for what isn't Alertmanager's, and 502 if the channel can't be reached: Alertmanager tries again."""
+            """Replies 400 to anything but Alertmanager, and 502 if the channel is unreachable: then Alertmanager retries."""
             try:
                 answer(json.loads(self.rfile.read(min(int(self.headers.get("content-length", 0)), MOST_BYTES))))
                 status = 204

@@ -2,8 +2,8 @@
 
     OPX_HOME=.opx python -m examples.bedrock_action_group "disk full on a Linux host"
 
-`docs/api/retrieve-knowledge.functions.json` has the functions for `CreateAgentActionGroup`. The deployed function gets the same
-events; the application sets the client and the project in the session attributes `opxClientId` and `opxProjectId`.
+`docs/api/retrieve-knowledge.functions.json` has the functions for `CreateAgentActionGroup`. The deployed function gets
+the same events; the application sets the client and the project in the session attributes `opxClientId` and `opxProjectId`.
 """
 
 from __future__ import annotations

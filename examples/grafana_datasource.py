@@ -2,8 +2,8 @@
 
     OPX_HOME=.opx python -m examples.grafana_datasource 127.0.0.1:9098
 
-Metrics: `runbooks`, with the question in the payload `{"query": "$alertname"}`, and `gaps`, the questions that nothing answered.
-Both are tables. Grafana's server must reach the address; put a proxy with a password before an address that others can reach.
+Metrics: `runbooks`, with the question in the payload `{"query": "$alertname"}`, and `gaps`, questions without an answer. Both
+are tables. Grafana's server must reach the address; put a proxy with a password before an address that others can reach.
 """
 
 from __future__ import annotations
@@ -53,11 +53,13 @@ def answered(system: System, path: str, body: dict[str, Any]) -> Any:
         return METRICS
     if path != "/query":
         return {"status": "ok"} if path == "/" else None
-    shown = {
-        "runbooks": lambda target: runbooks(system, str((target.get("payload") or {}).get("query", ""))),
-        "gaps": lambda _: gaps(system),
-    }
-    return [shown[target["target"]](target) for target in body["targets"] if target["target"] in shown]
+    return [found for target in body["targets"] if (found := shown(system, target)) is not None]
+
+
+def shown(system: System, target: dict[str, Any]) -> dict[str, Any] | None:
+    if target["target"] == "runbooks":
+        return runbooks(system, str((target.get("payload") or {}).get("query", "")))
+    return gaps(system) if target["target"] == "gaps" else None
 
 
 def handler(system: System) -> type[BaseHTTPRequestHandler]:

@@ -22,7 +22,7 @@ def open_system() -> Iterator[System]:
 
 @contextmanager
 def open_tools(identity: Identity | None = None) -> Iterator[list[CallableTool]]:
-    """Tools for one identity, which comes from the application and never from a model: by default that of global documents."""
+    """Tools for one identity, which comes from the application, never from a model; by default for global documents."""
     with open_system() as system:
         context = Context(system, Caller(identity or Identity()))
         yield [CallableTool(operation, context) for operation in tools_for(context).values()]

@@ -21,12 +21,16 @@ INSTRUCTIONS = "You help on call. Search before you answer, and name the pages t
 
 def langchain_tool(tool: CallableTool) -> StructuredTool:
     """The tool as LangChain calls it: its arguments are checked by their JSON schema, and errors are text."""
-    return StructuredTool(name=tool.name, description=tool.description, args_schema=tool.input_schema, func=tool.__call__)
+    return StructuredTool(
+        name=tool.name, description=tool.description, args_schema=tool.input_schema, func=tool.__call__
+    )
 
 
 def main(question: str) -> None:
     with open_tools() as tools:
-        agent = create_agent(ChatOpenAI(model="gpt-4.1-mini"), list(map(langchain_tool, tools)), system_prompt=INSTRUCTIONS)
+        agent = create_agent(
+            ChatOpenAI(model="gpt-4.1-mini"), list(map(langchain_tool, tools)), system_prompt=INSTRUCTIONS
+        )
         reply = agent.invoke({"messages": [("user", question)]})
         print(reply["messages"][-1].content)
 

@@ -38,7 +38,12 @@ class OpxRetriever(BaseRetriever):
             Document(
                 id=result.metadata["chunkId"],
                 page_content=citation(result),  # with its source; text from outside is in a frame
-                metadata={"title": result.title, "source": result.source, "band": str(result.band), "score": result.score},
+                metadata={
+                    "title": result.title,
+                    "source": result.source,
+                    "band": str(result.band),
+                    "score": result.score,
+                },
             )
             for result in self.search.answer(query, self.config).results
         ]

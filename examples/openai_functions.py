@@ -28,7 +28,7 @@ def function_schema(tool: CallableTool) -> dict[str, Any]:
 
 
 def called(call: Any, tools: dict[str, CallableTool]) -> dict[str, str]:
-    """The result of a call; arguments that are no JSON object and unknown names are told to the model."""
+    """The result of a call; bad arguments and unknown names become messages for the model."""
     tool = tools.get(call.function.name)
     try:
         text = tool(**json.loads(call.function.arguments)) if tool else f"Error: unknown tool {call.function.name}"

@@ -1,6 +1,6 @@
 """Answers a question with a Strands agent on Amazon Bedrock, which searches the knowledge base itself.
 
-    OPX_HOME=.opx AWS_REGION=eu-central-1 python -m examples.strands_agent "disk full on a Linux host"
+OPX_HOME=.opx AWS_REGION=eu-central-1 python -m examples.strands_agent "disk full on a Linux host"
 """
 
 from __future__ import annotations
@@ -8,11 +8,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from examples.knowledge import open_tools
-from opx.edges.factories import CallableTool
 from strands import Agent
 from strands.models import BedrockModel
 from strands.tools.tools import PythonAgentTool
+
+from examples.knowledge import open_tools
+from opx.edges.factories import CallableTool
 
 MODEL = "eu.amazon.nova-lite-v1:0"
 INSTRUCTIONS = "You help on call. Search before you answer, and name the pages that you used."

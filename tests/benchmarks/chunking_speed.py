@@ -1,8 +1,8 @@
 """Compares chunking with LangChain's splitters for Markdown, on the same text in one run: speed, exact slices, torn code.
 
 The text is the example corpus repeated, or the `text` fields of a JSONL file. LangChain's are its splitter at headings, then
-its recursive one with the rules for Markdown, in the same windows. A chunk is a slice if it is found in its source; code is torn
-if a fenced block that fits into a window is whole in no chunk.
+its recursive one with the rules for Markdown, in the same windows. A chunk is a slice if it is found in its source; code is
+torn if a fenced block that fits into a window is whole in no chunk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ ENOUGH_CHARACTERS = 2_000_000
 CORPUS = Path(__file__).resolve().parents[2] / "corpus" / "documents"
 WINDOW, OVERLAP = 500, 50
 HEADINGS = [("#" * level, f"h{level}") for level in range(1, 7)]
-_FENCED = re.compile(r"^(?P<indent> *)(?P<fence>```+|~~~+)[^\n]*\n.*?^(?P=indent)(?P=fence)[ ]*$", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(
+    r"^(?P<indent> *)(?P<fence>```+|~~~+)[^\n]*\n.*?^(?P=indent)(?P=fence)[ ]*$", re.MULTILINE | re.DOTALL
+)
 
 Split = Callable[[str], list[str]]
 

@@ -1,8 +1,8 @@
 """A model that follows a script, behind the two interfaces that frameworks call: OpenAI's Chat Completions and Bedrock's
 Converse.
 
-It searches for the user's question if it may call a tool, and otherwise answers with the source that it was given: so an answer
-shows that a tool was called with the right arguments, and that its result reached the model.
+It searches for the user's question if it may call a tool, and otherwise answers with the source that it was given. So an
+answer shows that a tool was called with the right arguments, and that its result reached the model.
 """
 
 from __future__ import annotations

@@ -24,7 +24,11 @@ def missing_library(*modules: str) -> str:
     if not PYTHON.exists():
         return f"{PYTHON} does not exist: `make test-examples` makes it"
     imports = subprocess.run(
-        [PYTHON, "-c", f"import {', '.join(modules)}"], capture_output=True, text=True, check=False, env=_environment({})
+        [PYTHON, "-c", f"import {', '.join(modules)}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_environment({}),
     )
     return "" if imports.returncode == 0 else f"not installed: {imports.stderr.strip().splitlines()[-1]}"
 
@@ -36,9 +40,9 @@ def _environment(given: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **proxies, **direct, **given}
 
 
-def ran(*command: str, env: Mapping[str, str], python: bool = True) -> str:
-    """What a program wrote to standard output."""
-    line = [*([str(PYTHON)] if python else []), *command]
+def ran(*command: str, env: Mapping[str, str]) -> str:
+    """Runs a program; returns its standard output."""
+    line = [str(PYTHON), *command]
     done = subprocess.run(
         line, cwd=ROOT, capture_output=True, text=True, check=False, env=_environment(env), timeout=100
     )

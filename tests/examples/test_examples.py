@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import urllib3
 
+from opx.operations.system import System
 from tests.doubles.agentcore_gateway import AgentCoreGateway
 from tests.doubles.http_double import HttpDouble, Request, Response
 from tests.doubles.scripted_models import KEY, ScriptedModels
 from tests.examples.running import PAGES, PYTHON, QUESTION, ROOT, TITLE, missing_library, ran, serving
-from tests.support.agent_calls import a_system
-from tests.unit.edges.test_gateway_callers import a_gateway, a_token
+from tests.unit.edges.test_gateway_callers import VAULT, a_gateway, a_token, corpus  # noqa: F401 - the last is a fixture
 
 pytestmark = pytest.mark.examples
 
@@ -107,7 +107,7 @@ def test_the_mcp_inspector_lists_and_calls_tools(home: dict[str, str], tmp_path:
     if not shutil.which("npx"):
         pytest.skip("npx is not installed")
     inspector = "@modelcontextprotocol/inspector@2.12.0"
-    fetched = subprocess.run(["npx", "--yes", inspector, "--help"], capture_output=True, text=True, check=False)  # noqa: S607
+    fetched = subprocess.run(["npx", "--yes", inspector, "--help"], capture_output=True, text=True, check=False)
     if "npm error" in fetched.stderr:
         pytest.skip(f"the inspector can't be had: {fetched.stderr.splitlines()[0]}")
     command = tmp_path / "opx"
@@ -149,14 +149,19 @@ class GatewayServer(HttpDouble):
         return Response(status, body)
 
 
-def test_the_gateway_client_finds_what_its_token_may_see(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("claims", "found"), [({"opx_client_id": "acme"}, True), ({"opx_client_id": "globex"}, False)])
+def test_the_gateway_client_finds_what_its_token_may_see(
+    corpus: System,  # noqa: F811
+    claims: dict[str, str],
+    found: bool,
+) -> None:
     require("mcp", "httpx2")
-    with a_system(tmp_path / "home") as system, GatewayServer(a_gateway(system)) as server:
-        token = a_token(opx_client_id="acme")["authorization"].removeprefix("Bearer ")
+    with GatewayServer(a_gateway(corpus)) as server:
+        token = a_token(**claims)["authorization"].removeprefix("Bearer ")
         env = {"GATEWAY_URL": f"{server.endpoint}/mcp", "GATEWAY_TOKEN": token}
-        written = ran("-m", "examples.agentcore_gateway", "unseal the vault", env=env)
-    assert "___search_runbooks" in written
-    assert "Unseal the acme vault" in written
+        written = ran("-m", "examples.agentcore_gateway", VAULT, env=env)
+    assert "retrieve-knowledge___search_runbooks" in written
+    assert (f"Source: {VAULT}" in written) == found
 
 
 # -- programs that listen
@@ -233,7 +238,7 @@ def test_grafana_gets_runbooks_and_gaps_as_tables(home: dict[str, str]) -> None:
 # -- all of them
 
 
-def test_every_example_is_documented_and_says_how_it_is_run() -> None:
+def test_every_example_is_documented_with_the_line_that_runs_it() -> None:
     listed = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
     for file in sorted((ROOT / "examples").iterdir()):
         if file.name in ("__init__.py", "__pycache__", "knowledge.py"):

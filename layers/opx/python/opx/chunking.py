@@ -54,7 +54,7 @@ class RunbookSplitter(TextSplitter):
         )
 
     def split_text(self, text: str) -> list[str]:
-        """The chunks of a text, in order."""
+        """Chunks, in order."""
         return [text[start:end] for start, end, _ in self._slices(text)]
 
     def create_documents(self, texts: list[str], metadatas: list[dict[Any, Any]] | None = None) -> list[Document]:

@@ -47,7 +47,7 @@ _ATX = re.compile(r" {0,3}(#{1,6})(?![^ \t\n])")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*\n?\Z")
 _RULE = re.compile(r" {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}\n?\Z")
 _FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})([^\n]*)")
-_LANGUAGE = re.compile(r"[ \t]*\{?\.?([^\s{}]{0,30})")
+_LANGUAGE = re.compile(r"[ \t]*\{?\.?([^\s{}]{0,30}).*")
 _CLOSING_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*\n?\Z")
 _ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?=[ \t\n]|\Z)")
 _BLANKS = " \t"
@@ -170,7 +170,7 @@ def _opens_fence(text: str, state: _State) -> bool:
     if _column(text) > 3 and not state.in_item:
         return False
     state.fence = fence[1]
-    state.code = _LANGUAGE.match(fence[2])[1]  # type: ignore[index] - it matches any text
+    state.code = _LANGUAGE.sub(r"\1", fence[2])
     state.fence_column = len(text[: fence.start(1)].expandtabs(4))
     return True
 

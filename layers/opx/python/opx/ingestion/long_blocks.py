@@ -18,7 +18,8 @@ ENCODING = "opx_cl100k_base"
 
 _ALIASES = (
     "c#=csharp c++=cpp cc=cpp cs=csharp golang=go hs=haskell javascript=js jsx=js mjs=js kt=kotlin md=markdown "
-    "protobuf=proto ps1=powershell py=python python3=python rb=ruby rs=rust solidity=sol tex=latex tsx=ts typescript=ts xml=html"
+    "protobuf=proto ps1=powershell py=python python3=python rb=ruby rs=rust solidity=sol tex=latex "
+    "tsx=ts typescript=ts xml=html"
 )
 _LANGUAGES = dict(pair.split("=") for pair in _ALIASES.split())
 """LangChain's names of languages, by the others that fences give them."""
@@ -30,7 +31,7 @@ _PROSE = (*_LINES.values(), r"(?<=[.!?;:…])(?= )|(?<=[。！？；])", r"(?= )
 
 
 def first_part(text: str, tokens: int, language: str = "") -> str:
-    """The beginning of a text of more than `tokens` tokens that ends where it is best cut; it has at most `tokens` tokens.
+    """The first part, at most `tokens` tokens, of longer text: it ends where the text is best cut.
 
     `language` is that of a code block, as its fence names it. "" is returned for text that can only be cut within a word.
     """
