@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from opx.domain.documents import DocumentChunk
+from opx.formats.markdown_lines import scan
 from opx.ingestion.chunking import ChunkOwner, chunk_document
 from opx.ingestion.long_blocks import first_part
 from opx.text.tokenizer import count_tokens, encode, tokens_of_characters
@@ -85,8 +86,13 @@ def test_the_language_ends_with_its_block() -> None:
     assert any(chunk.content.startswith("def inition") for chunk in found[1:])
 
 
+def test_only_lines_of_a_code_block_have_its_language() -> None:
+    lines = list(scan(["Text\n", "``` Python title=x\n", "a = ", "1\n", "```\n", "more ", "text\n"]))
+    assert [line.code for line in lines] == ["", "", "Python", "Python", "Python", "", ""]
+
+
 def test_windows_are_at_least_half_full() -> None:
-    text = code("python", PYTHON[0], "x = 1\n" * 5000)
+    text = code("python", "x = 1\n" * 40, PYTHON[0], "x = 1\n" * 5000)
     assert all(chunk.token_count > 249 for chunk in chunks_of(text)[:-1])
 
 

@@ -93,12 +93,13 @@ def _classify(pieces: Iterable[tuple[str, int]]) -> Iterator[Line]:
 
 def _classified(text: str, start: int, state: _State) -> Line:
     if state.continued:
-        return Line(text, start, Break.INSIDE, code=state.code if state.fence else "")
-    if state.fence:
-        if _closes_fence(text, state):
-            state.fence = ""
-            state.after_blank = True
         return Line(text, start, Break.INSIDE, code=state.code)
+    if state.fence:
+        line = Line(text, start, Break.INSIDE, code=state.code)
+        if _closes_fence(text, state):
+            state.fence = state.code = ""
+            state.after_blank = True
+        return line
     if not text.strip():
         state.after_blank, state.in_table = True, False
         return Line(text, start, Break.NESTED)
