@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 REQUIREMENTS := layers/dependencies
+EXAMPLES := build/examples
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
 CONTEXT ?=
@@ -15,7 +16,7 @@ DOCTOR ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test test-opensearch test-redis test-deploy lint format bench bench-deploy eval synth deploy adopt requirements schemas docs clean
+.PHONY: help setup dev demo test test-opensearch test-redis test-examples test-deploy lint format bench bench-deploy eval synth deploy adopt requirements schemas docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,12 +63,25 @@ test-opensearch: $(VENV)/.ready-dev ## the index on a real OpenSearch node (Java
 test-redis: $(VENV)/.ready-dev ## streams on a real Redis (Debian's package redis-server)
 	$(BIN)/python -m pytest -m redis tests/redis
 
+# The examples' frameworks have an environment of their own: they need other versions, and half a gigabyte.
+$(EXAMPLES)/.ready: $(REQUIREMENTS)/examples.txt pyproject.toml | $(VENV)/.ready-dev
+	@echo "setting up $(EXAMPLES) (once) ..." >&2
+	@$(PYTHON) -m venv $(EXAMPLES)
+	@$(REQUIREMENTS)/install.sh $(EXAMPLES)/bin/python $(REQUIREMENTS)/examples.txt
+	@$(EXAMPLES)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --editable .
+	@mkdir -p $(EXAMPLES)/share && ln -sfn $(CURDIR)/$(VENV)/share/opx $(EXAMPLES)/share/opx
+	@touch $@
+
+test-examples: $(VENV)/.ready-dev ## run the examples against the frameworks that they are for, with scripted models
+	@$(MAKE) --no-print-directory $(EXAMPLES)/.ready || echo "the examples' frameworks can't be had"
+	$(BIN)/python -m pytest -m examples tests/examples
+
 lint: $(VENV)/.ready-dev ## ruff, mypy, the order of the packages, and the glossary's words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
-	$(BIN)/python .ci/words.py app.py infra lambdas layers tests .ci
+	$(BIN)/python .ci/words.py app.py examples infra lambdas layers tests .ci
 
 format: $(VENV)/.ready-dev ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
@@ -105,6 +119,9 @@ requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
 		../../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 			--no-emit-find-links --excludes excluded.txt --custom-compile-command 'make requirements' \
 			$$([ $$set = dev -o $$set = emulator ] || echo --constraint dev.txt) $$set.in --output-file $$set.txt; done
+	cd $(REQUIREMENTS) && ../../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make requirements' \
+		examples.in --output-file examples.txt
 	cd $(REQUIREMENTS) && ../../$(BIN)/uv pip compile --quiet --no-deps --python-version 3.12 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make requirements' \
 		model.in --output-file model.txt

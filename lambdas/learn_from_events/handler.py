@@ -6,8 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from opx.edges.learning_events import handle_batch, learn
+from opx.edges.learning_events import handle_message, learn
 from opx.operations.system import System
+from opx.runtime.batches import each_message
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
@@ -27,8 +28,8 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], Pa
 
     @observed
     def handler(event: Any, context: Any, report: Report) -> PartialItemFailureResponse:  # noqa: ARG001
-        again = handle_batch(event["Records"], started(), learn, report)
-        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in again]}
+        system = started()
+        return each_message(event, lambda body, receives: handle_message(body, receives, system, learn, report))
 
     return handler
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from opx.edges.learning_events import checkpoint, handle_batch
+from opx.edges.learning_events import checkpoint, handle_message
 from opx.operations.system import System
+from opx.runtime.batches import each_message
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
@@ -28,8 +29,9 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], Pa
 
     @observed
     def handler(event: Any, context: Any, report: Report) -> PartialItemFailureResponse:  # noqa: ARG001
-        again = handle_batch(event["Records"], started(), partial(checkpoint, report=report), report)
-        return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in again]}
+        system = started()
+        do = partial(checkpoint, report=report)
+        return each_message(event, lambda body, receives: handle_message(body, receives, system, do, report))
 
     return handler
 

@@ -36,7 +36,7 @@ FUNCTIONS = {
     "ingest_documents": (
         "ingest",
         (
-            *("opx.ingestion.pipeline", "opx.ingestion.reading", "opx.text.tokenizer"),
+            *("opx.ingestion.pipeline", "opx.ingestion.reading", "opx.text.tokenizer", "opx.ingestion.long_blocks"),
             *("pypdfium2", "mammoth", "pptx", "openpyxl", "oxmsg", "PIL.Image", "docutils.core", "tree_sitter_python"),
         ),
     ),

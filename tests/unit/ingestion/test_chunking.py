@@ -145,17 +145,8 @@ def test_windows_that_cannot_be_are_refused(tokens: int, overlap: int) -> None:
 # -- windows ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        words(3000),
-        words(3000) + "\n",
-        "\n".join(words(12, seed) for seed in range(300)),
-        " ".join(f"{word}." for word in words(2000).split()),
-    ],
-    ids=["one line", "one ended line", "one paragraph of many lines", "sentences"],
-)
-def test_text_without_structure_is_cut_into_exact_windows(text: str) -> None:
+def test_text_without_spaces_is_cut_into_exact_windows() -> None:
+    text = "restart-the-kubelet/" * 600
     assert [chunk.content for chunk in chunks_of(text)] == exact_windows(text)
 
 
@@ -163,7 +154,9 @@ def test_a_line_that_comes_in_pieces_is_cut_into_the_same_windows() -> None:
     text = words(30_000)
     pieces = [text[at : at + 65_536] for at in range(0, len(text), 65_536)]
     assert len(pieces) > 2
-    assert [chunk.content for chunk in chunk_document(pieces, OWNER)] == exact_windows(text)
+    in_pieces = [chunk.content for chunk in chunk_document(pieces, OWNER)]
+    assert in_pieces == [chunk.content for chunk in chunks_of(text)]
+    assert sum(len(encode(content)) for content in in_pieces[:-1]) > 495 * (len(in_pieces) - 1)
 
 
 @pytest.mark.parametrize("shift", range(3))
@@ -182,7 +175,7 @@ def test_a_section_of_exactly_the_limit_is_one_chunk() -> None:
 
 
 def test_a_section_of_one_token_more_is_two_chunks() -> None:
-    text = cl100k().decode(encode(words(1000))[:501])
+    text = cl100k().decode(encode("node " * 1000)[:501])
     assert [chunk.token_count for chunk in chunks_of(text)] == [500, 51]
 
 

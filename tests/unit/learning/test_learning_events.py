@@ -12,7 +12,7 @@ import pytest
 from opx.domain.ids import iso_time
 from opx.domain.learning import CheckpointType, EntryType
 from opx.domain.scopes import Identity, Scope
-from opx.edges.learning_events import LAST_WAIT, handle_batch, learn
+from opx.edges.learning_events import LAST_WAIT, handle_message, learn
 from opx.errors import EntryNotFoundError, InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.learning.fields import EntryKind, LearningEvent, checkpoint_message, read_event
 from opx.ports.queues import ThisProcess
@@ -219,37 +219,30 @@ def test_a_checkpoint_among_other_events_is_refused() -> None:
         learn(a_system(Captured()), event)
 
 
-class TestBatches:
-    def handled(self, *bodies: str, set_aside: Any = None, receives: int = 1) -> tuple[list[str], Measured]:
-        measured = Measured()
-        attributes = {"ApproximateReceiveCount": str(receives)}
-        records = [{"messageId": str(at), "body": body, "attributes": attributes} for at, body in enumerate(bodies)]
-        return handle_batch(records, a_system(Captured(), set_aside), learn, measured), measured
+class TestMessages:
+    def handled(self, *bodies: str, set_aside: Any = None, receives: int = 1) -> tuple[list[bool], Measured]:
+        measured, system = Measured(), a_system(Captured(), set_aside)
+        return [handle_message(body, receives, system, learn, measured) for body in bodies], measured
 
     def test_one_that_can_not_be_set_aside_comes_again_and_the_others_are_done(self) -> None:
-        again, measured = self.handled(an_event(), "nonsense", an_event(), set_aside=Away())
-        assert again == ["1"]
-        assert measured.values[Metric.LEARNING_EVENTS] == [3]
+        done, measured = self.handled(an_event(), "nonsense", an_event(), set_aside=Away())
+        assert done == [True, False, True]
+        assert measured.values[Metric.LEARNING_EVENTS] == [1, 1, 1]
         assert measured.values[Metric.LEARNING_REFUSED] == [1]
 
     def test_without_a_place_for_them_refused_ones_come_again(self) -> None:
-        assert self.handled("nonsense")[0] == ["0"]
+        assert self.handled("nonsense")[0] == [False]
 
-    def test_unexpected_error_fails_only_its_own_event(self) -> None:
-        system = a_system(Captured())
-        records = [{"messageId": str(at), "body": an_event()} for at in range(3)]
-        calls: list[object] = []
-
+    def test_unexpected_error_is_logged_and_the_event_comes_again(self, caplog: pytest.LogCaptureFixture) -> None:
         def broken(services: Any, event: LearningEvent) -> None:
-            calls.append(event)
-            if len(calls) == 2:
-                raise ZeroDivisionError
+            raise ZeroDivisionError
 
-        assert handle_batch(records, system, broken, Measured()) == ["1"]
+        assert not handle_message(an_event(), 1, a_system(Captured()), broken, Measured())
+        assert "ZeroDivisionError" in caplog.text
 
     def test_a_verification_waits_for_its_entry_a_few_times(self) -> None:
         body = an_event("Verified", {"entry_id": "x", "worked": True})
-        assert self.handled(body, receives=LAST_WAIT - 1)[0] == ["0"]
+        assert self.handled(body, receives=LAST_WAIT - 1)[0] == [False]
 
     def test_every_kind_of_event_that_captures_has_a_type(self) -> None:
         from opx.edges.learning_events import _CAPTURED

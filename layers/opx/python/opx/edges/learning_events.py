@@ -1,11 +1,11 @@
-"""Processes batches of learning events from a queue, each event separately."""
+"""Processes learning events from a queue."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from opx.domain.learning import EntryType
 from opx.domain.requests import read_request
@@ -58,19 +58,15 @@ _CHECKPOINT = (PROJECT_FIELD, "checkpoint_type", SCOPE_FIELD)
 Do = Callable[["System", LearningEvent], object]
 
 
-def handle_batch(records: Iterable[Mapping[str, Any]], services: System, do: Do, report: Report) -> list[str]:
-    """Processes messages of a queue. Returns the ids of those to deliver again, as a store was unavailable or their entry
-    isn't there yet.
+def handle_message(body: str, receives: int, services: System, do: Do, report: Report) -> bool:
+    """Processes a message of a queue that was delivered `receives` times. False if it has to be delivered again: a store was
+    unavailable, or its entry isn't there yet.
 
     A message that can never succeed is sent to the queue of refused events with the reason
     (`System.functions.learning_failed`), and counts as processed. One with an unexpected error is delivered again until
     the queue moves it to its dead letters."""
-    report(Metric.LEARNING_EVENTS, len(listed := list(records)))
-    return [record["messageId"] for record in listed if not _handled(record, services, do, report)]
-
-
-def _handled(record: Mapping[str, Any], services: System, do: Do, report: Report) -> bool:
-    body, settings = record["body"], services.settings
+    report(Metric.LEARNING_EVENTS)
+    settings = services.settings
     try:
         event = read_event(body, Identity(settings.client_id, settings.project_id))
         do(services, event)
@@ -79,18 +75,13 @@ def _handled(record: Mapping[str, Any], services: System, do: Do, report: Report
         log.warning("a learning event will be delivered again: %s", type(exc).__name__)
         return False
     except EntryNotFoundError as exc:
-        return receives_of(record) >= LAST_WAIT and _refused(body, exc, services.functions.learning_failed, report)
+        return receives >= LAST_WAIT and _refused(body, exc, services.functions.learning_failed, report)
     except OpxError as exc:
         return _refused(body, exc, services.functions.learning_failed, report)
     except Exception:  # the outermost edge: one event must not take the others with it
         log.exception("a learning event failed")
         return False
     return True
-
-
-def receives_of(record: Mapping[str, Any]) -> int:
-    """Number of deliveries of a message, including this one."""
-    return int(record.get("attributes", {}).get("ApproximateReceiveCount", 1))
 
 
 def _refused(body: str, error: OpxError, set_aside: Queue | None, report: Report) -> bool:

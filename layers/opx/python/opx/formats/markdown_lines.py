@@ -31,13 +31,15 @@ class Break(IntEnum):
 
 
 class Line(msgspec.Struct, frozen=True):
-    """A line with the blank lines that follow it. `level` is 1-6 for a heading and else 0; `start` is its offset."""
+    """A line with the blank lines that follow it. `level` is 1-6 for a heading and else 0; `start` is its offset; `code` is
+    the language that the fence of its code block names."""
 
     text: str
     start: int
     break_before: Break
     level: int = 0
     heading: str = ""
+    code: str = ""
 
 
 # Each pattern takes linear time: a line may have 64 Ki characters that an attacker chose.
@@ -45,6 +47,7 @@ _ATX = re.compile(r" {0,3}(#{1,6})(?![^ \t\n])")
 _SETEXT = re.compile(r" {0,3}(=+|-+)[ \t]*\n?\Z")
 _RULE = re.compile(r" {0,3}([-*_])[ \t]*(?:\1[ \t]*){2,}\n?\Z")
 _FENCE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+)?(`{3,}|~{3,})([^\n]*)")
+_LANGUAGE = re.compile(r"[ \t]*\{?\.?([^\s{}]{0,30}).*")
 _CLOSING_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*\n?\Z")
 _ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])(?=[ \t\n]|\Z)")
 _BLANKS = " \t"
@@ -68,6 +71,7 @@ class _State:
     def __init__(self) -> None:
         self.fence = ""
         self.fence_column = 0
+        self.code = ""
         self.in_item = False
         self.item_column = 0
         self.in_table = False
@@ -89,12 +93,13 @@ def _classify(pieces: Iterable[tuple[str, int]]) -> Iterator[Line]:
 
 def _classified(text: str, start: int, state: _State) -> Line:
     if state.continued:
-        return Line(text, start, Break.INSIDE)
+        return Line(text, start, Break.INSIDE, code=state.code)
     if state.fence:
+        line = Line(text, start, Break.INSIDE, code=state.code)
         if _closes_fence(text, state):
-            state.fence = ""
+            state.fence = state.code = ""
             state.after_blank = True
-        return Line(text, start, Break.INSIDE)
+        return line
     if not text.strip():
         state.after_blank, state.in_table = True, False
         return Line(text, start, Break.NESTED)
@@ -166,6 +171,7 @@ def _opens_fence(text: str, state: _State) -> bool:
     if _column(text) > 3 and not state.in_item:
         return False
     state.fence = fence[1]
+    state.code = _LANGUAGE.sub(r"\1", fence[2])
     state.fence_column = len(text[: fence.start(1)].expandtabs(4))
     return True
 

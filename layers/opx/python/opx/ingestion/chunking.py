@@ -13,7 +13,7 @@ from opx.domain.ids import chunk_id, normalise
 from opx.domain.titles import repeats
 from opx.errors import InvalidInputError
 from opx.formats.markdown_lines import Break, Line, is_item, scan
-from opx.text.tokenizer import characters_of, count_tokens, encode, starts_character
+from opx.text.tokenizer import characters_of, count_tokens, encode, starts_character, tokens_of_characters
 
 DEFAULT_TOKENS = 500
 DEFAULT_OVERLAP = 50
@@ -56,20 +56,9 @@ def chunk_document(
 def chunk_lines(
     lines: Iterable[Line], owner: ChunkOwner, *, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_OVERLAP
 ) -> Iterator[DocumentChunk]:
-    """Chunks of classified lines.
-
-    Every character is in at least one chunk, except white space that would be a chunk of its own; no chunk is over
-    `tokens` tokens; the same text gives the same chunks everywhere. Raises `InvalidInputError` unless
-    0 <= overlap < tokens and 8 <= tokens.
-    """
-    if tokens < MIN_FRESH:
-        raise InvalidInputError(f"a window must have at least {MIN_FRESH} tokens, not {tokens}")
-    if not 0 <= overlap < tokens:
-        raise InvalidInputError(f"overlap must be at least 0 and below the window, not {overlap} of {tokens}")
-    split = _split(lines, owner.title, tokens, overlap)
-    joined = (piece for piece in _join_small(split, tokens) if piece.text.strip())
+    """Chunks of classified lines: the pieces of `split_lines`, with ids and the facts of their document."""
     metadata = ChunkMetadata(owner.title, owner.category, owner.tags)
-    for index, piece in enumerate(joined):
+    for index, piece in enumerate(split_lines(lines, owner.title, tokens=tokens, overlap=overlap)):
         yield DocumentChunk(
             chunk_id=chunk_id(owner.document_id, index, piece.text),
             document_id=owner.document_id,
@@ -81,6 +70,28 @@ def chunk_lines(
             end=piece.start + len(piece.text),
             metadata=metadata,
         )
+
+
+def split_lines(
+    lines: Iterable[Line], title: str = "", *, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_OVERLAP
+) -> Iterator[Piece]:
+    """Pieces of classified lines of a document called `title`.
+
+    Every character is in at least one piece, except white space that would be a piece of its own; no piece is over
+    `tokens` tokens; the same text gives the same pieces everywhere. Raises `InvalidInputError` unless
+    0 <= overlap < tokens and 8 <= tokens.
+    """
+    check_window(tokens, overlap)
+    pieces = _join_small(_split(lines, title, tokens, overlap), tokens)
+    return (piece for piece in pieces if piece.text.strip())
+
+
+def check_window(tokens: int, overlap: int) -> None:
+    """Raises `InvalidInputError` for a window or an overlap that text can't be split with."""
+    if tokens < MIN_FRESH:
+        raise InvalidInputError(f"a window must have at least {MIN_FRESH} tokens, not {tokens}")
+    if not 0 <= overlap < tokens:
+        raise InvalidInputError(f"overlap must be at least 0 and below the window, not {overlap} of {tokens}")
 
 
 def _split(lines: Iterable[Line], title: str, tokens: int, overlap: int) -> Iterator[Piece]:
@@ -177,13 +188,14 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class _Run(msgspec.Struct):
-    """A line, or a part of one, with its tokens; `torn` if the line begins earlier."""
+    """A line, or a part of one, with its tokens; `torn` if the line begins earlier. `code`: see `Line`."""
 
     text: str
     start: int
     tokens: list[int]
     break_before: Break
     torn: bool = False
+    code: str = ""
 
 
 def split_section(lines: Iterable[Line], limit: int, overlap: int) -> Iterator[Window]:
@@ -215,7 +227,7 @@ def _runs(lines: Iterable[Line]) -> Iterator[_Run]:
         text, start = rest + line.text, line.start - len(rest)
         end = len(text) if text.endswith("\n") or len(text) < _LONG_LINE else _end_of_word(text)
         text, rest = text[:end], text[end:]
-        yield _Run(text, start, encode(text), line.break_before)
+        yield _Run(text, start, encode(text), line.break_before, code=line.code)
     if rest:
         yield _Run(rest, start + len(text), encode(rest), Break.INSIDE)
 
@@ -252,6 +264,8 @@ def _count_line(parts: list[_Run]) -> int:
 def _cut(runs: list[_Run], seen: int, limit: int, overlap: int) -> tuple[Window, list[_Run], int]:
     """The first window of `runs` (more than `limit` tokens), the remaining runs with the overlap, and its token count."""
     at, next_unit = _best_cut(runs, seen, limit)
+    if not at:
+        at = _cut_within(runs, seen, limit)
     head, tail = _split_at(runs, at)
     while (count := _count(head)) > limit and at - (count - limit) > seen + 4:
         at -= count - limit
@@ -272,7 +286,7 @@ def _ends(runs: list[_Run]) -> list[int]:
 
 
 def _best_cut(runs: list[_Run], seen: int, limit: int) -> tuple[int, int]:
-    """End of the window, in tokens, and the length of the unit that begins there (0 if it may be torn)."""
+    """End of the window, in tokens, and the length of the unit that begins there; 0, 0 if a unit has to be torn."""
     ends = _ends(runs)
     for strength in (Break.BLOCK, Break.NESTED):
         cut = 0
@@ -286,7 +300,34 @@ def _best_cut(runs: list[_Run], seen: int, limit: int) -> tuple[int, int]:
         unit = _unit_length(runs, ends, cut, strength)
         if unit <= limit and (cut * 2 >= limit or _stays_whole(runs, ends, cut)):
             return cut, unit
-    return limit, 0
+    return 0, 0
+
+
+def _cut_within(runs: list[_Run], seen: int, limit: int) -> int:
+    """End of a window within a unit, in tokens: in the window's second half, where the text is best cut; else `limit`."""
+    start = max(limit // 2, seen + MIN_FRESH)
+    if limit - start < MIN_FRESH:
+        return limit
+    from opx.ingestion.long_blocks import first_part
+
+    before, after = _split_at(runs, start)
+    start = sum(len(run.tokens) for run in before)
+    torn, _ = _split_at(after, limit - start + MIN_FRESH)
+    part = first_part("".join(run.text for run in torn), limit - start, torn[-1].code)
+    end = _token_at(torn, len(part))
+    return start + end if end else limit
+
+
+def _token_at(runs: list[_Run], characters: int) -> int | None:
+    """Number of tokens in the first `characters` characters; None if no token ends there."""
+    count = 0
+    for run in runs:
+        if characters < len(run.text):
+            within = tokens_of_characters(run.tokens, characters)
+            return None if within is None else count + within
+        characters -= len(run.text)
+        count += len(run.tokens)
+    return count
 
 
 def _unit_length(runs: list[_Run], ends: list[int], cut: int, strength: Break) -> int:
@@ -322,6 +363,6 @@ def _parted(run: _Run, at: int) -> tuple[list[_Run], list[_Run]]:
     if not 0 < at < len(run.tokens):
         return ([run], []) if at else ([], [run])
     middle = characters_of(run.tokens[:at])
-    left = _Run(run.text[:middle], run.start, run.tokens[:at], run.break_before, run.torn)
-    right = _Run(run.text[middle:], run.start + middle, run.tokens[at:], Break.INSIDE, torn=True)
+    left = _Run(run.text[:middle], run.start, run.tokens[:at], run.break_before, run.torn, run.code)
+    right = _Run(run.text[middle:], run.start + middle, run.tokens[at:], Break.INSIDE, torn=True, code=run.code)
     return [left], [right]

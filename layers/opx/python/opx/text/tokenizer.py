@@ -60,6 +60,16 @@ def characters_of(tokens: list[int]) -> int:
     return len(cl100k().decode_bytes(tokens).decode("utf-8"))
 
 
+def tokens_of_characters(tokens: list[int], characters: int) -> int | None:
+    """Number of the first tokens that have exactly so many characters; None if no token ends there."""
+    seen = 0
+    for count, token in enumerate(tokens):
+        if seen >= characters and starts_character(token):
+            return count if seen == characters else None
+        seen += sum(byte & 0xC0 != 0x80 for byte in cl100k().decode_single_token_bytes(token))
+    return len(tokens) if seen == characters else None
+
+
 # -- estimates
 
 

@@ -1,0 +1,64 @@
+"""Runs examples as a user does: as programs, by the Python of their own environment, without network."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PYTHON = Path(os.environ.get("EXAMPLES_PYTHON", ROOT / "build" / "examples" / "bin" / "python"))
+NOWHERE = "http://127.0.0.1:9"
+QUESTION = "disk full on a Linux host"
+TITLE = "Disk full on a Linux host"
+PAGES = {
+    "disk.md": f"# {TITLE}\n\nPrograms fail with `No space left on device`.\n\n1. Find large folders: `du -xh / | sort -h`\n",
+    "kafka.md": "# Kafka consumer lag\n\nConsumers fall behind after a rebalance.\n\n1. Look at the lag of each group.\n",
+}
+
+
+def missing_library(*modules: str) -> str:
+    """The reason why modules can't be imported by the examples; "" if they can."""
+    if not PYTHON.exists():
+        return f"{PYTHON} does not exist: `make test-examples` makes it"
+    imports = subprocess.run(
+        [PYTHON, "-c", f"import {', '.join(modules)}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=_environment({}),
+    )
+    return "" if imports.returncode == 0 else f"not installed: {imports.stderr.strip().splitlines()[-1]}"
+
+
+def _environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Without the caller's settings; what asks for a host beyond this machine fails."""
+    proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), NOWHERE)
+    direct = dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost")
+    return {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **proxies, **direct, **given}
+
+
+def ran(*command: str, env: Mapping[str, str]) -> str:
+    """Runs a program; returns its standard output."""
+    line = [str(PYTHON), *command]
+    done = subprocess.run(
+        line, cwd=ROOT, capture_output=True, text=True, check=False, env=_environment(env), timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@contextmanager
+def serving(module: str, env: Mapping[str, str]) -> Iterator[str]:
+    """The address of an example that listens."""
+    command = [str(PYTHON), "-m", f"examples.{module}", "127.0.0.1:0"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=_environment(env)) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("listening on "), line
+            yield f"http://127.0.0.1:{line.split()[-1]}"
+        finally:
+            process.terminate()

@@ -1,0 +1,141 @@
+"""Blocks that are longer than a window: where they are cut, in prose, in code, and where nothing fits."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from opx.domain.documents import DocumentChunk
+from opx.formats.markdown_lines import scan
+from opx.ingestion.chunking import ChunkOwner, chunk_document
+from opx.ingestion.long_blocks import first_part
+from opx.text.tokenizer import count_tokens, encode, tokens_of_characters
+
+OWNER = ChunkOwner("0" * 32, "Runbook", "runbooks/procedures")
+
+SENTENCE = "Drain the node, watch its pods and restart the kubelet until it reports ready. "
+
+
+def chunks_of(text: str, *, overlap: int = 50) -> list[DocumentChunk]:
+    found = list(chunk_document(re.findall(r"[^\n]*\n|[^\n]+", text), OWNER, overlap=overlap))
+    assert all(chunk.content == text[chunk.start : chunk.end] for chunk in found)
+    assert all(chunk.token_count == count_tokens(chunk.content) <= 500 for chunk in found)
+    return found
+
+
+def code(language: str, *definitions: str) -> str:
+    return f"```{language}\n" + "".join(definitions) + "```\n"
+
+
+def test_a_paragraph_is_cut_between_sentences() -> None:
+    found = chunks_of(SENTENCE * 100)
+    assert len(found) > 2
+    assert all(chunk.content.endswith("ready.") for chunk in found[:-1])
+
+
+def test_a_sentence_is_cut_between_words() -> None:
+    text = "restart unattended-upgrades " * 400
+    found = chunks_of(text)
+    assert len(found) > 2
+    assert all(chunk.content.split()[-1] in ("restart", "unattended-upgrades") for chunk in found)
+
+
+def test_lines_are_whole() -> None:
+    found = chunks_of("```\n" + "".join(f"{n} pod evicted, out of memory\n" for n in range(400)) + "```\n")
+    assert len(found) > 2
+    assert all(chunk.content.endswith("\n") for chunk in found)
+
+
+def test_rows_of_a_long_table_are_whole() -> None:
+    found = chunks_of("| node | state |\n|---|---|\n" + "".join(f"| worker{n} | ready |\n" for n in range(400)))
+    assert len(found) > 2
+    assert all(chunk.content.endswith("|\n") for chunk in found)
+
+
+PYTHON = [f"def check_{n}(node):\n    state = node.read()\n\n    return state == {n}\n\n\n" for n in range(60)]
+GO = [f"func check{n}(node Node) bool {{\n\tstate := node.Read()\n\n\treturn state == {n}\n}}\n\n" for n in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("language", "definitions", "begins"),
+    [
+        *(("python", PYTHON, "def "), ("py", PYTHON, "def "), ("{.python}", PYTHON, "def ")),
+        *(("go", GO, "func "), ("Golang", GO, "func ")),
+    ],
+)
+def test_code_is_cut_before_definitions_of_its_language(language: str, definitions: list[str], begins: str) -> None:
+    text = code(language, *definitions)
+    found = chunks_of(text, overlap=0)
+    assert len(found) > 2
+    assert all(chunk.content.startswith(begins) for chunk in found[1:])
+
+
+def test_code_of_an_unknown_language_is_cut_at_blank_lines() -> None:
+    steps = [f"systemctl restart unit-{n}\njournalctl -u unit-{n}\n\n" for n in range(120)]
+    found = chunks_of(code("sh", *steps), overlap=0)
+    assert len(found) > 2
+    assert all(chunk.content.startswith("systemctl") for chunk in found[1:])
+
+
+def test_the_language_ends_with_its_block() -> None:
+    prose = "".join(f"def inition {n} of the term is long\nclass ic words\n" for n in range(200))
+    found = chunks_of(code("python", *PYTHON[:2]) + "\n" + prose, overlap=0)
+    assert any(chunk.content.startswith("def inition") for chunk in found[1:])
+
+
+def test_only_lines_of_a_code_block_have_its_language() -> None:
+    lines = list(scan(["Text\n", "``` Python title=x\n", "a = ", "1\n", "```\n", "more ", "text\n"]))
+    assert [line.code for line in lines] == ["", "", "Python", "Python", "Python", "", ""]
+
+
+def test_windows_are_at_least_half_full() -> None:
+    text = code("python", "x = 1\n" * 40, PYTHON[0], "x = 1\n" * 5000)
+    assert all(chunk.token_count > 249 for chunk in chunks_of(text)[:-1])
+
+
+def test_text_that_can_only_be_cut_within_a_word_has_no_first_part() -> None:
+    assert first_part("漢字" * 400, 100) == ""
+
+
+@pytest.mark.parametrize("text", ["<|endoftext|> " * 100, "<|fim_prefix|>\n" * 100, "\ud800 node " * 100])
+def test_marks_of_a_model_and_broken_characters_are_ordinary_text(text: str) -> None:
+    part = first_part(text, 100)
+    assert part
+    assert text.startswith(part)
+    assert count_tokens(part) <= 100
+
+
+def test_every_language_of_langchain_is_cut() -> None:
+    from langchain_text_splitters import Language
+
+    for language in Language:
+        text = "class A\n\nfunction b\n" * 50
+        part = first_part(text, 60, language.value)
+        assert part, language
+        assert text.startswith(part)
+
+
+def test_tokens_are_counted_up_to_the_end_of_one_alone() -> None:
+    tokens = encode("restart the kubelet")
+    assert tokens_of_characters(tokens, len("restart")) == 1
+    assert tokens_of_characters(tokens, len("restart t")) is None
+    assert tokens_of_characters(tokens, len("restart the kubelet")) == len(tokens)
+    assert tokens_of_characters(encode("🫠🫠"), 1) == len(encode("🫠"))
+
+
+def test_the_library_is_imported_by_the_first_long_block() -> None:
+    program = """
+import sys
+from opx.ingestion.chunking import ChunkOwner, chunk_document
+owner = ChunkOwner("0" * 32, "Runbook", "runbooks/procedures")
+short, long = ["# A\\n", "text\\n", "# B\\n"], ["word " * 900]
+list(chunk_document(short, owner))
+assert "langchain_text_splitters" not in sys.modules
+list(chunk_document(long, owner))
+assert "langchain_text_splitters" in sys.modules
+assert "langsmith" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
