@@ -91,7 +91,7 @@ class IngestionManager(CorpusWriter):
         return (current_id(head) if head else "") or key
 
     def ingest_batch(
-        self, tier: str, category: str, documents: Iterable[Content], *, dedupe: bool = True
+        self, tier: str, category: str, documents: Iterable[Content], dedupe: bool = True
     ) -> IngestionResult:
         """Ingests several documents; with `dedupe`, equal ones of the batch once, else each under a stable name of its own.
         Failures are in the result. Raises `InvalidInputError` like `ingest_document`."""
@@ -101,16 +101,22 @@ class IngestionManager(CorpusWriter):
 
     # -- sources, evidence, webhooks, streams
 
-    def put_evidence(self, evidence: Mapping[str, Any]) -> str:
+    def put_evidence(self, evidence: object) -> str:
         """Puts evidence of an agent for asynchronous ingestion. Returns the object's key; raises as
         `ingest_from_evidence`."""
-        from opx.ingestion.evidence import put_evidence, read_evidence
+        from opx.ingestion.evidence import put_evidence
+        from opx.ingestion.evidence_reading import read_evidence
 
         return put_evidence(self, self._store, self._evidence_rules(), read_evidence(evidence))
 
-    def ingest_from_evidence(self, evidence: Mapping[str, Any]) -> str:
+    def ingest_from_evidence(self, evidence: object) -> str:
         """Ingests evidence of an agent as a document of the category that knowledge.yaml's rules choose. Returns its
-        id, as `ingest_document`. Raises `InvalidInputError` for evidence without the fields that its category needs."""
+        id, as `ingest_document`.
+
+        `evidence` is an `opx.Evidence`, a mapping, or any object with fields. Fields that evidence doesn't have, or whose
+        values don't fit, are kept as its details, and texts that are too long are shortened. Raises `InvalidInputError`
+        for something without fields, a coroutine among them, and for evidence without any text.
+        """
         return self._ingested_id(self.put_evidence(evidence))
 
     def register_source(
