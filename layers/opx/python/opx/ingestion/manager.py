@@ -10,13 +10,14 @@ from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
-from opx.ingestion.corpus_writer import Content, CorpusWriter
+from opx.ingestion.corpus_writer import CorpusWriter
 from opx.ingestion.events import EventOutcome, IngestionResult, Result
+from opx.ingestion.given_documents import Content, read_document
 from opx.ingestion.worker import QueueDrain
 from opx.ports import ObjectInfo, ObjectStore
 
 if TYPE_CHECKING:
-    from opx.domain.sources import KnowledgeSource, PullReport
+    from opx.domain.sources import Document, KnowledgeSource, PullReport, SourceDeclaration
     from opx.ingestion.evidence import EvidenceRules
 
 
@@ -26,7 +27,9 @@ class WaysIn(Protocol):
     def webhook_endpoint(self, tier: str, category: str) -> str:
         """URL of the webhook of this category."""
 
-    def register(self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str) -> str:
+    def register(
+        self, source: KnowledgeSource | SourceDeclaration | Mapping[str, Any], schedule: str, tier: str, category: str
+    ) -> str:
         """Registers a source; returns its id."""
 
     def pull(self, source_id: str) -> PullReport | None:
@@ -66,10 +69,10 @@ class IngestionManager(CorpusWriter):
         self._ways_in = ways
 
     def ingest_document(
-        self, tier: str, category: str, document: Content, metadata: Mapping[str, Any] | None = None
+        self, tier: str, category: str, document: Content | Document | object, metadata: Mapping[str, Any] | None = None
     ) -> str:
-        """Ingests one document: Markdown text, a file's bytes, or a mapping that is read as JSON of the category.
-        Returns its id.
+        """Ingests one document: Markdown text, a file's bytes, a mapping that is read as JSON of the category, a
+        `Document`, or an object with `content` (`page_content`, `text`) and `metadata`. Returns its id.
 
         Where Lambda functions ingest it, the id isn't known yet and the object's key is returned. `metadata` may have title,
         tags, author, version, severity, services, language, source_uri, and `source`, the name that stays when the
@@ -79,7 +82,8 @@ class IngestionManager(CorpusWriter):
         A record of `operations/baselines` (node, metric, time_window, mean, stddev, samples) is also the reply of
         `get_baseline` where there are no values. Values are not documents: use `system.telemetry.baselines.add`.
         """
-        key = self.put_document(self.category_of_tier(tier, category), document, dict(metadata or {}))
+        content, facts = read_document(document, metadata)
+        key = self.put_document(self.category_of_tier(tier, category), content, facts)
         return self._ingested_id(key)
 
     def _ingested_id(self, key: str) -> str:
@@ -91,7 +95,7 @@ class IngestionManager(CorpusWriter):
         return (current_id(head) if head else "") or key
 
     def ingest_batch(
-        self, tier: str, category: str, documents: Iterable[Content], dedupe: bool = True
+        self, tier: str, category: str, documents: Iterable[Content | Document | object], dedupe: bool = True
     ) -> IngestionResult:
         """Ingests several documents; with `dedupe`, equal ones of the batch once, else each under a stable name of its own.
         Failures are in the result. Raises `InvalidInputError` like `ingest_document`."""
@@ -120,12 +124,12 @@ class IngestionManager(CorpusWriter):
         return self._ingested_id(self.put_evidence(evidence))
 
     def register_source(
-        self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str
+        self, source: KnowledgeSource | SourceDeclaration | Mapping[str, Any], schedule: str, tier: str, category: str
     ) -> str:
         """Registers a source with a schedule (a five-field cron expression, "" for manual pulls). Returns its id.
 
-        A mapping has `name` and `kind`, and the other fields of a source in knowledge.yaml; it is stored. An object that
-        implements the source itself is known to this process alone. Raises `InvalidInputError`.
+        A declaration, or a mapping with `name`, `kind` and the other fields of a source in knowledge.yaml, is stored. An
+        object that implements the source itself is known to this process alone. Raises `InvalidInputError`.
         """
         return self._ways().register(source, schedule, tier, self.category_of_tier(tier, category))
 
