@@ -1,28 +1,14 @@
 """OPX Knowledge: institutional memory for operations agents.
 
-`Knowledge.open` is the way in; the names below are imported when they are first used.
+`Knowledge.open` is the way in. The names below are imported when they are first used; `__init__.pyi` has their types.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.0"
-
-if TYPE_CHECKING:
-    from opx.domain.baselines import BaselineStats
-    from opx.domain.evidence import Evidence
-    from opx.domain.learning import RAGPattern
-    from opx.domain.queries import Band, QueryConfig, SearchMode
-    from opx.domain.results import Answer, EvidenceItem, EvidencePack, Results, RetrievalResult
-    from opx.domain.scopes import Identity
-    from opx.domain.sources import Document, KnowledgeSource, SourceDeclaration
-    from opx.errors import InvalidInputError, OpxError
-    from opx.facade.aio import AsyncKnowledge
-    from opx.facade.knowledge import Knowledge
-    from opx.facade.sources import AttackSource, GitHubIssuesSource, MSDocsSource, NVDSource, WebSearchSource
-    from opx.settings import Settings
 
 _HOMES = {
     "domain.baselines": ("BaselineStats",),

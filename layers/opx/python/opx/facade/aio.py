@@ -34,7 +34,7 @@ async def in_thread(run: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R
 
 class AsyncKnowledge:
     """`Knowledge` whose methods are awaited: `AsyncKnowledge.open(...)`, or `AsyncKnowledge(knowledge)` beside the plain one.
-    It is an asynchronous context manager. A method that isn't awaited does nothing, and Python warns that it was never awaited."""
+    It is an asynchronous context manager. A method that isn't awaited does nothing, and Python warns of it."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
