@@ -9,7 +9,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDeclaration
 
 
-def NVDSource(name: str = "nvd", **options: Any) -> SourceDeclaration:  # noqa: N802 - a source, as users name it
+def NVDSource(name: str = "nist-nvd", **options: Any) -> SourceDeclaration:  # noqa: N802 - a source, as users name it
     """The NVD's CVEs, with CISA's known exploited ones and EPSS."""
     return SourceDeclaration(name, "nvd", Tier.SPECIALIZED, options)
 
