@@ -58,13 +58,12 @@ class Client:
 class Embeddings:
     """`client.embeddings.create` on an embedder."""
 
-    def __init__(self, embed: Callable[[list[str]], Sequence[Sequence[float]]]) -> None:
+    def __init__(self, embed: Callable[[str], Sequence[float]]) -> None:
         self._embed = embed
         self.embeddings = self
 
     async def create(self, model: str, input: str) -> SimpleNamespace:  # noqa: A002 - OpenAI's name
-        (vector,) = self._embed([input])
-        return SimpleNamespace(data=[SimpleNamespace(embedding=list(vector))])
+        return SimpleNamespace(data=[SimpleNamespace(embedding=list(self._embed(input)))])
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:

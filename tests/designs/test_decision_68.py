@@ -161,7 +161,7 @@ class TestOnItsOwnServices:
 
     def services(self, knowledge: Knowledge, entries: list[Any]) -> tuple[Any, Any, Any]:
         collection = Collection()
-        client = Embeddings(knowledge.context.system.embedder.embed)
+        client = Embeddings(knowledge.context.system.embedder.embed_query)
         text_of = lambda entry: f"Failure: {entry.failure_description}\nError: {entry.error_message}"  # noqa: E731
 
         async def fetch_staged(project_id: str) -> list[Any]:

@@ -61,7 +61,7 @@ def test_every_python_listing_runs_from_a_file() -> None:
 
 def test_every_listing_is_used_by_a_test() -> None:
     tests = "".join(path.read_text(encoding="utf-8") for path in FOLDER.glob("test_*.py"))
-    used = set(re.findall(r'(?:recorded|listing)\(\s*"([\w-]+)"', tests)) | set(re.findall(r'"([\w-]+-\d\d)"', tests))
+    used = set(re.findall(r"[\"']([a-z][\w-]*[_-]\d\d)[\"']", tests))
     unused = [path.name for path in RECORDED.iterdir() if path.name.split(".")[0] not in set(map(recorded_name, used))]
     assert unused == []
 
