@@ -1,4 +1,4 @@
-"""What the designs leave to their users' code: the base class of agents."""
+"""The base class of the users' agents, which the designs leave to their code."""
 
 
 class Agent:

@@ -42,6 +42,11 @@ SERVICES = {
 }
 
 
+def text_of(entry: Any) -> str:
+    """The text that an entry is embedded by."""
+    return f"Failure: {entry.failure_description}\nError: {entry.error_message}"
+
+
 def capturing(knowledge: Knowledge) -> Any:
     """The capture service of the listing, which stages into the library."""
     service = decision_68.KnowledgeCaptureService(knowledge)
@@ -150,7 +155,7 @@ class TestOnTheLibrary:
         service = decision_68.KnowledgeCaptureService(knowledge)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            service.capture_gate_approval("alpha", "design_review", "An outbox.")
+            service.capture_gate_approval("alpha", "design_review", "An outbox.")  # type: ignore[unused-coroutine]
             gc.collect()
         (warning,) = caught
         assert "KnowledgeCaptureService.capture_gate_approval' was never awaited" in str(warning.message)
@@ -162,7 +167,6 @@ class TestOnItsOwnServices:
     def services(self, knowledge: Knowledge, entries: list[Any]) -> tuple[Any, Any, Any]:
         collection = Collection()
         client = Embeddings(knowledge.context.system.embedder.embed_query)
-        text_of = lambda entry: f"Failure: {entry.failure_description}\nError: {entry.error_message}"  # noqa: E731
 
         async def fetch_staged(project_id: str) -> list[Any]:
             return [one for one in entries if one.project_id == project_id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -77,7 +78,9 @@ def any_chunk() -> DocumentChunk:
 
 
 def test_the_search_of_the_listing_finds_runbooks(base: Knowledge) -> None:
-    search = listing("phase_7_05", KB_ID="HJPLE9IOEU", bedrock_kb=phase_7.BedrockKnowledgeBase(base)).search_runbooks
+    search: Any = listing(
+        "phase_7_05", KB_ID="HJPLE9IOEU", bedrock_kb=phase_7.BedrockKnowledgeBase(base)
+    ).search_runbooks
     (found, *_) = search("high CPU on web servers", max_results=3)
     assert found["metadata"]["title"] == "High CPU on web servers"
     assert found["metadata"]["category"] == "runbook"
@@ -123,7 +126,8 @@ def test_the_table_is_read_by_document_id(base: Knowledge) -> None:
 
 
 def test_another_filter_is_refused(base: Knowledge) -> None:
-    query, search = {"text": "x"}, {"vectorSearchConfiguration": {"filter": {"orAll": []}}}
+    query: Any = {"text": "x"}
+    search: Any = {"vectorSearchConfiguration": {"filter": {"orAll": []}}}
     with pytest.raises(InvalidInputError, match="a filter is"):
         phase_7.BedrockKnowledgeBase(base).retrieve(retrievalQuery=query, retrievalConfiguration=search)
 

@@ -96,7 +96,7 @@ def test_learning_is_awaited(knowledge: Knowledge) -> None:
 def test_a_call_that_is_not_awaited_does_nothing_and_is_warned_of(knowledge: Knowledge) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        AsyncKnowledge(knowledge).ingest_document("internal", "runbooks/procedures", "# A\n\ntext")
+        AsyncKnowledge(knowledge).ingest_document("internal", "runbooks/procedures", "# A\n\ntext")  # type: ignore[unused-coroutine]
         gc.collect()
     (warning,) = caught
     assert "'AsyncKnowledge.ingest_document' was never awaited" in str(warning.message)

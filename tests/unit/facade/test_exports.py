@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -43,3 +44,10 @@ def test_importing_the_package_loads_none_of_them() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'opx' has no attribute 'Nothing'"):
         _ = opx.Nothing  # type: ignore[attr-defined]
+
+
+def test_the_page_of_the_python_api_is_current() -> None:
+    """`make schemas` writes it."""
+    root = Path(__file__).resolve().parents[3]
+    made = runpy.run_path(str(root / ".ci" / "python_api.py"))
+    assert (root / "docs" / "api" / "python.md").read_text(encoding="utf-8") == made["page"]()

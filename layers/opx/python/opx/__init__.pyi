@@ -27,3 +27,4 @@ from opx.facade.sources import WebSearchSource as WebSearchSource
 from opx.settings import Settings as Settings
 
 __version__: str
+__all__: list[str]

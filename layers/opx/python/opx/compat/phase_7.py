@@ -37,14 +37,14 @@ def short_category(path: str) -> str:
 
 
 def tokenize(text: str) -> list[int]:
-    """The cl100k tokens of a text."""
+    """The cl100k tokens of the text."""
     from opx.text.tokenizer import cl100k
 
     return cl100k().encode_ordinary(text)
 
 
 def detokenize(tokens: list[int]) -> str:
-    """The text of cl100k tokens."""
+    """The text of the cl100k tokens."""
     from opx.text.tokenizer import cl100k
 
     return cl100k().decode(tokens)

@@ -1,7 +1,7 @@
 """Reads evidence in any form that agents have: mappings, data classes, models, plain objects.
 
 An agent hands in its evidence at the end of a run, when nobody can correct it. A field that doesn't fit is therefore kept
-among the details, and a text that is too long is shortened, with a remark in its place.
+among the details, and texts that are too long are shortened, with a remark.
 """
 
 from __future__ import annotations
