@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,3 +140,10 @@ def test_objects_have_the_places_of_the_design(base: Knowledge) -> None:
     for document in base.documents():
         assert f"chunks/{document.document_id}.jsonl" in keys
     assert "documents/runbooks/procedures/high-cpu.md" in keys
+
+
+def test_the_curated_documents_are_in_the_corpus() -> None:
+    root = Path(__file__).resolve().parents[2] / "corpus" / "documents"
+    names = re.findall(r"[\w-]+\.md", recorded("opx-phase-7-10"))
+    assert len(names) == 5
+    assert [name for name in names if not list(root.rglob(name))] == []
