@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, inspect, structs
 
-from opx.domain.record import Record
+from opx.domain.record import Record, prepared
 from opx.errors import InvalidInputError
 
 Given = Mapping[str, object]
@@ -111,19 +111,19 @@ def read_request(kind: type[R], given: Given, *, texts: bool = False, attributes
         present = _by_json_name(facts, present)
     present = _with_unknown_fields(getattr(kind, "unknown_fields", ""), present, shown)
     _check_names(facts, present, shown, within)
-    prepared = {
+    given_values = {
         one.json_name: _prepared(one, present[one.json_name], texts) for one in facts if one.json_name in present
     }
     documents = {one.json_name for one in facts if _is_list_of_documents(one)}
     try:
-        request = msgspec.convert(prepared, kind)
-        msgspec.json.encode({name: value for name, value in prepared.items() if name not in documents})
+        request = msgspec.convert(given_values, prepared(kind))
+        msgspec.json.encode({name: value for name, value in given_values.items() if name not in documents})
     except (msgspec.ValidationError, UnicodeEncodeError, RecursionError, ValueError, TypeError, OverflowError):
-        _refuse(facts, prepared, shown, attributes)
+        _refuse(facts, given_values, shown, attributes)
         raise
     for one in facts:
-        if one.json_name in prepared:
-            _check_free_values(one, prepared[one.json_name], shown[one.json_name])
+        if one.json_name in given_values:
+            _check_free_values(one, given_values[one.json_name], shown[one.json_name])
     return request
 
 

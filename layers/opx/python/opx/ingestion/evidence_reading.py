@@ -18,7 +18,7 @@ import msgspec
 from msgspec import inspect as types
 
 from opx.domain.evidence import EVIDENCE_FIELDS, MAX_TEXT, TIMES, Evidence
-from opx.domain.record import Json
+from opx.domain.record import Json, prepared
 from opx.domain.requests import MAX_NESTING, fields_of
 from opx.errors import InvalidInputError
 
@@ -35,7 +35,7 @@ def read_evidence(given: object) -> Evidence:
         return given
     fields = {str(name): _plain(value) for name, value in fields_of_object(given).items()}
     evidence, details = _sorted(fields)
-    return msgspec.convert({**evidence, "details": _within_limits(details) or None}, Evidence)
+    return msgspec.convert({**evidence, "details": _within_limits(details) or None}, prepared(Evidence))
 
 
 def fields_of_object(given: object) -> Mapping[str, Any]:
