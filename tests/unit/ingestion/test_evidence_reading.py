@@ -158,12 +158,19 @@ class TestLimits:
 
     def test_large_details_are_shortened_and_the_small_ones_kept_whole(self) -> None:
         evidence = read_evidence(
-            {**RUN, "log": "z" * 50_000, "node": "web-01", **{f"f{n}": "q" * 1500 for n in range(14)}}
+            {**RUN, "log": "z" * 50_000, "node": "web-01", **{f"f{n}": "q" * 1500 for n in range(12)}}
         )
         assert evidence.details is not None
         assert evidence.details["node"] == "web-01"
         assert len(json.dumps(evidence.details)) <= MAX_TEXT
         assert "log" in evidence.details["left_out"]
+
+    def test_names_that_are_left_out_fit_in_any_script(self) -> None:
+        many = {f"{'ключ' * 40}{number}": "значение" * 30 for number in range(60)}
+        evidence = read_evidence({**RUN, **many})
+        assert evidence.details is not None
+        assert len(json.dumps(evidence.details)) <= MAX_TEXT
+        assert len(evidence.details["left_out"]) == 10
 
     def test_evidence_of_ten_megabytes_is_kept_in_short(self, system: System) -> None:
         document = system.manager.ingest_from_evidence({**RUN, "raw": "lorem " * 1_750_000, "task": "pool " * 200_000})

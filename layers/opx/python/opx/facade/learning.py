@@ -131,8 +131,8 @@ class LearningKnowledge:
         return self._client.call(get_task_context, request).context
 
     def record_outcome(self, receipt_id: str, result: str, document_id: str = "", step: str = "") -> OutcomeReport:
-        """Records the result of acting upon a found document: `resolved`, `no_effect`, `made_worse` and others. `last` is
-        the newest receipt."""
+        """Records the result of acting upon a found document: `resolved`, `no_effect` or `made_worse`. `last` is the newest
+        receipt."""
         from opx.operations.outcomes import RecordOutcome, record_outcome
 
         request = RecordOutcome(

@@ -25,7 +25,7 @@ from opx.errors import InvalidInputError
 _FACTS = {one.name: one for one in fields_of(Evidence)}
 _CAMEL = re.compile("(?<=[a-z])[A-Z]")
 _DETAIL_CHARACTERS = 2000
-_DETAILS_CHARACTERS = MAX_TEXT - 1000
+_DETAILS_CHARACTERS = MAX_TEXT - 4000
 """Characters of details that are kept; the remainder has room for what is left out."""
 
 
