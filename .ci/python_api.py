@@ -21,7 +21,7 @@ Made from the code by `make schemas`; don't edit it. [coming-from.md](../coming-
 ```python
 from opx import Knowledge, QueryConfig
 
-with Knowledge.open("ops-knowledge") as kb:          # a folder of this machine
+with Knowledge.open("ops-knowledge") as kb:  # a folder of this machine
     kb.add_files("runbooks/")
     for result in kb.query("disk full", QueryConfig(max_results=3)):
         print(result.band, result.title, result.source)
