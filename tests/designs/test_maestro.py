@@ -108,6 +108,16 @@ def test_the_investigator_runs_to_its_end(base: Knowledge, tmp_path: Path, evide
         base.delete(one.document_id)
 
 
+def test_both_halves_are_over_one_knowledge(tmp_path: Path) -> None:
+    with maestro.MaestroKnowledge(tmp_path / "kb") as both:
+        document = maestro.Document("# Disk full\n\nDelete rotated logs.")
+        document_id = both.ingestion.ingest_document("internal", "runbooks/procedures", document)
+        (found,) = both.query.query("disk full")
+        assert found.metadata["documentId"] == document_id
+        assert both.query.query_with_context("disk full", {"node": "web-01"}).category == "runbooks/procedures"
+        assert both.query.search_internet("disk full") == []
+
+
 class TestSources:
     def test_classes_of_the_listing_are_the_interface(self) -> None:
         module = listing("maestro_04")

@@ -198,7 +198,8 @@ class TestUnverified:
             {"problem": "Checkout times out.", "solution": "Raise the pool to fifty connections."}
         )
         (kept,) = system.corpus.catalog.find(document)
-        assert (kept.category, kept.title) == ("evidence/agent_runs", "Checkout times out.")
+        assert kept.category == "evidence/agent_runs"
+        assert kept.title == "Checkout times out. (solution not verified)"
         assert kept.tags == ("agent", "proposed", "unverified")
 
     def test_it_is_never_shown_as_verified(self, system: System) -> None:
@@ -212,6 +213,14 @@ class TestUnverified:
         assert "Solution, not verified: Raise the pool to fifty connections." in result.content
         assert result.category == "evidence/agent_runs"
         assert self.found(system, "tag:unverified checkout times out")
+
+    def test_no_passage_of_a_long_solution_goes_without_the_mark(self, system: System) -> None:
+        steps = "\n".join(f"{number}. Raise the pool of shard {number} to fifty connections." for number in range(200))
+        system.manager.ingest_from_evidence({"problem": "Checkout times out.", "solution": steps})
+        config = QueryConfig(min_confidence=0, max_chunks_per_document=20)
+        found = system.query_service().query("raise the pool of shard to fifty connections", config)
+        assert len(found) > 1
+        assert all("not verified" in one.title for one in found)
 
     @pytest.mark.parametrize("verified", ["yes", 1, None, False])
     def test_only_true_verifies(self, system: System, verified: object) -> None:

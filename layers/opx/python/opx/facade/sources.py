@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from opx.domain.knowledge import Tier
@@ -33,8 +32,3 @@ def WebSearchSource(name: str = "web-search", provider: str = "brave", **options
     """Results of a search engine (`brave`, `google`) for recurring `queries`. A question of the moment is
     `Knowledge.search_internet`."""
     return SourceDeclaration(name, f"{provider}_search", Tier.INTERNET, options)
-
-
-def source(name: str, kind: str, tier: str, options: Mapping[str, Any] | None = None) -> SourceDeclaration:
-    """A source of any built-in kind; `opx source kinds` lists them with their options."""
-    return SourceDeclaration(name, kind, tier, dict(options or {}))

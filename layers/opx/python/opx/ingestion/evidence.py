@@ -35,6 +35,8 @@ __all__ = [
 FOLDER = "evidence"
 UNVERIFIED = "unverified"
 """Tag of evidence with a solution that nobody verified."""
+NOT_VERIFIED = " (solution not verified)"
+_MAX_TITLE = 300
 _MAX_TAG = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
@@ -103,10 +105,9 @@ def _record(evidence: Evidence, category: Category) -> dict[str, Any]:
     given.pop("tags", None)  # they are in the metadata
     conclusions, observations = _searched_texts(evidence, category)
     given.pop("conclusion", None)
-    title = evidence.title or evidence.problem or evidence.task or next(iter(evidence.conclusion), "")
     record = {
         **given,
-        "title": " ".join((title or f"{evidence.outcome} by {evidence.agent_type}").split())[:300],
+        "title": _title(evidence),
         "conclusions": conclusions or None,
         "observations": observations or None,
         "verified": bool(evidence.verified) if evidence.solution else given.get("verified"),
@@ -115,6 +116,15 @@ def _record(evidence: Evidence, category: Category) -> dict[str, Any]:
         "verified_at": evidence.finished_at or None if evidence.verified else None,
     }
     return {name: value for name, value in record.items() if value is not None}
+
+
+def _title(evidence: Evidence) -> str:
+    """A line; that of an unverified solution states it, as every passage has the title."""
+    title = evidence.title or evidence.problem or evidence.task or next(iter(evidence.conclusion), "")
+    line = " ".join((title or f"{evidence.outcome} by {evidence.agent_type}").split())
+    if not evidence.solution or evidence.verified:
+        return line[:_MAX_TITLE]
+    return f"{line[: _MAX_TITLE - len(NOT_VERIFIED)]}{NOT_VERIFIED}"
 
 
 def _searched_texts(evidence: Evidence, category: Category) -> tuple[list[str], list[str]]:
