@@ -38,7 +38,7 @@ def names_in(file: str) -> frozenset[str]:
 
 
 def missing(text: str) -> list[str]:
-    """Tests that a text names and that don't exist."""
+    """Tests that are named here and that don't exist."""
     named = _TEST.findall(text)
     return [
         f"{file}::{name}" for file, name in named if not (ROOT / file).exists() or (name and name not in names_in(file))
