@@ -107,8 +107,9 @@ deploy: $(VENV)/.ready-dev ## deploy to the AWS account of the environment: make
 adopt: $(VENV)/.ready-dev ## deploy and take back what an earlier deployment left in the account; with the same CONTEXT
 	@$(BIN)/python -m infra.deploy --adopt $(if $(filter 1 y yes true,$(YES)),--yes) $(if $(ASSEMBLY),--app $(ASSEMBLY)) $(if $(DOCTOR),--doctor $(DOCTOR)) $(CONTEXT)
 
-schemas: $(VENV)/.ready ## write the agent tools' interface documents to docs/api
+schemas: $(VENV)/.ready ## write the interface documents of tools, HTTP and Python to docs/api
 	$(BIN)/python -m opx.edges.schemas docs/api
+	$(BIN)/python .ci/python_api.py docs/api/python.md
 
 docs: schemas $(VENV)/.ready-dev ## make anew what documentation has from code: interfaces, drawing, costs
 	$(BIN)/python -m infra.diagram docs/architecture.md

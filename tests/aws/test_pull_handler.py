@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import boto3
@@ -44,9 +45,9 @@ class Guides:
     tier: Tier = Tier.SPECIALIZED
     count: int = 3
     broken: bool = False
-    calls: list[str | None] = field(default_factory=list)
+    calls: list[datetime | None] = field(default_factory=list)
 
-    def fetch(self, since: str | None = None) -> Iterator[SourceDocument]:
+    def fetch(self, since: datetime | None = None) -> Iterator[SourceDocument]:
         self.calls.append(since)
         for number in range(self.count):
             yield SourceDocument(f"guide-{number}", f"# Guide {number}\n\nDo step {number}.\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ class Advisories:
     name = "advisories"
     tier = Tier.SPECIALIZED
 
-    def fetch(self, since: str | None = None) -> Iterator[SourceDocument]:
+    def fetch(self, since: datetime | None = None) -> Iterator[SourceDocument]:
         for number in range(COUNT):
             text = (
                 f"# CVE-2026-{number:05}: example\n\n" + "A flaw in the parser lets a sender overflow a buffer. " * 22

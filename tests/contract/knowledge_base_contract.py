@@ -179,8 +179,8 @@ class KnowledgeBaseContract:
         (outcome,) = access.work([key])
         assert shown(access, outcome.document_id).document.title == "Why is it slow?"
 
-    def test_evidence_without_what_it_needs_is_refused(self, access: CallerAccess) -> None:
-        with pytest.raises(InvalidInputError, match="outcome is missing"):
+    def test_evidence_without_text_is_refused(self, access: CallerAccess) -> None:
+        with pytest.raises(InvalidInputError, match="needs conclusions or observations"):
             given(access, put_evidence, agent_type="a")
 
     def test_objects_of_a_file_or_a_folder_are_listed_without_sidecars(

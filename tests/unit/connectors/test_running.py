@@ -34,7 +34,7 @@ class Source:
     fetched: list[float] = field(default_factory=list)
     tier: Tier = Tier.SPECIALIZED
 
-    def fetch(self, since: str | None = None) -> Iterator[SourceDocument]:
+    def fetch(self, since: datetime | None = None) -> Iterator[SourceDocument]:
         self.fetched.append(self.system.now)
         for number in range(self.count):
             self.system.now += self.seconds

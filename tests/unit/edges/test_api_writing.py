@@ -164,20 +164,23 @@ class TestEvidence:
         assert (status, found) == (202, {"objectKey": key})
         assert json.loads(text_of(services, key))["conclusions"] == ["A leak."]
 
+    def test_fields_of_other_names_are_kept_and_change_no_scope(self, handler: Handler, services: System) -> None:
+        body = {**self.BODY, "node": "web-01", "client_id": "other", "project_id": "shop"}
+        status, found = call(handler, "put_evidence", body=body, caller=ACME)
+        assert (status, found["objectKey"][:13]) == (202, "clients/acme/")
+        details = json.loads(text_of(services, found["objectKey"]))["details"]
+        assert details == {"node": "web-01", "client_id": "other", "project_id": "shop"}
+
     @pytest.mark.parametrize(
         "change",
         [
-            {"agent_type": None},
-            {"agent_type": " "},
-            {"colour": "red"},
             {"conclusion": "no list"},
             {"conclusion": []},
             {"verified": "yes"},
             {"started_at": "soon"},
             {"task": "x" * 20_001},
-            {"outcome": "resolved", "verified": True},
             {"details": []},
-            {"client_id": "other"},
+            {"details": [], "colour": "red"},
         ],
     )
     def test_wrong_evidence_is_refused_and_nothing_is_put(self, refusing: Handler, change: dict[str, Any]) -> None:

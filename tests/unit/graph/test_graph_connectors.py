@@ -11,7 +11,7 @@ from opx.connectors.atlassian.confluence import page_document
 from opx.connectors.atlassian.confluence_api import LoadedPage
 from opx.connectors.atlassian.jira_documents import issue_document
 from opx.connectors.security.attack import attack_document
-from opx.connectors.security.attack_bundle import Knowledge
+from opx.connectors.security.attack_bundle import AttackKnowledge
 from opx.domain.sources import SourceDocument
 from tests.doubles.attack_bundles import a_link, a_technique, an_object
 from tests.support.extraction_support import Extracted, Extraction
@@ -40,7 +40,7 @@ def pulled(extraction: Extraction, document: SourceDocument, category: str) -> E
 
 
 def of_attack(extraction: Extraction, found: dict[str, Any]) -> Extracted:
-    known = Knowledge()
+    known = AttackKnowledge()
     for each in (SHELL, POWERSHELL, PREVENTION, BEAR, *LINKS):
         known.add(each)
     return pulled(extraction, attack_document(known.entries[found["id"]], known), "security/mitre")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,7 @@ class Guide:
     name = "guide"
     tier = Tier.SPECIALIZED
 
-    def fetch(self, since: str | None = None) -> Iterator[SourceDocument]:
+    def fetch(self, since: datetime | None = None) -> Iterator[SourceDocument]:
         yield SourceDocument("one", "# Guide\n\ntext\n")
 
     def health_check(self) -> bool:

@@ -142,7 +142,7 @@ class TestEvidence:
         good, bad = opx.write("a.json", json.dumps(self.RUN)), opx.write("b.json", '{"agent_type": "a"}')
         found = opx("evidence", bad, opx.write("c.json", "no JSON"), good)
         assert found.exit_code == 1
-        assert "outcome is missing" in found.stderr
+        assert "needs conclusions or observations" in found.stderr
         assert "not JSON" in found.stderr
         assert len(found.stdout.splitlines()) == 1
 

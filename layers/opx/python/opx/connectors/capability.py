@@ -12,6 +12,7 @@ from opx.connectors.states import checked_cron
 from opx.connectors.webhooks.definitions import webhook_endpoint
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
+from opx.domain.sources import SourceDeclaration
 from opx.errors import InvalidInputError
 from opx.ingestion.manager import IngestionManager
 from opx.ports import Storage, Tables, WorkQueue
@@ -248,11 +249,13 @@ class ConnectedWaysIn:
         """See `IngestionManager.get_webhook_endpoint`."""
         return webhook_endpoint(self._webhook_url, tier, category)
 
-    def register(self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str) -> str:
+    def register(
+        self, source: KnowledgeSource | SourceDeclaration | Mapping[str, Any], schedule: str, tier: str, category: str
+    ) -> str:
         """See `IngestionManager.register_source`."""
         common = {"category": category, "tier": tier, "schedule": schedule}
-        if isinstance(source, Mapping):
-            given = dict(source)
+        if isinstance(source, Mapping | SourceDeclaration):
+            given = dict(source.definition() if isinstance(source, SourceDeclaration) else source)
             name = given.pop("name", None)
             if not isinstance(name, str):
                 raise InvalidInputError("a source needs a name, which is its id")

@@ -10,12 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, get_args
 
 from msgspec import Meta
 
-from opx.domain.ids import Clock
+from opx.domain.ids import Clock, iso_time
 from opx.domain.knowledge import Tier
 from opx.domain.record import Record
 from opx.domain.requests import RequestError, fields_of, read_record
@@ -217,8 +218,8 @@ class Connector(ABC, Generic[O]):
             raise InvalidInputError(f"{self.name}: path must be absolute, not {text!r}")
         return path
 
-    def fetch(self, since: str | None = None) -> Iterator[SourceDocument]:
-        for page in self.pull(PullRequest(since or "")):
+    def fetch(self, since: datetime | None = None) -> Iterator[SourceDocument]:
+        for page in self.pull(PullRequest(iso_time(since.timestamp()) if since else "")):
             yield from page.documents
 
     def health_check(self) -> bool:

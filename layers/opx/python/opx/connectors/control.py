@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -17,9 +18,10 @@ from opx.connectors.states import PullState, SourceView
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
-from opx.domain.sources import Health, KnowledgeSource, Page, PullRequest, SourceDefinition, SourceDocument
+from opx.domain.sources import Health, KnowledgeSource, Page, PullRequest, SourceDefinition
 from opx.errors import InvalidInputError, SecretNotFoundError, SourceUnavailableError
 from opx.hygiene.addresses import AddressBook
+from opx.ingestion.given_documents import listed, source_document
 from opx.ports import Storage, Tables
 from opx.ports.sources import OpenWeb, Secrets, SourceWeb
 from opx.ports.tables import SOURCES
@@ -290,7 +292,8 @@ class ProvidedSource(Connector[NoOptions]):
         self._source = source
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
-        documents: Iterator[SourceDocument] = iter(self._source.fetch(request.since or None))
+        fetched = self._source.fetch(datetime.fromisoformat(request.since) if request.since else None)
+        documents = (source_document(one) for one in listed(fetched, self.name))
         while page := tuple(islice(documents, PAGE_DOCUMENTS)):
             yield Page(page)
 

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from opx.domain.record import Record, derive
+from opx.domain.record import Record, always, derive
 from opx.errors import InvalidInputError
 
 MAX_TEXT = 20_000
 _SHORT, _LINE, _ADDRESS = 100, 500, 2000
 _MANY = 200
 
-Name = Annotated[str, Meta(min_length=1, max_length=_SHORT, pattern=r"\S")]
 Short = Annotated[str, Meta(max_length=_SHORT)]
 Line = Annotated[str, Meta(max_length=_LINE)]
 Address = Annotated[str, Meta(max_length=_ADDRESS)]
@@ -26,6 +25,10 @@ Services = Annotated[tuple[Short, ...], Meta(max_length=50)]
 Tags = Annotated[tuple[Tag, ...], Meta(max_length=10)]
 Addresses = Annotated[tuple[Address, ...], Meta(max_length=_MANY)]
 
+AGENT = "agent"
+"""Kind of an agent that doesn't state its own."""
+TIMES = ("started_at", "finished_at")
+
 CONCLUSION = Meta(description="Its conclusion.")
 OBSERVATIONS = Meta(description="Its observations.")
 SERVICES = Meta(description="Services that it is about.")
@@ -35,13 +38,19 @@ SOURCES = Meta(description="Documents and addresses that it is based on.")
 
 class Evidence(Record, frozen=True, kw_only=True, rename=None, forbid_unknown_fields=True, omit_defaults=True):
     """An agent's account of its work. Strings are stripped, fields without a value are left out of its JSON, and a string
-    alone is a list of one.
+    alone is a list of one. No field is required: without an outcome, a solution is `proposed`, or `resolved` if it is
+    verified, and work without one is `investigated`.
 
     Raises `InvalidInputError` for malformed times, and for details that are not JSON or too large.
     """
 
-    agent_type: Annotated[Name, Meta(description="Kind of agent, such as investigator.")]
-    outcome: Annotated[Name, Meta(description="How it ended, such as resolved, investigated or failed.")]
+    unknown_fields: ClassVar[str] = "details"
+
+    agent_type: Annotated[Short, Meta(description="Kind of agent, such as investigator.")] = always(AGENT)
+    outcome: Annotated[
+        Short,
+        Meta(description="How it ended, such as resolved, investigated or failed; left out, it follows from the rest."),
+    ] = ""
     evidence_id: Annotated[
         Line, Meta(description="Stable id: evidence sent again under it replaces the earlier one.")
     ] = ""
@@ -63,7 +72,10 @@ class Evidence(Record, frozen=True, kw_only=True, rename=None, forbid_unknown_fi
     started_at: Annotated[Short, Meta(description="When the work began (ISO 8601).")] = ""
     finished_at: Annotated[Short, Meta(description="When it ended (ISO 8601).")] = ""
     sources: Annotated[Addresses | Address, SOURCES] = ()
-    details: Annotated[dict[str, Any] | None, Meta(description="Anything else; kept, and not searched.")] = None
+    details: Annotated[
+        dict[str, Any] | None,
+        Meta(description="Anything else, fields with other names included; kept, and not searched."),
+    ] = None
 
     def __post_init__(self) -> None:
         for name in EVIDENCE_FIELDS:
@@ -73,8 +85,10 @@ class Evidence(Record, frozen=True, kw_only=True, rename=None, forbid_unknown_fi
                 derive(self, **{name: tuple(stripped for one in value if (stripped := one.strip()))})
             elif isinstance(value, str):
                 derive(self, **{name: value.strip()})
-        for name in ("started_at", "finished_at"):
+        for name in TIMES:
             _check_time(name, getattr(self, name))
+        unstated = ("resolved" if self.verified else "proposed") if self.solution else "investigated"
+        derive(self, agent_type=self.agent_type or AGENT, outcome=self.outcome or unstated)
         derive(self, details=_checked_details(self.details))
 
 

@@ -64,7 +64,7 @@ class CheckpointType(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> CheckpointType | None:
-        name = "_".join(str(value).casefold().replace("-", " ").split())
+        name = "_".join(str(value).casefold().replace("-", " ").split()).removesuffix("_trigger")
         return next((kind for kind in cls if kind.value == name), None)
 
 

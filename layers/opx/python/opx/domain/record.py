@@ -7,7 +7,9 @@ makes a changed copy.
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import copy
 from typing import Any, Self, TypeVar
 
@@ -16,7 +18,7 @@ from msgspec import structs
 
 from opx.errors import InvalidInputError
 
-__all__ = ["Draft", "Json", "Record", "always", "derive", "from_json", "replace", "rounded", "to_json"]
+__all__ = ["Draft", "Json", "Record", "always", "derive", "from_json", "prepared", "replace", "rounded", "to_json"]
 
 Json = dict[str, Any]
 INTERNAL = "x-internal"
@@ -60,11 +62,26 @@ def _listed(value: Any) -> Any:
     return [_listed(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
+_PREPARED: set[object] = set()
+_PREPARING = threading.Lock()
+
+
+def prepared(kind: type[R]) -> type[R]:
+    """The type, with msgspec's description of it made by one thread. msgspec 0.22 makes it with the first conversion, and a
+    second thread that converts meanwhile sees half of it and ends the process."""
+    if kind not in _PREPARED:
+        with _PREPARING:
+            with suppress(msgspec.ValidationError):
+                msgspec.convert(None, kind)
+            _PREPARED.add(kind)
+    return kind
+
+
 def from_json(kind: type[R], data: object) -> R:
     """The record of this type in `data`, plain objects as `json.loads` gives them. Fields that the type doesn't have are
     ignored. Raises `InvalidInputError` for a missing field, or a value of another type."""
     try:
-        return msgspec.convert(data, kind)
+        return msgspec.convert(data, prepared(kind))
     except msgspec.ValidationError as exc:
         raise InvalidInputError(f"this is no {kind.__name__} as it should be: {exc}") from exc
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, inspect, structs
 
-from opx.domain.record import Record
+from opx.domain.record import Record, prepared
 from opx.errors import InvalidInputError
 
 Given = Mapping[str, object]
@@ -41,7 +41,8 @@ class RequestError(InvalidInputError):
 
 
 class Request(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of requests. A field without a default is required; null counts as left out."""
+    """Base of requests. A field without a default is required; null counts as left out. Fields with other names are
+    refused, or kept in the object that a type names as `unknown_fields`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,20 +109,21 @@ def read_request(kind: type[R], given: Given, *, texts: bool = False, attributes
     shown = {one.json_name: within + (one.name if attributes else one.json_name) for one in facts}
     if attributes:
         present = _by_json_name(facts, present)
+    present = _with_unknown_fields(getattr(kind, "unknown_fields", ""), present, shown)
     _check_names(facts, present, shown, within)
-    prepared = {
+    given_values = {
         one.json_name: _prepared(one, present[one.json_name], texts) for one in facts if one.json_name in present
     }
     documents = {one.json_name for one in facts if _is_list_of_documents(one)}
     try:
-        request = msgspec.convert(prepared, kind)
-        msgspec.json.encode({name: value for name, value in prepared.items() if name not in documents})
+        request = msgspec.convert(given_values, prepared(kind))
+        msgspec.json.encode({name: value for name, value in given_values.items() if name not in documents})
     except (msgspec.ValidationError, UnicodeEncodeError, RecursionError, ValueError, TypeError, OverflowError):
-        _refuse(facts, prepared, shown, attributes)
+        _refuse(facts, given_values, shown, attributes)
         raise
     for one in facts:
-        if one.json_name in prepared:
-            _check_free_values(one, prepared[one.json_name], shown[one.json_name])
+        if one.json_name in given_values:
+            _check_free_values(one, given_values[one.json_name], shown[one.json_name])
     return request
 
 
@@ -145,6 +147,17 @@ def _by_json_name(facts: tuple[FieldFacts, ...], given: Given) -> dict[str, obje
             raise RequestError(f"{quoted(name).strip(chr(39))} is given twice")
         found[json_name] = value
     return found
+
+
+def _with_unknown_fields(kept_in: str, present: dict[str, object], known: Collection[str]) -> dict[str, object]:
+    """The given fields with those of unknown names moved into the field `kept_in`, if the type has such a field and it is
+    given as an object."""
+    unknown = [name for name in present if name not in known]
+    kept = present.get(kept_in, {})
+    if not kept_in or not unknown or not isinstance(kept, Mapping):
+        return present
+    named = {name: value for name, value in present.items() if name in known}
+    return {**named, kept_in: {**{name: present[name] for name in unknown}, **kept}}
 
 
 def _check_names(facts: tuple[FieldFacts, ...], present: Given, shown: Mapping[str, str], within: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -225,6 +226,15 @@ class RetrievalResult(Record, frozen=True):
             section=" > ".join(self.metadata.get("section", ())),
         )
         derive(self, relevance=f"{100 * self.confidence:.0f}%")
+
+    @property
+    def updated_at(self) -> datetime | None:
+        """The timestamp as a time with its zone; None if there is none."""
+        try:
+            found = datetime.fromisoformat(self.timestamp)
+        except ValueError:
+            return None
+        return found if found.tzinfo else found.replace(tzinfo=UTC)
 
     @property
     def title(self) -> str:

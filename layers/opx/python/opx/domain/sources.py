@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Protocol
@@ -108,22 +110,61 @@ class SourceDefinition(Record, frozen=True, rename=None):
         return {name: value for name, value in self.to_json().items() if name != "source_id"}
 
 
+class Document(Record, frozen=True):
+    """A document with its facts, as callers and sources hand it over.
+
+    `content` is Markdown text, a mapping that is read as JSON of the category, or the bytes of a file. `source` is its
+    stable name (a later document of that name is its next version), `source_uri` the address that a person would open.
+    `metadata` may have the other facts: tags, author, version, severity, services, language, last_updated.
+    """
+
+    content: str | bytes | Mapping[str, Any]
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    source: str = ""
+    source_uri: str = ""
+
+    def facts(self) -> dict[str, Any]:
+        """Its metadata as for `IngestionManager.ingest_document`."""
+        own = {"title": self.title, "source": self.source, "source_uri": self.source_uri}
+        return {**self.metadata, **{name: value for name, value in own.items() if value}}
+
+
 class KnowledgeSource(Protocol):
-    """A source that documents can be fetched from."""
+    """A source that documents can be fetched from: any object with these members, or a subclass, which has to have them
+    all."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The source's id."""
 
     @property
-    def tier(self) -> Tier: ...
+    @abstractmethod
+    def tier(self) -> str: ...
 
-    def fetch(self, since: str | None = None) -> Iterator[SourceDocument]:
-        """All documents, or those changed since a time (ISO 8601). Raises `SourceUnavailableError`,
-        `SourceRefusedError` and `SourceShapeError`."""
+    @abstractmethod
+    def fetch(self, since: datetime | None = None) -> Iterable[Document | SourceDocument]:
+        """All documents, or those changed since a time. Raises `SourceUnavailableError`, `SourceRefusedError` and
+        `SourceShapeError`."""
 
+    @abstractmethod
     def health_check(self) -> bool:
         """True if documents can be fetched now."""
+
+
+class SourceDeclaration(Record, frozen=True, rename=None):
+    """A source of a built-in kind, to be registered. Raises `InvalidInputError`, when it is registered, for options that
+    its kind doesn't have."""
+
+    name: str
+    kind: str
+    tier: str = Tier.SPECIALIZED.value
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def definition(self) -> Json:
+        """Its fields as in knowledge.yaml, with its name."""
+        return {"name": self.name, "kind": self.kind, "options": dict(self.options)}
 
 
 class PullReport(Record, frozen=True):

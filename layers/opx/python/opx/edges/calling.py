@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
-from opx.domain.record import to_json
+from opx.domain.record import prepared, to_json
 from opx.domain.requests import Request, fields_of, read_request
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import ForbiddenError, InvalidScopeError
@@ -118,13 +118,13 @@ def decoded(data: bytes, kind: Any) -> Any:
     """Decodes JSON of `encoded` to this type. Raises `msgspec.ValidationError` for another type, and `ValueError` or
     `RecursionError` for invalid JSON."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data, type=prepared(kind))
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:  # halves of surrogate pairs, or invalid JSON
         import json
 
-        return msgspec.convert(json.loads(data), kind)
+        return msgspec.convert(json.loads(data), prepared(kind))
 
 
 def plain(reply: Any) -> Any:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from opx.domain.record import INTERNAL, Json, without_references
-from opx.domain.requests import NOT_BLANK, FieldFacts, fields_of
+from opx.domain.requests import NOT_BLANK, FieldFacts, Request, fields_of
 from opx.edges.calling import token_scopes
 from opx.operations import load
 from opx.operations.corpus import API_VERSION
@@ -153,6 +153,11 @@ _SECURITY_SCHEMES: Json = {
 }
 
 
+def _takes_others(request: type[Request]) -> bool:
+    """True if a request keeps fields of unknown names."""
+    return bool(getattr(request, "unknown_fields", ""))
+
+
 def _http_operation(operation: Operation[Any, Any], named: Json, reply: Json) -> Json:
     route = operation.route
     assert route is not None
@@ -160,7 +165,7 @@ def _http_operation(operation: Operation[Any, Any], named: Json, reply: Json) ->
     required = [one.json_name for one in fields_of(operation.request) if one.required]
     in_path = [_parameter(name, properties.pop(name, _KNOWLEDGE_BASE), "path", True) for name in route.path_names]
     if route.takes_body:
-        rest = {"type": "object", "properties": properties, "additionalProperties": False}
+        rest = {"type": "object", "properties": properties, "additionalProperties": _takes_others(operation.request)}
         if needed := [name for name in required if name in properties]:
             rest["required"] = needed
         body: Json = {"requestBody": {"required": True, "content": _accepted(operation, rest, named)}}

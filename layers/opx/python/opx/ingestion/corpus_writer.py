@@ -21,12 +21,9 @@ from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, EventOutcome, Result
 from opx.ingestion.files import FileToIngest, described, file_digest, plan_files, sidecar_of, unreadable
+from opx.ingestion.given_documents import Content, read_document
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import ObjectInfo, ObjectStore
-
-Content = str | bytes | Mapping[str, Any]
-"""A document as callers pass it: Markdown text, the bytes of a file, or a mapping that is read as JSON."""
-
 
 MAX_OBJECT_METADATA = 1000
 """Maximum bytes of metadata on the object itself: S3 allows 2 KB, in an encoding that makes some text a third longer."""
@@ -57,7 +54,7 @@ class CorpusWriter:
         self._scope = scope
 
     def put_batch(
-        self, category: str, documents: Iterable[Content], *, dedupe: bool = True
+        self, category: str, documents: Iterable[Content | object], *, dedupe: bool = True
     ) -> list[str | InvalidInputError]:
         """Puts several documents for asynchronous ingestion, as `ingest_batch` does. Returns for each, in order, its
         object key (equal ones may share it), or the error. Raises `UnknownCategoryError`."""
@@ -67,10 +64,11 @@ class CorpusWriter:
         keys: dict[str, str] = {}
         for document in documents:
             try:
-                digest = _digest(stored_bytes(document))
+                content, facts = read_document(document)
+                digest = _digest(stored_bytes(content) + (metadata_text(facts).encode() if facts else b""))
                 if not (dedupe and copies[digest]):
                     named = {} if dedupe else {"source": f"batch/{digest}-{copies[digest]}"}
-                    keys[digest] = self.put_document(path, document, named)
+                    keys[digest] = self.put_document(path, content, {**named, **facts})
             except InvalidInputError as exc:
                 put.append(exc)
             else:

@@ -7,7 +7,7 @@ read it, else Markdown.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from opx.domain.evidence import EVIDENCE_FIELDS, Evidence
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category, KnowledgeModel
-from opx.domain.requests import read_record
 from opx.errors import InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.runtime.knowledge_file import Marked, read_section
@@ -30,11 +29,14 @@ __all__ = [
     "EvidenceRules",
     "evidence_document",
     "put_evidence",
-    "read_evidence",
     "read_evidence_rules",
 ]
 
 FOLDER = "evidence"
+UNVERIFIED = "unverified"
+"""Tag of evidence with a solution that nobody verified."""
+NOT_VERIFIED = " (solution not verified)"
+_MAX_TITLE = 300
 _MAX_TAG = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 
@@ -48,16 +50,9 @@ class EvidenceDocument:
     metadata: Mapping[str, Any]
 
 
-def read_evidence(given: object) -> Evidence:
-    """Parses evidence from a caller's object. Raises `InvalidInputError` that names the field."""
-    if not isinstance(given, Mapping):
-        raise InvalidInputError("evidence must be an object (a mapping of fields)")
-    return read_record(Evidence, given)
-
-
 def put_evidence(manager: CorpusWriter, store: ObjectStore, rules: EvidenceRules, evidence: Evidence) -> str:
     """Puts evidence into the corpus and returns its object key. The document of the same evidence in another category
-    (before it was verified, say) is deleted. Raises `InvalidInputError` that names the field which its category needs."""
+    (before it was verified, say) is deleted. Raises `InvalidInputError` for evidence without any text."""
     document = evidence_document(rules, evidence)
     source = document.metadata["source"]
     key = manager.put_document(document.category, document.content, document.metadata)
@@ -72,17 +67,22 @@ def put_evidence(manager: CorpusWriter, store: ObjectStore, rules: EvidenceRules
 
 
 def evidence_document(rules: EvidenceRules, evidence: Evidence) -> EvidenceDocument:
-    """The document of evidence: deterministic. Raises `InvalidInputError`."""
+    """The document of evidence: deterministic. Raises `InvalidInputError` for evidence without any text.
+
+    Evidence without the fields of its category is of the default category. There a problem and a solution are among the
+    observations and conclusions, and a solution that nobody verified is marked as such.
+    """
     category = rules.category_of(evidence)
-    record = _record(evidence)
-    _check_needs(category, record)
+    record = _record(evidence, category)
+    if not _has_searched_fields(category, record):
+        category = rules.knowledge.category(rules.default)
+        record = _record(evidence, category)
     identity = evidence.evidence_id or stable_hash("evidence", evidence.to_json())
     is_name = _NAME.match(identity) and not f"{identity}.json".endswith(SIDECAR_SUFFIX)
     name = identity if is_name else stable_hash("evidence id", identity)
-    tags = [evidence.agent_type, evidence.outcome, *([evidence.incident] if evidence.incident else [])]
     as_record = _is_read_by(category, record)
     facts = {
-        "tags": list(dict.fromkeys(tag[:_MAX_TAG] for tag in (*evidence.tags, *tags))),
+        "tags": list(dict.fromkeys(tag[:_MAX_TAG] for tag in _tags(evidence))),
         "author": evidence.agent_type,
         "source": f"{FOLDER}/{name}{'.json' if as_record else '.md'}",
     }
@@ -90,16 +90,27 @@ def evidence_document(rules: EvidenceRules, evidence: Evidence) -> EvidenceDocum
     return EvidenceDocument(category.path, content, facts)
 
 
-def _record(evidence: Evidence) -> dict[str, Any]:
-    """Fields with a value, under the names that the mappings of the categories read."""
+def _tags(evidence: Evidence) -> Iterator[str]:
+    yield from evidence.tags
+    yield from (evidence.agent_type, evidence.outcome)
+    if evidence.incident:
+        yield evidence.incident
+    if evidence.solution and not evidence.verified:
+        yield UNVERIFIED
+
+
+def _record(evidence: Evidence, category: Category) -> dict[str, Any]:
+    """Fields with a value, under the names that the mappings of the categories read. Raises `InvalidInputError`."""
     given = evidence.to_json()
-    conclusions = given.pop("conclusion", None)
     given.pop("tags", None)  # they are in the metadata
-    title = evidence.title or evidence.problem or evidence.task or next(iter(conclusions or ()), "")
+    conclusions, observations = _searched_texts(evidence, category)
+    given.pop("conclusion", None)
     record = {
         **given,
-        "title": " ".join((title or f"{evidence.outcome} by {evidence.agent_type}").split())[:300],
-        "conclusions": conclusions,
+        "title": _title(evidence),
+        "conclusions": conclusions or None,
+        "observations": observations or None,
+        "verified": bool(evidence.verified) if evidence.solution else given.get("verified"),
         "author": evidence.agent_type,
         "created_at": evidence.started_at or None,
         "verified_at": evidence.finished_at or None if evidence.verified else None,
@@ -107,15 +118,43 @@ def _record(evidence: Evidence) -> dict[str, Any]:
     return {name: value for name, value in record.items() if value is not None}
 
 
-def _check_needs(category: Category, record: Mapping[str, Any]) -> None:
-    """Raises `InvalidInputError` unless every searched string field, and at least one searched field, has a value."""
+def _title(evidence: Evidence) -> str:
+    """A line; that of an unverified solution states it, as every passage has the title."""
+    title = evidence.title or evidence.problem or evidence.task or next(iter(evidence.conclusion), "")
+    line = " ".join((title or f"{evidence.outcome} by {evidence.agent_type}").split())
+    if not evidence.solution or evidence.verified:
+        return line[:_MAX_TITLE]
+    return f"{line[: _MAX_TITLE - len(NOT_VERIFIED)]}{NOT_VERIFIED}"
+
+
+def _searched_texts(evidence: Evidence, category: Category) -> tuple[list[str], list[str]]:
+    """Conclusions and observations, with the problem and the solution where the category doesn't search these fields.
+    Without any of them, its title, task or details. Raises `InvalidInputError` for evidence without any text."""
+    conclusions, observations = list(evidence.conclusion), list(evidence.observations)
+    if evidence.solution and "solution" not in category.embed:
+        verdict = "Verified solution" if evidence.verified else "Solution, not verified"
+        conclusions.append(f"{verdict}: {evidence.solution}")
+    if evidence.problem and "problem" not in category.embed:
+        observations.append(f"Problem: {evidence.problem}")
+    if conclusions or observations or evidence.problem or evidence.solution:
+        return conclusions, observations
+    stated = [text for text in (evidence.title, evidence.task) if text]
+    stated += [
+        f"{name}: {value}" for name, value in (evidence.details or {}).items() if isinstance(value, str | float | int)
+    ]
+    if not stated:
+        raise InvalidInputError(
+            f"evidence for {category.path} needs conclusions or observations, or a problem with its solution: there is "
+            "no text in it"
+        )
+    return [], stated
+
+
+def _has_searched_fields(category: Category, record: Mapping[str, Any]) -> bool:
+    """True if every searched string field of evidence, and at least one searched field, has a value."""
     searched = [name for name in category.embed if name in record or name in EVIDENCE_FIELDS or name == "conclusions"]
     texts = [name for name in searched if category.schema[name] == "string"]
-    missing = [name for name in texts if not record.get(name)]
-    if missing:
-        raise InvalidInputError(f"evidence for {category.path} needs {' and '.join(missing)}")
-    if searched and not any(record.get(name) for name in searched):
-        raise InvalidInputError(f"evidence for {category.path} needs {' or '.join(searched)}")
+    return all(record.get(name) for name in texts) and (not searched or any(record.get(name) for name in searched))
 
 
 def _is_read_by(category: Category, record: Mapping[str, Any]) -> bool:

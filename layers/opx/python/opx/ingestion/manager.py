@@ -10,13 +10,14 @@ from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
-from opx.ingestion.corpus_writer import Content, CorpusWriter
+from opx.ingestion.corpus_writer import CorpusWriter
 from opx.ingestion.events import EventOutcome, IngestionResult, Result
+from opx.ingestion.given_documents import Content, read_document
 from opx.ingestion.worker import QueueDrain
 from opx.ports import ObjectInfo, ObjectStore
 
 if TYPE_CHECKING:
-    from opx.domain.sources import KnowledgeSource, PullReport
+    from opx.domain.sources import Document, KnowledgeSource, PullReport, SourceDeclaration
     from opx.ingestion.evidence import EvidenceRules
 
 
@@ -26,7 +27,9 @@ class WaysIn(Protocol):
     def webhook_endpoint(self, tier: str, category: str) -> str:
         """URL of the webhook of this category."""
 
-    def register(self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str) -> str:
+    def register(
+        self, source: KnowledgeSource | SourceDeclaration | Mapping[str, Any], schedule: str, tier: str, category: str
+    ) -> str:
         """Registers a source; returns its id."""
 
     def pull(self, source_id: str) -> PullReport | None:
@@ -66,10 +69,10 @@ class IngestionManager(CorpusWriter):
         self._ways_in = ways
 
     def ingest_document(
-        self, tier: str, category: str, document: Content, metadata: Mapping[str, Any] | None = None
+        self, tier: str, category: str, document: Content | Document | object, metadata: Mapping[str, Any] | None = None
     ) -> str:
-        """Ingests one document: Markdown text, a file's bytes, or a mapping that is read as JSON of the category.
-        Returns its id.
+        """Ingests one document: Markdown text, a file's bytes, a mapping that is read as JSON of the category, a
+        `Document`, or an object with `content` (`page_content`, `text`) and `metadata`. Returns its id.
 
         Where Lambda functions ingest it, the id isn't known yet and the object's key is returned. `metadata` may have title,
         tags, author, version, severity, services, language, source_uri, and `source`, the name that stays when the
@@ -79,7 +82,8 @@ class IngestionManager(CorpusWriter):
         A record of `operations/baselines` (node, metric, time_window, mean, stddev, samples) is also the reply of
         `get_baseline` where there are no values. Values are not documents: use `system.telemetry.baselines.add`.
         """
-        key = self.put_document(self.category_of_tier(tier, category), document, dict(metadata or {}))
+        content, facts = read_document(document, metadata)
+        key = self.put_document(self.category_of_tier(tier, category), content, facts)
         return self._ingested_id(key)
 
     def _ingested_id(self, key: str) -> str:
@@ -91,7 +95,7 @@ class IngestionManager(CorpusWriter):
         return (current_id(head) if head else "") or key
 
     def ingest_batch(
-        self, tier: str, category: str, documents: Iterable[Content], *, dedupe: bool = True
+        self, tier: str, category: str, documents: Iterable[Content | Document | object], dedupe: bool = True
     ) -> IngestionResult:
         """Ingests several documents; with `dedupe`, equal ones of the batch once, else each under a stable name of its own.
         Failures are in the result. Raises `InvalidInputError` like `ingest_document`."""
@@ -101,25 +105,31 @@ class IngestionManager(CorpusWriter):
 
     # -- sources, evidence, webhooks, streams
 
-    def put_evidence(self, evidence: Mapping[str, Any]) -> str:
+    def put_evidence(self, evidence: object) -> str:
         """Puts evidence of an agent for asynchronous ingestion. Returns the object's key; raises as
         `ingest_from_evidence`."""
-        from opx.ingestion.evidence import put_evidence, read_evidence
+        from opx.ingestion.evidence import put_evidence
+        from opx.ingestion.evidence_reading import read_evidence
 
         return put_evidence(self, self._store, self._evidence_rules(), read_evidence(evidence))
 
-    def ingest_from_evidence(self, evidence: Mapping[str, Any]) -> str:
+    def ingest_from_evidence(self, evidence: object) -> str:
         """Ingests evidence of an agent as a document of the category that knowledge.yaml's rules choose. Returns its
-        id, as `ingest_document`. Raises `InvalidInputError` for evidence without the fields that its category needs."""
+        id, as `ingest_document`.
+
+        `evidence` is an `opx.Evidence`, a mapping, or any object with fields. Fields that evidence doesn't have, or whose
+        values don't fit, are kept as its details, and texts that are too long are shortened. Raises `InvalidInputError`
+        for something without fields, a coroutine among them, and for evidence without any text.
+        """
         return self._ingested_id(self.put_evidence(evidence))
 
     def register_source(
-        self, source: KnowledgeSource | Mapping[str, Any], schedule: str, tier: str, category: str
+        self, source: KnowledgeSource | SourceDeclaration | Mapping[str, Any], schedule: str, tier: str, category: str
     ) -> str:
         """Registers a source with a schedule (a five-field cron expression, "" for manual pulls). Returns its id.
 
-        A mapping has `name` and `kind`, and the other fields of a source in knowledge.yaml; it is stored. An object that
-        implements the source itself is known to this process alone. Raises `InvalidInputError`.
+        A declaration, or a mapping with `name`, `kind` and the other fields of a source in knowledge.yaml, is stored. An
+        object that implements the source itself is known to this process alone. Raises `InvalidInputError`.
         """
         return self._ways().register(source, schedule, tier, self.category_of_tier(tier, category))
 

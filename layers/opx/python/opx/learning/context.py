@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from opx.domain.ids import day_text
@@ -64,19 +65,20 @@ class OrchestratorContextBuilder:
         self._patterns = patterns
         self._max_tokens = max_tokens
 
-    def build_context_for_task(self, task: str | Mapping[str, Any], agent_type: str = "") -> str:
+    def build_context_for_task(self, task: object, agent_type: str = "") -> str:
         """The text of `build`."""
         return self.build(task, agent_type).text
 
-    def build(self, task: str | Mapping[str, Any], agent_type: str = "") -> BuiltContext:
+    def build(self, task: object, agent_type: str = "") -> BuiltContext:
         """The task, then the patterns that may help with it, best first, in the frame that orchestrators know; the task alone
         if there are none. Weak patterns are left out, but for decisions of people.
 
-        Of a task that is a mapping, `description`, `task_type` and `technology` are read; without a description it raises
-        `InvalidInputError`, as a string without words does. Patterns that don't fit into `max_tokens` (cl100k) are
-        shortened, and the last ones left out. No text of a pattern can end the frame or pass for a line of it.
+        Of a task that is a mapping or an object, `description`, `task_type` (or `type`) and `technology` are read;
+        without a description it raises `InvalidInputError`, as a string without words does. Patterns that don't fit into
+        `max_tokens` (cl100k) are shortened, and the last ones left out. No text of a pattern can end the frame or pass
+        for a line of it.
         """
-        facts = _facts(task)
+        facts = task_facts(task)
         found = self._patterns.query_for_task(
             facts["description"], agent_type, facts["task_type"], facts["technology"], MOST_PATTERNS
         )
@@ -217,12 +219,20 @@ def _cut(text: str, most: int) -> str:
     return f"{kept.rstrip()}…" if kept else ""
 
 
-def _facts(task: str | Mapping[str, Any]) -> dict[str, str]:
+_TASK_FIELDS = ("description", "task_type", "type", "technology")
+
+
+def task_facts(task: object) -> dict[str, str]:
+    """Description, type and technology of a task: a string, a mapping, or an object. Raises `InvalidInputError`."""
     if isinstance(task, str):
         return {"description": task, "task_type": "", "technology": ""}
-    if not isinstance(task, Mapping):
-        raise InvalidInputError(f"task must be a string or a mapping with a description, not {type(task).__name__}")
-    facts = {name: task.get(name) for name in ("description", "task_type", "technology")}
+    given = task if isinstance(task, Mapping) else {name: getattr(task, name, None) for name in _TASK_FIELDS}
+    if given.get("description") is None:
+        kind = type(task).__name__
+        raise InvalidInputError(f"task must be a string, or a mapping or an object with a description, not {kind}")
+    facts = {name: given.get(name) for name in ("description", "task_type", "technology")}
+    if facts["task_type"] is None:
+        facts["task_type"] = given.get("type")
     wrong = [name for name, value in facts.items() if not isinstance(value, str | None)]
     if wrong:
         raise InvalidInputError(f"{', '.join(wrong)} of a task must be strings")

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from opx.domain.queries import ReaderVerdict
-from opx.domain.record import without_references
+from opx.domain.record import prepared, without_references
 from opx.errors import InvalidInputError, ModelError
 
 
@@ -116,7 +116,7 @@ def read_answer(kind: type[A], content: object) -> A:
     try:
         written = json.dumps(content, ensure_ascii=False, allow_nan=False)
         written.encode("utf-8")
-        return msgspec.convert(json.loads(written, parse_float=_number), kind)
+        return msgspec.convert(json.loads(written, parse_float=_number), prepared(kind))
     except msgspec.ValidationError as exc:
         problem = _UNKNOWN.sub("it has members that are not allowed", str(exc))
         problem = _QUOTED.sub("it is none of the values that are allowed", problem)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from opx.connectors.connector import Batch, Connector, Options, Texts
-from opx.connectors.security.attack_bundle import KINDS, BundleEntry, Knowledge, LogSource, key_of, objects
+from opx.connectors.security.attack_bundle import KINDS, AttackKnowledge, BundleEntry, LogSource, key_of, objects
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.formats.data.replies import OddRecordError, Shape, shaped, utc
@@ -35,7 +35,7 @@ Sections = Iterator[tuple[str, str]]
 """Titles and texts of sections; those without text are left out."""
 
 
-def attack_document(entry: BundleEntry, knowledge: Knowledge) -> SourceDocument:
+def attack_document(entry: BundleEntry, knowledge: AttackKnowledge) -> SourceDocument:
     """Renders the document of a technique, mitigation, group, software, campaign or tactic. Raises `OddRecordError`."""
     parts = [plain(entry.description, 2), _facts(entry, knowledge)]
     parts += [f"## {title}\n\n{text}" for title, text in _SECTIONS[entry.kind](entry, knowledge) if text]
@@ -69,7 +69,7 @@ def _tags(entry: BundleEntry) -> list[str]:
     return [one_line(tag)[:_MAX_TAG] for tag in dict.fromkeys(found) if tag.strip()][:_MAX_TAGS]
 
 
-def _facts(entry: BundleEntry, knowledge: Knowledge) -> str:
+def _facts(entry: BundleEntry, knowledge: AttackKnowledge) -> str:
     aliases = dict.fromkeys(entry.fields.aliases + entry.fields.x_mitre_aliases)
     parents = [other.label for other, _ in knowledge.links(entry, "subtechnique-of")]
     owners = [other.label for other, _ in knowledge.links(entry, "attributed-to")]
@@ -85,7 +85,7 @@ def _facts(entry: BundleEntry, knowledge: Knowledge) -> str:
     return facts(pairs)
 
 
-def _tactics(entry: BundleEntry, knowledge: Knowledge) -> list[BundleEntry]:
+def _tactics(entry: BundleEntry, knowledge: AttackKnowledge) -> list[BundleEntry]:
     """Returns the tactics of a technique, whose names are unique within a domain."""
     phases = {phase.phase_name for phase in entry.fields.kill_chain_phases}
     domains = set(entry.fields.x_mitre_domains)
@@ -96,7 +96,7 @@ def _tactics(entry: BundleEntry, knowledge: Knowledge) -> list[BundleEntry]:
     ]
 
 
-def _replaced(entry: BundleEntry, knowledge: Knowledge) -> list[BundleEntry]:
+def _replaced(entry: BundleEntry, knowledge: AttackKnowledge) -> list[BundleEntry]:
     """Returns the objects that were revoked in favour of this one."""
     links = knowledge.incoming.get(entry.stix_id, ())
     found = [knowledge.entries.get(link.source) for link in links if link.kind == "revoked-by"]
@@ -106,7 +106,7 @@ def _replaced(entry: BundleEntry, knowledge: Knowledge) -> list[BundleEntry]:
 # -- sections
 
 
-def _of_technique(entry: BundleEntry, knowledge: Knowledge) -> Sections:
+def _of_technique(entry: BundleEntry, knowledge: AttackKnowledge) -> Sections:
     yield "Sub-techniques", _bullets(knowledge.links(entry, "subtechnique-of", to=True), described=False)
     yield "Mitigations", _bullets(knowledge.links(entry, "mitigates", to=True))
     yield "Detection", "\n\n".join(part for part in _detection(entry, knowledge) if part)
@@ -116,14 +116,14 @@ def _of_technique(entry: BundleEntry, knowledge: Knowledge) -> Sections:
     yield "Used by", facts((kind.capitalize(), ", ".join(dict.fromkeys(found))) for kind, found in users.items())
 
 
-def _detection(entry: BundleEntry, knowledge: Knowledge) -> Iterator[str]:
+def _detection(entry: BundleEntry, knowledge: AttackKnowledge) -> Iterator[str]:
     yield plain(entry.fields.x_mitre_detection, 2)
     for other, description in knowledge.links(entry, "detects", to=True):
         yield _bullet(other, description or other.description)
         yield "\n".join(_analytics(other, knowledge))
 
 
-def _analytics(strategy: BundleEntry, knowledge: Knowledge) -> Iterator[str]:
+def _analytics(strategy: BundleEntry, knowledge: AttackKnowledge) -> Iterator[str]:
     for stix_id in strategy.fields.x_mitre_analytic_refs:
         analytic = knowledge.entries.get(stix_id)
         if analytic is None or analytic.gone:
@@ -135,13 +135,13 @@ def _analytics(strategy: BundleEntry, knowledge: Knowledge) -> Iterator[str]:
             yield f"    Logs: {'; '.join(dict.fromkeys(logs))}"
 
 
-def _log(log: LogSource, knowledge: Knowledge) -> str:
+def _log(log: LogSource, knowledge: AttackKnowledge) -> str:
     component = knowledge.entries.get(log.x_mitre_data_component_ref)
     source = f"{log.name} {log.channel}".strip()
     return one_line(f"{source} ({component.name})" if component else source)
 
 
-def _of_user(entry: BundleEntry, knowledge: Knowledge) -> Sections:
+def _of_user(entry: BundleEntry, knowledge: AttackKnowledge) -> Sections:
     """Sections of groups, software and campaigns."""
     used = list(knowledge.links(entry, "uses"))
     yield "Techniques", _bullets(pair for pair in used if pair[0].kind == "technique")
@@ -150,17 +150,17 @@ def _of_user(entry: BundleEntry, knowledge: Knowledge) -> Sections:
     yield "Campaigns", _bullets(knowledge.links(entry, "attributed-to", to=True), described=False)
 
 
-def _of_mitigation(entry: BundleEntry, knowledge: Knowledge) -> Sections:
+def _of_mitigation(entry: BundleEntry, knowledge: AttackKnowledge) -> Sections:
     yield "Mitigates", _bullets(knowledge.links(entry, "mitigates"))
 
 
-def _of_tactic(entry: BundleEntry, knowledge: Knowledge) -> Sections:
+def _of_tactic(entry: BundleEntry, knowledge: AttackKnowledge) -> Sections:
     found = [each for each in knowledge.living("technique") if entry in _tactics(each, knowledge)]
     found.sort(key=lambda each: each.attack_id)
     yield "Techniques", _bullets(((other, "") for other in found), described=False)
 
 
-_SECTIONS: dict[str, Callable[[BundleEntry, Knowledge], Sections]] = {
+_SECTIONS: dict[str, Callable[[BundleEntry, AttackKnowledge], Sections]] = {
     "technique": _of_technique,
     "mitigation": _of_mitigation,
     "group": _of_user,
@@ -182,7 +182,7 @@ def _bullet(other: BundleEntry, description: str) -> str:
 # -- relations
 
 
-def _relations(entry: BundleEntry, knowledge: Knowledge) -> Iterator[str]:
+def _relations(entry: BundleEntry, knowledge: AttackKnowledge) -> Iterator[str]:
     """Lines such as `technique:T1059|MITIGATED_BY|mitigation:M1038`, for the graph."""
     own = _reference(entry)
     for kind, forth, back in (
@@ -253,10 +253,10 @@ class AttackConnector(Connector[AttackOptions]):
             )
         return self.options.domains
 
-    def _bundles(self, *, whole: bool) -> list[tuple[Knowledge, str]]:
+    def _bundles(self, *, whole: bool) -> list[tuple[AttackKnowledge, str]]:
         """Returns the bundles of the domains with their hashes; none if all are unchanged. A resumed pull needs them although
         it has read them before: `whole`."""
-        found: dict[str, tuple[Knowledge, str] | None] = {}
+        found: dict[str, tuple[AttackKnowledge, str] | None] = {}
         for domain in self._domains():
             reply = self._request(domain, conditional=not whole)
             found[domain] = None if reply.not_modified else _read(reply)
@@ -272,8 +272,8 @@ class AttackConnector(Connector[AttackOptions]):
         return reply
 
 
-def _read(reply: WebReply) -> tuple[Knowledge, str]:
-    knowledge = Knowledge()
+def _read(reply: WebReply) -> tuple[AttackKnowledge, str]:
+    knowledge = AttackKnowledge()
     for found in objects(reply.body.decode("utf-8", errors="replace"), reply.url):
         try:
             knowledge.add(found)
@@ -285,7 +285,7 @@ def _read(reply: WebReply) -> tuple[Knowledge, str]:
     return knowledge, hashlib.sha256(reply.body).hexdigest()
 
 
-def _merged(bundles: Iterator[Knowledge]) -> Knowledge:
+def _merged(bundles: Iterator[AttackKnowledge]) -> AttackKnowledge:
     """Merges several bundles. Shared objects are kept once; their relationships are different ones."""
     whole = next(bundles)
     for other in bundles:
@@ -299,7 +299,7 @@ def _merged(bundles: Iterator[Knowledge]) -> Knowledge:
     return whole
 
 
-def _pages(knowledge: Knowledge, mark: str, position: int) -> Iterator[Page]:
+def _pages(knowledge: AttackKnowledge, mark: str, position: int) -> Iterator[Page]:
     entries = [entry for entry in knowledge.entries.values() if entry.kind in KINDS.values()]
     living = [entry for entry in entries if not entry.gone]
     gone = {entry.key for entry in entries if entry.gone} - {entry.key for entry in living}

@@ -135,7 +135,7 @@ class Link:
 
 
 @dataclass(slots=True)
-class Knowledge:
+class AttackKnowledge:
     """The objects of several bundles, in their order, and the relationships of each object in either direction. `odd` are
     objects that can't be read, with the reason."""
 

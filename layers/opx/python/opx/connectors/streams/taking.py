@@ -26,7 +26,8 @@ from opx.errors import InvalidInputError, StoreUnavailableError, UnparsableDocum
 from opx.formats.data.json_mapping import compile_paths
 from opx.formats.markdown_lines import scan
 from opx.formats.markup.plain import read_front_matter
-from opx.ingestion.corpus_writer import Content, CorpusWriter
+from opx.ingestion.corpus_writer import CorpusWriter
+from opx.ingestion.given_documents import Content
 from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report
 from opx.telemetry.baselines.readings import FIELDS, Reading, is_record, reading_of

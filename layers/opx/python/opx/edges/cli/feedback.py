@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-from opx.domain.evidence import Evidence
 from opx.domain.learning import EntryType, TriedEffect
 from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
-from opx.domain.requests import read_record, read_request
+from opx.domain.requests import read_request
 from opx.edges.cli.operations import CommandShape, OperationGroup, request_of
 from opx.edges.cli.output import exit_unless, print_json, print_lines, printable, read_bytes, warn
 from opx.edges.cli.session import Session, pass_session
@@ -196,7 +195,9 @@ def _read_evidence(file: Path) -> PutEvidence:
     given = _read_json(file, "not JSON")
     if not isinstance(given, dict):
         raise InvalidInputError("not a JSON object")
-    return PutEvidence.of(read_record(Evidence, given))
+    from opx.ingestion.evidence_reading import read_evidence
+
+    return PutEvidence.of(read_evidence(given))
 
 
 # -- outcomes

@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Meta, inspect
 
 from opx.domain.ids import iso_time
+from opx.domain.record import prepared
 from opx.errors import InvalidInputError, SourceShapeError
 
 S = TypeVar("S", bound="Shape")
@@ -76,7 +77,7 @@ def shaped(kind: type[S], value: object, of: str = "", error: Callable[[str], Ex
     """Decodes a value of a reply. Raises `error` that names the field and the expected type; `of` names the record."""
     info = _info(kind)
     try:
-        return msgspec.convert(_present(info, value), kind)
+        return msgspec.convert(_present(info, value), prepared(kind))
     except (msgspec.ValidationError, RecursionError) as exc:
         problem = _problem(exc) if isinstance(value, dict) else _no_object(info, value)
         raise error(f"{of}: {problem}; {_CHANGED}" if of else f"{problem}; {_CHANGED}") from exc

@@ -10,7 +10,7 @@ import msgspec
 
 from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.procedures import Outline
-from opx.domain.record import Record, from_json
+from opx.domain.record import Record, from_json, prepared
 from opx.errors import ObjectNotFoundError
 from opx.ports import ObjectStore
 
@@ -114,7 +114,7 @@ def _outline_on_file(store: ObjectStore, name: str) -> _OutlineFile | None:
     except ObjectNotFoundError:
         return None
     try:
-        return msgspec.json.decode(data, type=_OutlineFile)
+        return msgspec.json.decode(data, type=prepared(_OutlineFile))
     except msgspec.ValidationError:
         return None
     except msgspec.DecodeError:  # written by `json`

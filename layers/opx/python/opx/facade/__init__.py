@@ -1,0 +1,1 @@
+"""The library as one object: `Knowledge` for plain calls, `AsyncKnowledge` for those who await."""

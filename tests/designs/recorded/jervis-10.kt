@@ -1,0 +1,5 @@
+// Structure relationships
+file --[contains]--> class
+class --[contains]--> method
+class --[extends]--> class
+method --[calls]--> method

@@ -1,0 +1,5 @@
+// Git structure
+commit --[modifies]--> file
+commit --[creates]--> file
+commit --[parent]--> commit
+branch --[contains]--> commit

@@ -1,0 +1,1 @@
+documentId = hash(title, category, content)

@@ -1,0 +1,221 @@
+"""`Knowledge` on a folder and on a deployed system: the same calls, the same answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from opx import Document, InvalidInputError, Knowledge, NVDSource, QueryConfig
+from opx.errors import DocumentNotFoundError, OpxError
+from opx.facade.opening import of_system
+from opx.ingestion.events import Result
+from opx.settings import Settings
+from tests.doubles.api_gateway import DeployedSystem
+from tests.support.cli_support import word_services
+
+DISK = Document(
+    "# Disk full\n\n1. Delete rotated logs.\n2. Grow the volume.\n", source="disk.md", source_uri="https://w/d"
+)
+ANY = QueryConfig(min_confidence=0)
+
+
+class Page:
+    """A document of a framework."""
+
+    def __init__(self, text: str, **metadata: object) -> None:
+        self.page_content, self.metadata = text, metadata
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Knowledge]:
+    with Knowledge(of_system(word_services(Settings(home=str(tmp_path / "home"))))) as knowledge:
+        yield knowledge
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Iterator[Knowledge]:
+    services = word_services(Settings(home=str(tmp_path / "home")))
+    tokens = {"token": {"scope": "opx/admin", "sub": "orchestrator"}}
+    with (
+        services,
+        DeployedSystem(services, tokens=tokens) as system,
+        Knowledge.open(system.endpoint, token="token") as knowledge,
+    ):
+        yield knowledge
+
+
+@pytest.fixture(params=["folder", "remote"])
+def kb(request: pytest.FixtureRequest) -> Knowledge:
+    found = request.getfixturevalue(request.param)
+    assert isinstance(found, Knowledge)
+    return found
+
+
+class TestBothKinds:
+    def test_a_document_is_ingested_found_read_and_deleted(self, kb: Knowledge) -> None:
+        document_id = kb.ingest_document("internal", "runbooks/procedures", DISK)
+        (found,) = kb.query("disk full", ANY)
+        assert (found.document_id, found.source) == (document_id, "https://w/d")
+        assert found.updated_at is not None
+        assert (found.updated_at - found.updated_at).total_seconds() == 0
+        assert "Grow the volume" in kb.read("Disk full", "all").content
+        procedure = kb.procedure("disk full").document
+        assert procedure is not None
+        assert [step.title for step in procedure.steps] == ["Delete rotated logs.", "Grow the volume."]
+        assert [one.document_id for one in kb.documents("runbooks")] == [document_id]
+        assert kb.document(document_id[:12]).title == "Disk full"
+        assert kb.status().documents == 1
+        assert [one.document_id for one in kb.delete(document_id)] == [document_id]
+        assert kb.query("disk full", ANY) == []
+
+    def test_a_source_that_is_an_address_is_that_of_the_document(self, kb: Knowledge) -> None:
+        kb.ingest_document(
+            "internal", "runbooks/procedures", Page("# Cart\n\nFlush it.", source="https://wiki/cart", page=3)
+        )
+        (found,) = kb.query("cart", ANY)
+        assert found.source == "https://wiki/cart"
+
+    def test_equal_documents_of_a_batch_count_once_unless_they_shall_not(self, kb: Knowledge) -> None:
+        texts = ["# One\n\ntext", "# One\n\ntext", Document("# Two\n\ntext")]
+        assert len(set(kb.ingest_batch("internal", "runbooks/procedures", texts).document_ids)) == 2
+        assert kb.status().documents == 2
+        kb.ingest_batch("internal", "postmortems", texts, False)
+        assert len(list(kb.documents("postmortems"))) == 3
+
+    def test_a_document_that_is_none_fails_alone(self, kb: Knowledge) -> None:
+        result = kb.ingest_batch("internal", "runbooks/procedures", ["# One\n\ntext", 5])
+        assert [str(one.error) for one in result.failures] == [
+            "a document is text, bytes, a mapping, or an object with content and metadata, not int"
+        ]
+        assert kb.status().documents == 1
+
+    def test_files_and_folders_are_added(self, kb: Knowledge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "runbooks").mkdir()
+        (tmp_path / "runbooks" / "a.md").write_text("# A\n\ntext\n")
+        result = kb.add_files("runbooks", "missing.md")
+        assert (result.count(Result.INGESTED), len(result.failures)) == (1, 1)
+        assert [one.title for one in kb.documents()] == ["A"]
+
+    def test_evidence_of_any_form_is_kept(self, kb: Knowledge) -> None:
+        document_id = kb.ingest_from_evidence({"problem": "Disk full.", "solution": "Delete logs.", "node": "web-01"})
+        found = kb.document(document_id)
+        assert (found.category, found.tags[-1]) == ("evidence/agent_runs", "unverified")
+
+    def test_a_situation_and_a_topic_are_answered(self, kb: Knowledge) -> None:
+        kb.ingest_document("internal", "runbooks/procedures", DISK)
+        best = kb.query_with_context("disk full", {"node": "web-01", "already_tried": ["restart"]}, ANY)
+        assert best.title == "Disk full"
+        assert kb.research("disk full", config=ANY).findings
+        assert kb.get_baseline("web-01", "cpu").count == 0
+        assert kb.search_internet("disk full") == []
+
+    def test_learning_goes_from_a_capture_to_a_context(self, kb: Knowledge) -> None:
+        steps = "Delete the hook job.\nRun helm upgrade again."
+        given = ("alpha", "developer", "deployment", "helm upgrade times out", "timed out", steps, "kubernetes")
+        entry = kb.learning.capture_failure_solution(*given)
+        assert kb.learning.verify(entry, True).success_verified
+        kb.learning.capture_gate_rejection("alpha", "security_review", "Secrets in the log.", "Mask them.")
+        kb.learning.capture_gate_approval("alpha", "design_review", "An outbox.")
+        report = kb.learning.process_checkpoint("alpha", "manual trigger")
+        assert report is not None
+        assert report.taken_in == 3
+        for task in ("helm upgrade times out", {"description": "helm upgrade times out", "type": "deployment"}):
+            assert "Delete the hook job." in kb.learning.build_context_for_task(task)
+        assert kb.learning.query_for_failure("helm upgrade times out", "timed out")
+        assert kb.learning.query_for_task("helm upgrade times out")[0].success_count == 1
+
+    def test_errors_are_those_of_the_library(self, kb: Knowledge) -> None:
+        with pytest.raises(DocumentNotFoundError):
+            kb.document("0" * 32)
+        with pytest.raises(InvalidInputError, match="unknown CheckpointType 'party'"):
+            kb.learning.process_checkpoint("alpha", "party")
+        with pytest.raises(InvalidInputError, match="tier"):
+            kb.ingest_document("secret", "runbooks/procedures", "# A\n\ntext")
+        with pytest.raises(OpxError):
+            kb.ingest_document("internal", "runbooks/procedures", "")
+
+    def test_a_declared_source_is_registered(self, kb: Knowledge) -> None:
+        assert kb.register_source(NVDSource(), "0 4 * * *", "specialized", "security/cve") == "nist-nvd"
+        with pytest.raises(InvalidInputError, match="unknown option 'colour'"):
+            kb.register_source(NVDSource("x", colour="red"), "", "specialized", "security/cve")
+
+
+class Wiki:
+    name, tier = "wiki", "specialized"
+
+    def fetch(self, since: datetime | None = None) -> list[Document]:
+        return [Document("# Panic\n\nRead the console.", source="panic.md")]
+
+    def health_check(self) -> bool:
+        return True
+
+
+class TestFolder:
+    def test_an_object_of_this_process_is_a_source(self, folder: Knowledge) -> None:
+        assert folder.register_source(Wiki(), "", "specialized", "vendor/linux") == "wiki"
+        assert folder.pull_now("wiki").count(Result.INGESTED) == 1
+
+    def test_a_directory_is_watched(self, folder: Knowledge, tmp_path: Path) -> None:
+        (tmp_path / "docs").mkdir()
+        (tmp_path / "docs" / "a.md").write_text("# A\n\ntext\n")
+        assert folder.watch_directory(str(tmp_path / "docs"), "internal", "runbooks/procedures").startswith("watch-")
+
+    def test_tools_are_given_to_agents(self, folder: Knowledge) -> None:
+        folder.ingest_document("internal", "runbooks/procedures", DISK)
+        assert "Disk full" in folder.tools()["search_runbooks"](query="disk full")
+
+    def test_bytes_have_the_format_of_their_name(self, folder: Knowledge) -> None:
+        given = Document(b"<h1>Page</h1><p>text</p>", metadata={"name": "page.html"})
+        assert folder.document(folder.ingest_document("internal", "runbooks/procedures", given)).title == "Page"
+
+    def test_a_client_has_its_own_knowledge(self, tmp_path: Path) -> None:
+        for client in ("acme", "globex"):
+            with Knowledge.open(tmp_path / "home", client_id=client) as knowledge:
+                assert list(knowledge.documents()) == []
+                knowledge.ingest_document("internal", "runbooks/procedures", f"# {client}\n\ntext")
+
+    def test_outcomes_and_pruning(self, folder: Knowledge) -> None:
+        folder.ingest_document("internal", "runbooks/procedures", DISK)
+        folder.answer("disk full", ANY)
+        assert folder.learning.record_outcome("last", "resolved").document_id
+        assert folder.learning.prune_old_knowledge() == 0
+
+
+class TestAddress:
+    @pytest.mark.parametrize(
+        "call",
+        [
+            lambda kb: kb.register_source(Wiki(), "", "specialized", "vendor/linux"),
+            lambda kb: kb.watch_directory("/docs", "internal", "runbooks/procedures"),
+            lambda kb: kb.get_webhook_endpoint("internal", "operations/alerts"),
+            lambda kb: kb.subscribe_stream("redis://h/0", "internal", "operations/alerts"),
+            lambda kb: kb.tools(),
+            lambda kb: kb.context,
+            lambda kb: kb.ingest_document("internal", "runbooks/procedures", b"%PDF"),
+            lambda kb: kb.learning.prune_old_knowledge(),
+        ],
+    )
+    def test_only_a_folder_can_do_some_things(self, remote: Knowledge, call: object) -> None:
+        with pytest.raises(InvalidInputError):
+            call(remote)  # type: ignore[operator]
+
+    @pytest.mark.parametrize(
+        ("address", "given", "problem"),
+        [
+            ("ftp://host", {}, "neither a folder nor an https:// address"),
+            ("folder", {"token": "t"}, "a token is for the address of a deployed system"),
+            ("https://host", {"token": "t", "client_id": "acme"}, "from the credentials"),
+        ],
+    )
+    def test_addresses_that_make_no_sense_are_refused(self, address: str, given: dict[str, str], problem: str) -> None:
+        with pytest.raises(InvalidInputError, match=problem):
+            Knowledge.open(address, **given)
+
+    def test_the_environment_chooses_without_an_address(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("OPX_HOME", str(tmp_path / "elsewhere"))
+        with Knowledge.open() as knowledge:
+            assert knowledge.context.system.settings.home == str(tmp_path / "elsewhere")
