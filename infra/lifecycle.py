@@ -16,7 +16,7 @@ from infra.constructs.schedules import Schedules, invocations
 from infra.constructs.use_case_function import FunctionSpec, SearchEngine, UseCaseFunction, common_settings
 from infra.names import Names
 from opx.lifecycle.reindex.reindexing import CALIBRATE_IF_DUE
-from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS
+from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS, USES
 
 PRUNE_KNOWLEDGE = FunctionSpec(
     use_case="prune_knowledge",
@@ -110,6 +110,7 @@ def _pruning_rights(names: Names, collection: SearchEngine) -> list[iam.PolicySt
         rights.on_objects(names, _FOLDERS, ["s3:DeleteObject", "s3:GetObject"]),
         rights.on_tables(names, CHANGED_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, (PROJECTS,), ["dynamodb:BatchGetItem", "dynamodb:PutItem"]),
+        rights.on_tables(names, (USES,), ["dynamodb:BatchGetItem"]),
         rights.use_collection(collection.arn),
         rights.send_to(names, PRUNE_FAILED),
         *managed_search.copying_rights(names),

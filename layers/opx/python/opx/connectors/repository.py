@@ -24,6 +24,9 @@ from opx.runtime.knowledge_file import Marked, read_section
 log = logging.getLogger(__name__)
 
 REGISTERED = "#registered"
+KEPT_OUT = ""
+"""Object key of a document that retention keeps out."""
+
 _STATE = "state"
 _ITEM = "item#"
 _PAGE = "page#"
@@ -130,12 +133,17 @@ class SourceRepository:
 
 @dataclass(frozen=True, slots=True)
 class SourceItem:
-    """An ingested document of a source: its object key, the digest of its content, and the last pull that listed it."""
+    """An ingested document of a source: its object key, the digest of its content, and the last pull that listed it. One
+    that was past its retention, and therefore not stored, has no object key."""
 
     key: str
     digest: str
     object_key: str
     run: str
+
+    @property
+    def is_kept_out(self) -> bool:
+        return self.object_key == KEPT_OUT
 
 
 class SourceItems:

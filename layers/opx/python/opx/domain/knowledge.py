@@ -55,6 +55,8 @@ JSON_MAPPING_FIELDS = (
 
 _RETENTION = re.compile(r"([1-9]\d{0,3})([dmy])\Z")
 _DAYS = {"d": 1, "m": 30, "y": 365}
+_UNITS = {"d": "day", "m": "month", "y": "year"}
+_BY_USE = " by use"
 
 
 def retention_days(text: str) -> int | None:
@@ -68,13 +70,38 @@ def retention_days(text: str) -> int | None:
     return int(match[1]) * _DAYS[match[2]]
 
 
+def is_shorter_policy(now: str, before: str) -> bool:
+    """True if documents may expire earlier by the policy `now` than by the one `before` (`2y`, `2y by use`)."""
+    limits = [retention_days(policy.removesuffix(_BY_USE)) for policy in (now, before)]
+    if limits[0] is None:
+        return False
+    if limits[1] is None or limits[0] < limits[1]:
+        return True
+    return before.endswith(_BY_USE) and not now.endswith(_BY_USE)
+
+
+def readable_retention(text: str) -> str:
+    """`2y` as `2 years`."""
+    match = _RETENTION.match(text)
+    return f"{match[1]} {_UNITS[match[2]]}{'' if match[1] == '1' else 's'}" if match else text
+
+
+class Ageing(StrEnum):
+    """The moment from which a category's retention counts."""
+
+    EDIT = "edit"
+    """The document's last update."""
+    USE = "use"
+    """Its last use: ingested, found, opened, cited, or with a recorded outcome."""
+
+
 class Category(Record, frozen=True):
     """One kind of knowledge, as `knowledge.yaml` describes it.
 
     `folders` are the folder names (relative to `documents/`) that imply the category; `schema` maps field names to their
     JSON types; `embed` lists the fields that are searched by meaning, empty for none; `json_mapping` locates the title,
     content and metadata fields in a JSON document (JSONPath). `graph`: its documents are in the graph although none of
-    their fields are searched.
+    their fields are searched. `ages_by`: the moment from which its retention counts.
     """
 
     path: str
@@ -88,6 +115,17 @@ class Category(Record, frozen=True):
     embed: tuple[str, ...] = ()
     json_mapping: dict[str, str] = field(default_factory=dict)
     graph: bool = False
+    ages_by: Ageing = Ageing.EDIT
+
+    @property
+    def ages_by_use(self) -> bool:
+        """True if its documents expire, by their last use."""
+        return self.ages_by is Ageing.USE and self.retention_days is not None
+
+    @property
+    def policy(self) -> str:
+        """Its retention with the moment that it counts from: `2y`, `2y by use`."""
+        return f"{self.retention}{_BY_USE}" if self.ages_by_use else self.retention
 
     @property
     def is_related(self) -> bool:

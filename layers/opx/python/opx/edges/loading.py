@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
-from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.documents import DocumentState, KnowledgeDocument, Remark, RemarkKind
 from opx.edges.calling import OperationClient, all_pages
 from opx.edges.client import AGAIN, ATTEMPTS, RemoteClient, pause_before
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError, StoreUnavailableError
@@ -176,13 +176,14 @@ class Waiting:
 
 def _outcome(state: ObjectState) -> EventOutcome:
     return EventOutcome(
-        _DONE[state.state],
+        Result.SKIPPED if state.kept_out else _DONE[state.state],
         state.object_key,
-        reason=state.reason,
+        reason=state.kept_out or state.reason,
         document_id=state.document_id,
         title=state.title,
         chunks=state.chunks,
         error=OpxError(state.reason) if state.state is ObjectPhase.FAILED else None,
+        remarks=(Remark(RemarkKind.EXPIRED, state.kept_out),) if state.kept_out else (),
     )
 
 

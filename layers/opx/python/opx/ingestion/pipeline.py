@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import compress, islice
 from typing import TYPE_CHECKING, Any
 
-from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument, is_kept_out
 from opx.domain.graph import Origin
 from opx.domain.ids import entry_id, stable_hash
 from opx.domain.record import replace
@@ -401,11 +401,13 @@ class IngestionPipeline:
         return prepared
 
     def _is_outdated(self, claim: Claim) -> bool:
-        """True if an unchanged document has an incomplete title or lacks contexts: only such documents are ingested again,
-        and not all of them, as after a change of `PIPELINE_VERSION`."""
+        """True if an unchanged document has an incomplete title or lacks contexts, or was kept out by a retention that became
+        longer: only such documents are ingested again, and not all of them, as after a change of `PIPELINE_VERSION`."""
         known = self._catalog.version(claim.key, claim.current_id)
         if known is None:
             return False
+        if is_kept_out(known) and not self._reader.is_expired(known):
+            return True
         if not is_completed(known.title, title_path(known.source, known.category)):
             return True
         if not self._contexts:
@@ -527,9 +529,15 @@ def _done(step: Step) -> EventOutcome:
         return EventOutcome(Result.DELETED, step.event.key, document_id=step.current_id)
     document = step.document
     reason = "" if step.vectors else f"kept, but {document.category} is not searched by text"
-    key = step.claim.event.document_key
+    expired = is_kept_out(document)
     return EventOutcome(
-        Result.INGESTED, key, reason, document.document_id, document.title, len(step.vectors), remarks=document.remarks
+        Result.SKIPPED if expired else Result.INGESTED,
+        step.claim.event.document_key,
+        document.remarks[0].text if expired else reason,
+        document.document_id,
+        document.title,
+        len(step.vectors),
+        remarks=document.remarks,
     )
 
 

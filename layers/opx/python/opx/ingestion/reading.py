@@ -24,7 +24,7 @@ from opx.domain.documents import (
     fetched_expiry,
 )
 from opx.domain.ids import document_id, iso_time, normalise
-from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category, KnowledgeModel, Tier
+from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category, KnowledgeModel, Tier, readable_retention
 from opx.domain.record import replace
 from opx.domain.titles import MAX_TITLE, completed
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
@@ -184,11 +184,22 @@ class DocumentReader:
             **metadata.facts() | {"expires": metadata.expires or fetched_expiry(category, now)},
         )
 
+    def is_expired(self, document: KnowledgeDocument) -> bool:
+        """True if a document is past its retention now, ingested at this moment."""
+        return any(self._expired(document))
+
     def _expired(self, document: KnowledgeDocument) -> Iterator[Remark]:
-        day = expiry_day(document, self._knowledge)
-        if day and day <= iso_time(self._clock()):
-            text = f"it expired on {day}: it is hidden, and the next `opx prune` removes it"
-            yield Remark(RemarkKind.EXPIRED, text)
+        now = iso_time(self._clock())
+        day = expiry_day(replace(document, current_since=now), self._knowledge)
+        if day and day <= now:
+            yield Remark(RemarkKind.EXPIRED, self._why_expired(document, day))
+
+    def _why_expired(self, document: KnowledgeDocument, day: str) -> str:
+        kept = "kept out by retention, and not embedded: the next `opx prune` removes it"
+        if document.expires and document.tier is not Tier.INTERNET:
+            return f"it states that it expired on {day}: {kept}"
+        age = readable_retention(self._knowledge.category(document.category).retention)
+        return f"older than {age} ({document.category}), it expired on {day}: {kept}"
 
 
 def title_path(source: str, category: str) -> str:

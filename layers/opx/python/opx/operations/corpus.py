@@ -26,9 +26,10 @@ from opx.operations.documents import (
     IdBeginning,
     VersionNumber,
     check_not_expired,
-    current_documents,
+    expired_since,
     find_document,
     numbered,
+    stored_documents,
     versions_of,
 )
 from opx.operations.forms import put_form
@@ -113,13 +114,17 @@ class Status(Record, frozen=True, kw_only=True):
         ),
     ] = ""
     categories: dict[str, int] = msgspec.field(default_factory=dict)
+    expired: Annotated[
+        dict[str, int],
+        Meta(description="Documents that the caller may see and that are hidden past their retention, by category."),
+    ] = msgspec.field(default_factory=dict)
     api_version: int = API_VERSION
 
 
 @operation(http="GET /status")
 def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 - as all operations
     """Show counts of documents, waiting and failed objects, changes not ingested, and the state of the index."""
-    counts = Counter(document.category for document in current_documents(context))
+    counts, expired = _counts(context)
     chunks, model, confidence, index = _index_facts(context)
     shared = (
         context.caller.owns_system or not context.identity.client_id
@@ -135,7 +140,17 @@ def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 
         embedding_model=model,
         confidence=confidence,
         categories=dict(sorted(counts.items())),
+        expired=dict(sorted(expired.items())),
     )
+
+
+def _counts(context: Context) -> tuple[Counter[str], Counter[str]]:
+    """Numbers of documents by category: shown ones, and expired ones."""
+    shown: Counter[str] = Counter()
+    expired: Counter[str] = Counter()
+    for document in stored_documents(context):
+        (expired if expired_since(context, document) else shown)[document.category] += 1
+    return shown, expired
 
 
 def _index_facts(context: Context) -> tuple[int | None, str, str, str]:

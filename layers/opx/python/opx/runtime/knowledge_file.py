@@ -16,6 +16,7 @@ from opx.domain.knowledge import (
     JSON_MAPPING_FIELDS,
     JSON_TYPES,
     TRUST_RANGE,
+    Ageing,
     Category,
     KnowledgeModel,
     Tier,
@@ -156,7 +157,7 @@ SECTIONS = (
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CATEGORY_PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\Z")
 _REQUIRED = ("tier", "description", "retention", "schema", "embed")
-_OPTIONAL = ("trust", "schedule", "folders", "json", "graph")
+_OPTIONAL = ("trust", "schedule", "folders", "json", "graph", "ages_by")
 
 
 def load_knowledge(path: Path | None = None, *, check_json_path: PathCheck | None = None) -> KnowledgeModel:
@@ -229,6 +230,7 @@ def _category(
         embed=tuple(_embedded(item, schema) for item in fields["embed"].items()),
         json_mapping=_json_mapping(fields["json"], check_json_path) if "json" in fields else {},
         graph=fields["graph"].flag() if "graph" in fields else False,
+        ages_by=_ageing(fields["ages_by"]) if "ages_by" in fields else Ageing.EDIT,
     )
 
 
@@ -255,6 +257,13 @@ def _retention(entry: Marked) -> str:
         allowed = "permanent, or a number with d, m or y"
         raise entry.error(f"unknown retention {text!r}; allowed: {allowed}") from exc
     return text
+
+
+def _ageing(entry: Marked) -> Ageing:
+    text = entry.text()
+    if text not in tuple(Ageing):
+        raise entry.error(f"unknown ages_by {text!r}; allowed: {', '.join(Ageing)}")
+    return Ageing(text)
 
 
 def _schedule(entry: Marked) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from opx.domain.documents import RemarkKind
 from opx.domain.scopes import scope_of_object
 from opx.edges.cli.output import exit_unless, plural, warn
 from opx.edges.cli.reporting import Reporter, remarks_summary
@@ -53,6 +54,14 @@ class IntakeTally:
     def remarks(self) -> str:
         """Number of documents with remarks, by kind; "" if none has any."""
         return remarks_summary(outcome.remarks for outcome in self.outcomes.values())
+
+    @property
+    def kept_out(self) -> int:
+        """Documents that are past their retention."""
+        return sum(
+            outcome.result is Result.SKIPPED and any(one.kind is RemarkKind.EXPIRED for one in outcome.remarks)
+            for outcome in self.outcomes.values()
+        )
 
     @property
     def failures(self) -> list[EventOutcome]:
@@ -218,10 +227,12 @@ def summary(tally: IntakeTally, started: float) -> str:
     """A one-line summary of the work since `started` (of `time.perf_counter`)."""
     unchanged = tally.count(Result.UNCHANGED)
     done = [result for result in (Result.INGESTED, Result.DELETED, Result.FAILED) if tally.count(result)]
-    if not done and not tally.left_to_others:
+    if not done and not tally.left_to_others and not tally.kept_out:
         return f"nothing changed, nothing ingested ({unchanged:,} unchanged)" if unchanged else "no documents found"
     counted = (Result.INGESTED, Result.UNCHANGED, Result.DELETED, Result.FAILED)
     text = ", ".join(f"{tally.count(result):,} {result.value}" for result in counted)
+    if tally.kept_out:
+        text += f", {tally.kept_out:,} kept out by retention"
     if tally.left_to_others:
         text += f", {tally.left_to_others:,} left to the workers of this corpus"
     seconds = time.perf_counter() - started

@@ -12,7 +12,7 @@ from heapq import merge
 from itertools import groupby
 from operator import itemgetter
 
-from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, is_kept_out
 from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
@@ -86,6 +86,7 @@ class Catalog:
             "version": document.version,
             "state": DocumentState.CURRENT.value,
             "fingerprint": fingerprint,
+            "keptOut": is_kept_out(document),
         }
         self._claims.settle(claim, facts)
 
