@@ -30,11 +30,14 @@ ALERT_RULES_CATEGORY = "operations/alert_rules"
 """Category of the files that define alerts."""
 
 TRUST_RANGE: dict[Tier, tuple[float, float]] = {
-    Tier.INTERNAL: (1.0, 1.0),
+    Tier.INTERNAL: (0.8, 1.0),
     Tier.SPECIALIZED: (0.9, 0.95),
     Tier.INTERNET: (0.5, 0.8),
 }
 """The trust that a category of each tier may have, both ends included."""
+
+FORMATS = ("code", "mail")
+"""Families of formats that a category may claim."""
 
 JSON_TYPES = ("string", "number", "integer", "boolean", "array", "object")
 """JSON types that a field of a category's schema may have."""
@@ -102,6 +105,9 @@ class Category(Record, frozen=True):
     JSON types; `embed` lists the fields that are searched by meaning, empty for none; `json_mapping` locates the title,
     content and metadata fields in a JSON document (JSONPath). `graph`: its documents are in the graph although none of
     their fields are searched. `ages_by`: the moment from which its retention counts.
+
+    Of documents that nothing else categorises it takes those of `formats` (families of `FORMATS`) and the files with these
+    `names` (without extension, in any case), and it is the default of sources of these kinds (`connectors`).
     """
 
     path: str
@@ -116,6 +122,9 @@ class Category(Record, frozen=True):
     json_mapping: dict[str, str] = field(default_factory=dict)
     graph: bool = False
     ages_by: Ageing = Ageing.EDIT
+    formats: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    connectors: tuple[str, ...] = ()
 
     @property
     def ages_by_use(self) -> bool:
@@ -146,7 +155,8 @@ class KnowledgeModel:
     default_category: str
 
     def category(self, path: str) -> Category:
-        """The category with this path; `runbook` and `postmortem` work as short names of a single match.
+        """The category with this path; `runbook` and `postmortem` work as short names of a single match, as does the last
+        part of a path that no other has (`tickets`).
 
         Raises `UnknownCategoryError` that lists the allowed paths.
         """
@@ -156,6 +166,9 @@ class KnowledgeModel:
         for known in self.categories.values():
             if plural in known.folders:
                 return known
+        called = [one for one in self.categories.values() if one.path.rpartition("/")[2] == path]
+        if len(called) == 1:
+            return called[0]
         allowed = ", ".join(sorted(self.categories))
         raise UnknownCategoryError(f"unknown category {path!r}; allowed: {allowed}")
 
@@ -179,6 +192,17 @@ class KnowledgeModel:
                     if folders[at : at + len(names)] == names and (len(names), at) > best:
                         best, found = (len(names), at), category
         return found
+
+    def category_of_file(self, name: str, family: str) -> Category | None:
+        """The category that claims files of this name (`README.md`), else the one that claims this family of formats."""
+        stem = name.rpartition("/")[2].partition(".")[0].casefold()
+        claims = [one for one in self.categories.values() if stem in map(str.casefold, one.names)]
+        claims += [one for one in self.categories.values() if family and family in one.formats]
+        return claims[0] if claims else None
+
+    def category_of_connector(self, kind: str) -> Category | None:
+        """The default category of sources of a kind."""
+        return next((one for one in self.categories.values() if kind in one.connectors), None)
 
     def tier_categories(self, tiers: tuple[Tier, ...]) -> tuple[str, ...]:
         return tuple(sorted(p for p, c in self.categories.items() if c.tier in tiers))

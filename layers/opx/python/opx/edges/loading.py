@@ -18,7 +18,7 @@ from opx.edges.client import AGAIN, ATTEMPTS, RemoteClient, pause_before
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome, PutFile, Result
 from opx.ingestion.files import FileToIngest, file_digest, sidecar_of, unreadable
-from opx.ingestion.states import ObjectPhase, ObjectState
+from opx.ingestion.states import EMPTY_CODE, ObjectPhase, ObjectState
 from opx.operations.context import unwatched
 from opx.operations.corpus import (
     MAX_BATCH,
@@ -175,8 +175,9 @@ class Waiting:
 
 
 def _outcome(state: ObjectState) -> EventOutcome:
+    is_skipped = bool(state.kept_out) or state.reason == EMPTY_CODE
     return EventOutcome(
-        Result.SKIPPED if state.kept_out else _DONE[state.state],
+        Result.SKIPPED if is_skipped else _DONE[state.state],
         state.object_key,
         reason=state.kept_out or state.reason,
         document_id=state.document_id,

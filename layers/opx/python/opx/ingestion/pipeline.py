@@ -34,6 +34,7 @@ from opx.ingestion.events import DOCUMENTS_FOLDER, EventOutcome, ObjectEvent, Re
 from opx.ingestion.indexing.editions import OneIndex, Writers
 from opx.ingestion.prepared import ChunkingRules, Chunks, Extract, Prepared
 from opx.ingestion.reading import DocumentReader, title_path
+from opx.ingestion.states import EMPTY_CODE, is_empty_code
 from opx.ports import (
     ChunkCopies,
     Clock,
@@ -387,6 +388,8 @@ class IngestionPipeline:
         info = self._store.head(key)
         if info is None:
             return self._missing(claim)
+        if is_empty_code(key, info):
+            return self._missing(claim, EMPTY_CODE)
         fingerprint = self.fingerprint(info, self._reader.sidecar(key))
         same = claim.current_id and claim.head.get("fingerprint") == fingerprint and not claim.interrupted
         if same and not self._is_outdated(claim):
@@ -416,14 +419,14 @@ class IngestionPipeline:
 
         return are_missing(known)
 
-    def _missing(self, claim: Claim) -> EventOutcome | Claim:
+    def _missing(self, claim: Claim, reason: str = "the object is gone") -> EventOutcome | Claim:
         if claim.current_id or claim.interrupted:
             return claim
         if claim.head.get("version"):
             self._catalog.release(claim, applied=True)
         else:  # it has no versions, or lost them all
             self._catalog.give_up(claim)
-        return EventOutcome(Result.SKIPPED, claim.event.key, "the object is gone")
+        return EventOutcome(Result.SKIPPED, claim.event.key, reason)
 
     def _versioned(self, claim: Claim, document: KnowledgeDocument, fingerprint: str) -> KnowledgeDocument:
         last = int(claim.head.get("version", 0))

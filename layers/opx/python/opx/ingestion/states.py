@@ -21,6 +21,18 @@ from opx.runtime.threads import Each
 log = logging.getLogger(__name__)
 
 
+EMPTY_CODE = "an empty file of code, as packages have them: nothing to know"
+
+
+def is_empty_code(object_key: str, info: ObjectInfo) -> bool:
+    """True for an empty file of code (`__init__.py`), which becomes no document and is no failure."""
+    if info.size:
+        return False
+    from opx.formats.registry import family_of
+
+    return family_of(object_key) == "code"
+
+
 class ObjectPhase(StrEnum):
     """Phase of an object's ingestion."""
 
@@ -81,6 +93,8 @@ class ObjectStates:
         failure = self._failures.get(failure_id(object_key))
         if failure:
             return ObjectState(object_key, ObjectPhase.FAILED, reason=failure.reason, mark=failure.mark)
+        if info and not current_id(head) and is_empty_code(object_key, info):
+            return ObjectState(object_key, ObjectPhase.DELETED, reason=EMPTY_CODE)
         if info or current_id(head) or head.get("writing"):
             return ObjectState(object_key, ObjectPhase.WAITING)
         return ObjectState(object_key, ObjectPhase.DELETED)

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 import click
 
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument, is_kept_out
+from opx.domain.knowledge import Category
 from opx.domain.queries import MAX_BUDGET
 from opx.domain.record import Json, replace
 from opx.domain.versions import Renumbering, SafeguardChange, StepChange, StepChangeKind, VersionDiff, VersionName
@@ -81,7 +82,16 @@ def categories_command(session: Session, request: ListCategories, *, as_json: bo
         return
     rows = [(c.path, c.tier.value, f"{c.trust:g}", c.policy, c.schedule or "-", c.description) for c in found]
     print_table(("CATEGORY", "TIER", "TRUST", "RETENTION", "SCHEDULE", "DESCRIPTION"), rows)
-    click.echo(f"\nThe default category is {model.default_category}.")
+    click.echo(f"\nThe default category is {model.default_category}. Where folder, front matter and options give none:")
+    print_lines(line for one in found for line in _claim_lines(one))
+
+
+def _claim_lines(one: Category) -> Iterator[str]:
+    """Files and sources that a category takes if nothing else categorises them."""
+    claims = {"files of": one.formats, "files called": one.names, "sources of kind": one.connectors}
+    taken = "; ".join(f"{kind} {', '.join(names)}" for kind, names in claims.items() if names)
+    if taken:
+        yield f"  {one.path}: {taken}"
 
 
 @request_command(

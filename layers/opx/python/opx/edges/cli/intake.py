@@ -19,6 +19,7 @@ from opx.edges.loading import remove_objects, stored_under
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, EventOutcome, Result
 from opx.ingestion.files import FileToIngest, plan_files, source_name
+from opx.ingestion.states import EMPTY_CODE
 from opx.operations.documents import ListCategories, list_categories
 
 if TYPE_CHECKING:
@@ -62,6 +63,11 @@ class IntakeTally:
             outcome.result is Result.SKIPPED and any(one.kind is RemarkKind.EXPIRED for one in outcome.remarks)
             for outcome in self.outcomes.values()
         )
+
+    @property
+    def empty(self) -> int:
+        """Empty files of code."""
+        return sum(one.result is Result.SKIPPED and one.reason == EMPTY_CODE for one in self.outcomes.values())
 
     @property
     def failures(self) -> list[EventOutcome]:
@@ -227,12 +233,14 @@ def summary(tally: IntakeTally, started: float) -> str:
     """A one-line summary of the work since `started` (of `time.perf_counter`)."""
     unchanged = tally.count(Result.UNCHANGED)
     done = [result for result in (Result.INGESTED, Result.DELETED, Result.FAILED) if tally.count(result)]
-    if not done and not tally.left_to_others and not tally.kept_out:
+    if not (done or tally.left_to_others or tally.kept_out or tally.empty):
         return f"nothing changed, nothing ingested ({unchanged:,} unchanged)" if unchanged else "no documents found"
     counted = (Result.INGESTED, Result.UNCHANGED, Result.DELETED, Result.FAILED)
     text = ", ".join(f"{tally.count(result):,} {result.value}" for result in counted)
     if tally.kept_out:
         text += f", {tally.kept_out:,} kept out by retention"
+    if tally.empty:
+        text += f", {plural(tally.empty, 'empty file')} of code skipped"
     if tally.left_to_others:
         text += f", {tally.left_to_others:,} left to the workers of this corpus"
     seconds = time.perf_counter() - started

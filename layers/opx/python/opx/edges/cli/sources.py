@@ -53,7 +53,11 @@ def list_kinds(*, as_json: bool) -> None:
 @source_command.command("add")
 @click.argument("source_id", metavar="ID")
 @click.option("--kind", required=True, metavar="KIND", help="Kind of source; see `opx source kinds`.")
-@click.option("--category", required=True, metavar="NAME", help="The category of its documents.")
+@click.option(
+    "--category",
+    metavar="NAME",
+    help="The category of its documents.  [default: that for its kind; see `opx categories`]",
+)
 @click.option("--schedule", metavar="CRON", help="Five fields; '' for manual pulls only.  [default: the category's]")
 @click.option("--time-zone", metavar="NAME", help="Time zone of the schedule.  [default: UTC]")
 @click.option(
