@@ -161,6 +161,10 @@ class Intake:
             gone.extend(lost)
         return list(dict.fromkeys(gone))
 
+    def stored_at(self, source: str) -> list[str]:
+        """Keys of the document with this source name."""
+        return [key for key in stored_under(self._client, source) if source_of(key) == source]
+
     def stored_under(self, path: Path) -> list[str]:
         """Keys of the documents that came from a file or a folder."""
         return list(stored_under(self._client, source_name(path, self._working_folder.base)))
