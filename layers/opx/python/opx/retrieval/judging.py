@@ -29,6 +29,9 @@ MAX_COPIES = 10
 """Near-duplicate documents that are named with a result."""
 
 
+HELD_BACK = "ranked_behind_our_own"
+"""Flag of text from the internet that ranks behind results of lower scores, as the question asks to act."""
+
 STALE = "review_overdue"
 """Flag of a document whose review is overdue."""
 
