@@ -146,7 +146,7 @@ def test_internet_results_come_last_and_are_marked_for_a_question_that_asks_to_a
 
 def test_weak_results_of_ours_do_not_precede_a_strong_one_from_outside_for_an_alert(index: Recording) -> None:
     issue = a_text("pod evicted zorblax77", "web/forums", title="pod evicted zorblax77")
-    service = a_query(index, a_text("evicted", title="tenants"), issue)
+    service = a_query(index, a_text("volume", title="volumes"), issue)
     config = QueryConfig(min_confidence=0, include_internet=True, max_results=1)
     (result,) = service.query("Pod evicted zorblax77", config)
     assert (result.tier, result.flags) == ("internet", ())
@@ -226,8 +226,8 @@ class TestLive:
         assert scores == sorted(scores, reverse=True)
 
     def test_live_results_follow_ours_and_are_marked_for_a_question_that_asks_to_act(self, index: Recording) -> None:
-        service: KnowledgeQuery = a_query(index, a_text("evicted", title="tenants"), internet=live(a_live_result(0.6)))
-        answer = service.answer("how to avoid that a pod is evicted zorblax77", WITH_INTERNET)
+        service: KnowledgeQuery = a_query(index, a_text("volume", title="volumes"), internet=live(a_live_result(0.6)))
+        answer = service.answer("how to restart zorblax77", WITH_INTERNET)
         *ours, outside = answer.results
         assert {result.tier for result in ours} == {"internal"}
         assert outside.score > ours[-1].score
