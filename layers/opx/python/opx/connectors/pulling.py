@@ -286,7 +286,7 @@ class SourcePuller:
             if item.run != run.state.run:
                 missing.append(item)
         share = run.definition.max_missing_share
-        if len(missing) > share * total and not accept:
+        if len(missing) > max(1.0, share * total) and not accept:
             log.warning("source %s: %d of %d documents are missing", run.definition.source_id, len(missing), total)
             run.state = replace(run.state, flag=_flag(run.definition, len(missing), total))
             self._report(Metric.SOURCES_FLAGGED)

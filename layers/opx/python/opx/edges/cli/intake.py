@@ -153,7 +153,7 @@ class Intake:
                 )
             stored = self.stored_under(folder)
             lost = [key for key in stored if source_of(key) not in present]
-            if len(lost) > LARGEST_LOSS * len(stored) and not force:
+            if len(lost) > max(1.0, LARGEST_LOSS * len(stored)) and not force:
                 raise InvalidInputError(
                     f"{folder} has lost {len(lost)} of {len(stored)} documents, so none is removed. If it is complete, "
                     "`opx ingest --delete-missing --force` removes them"
