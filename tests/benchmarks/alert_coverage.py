@@ -89,8 +89,8 @@ def report(services: System, labels: dict[str, set[str]], sources: dict[str, str
     outcomes: dict[str, list[str]] = defaultdict(list)
     for alert, (kind, pages) in judged(services, list(labels), found).items():
         named = {sources[page] for page in pages}
-        right = bool(named & labels[alert])
-        outcomes[f"{kind}, {'right' if right else 'wrong' if pages else 'no page'}"].append(alert)
+        is_right = bool(named & labels[alert])
+        outcomes[f"{kind}, {'right' if is_right else 'wrong' if pages else 'no page'}"].append(alert)
     total = len(labels)
     for name, some in sorted(outcomes.items()):
         print(
