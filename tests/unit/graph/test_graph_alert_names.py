@@ -95,7 +95,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> GraphCoverage:
         return client.call(get_graph_coverage, GetGraphCoverage())
 
 
-def test_gaps_are_told_apart(found: GraphCoverage) -> None:
+def test_gaps_are_of_two_kinds(found: GraphCoverage) -> None:
     assert [one.key for one in found.alerts_without_runbook] == ["alert:vaultsealed"]
     assert {one.key: one.pages[0].why for one in found.alerts_unsure} == {
         "alert:searchlatencyhigh": "mentions it",

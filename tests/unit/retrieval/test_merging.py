@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.retrieval.routing import asks_to_act, in_order
+from opx.retrieval.routing import calls_for_action, in_order
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ def test_nothing_is_lost(some: list[One]) -> None:
         "wie kann ich den Dienst neu starten",
     ],
 )
-def test_question_asks_to_act(question: str) -> None:
-    assert asks_to_act(question)
+def test_question_calls_for_action(question: str) -> None:
+    assert calls_for_action(question)
 
 
 @pytest.mark.parametrize(
@@ -95,5 +95,5 @@ def test_question_asks_to_act(question: str) -> None:
         "",
     ],
 )
-def test_question_asks_for_no_action(question: str) -> None:
-    assert not asks_to_act(question)
+def test_question_calls_for_no_action(question: str) -> None:
+    assert not calls_for_action(question)

@@ -132,7 +132,7 @@ def test_a_question_cannot_enable_the_internet(index: Recording) -> None:
     assert ("internet",) not in index.searches
 
 
-def test_internet_results_come_last_and_are_marked_for_a_question_that_asks_to_act(index: Recording) -> None:
+def test_internet_results_come_last_and_are_marked_for_a_question_that_calls_for_action(index: Recording) -> None:
     ours = a_text("fix what is full", title="topic disk")
     service = a_query(index, ours, a_text("disk full fix", "web/forums", title="disk full fix"))
     config = QueryConfig(min_confidence=0, include_internet=True, max_results=100)
@@ -152,7 +152,7 @@ def test_weak_results_of_ours_do_not_precede_a_strong_one_from_outside_for_an_al
     assert (result.tier, result.flags) == ("internet", ())
 
 
-def test_results_are_in_order_of_score_for_a_question_that_asks_for_no_action(index: Recording) -> None:
+def test_results_are_in_order_of_score_for_a_question_that_calls_for_no_action(index: Recording) -> None:
     service = a_query(index, a_text("disk", title="disk"), a_text("disk full fix", "web/forums", title="disk full fix"))
     results = service.query("what is disk full fix", QueryConfig(min_confidence=0, include_internet=True))
     assert results == in_order(results)
@@ -225,7 +225,9 @@ class TestLive:
         assert {result.tier for result in answer.results} == {"internal", "internet"}
         assert scores == sorted(scores, reverse=True)
 
-    def test_live_results_follow_ours_and_are_marked_for_a_question_that_asks_to_act(self, index: Recording) -> None:
+    def test_live_results_follow_ours_and_are_marked_for_a_question_that_calls_for_action(
+        self, index: Recording
+    ) -> None:
         service: KnowledgeQuery = a_query(index, a_text("volume", title="volumes"), internet=live(a_live_result(0.6)))
         answer = service.answer("how to restart zorblax77", WITH_INTERNET)
         *ours, outside = answer.results

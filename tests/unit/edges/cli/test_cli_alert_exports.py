@@ -80,7 +80,7 @@ def test_a_template_is_imported_with_a_warning(opx: Opx) -> None:
     assert names(opx) == {"KafkaDown"}
 
 
-def test_coverage_tells_unsure_from_missing(opx: Opx) -> None:
+def test_coverage_separates_unsure_from_missing(opx: Opx) -> None:
     opx.write("runbooks/es.md", "# Elasticsearch cluster health is red\n\nAdd a node.\n")
     opx("ingest", opx.folder / "docs")
     rules = opx.folder / "rules.yaml"

@@ -66,6 +66,6 @@ def test_they_come_in_once_the_category_keeps_them(tmp_path: Path) -> None:
     assert "Moved DNS" in opx("list", OPX_KNOWLEDGE_FILE=str(file)).stdout
 
 
-def test_categories_say_what_retention_counts_from(tmp_path: Path) -> None:
+def test_categories_show_the_start_of_retention(tmp_path: Path) -> None:
     shown = Opx(tmp_path)("categories").stdout
     assert "2y by use" in shown

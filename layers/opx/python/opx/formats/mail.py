@@ -349,7 +349,7 @@ def body_markdown(text: str, html: str) -> str:
 
 def _unsigned(text: str) -> str:
     """Text without a signature: a few short lines at the end, after one of two dashes and a blank. Lines that read like
-    sentences are text that somebody separated so, and stay."""
+    sentences are text of the message, and stay."""
     lines = text.rstrip().split("\n")
     for at in range(len(lines) - 1, max(-1, len(lines) - 2 - _LONGEST_SIGNATURE), -1):
         if lines[at] == _MARK_OF_SIGNATURE:

@@ -219,7 +219,7 @@ def get_graph_coverage(context: Context, request: GetGraphCoverage) -> GraphCove
 
 def _without_bound(context: Context, found: GraphCoverage) -> GraphCoverage:
     """The coverage without alerts that are bound to a page by its name, and without these pages: no relation states these
-    bindings. Alerts that a page may be about are told apart from those without any."""
+    bindings. Alerts that a page may be about are listed apart from those without any."""
     from opx.graph.extraction.own_node import reference_of_source
 
     keys = [one.key for one in found.alerts_without_runbook]

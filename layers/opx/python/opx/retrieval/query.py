@@ -26,7 +26,7 @@ from opx.retrieval.confidence import ModelsOf, shipped
 from opx.retrieval.judging import HELD_BACK, Judged, OutcomeLookup, Validity, outcomes_of, result_of, without_copies
 from opx.retrieval.query_language import ParsedQuery, parse_query, seeks_exposure
 from opx.retrieval.question import Question, Why
-from opx.retrieval.routing import Internet, Routed, Router, asks_to_act, in_order, live_results
+from opx.retrieval.routing import Internet, Routed, Router, calls_for_action, in_order, live_results
 from opx.retrieval.searching import SearchRules, TierSearch
 from opx.runtime.metrics import Metric, Report
 
@@ -162,7 +162,7 @@ class KnowledgeQuery:
         live, step = live_results(parsed, self._internet, router.covered(merged), router.enough)
         shown = merged if live else _shown(parsed.config, merged)
         results = _with_live(parsed, [result_of(one, day) for one in shown], live)
-        results = _marked(results) if asks_to_act(parsed.text) else results
+        results = _marked(results) if calls_for_action(parsed.text) else results
         answer = self._expanded(parsed, _answer(parsed, results, (*routed.steps, *step)))
         return self._related(parsed, _with_learnt(parsed, known.annotated(answer)), merged)
 
@@ -286,7 +286,7 @@ class KnowledgeQuery:
     def _merged(self, parsed: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
         """Ranks the hits; for a question that asks to act, hits from the internet come last."""
         outside = [one for one in judged if one.hit.indexed.tier is Tier.INTERNET]
-        if not outside or not asks_to_act(parsed.text):
+        if not outside or not calls_for_action(parsed.text):
             return in_order(judged)
         inside = [one for one in judged if one.hit.indexed.tier is not Tier.INTERNET]
         return in_order(inside, last=outside)
@@ -355,7 +355,7 @@ def _with_live(
     """Merges results of the live web with ours; they come last for a question that asks to act."""
     if not live:
         return ours
-    return [*ours, *in_order(live)] if asks_to_act(parsed.text) else in_order([*ours, *live])
+    return [*ours, *in_order(live)] if calls_for_action(parsed.text) else in_order([*ours, *live])
 
 
 def _marked(results: Sequence[RetrievalResult]) -> Sequence[RetrievalResult]:

@@ -217,7 +217,7 @@ _DEMANDS = re.compile(
 """A question that begins with what is to be done: an error such as `failed to delete the pod` demands nothing."""
 
 
-def asks_to_act(question: str) -> bool:
+def calls_for_action(question: str) -> bool:
     """True if a question asks what to do, in words: how to, should we, which runbook, restart X. An alert, a symptom or an
     error message alone does not."""
     return bool(_ASKS.search(question) or _DEMANDS.match(question))

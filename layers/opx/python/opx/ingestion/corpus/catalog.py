@@ -86,8 +86,9 @@ class Catalog:
             "version": document.version,
             "state": DocumentState.CURRENT.value,
             "fingerprint": fingerprint,
-            "keptOut": is_kept_out(document),
         }
+        if (kept_out := is_kept_out(document)) or claim.head.get("keptOut"):
+            facts["keptOut"] = kept_out
         self._claims.settle(claim, facts)
 
     def withdraw(self, claim: Claim, *, gone_by: float | None = None) -> None:
