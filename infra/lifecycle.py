@@ -23,7 +23,7 @@ from infra.constructs.use_case_function import (
 )
 from infra.names import Names
 from opx.lifecycle.reindex.reindexing import CALIBRATE_IF_DUE
-from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS
+from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS, USES
 
 PRUNE_KNOWLEDGE = FunctionSpec(
     use_case="prune_knowledge",
@@ -118,6 +118,7 @@ def _pruning_rights(names: Names, collection: SearchEngine) -> list[iam.PolicySt
         rights.on_objects(names, _FOLDERS, ["s3:DeleteObject", "s3:GetObject"]),
         rights.on_tables(names, CHANGED_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, (PROJECTS,), ["dynamodb:BatchGetItem", "dynamodb:PutItem"]),
+        rights.on_tables(names, (USES,), ["dynamodb:BatchGetItem"]),
         rights.use_collections(*arns_of(collection)),
         rights.send_to(names, PRUNE_FAILED),
         *managed_search.copying_rights(names),

@@ -47,7 +47,7 @@ RETRIEVE_KNOWLEDGE = FunctionSpec(
 
 class RetrievalStack(Stack):
     """The function that searches. It can't change any knowledge: it writes audit records, which it can neither read one by
-    one nor delete, and gaps."""
+    one nor delete, gaps, and the days on which documents were last used."""
 
     def __init__(
         self,
@@ -80,6 +80,7 @@ class RetrievalStack(Stack):
                 rights.use_collections(*arns_of(collection)),
                 *rights.embed_texts(names),
                 rights.share_vectors(names),
+                rights.note_uses(names),
                 *api_reading.reading_rights(names),
                 *managed_search.searching_rights(managed),
                 *answering_models.answering_rights(names),

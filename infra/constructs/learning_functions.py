@@ -193,4 +193,5 @@ def capturing_rights(names: Names) -> list[iam.PolicyStatement]:
         rights.on_tables(names, (DOCUMENTS, KEYS), rights.READ_ITEMS),
         rights.on_tables(names, (AUDIT,), ["dynamodb:GetItem"]),
         rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:PutItem")),
+        rights.note_uses(names),
     ]

@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.names import Names
 from opx.ingestion.indexing.query_vectors import PREFIX as QUERIES
-from opx.ports.tables import EMBEDDINGS, PROJECTS, TableSpec
+from opx.ports.tables import EMBEDDINGS, PROJECTS, USES, TableSpec
 from opx.runtime.speed_limit import PREFIX as LIMITS
 
 READ_ITEMS = ("dynamodb:BatchGetItem", "dynamodb:GetItem", "dynamodb:Query")
@@ -98,6 +98,11 @@ def share_vectors(names: Names) -> iam.PolicyStatement:
         resources=[names.table_arn(EMBEDDINGS)],
         conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{QUERIES}*", f"{LIMITS}*"]}},
     )
+
+
+def note_uses(names: Names) -> iam.PolicyStatement:
+    """Right to record the days on which documents were last used."""
+    return allow(["dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"], names.table_arn(USES))
 
 
 def acknowledge_texts(role: iam.Role, names: Names) -> None:

@@ -36,6 +36,7 @@ STATEFUL_IDS = {
     "LifecycleTable4F5353C6",
     "AnnouncementsTable949E2030",
     "UsageTableC91F6939",
+    "UsesTable429A3207",
 }
 """A new id makes CloudFormation replace the resource, and leave the data behind."""
 

@@ -107,6 +107,9 @@ def keep_what_work_taught(services: System, client: str) -> None:
     services.ingestion.manager_of(Scope(client)).ingest_document(
         "internal", PROCEDURES, f"# Due\n\nThe {client} auk.", due
     )
+    incident = f"# Outage\n\nThe {client} crake stopped."
+    found = services.ingestion.manager_of(Scope(client)).ingest_document("internal", "operations/incidents", incident)
+    services.corpus.uses.note(services.corpus.projects.reader(identity), [(found, "operations/incidents")])
     answer = services.questions.search(identity).answer(f"{client} auk", QueryConfig(min_confidence=0.0))
     receipt, found = (answer.receipt or {})["receiptId"], answer.results[0].document_id
     services.learning.outcomes(identity).record(receipt, found, "made_worse", step=f"Restart the {client} auk")

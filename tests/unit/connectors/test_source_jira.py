@@ -386,6 +386,15 @@ def test_an_odd_issue_is_refused_and_the_others_are_read(jira: Jira) -> None:
     assert (refused.key, refused.reason.partition(";")[0]) == ("OPS-2", "the field 'fields.summary' is missing")
 
 
+@pytest.mark.parametrize("summary", ["", "  ", None])
+def test_an_issue_without_a_summary_is_called_by_its_key(jira: Jira, summary: str | None) -> None:
+    issue = an_issue(2)
+    issue["fields"]["summary"] = summary
+    jira.issues = [an_issue(1), issue]
+    text = str(documents_of(pulled(jira.connector()))["OPS-2"].content)
+    assert text.startswith("# OPS-2\n")
+
+
 def test_a_renamed_field_ingests_nothing(cloud: Jira) -> None:
     cloud.issues = [an_issue(1), an_issue(2)]
     for issue in cloud.issues:

@@ -252,6 +252,11 @@ class TestWithdrawal:
         report = system.pull(ten(without=5), accept_missing=True)
         assert (len(report.withdrawn), len(system.titles), system.state.flag) == (5, 5, "")
 
+    def test_the_last_document_of_a_source_is_withdrawn(self, system: SystemUnderTest) -> None:
+        system.pull(a_page("a", complete=True))
+        report = system.pull(Page((), complete=True))
+        assert (len(report.withdrawn), system.titles, report.flag) == (1, [], "")
+
     def test_a_whole_listing_takes_the_flag_away(self, system: SystemUnderTest) -> None:
         system.pull(ten())
         system.pull(ten(without=5))

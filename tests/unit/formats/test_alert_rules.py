@@ -446,3 +446,52 @@ class TestRunbooks:
 def test_a_hundred_thousand_alerts_are_read() -> None:
     data = b"alerts:\n" + b"".join(b"- {name: A%d}\n" % number for number in range(100_000))
     assert len(read_rules(data).rules) == 100_000
+
+
+# -- templates, stacks and alerts that fired
+
+HELM = b"""\
+groups:
+- name: a
+  rules:
+{{- if .Values.on }}
+  - alert: KafkaDown
+    expr: up == 0
+    labels:
+      severity: critical
+    annotations:
+      summary: {{ .Values.summary }}
+      runbook_url: https://wiki/kafka-down.md
+  - alert: {{ .Values.prefix }}Lag
+{{- end }}
+"""
+
+
+def test_a_template_that_is_no_yaml_is_read_line_by_line() -> None:
+    found = read_rules(HELM)
+    assert [(one.name, one.line, one.severity, one.runbook) for one in found.rules] == [
+        ("KafkaDown", 5, "critical", "https://wiki/kafka-down.md")
+    ]
+    assert [problem.partition(":")[0] for problem in found.problems] == ["a template and no YAML", "line 12"]
+    assert not is_rule_file(HELM)
+
+
+def test_alarms_of_a_stack_have_their_names_or_their_logical_ids() -> None:
+    alarm = "  {}: {{Type: AWS::CloudWatch::Alarm, Properties: {{AlarmName: {}, AlarmDescription: see runbook {}}}}}\n"
+    page = "https://wiki/cpu.md"
+    resources = alarm.format("Cpu", "!Sub '${Env}-cpu'", page) + alarm.format("Disk", "disk-full", page)
+    resources += "  Topic: {Type: AWS::SNS::Topic}\n"
+    found = read_rules(f"Resources:\n{resources}".encode())
+    assert [(one.name, one.runbook) for one in found.rules] == [
+        ("Cpu", "https://wiki/cpu.md"),
+        ("disk-full", "https://wiki/cpu.md"),
+    ]
+
+
+@pytest.mark.parametrize("around", ["%s", '{"alerts": %s}'])
+def test_alerts_of_alertmanager_count_once_each(around: str) -> None:
+    one = (
+        '{"labels": {"alertname": "KafkaDown", "severity": "page"}, "annotations": {"summary": "%d"}, "startsAt": "x"}'
+    )
+    found = read_rules((around % f"[{one % 1}, {one % 2}]").encode())
+    assert [(rule.name, rule.severity, rule.summary) for rule in found.rules] == [("KafkaDown", "page", "1")]

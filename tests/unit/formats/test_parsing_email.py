@@ -200,3 +200,20 @@ def test_html_is_read_in_the_charset_of_its_part_whatever_it_declares_itself() -
     html = '<html><head><meta charset="iso-2022-jp"></head><body><p>Störung</p></body></html>'
     raw = f"Subject: a\nContent-Type: text/html; charset=latin-1\n\n{html}".encode("latin-1")
     assert read(raw, "a.eml").text == "Störung\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The pool was enlarged at noon, and nobody noticed.",
+        "昨日の障害について、原因はプールの枯渇でした。",
+        "a line that is far longer than those in which people write down who they are, where they work and how to call them",
+    ],
+)
+def test_text_after_the_mark_of_a_signature_stays_if_it_reads_like_text(line: str) -> None:
+    assert line in body_markdown(f"Restart it.\n-- \n{line}\n", "")
+
+
+def test_lines_of_a_signature_are_short() -> None:
+    signature = "Ada Lovelace\nHead of Operations\nTel. +44 20 7946 0000\nhttps://example.org/ada\n"
+    assert body_markdown(f"Restart it.\n-- \n{signature}", "") == "Restart it."

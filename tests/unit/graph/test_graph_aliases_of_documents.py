@@ -145,6 +145,7 @@ def test_the_format_of_rows_is_stable() -> None:
         "setBy": "",
         "stated": [["k1", "a:2"], ["k2", "a:3"]],
         "unmoved": ["a:1"],
+        "usedBy": [],
         "revision": "r",
     }
     row = AliasRow(
@@ -158,3 +159,46 @@ def test_the_format_of_rows_is_stable() -> None:
     )
     assert row.to_item() == item
     assert AliasRow.from_json(item) == row
+
+
+# -- documents that use an alias
+
+
+def seen(registry: AliasRegistry) -> int:
+    (alias,) = registry.aliases(READER)
+    return alias.seen_count
+
+
+def test_another_document_that_uses_an_alias_counts_once(registry: AliasRegistry, time: FakeTime) -> None:
+    registry.state("k1", SHOP, [(SHORT, CHECKOUT)])
+    before = seen(registry)
+    time.sleep(60)
+    registry.note_uses("k2", SHOP, [SHORT, "service:other"])
+    registry.note_uses("k2", SHOP, [SHORT])
+    assert seen(registry) == before + 1
+    registry.note_uses("k3", SHOP, [SHORT])
+    assert seen(registry) == before + 2
+
+
+def test_the_document_that_states_it_and_one_that_uses_the_other_name_do_not_count(registry: AliasRegistry) -> None:
+    registry.state("k1", SHOP, [(SHORT, CHECKOUT)])
+    before = seen(registry)
+    registry.note_uses("k1", SHOP, [SHORT, CHECKOUT])
+    registry.note_uses("k2", SHOP, [CHECKOUT])
+    assert seen(registry) == before
+
+
+def test_an_alias_of_the_client_counts_uses_in_its_projects(registry: AliasRegistry) -> None:
+    registry.register(ACME, SHORT, CHECKOUT)
+    before = seen(registry)
+    registry.note_uses("k2", SHOP, [SHORT])
+    assert seen(registry) == before + 1
+    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
+
+
+def test_documents_without_aliases_write_nothing(registry: AliasRegistry, table: CountedTable) -> None:
+    registry.state("k1", SHOP, [(SHORT, CHECKOUT)])
+    left = table.writes_left
+    registry.note_uses("k2", SHOP, ["service:other"])
+    assert table.writes_left == left
+    assert seen(registry) == 1

@@ -145,3 +145,18 @@ def test_normalising_an_edge_type_is_idempotent(text: str) -> None:
     except InvalidReferenceError:
         return
     assert edge_type(name) == name
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("product:product_lego", "product:lego"),
+        ("product:product_lego_technic", "product:lego_technic"),
+        ("product:product", "product:product"),
+        ("product:product_", "product:product_"),
+        ("product:productivity", "product:productivity"),
+        ("service:service_registry", "service:service_registry"),
+    ],
+)
+def test_a_product_is_named_without_its_namespace(key: str, expected: str) -> None:
+    assert canonical_form(key) == expected

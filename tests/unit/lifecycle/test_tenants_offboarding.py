@@ -94,7 +94,7 @@ def test_report_has_what_was_removed_and_a_hash_over_itself(removed: tuple[Syste
     assert kept == json.loads(json.dumps(report.to_json()))
     assert kept["sha256"] == content_hash(kept)
     assert content_hash({**kept, "by": "eve"}) != kept["sha256"]
-    assert kept["stores"]["document keys"] == {"before": 8, "removed": 8, "after": 0}
+    assert kept["stores"]["document keys"] == {"before": 9, "removed": 9, "after": 0}
     assert (kept["clientId"], kept["by"]) == (CLIENT, "ann")
 
 

@@ -15,6 +15,8 @@ from opx.domain.results import Answer, RetrievalResult, ScoreParts, TierStep
 from opx.errors import IndexUnavailableError
 from opx.hygiene.near_duplicates import fingerprint
 from opx.ports import IndexEntry, SearchRequest, SearchResponse
+from opx.retrieval.citations import WARNINGS
+from opx.retrieval.judging import HELD_BACK
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.routing import in_order
 from tests.support.builders import a_change
@@ -130,16 +132,27 @@ def test_a_question_cannot_enable_the_internet(index: Recording) -> None:
     assert ("internet",) not in index.searches
 
 
-def test_internet_results_come_last_for_a_question_that_seeks_action(index: Recording) -> None:
+def test_internet_results_come_last_and_are_marked_for_a_question_that_calls_for_action(index: Recording) -> None:
     ours = a_text("fix what is full", title="topic disk")
     service = a_query(index, ours, a_text("disk full fix", "web/forums", title="disk full fix"))
     config = QueryConfig(min_confidence=0, include_internet=True, max_results=100)
     results = service.query("how to fix disk full", config)
     assert [result.tier for result in results].index("internet") == len(results) - 1 > 1
     assert results[-1].confidence > results[-2].confidence
+    marked = [HELD_BACK in result.flags for result in results]
+    assert marked == [False] * (len(results) - 1) + [results[-1].score > results[-2].score]
+    assert HELD_BACK in WARNINGS
 
 
-def test_results_are_in_order_of_score_for_a_question_that_seeks_no_action(index: Recording) -> None:
+def test_weak_results_of_ours_do_not_precede_a_strong_one_from_outside_for_an_alert(index: Recording) -> None:
+    issue = a_text("pod evicted zorblax77", "web/forums", title="pod evicted zorblax77")
+    service = a_query(index, a_text("volume", title="volumes"), issue)
+    config = QueryConfig(min_confidence=0, include_internet=True, max_results=1)
+    (result,) = service.query("Pod evicted zorblax77", config)
+    assert (result.tier, result.flags) == ("internet", ())
+
+
+def test_results_are_in_order_of_score_for_a_question_that_calls_for_no_action(index: Recording) -> None:
     service = a_query(index, a_text("disk", title="disk"), a_text("disk full fix", "web/forums", title="disk full fix"))
     results = service.query("what is disk full fix", QueryConfig(min_confidence=0, include_internet=True))
     assert results == in_order(results)
@@ -206,9 +219,21 @@ class TestLive:
         answer = self.ask(index, internet=lambda *_: pytest.fail("asked"), config=config)
         assert steps(answer)["live"] == (False, "a live result is never surer than 0.6, and 0.7 is required")
 
-    def test_live_results_follow_ours_for_a_question_that_seeks_action(self, index: Recording) -> None:
+    def test_live_results_are_ranked_by_score(self, index: Recording) -> None:
         answer = self.ask(index, OURS[0], internet=live(a_live_result(0.6)))
-        assert [result.tier for result in answer.results] == ["internal", "internet"]
+        scores = [result.score for result in answer.results]
+        assert {result.tier for result in answer.results} == {"internal", "internet"}
+        assert scores == sorted(scores, reverse=True)
+
+    def test_live_results_follow_ours_and_are_marked_for_a_question_that_calls_for_action(
+        self, index: Recording
+    ) -> None:
+        service: KnowledgeQuery = a_query(index, a_text("volume", title="volumes"), internet=live(a_live_result(0.6)))
+        answer = service.answer("how to restart zorblax77", WITH_INTERNET)
+        *ours, outside = answer.results
+        assert {result.tier for result in ours} == {"internal"}
+        assert outside.score > ours[-1].score
+        assert HELD_BACK in outside.flags
 
     def test_failures_of_the_web_search_are_noted(self, index: Recording) -> None:
         answer = self.ask(index, OURS[0], internet=live(partial=True, notes=("the web was not searched: 503",)))

@@ -83,7 +83,7 @@ def test_a_category_without_schedule_has_none(tmp_path: Path) -> None:
         ("tiers:\n", "extra: 1\ntiers:\n", "2: unknown key 'extra'; allowed: default_category, tiers, categories"),
         ("  specialized:", "  secret:", "4: unknown tier 'secret'; allowed: internal, specialized, internet"),
         ("default_trust: 1.0", "trust: 1.0", "3: unknown key 'trust'; allowed: default_trust"),
-        ("default_trust: 1.0", "default_trust: 0.5", "3: trust 0.5 is wrong for tier internal; allowed: 1.0"),
+        ("default_trust: 1.0", "default_trust: 0.5", "3: trust 0.5 is wrong for tier internal; allowed: 0.8 to 1.0"),
         ("tier: internal", "tier: internet", "7: unknown tier 'internet'; allowed: internal, specialized"),
         ("notes/short:\n", "Notes/Short:\n", "7: category path 'Notes/Short'"),
         ("description: Notes.", "descripton: Notes.", "8: unknown key 'descripton'; allowed: tier, description"),
@@ -262,6 +262,7 @@ def test_no_category_is_shipped_beside_the_agreed_ones(shipped: KnowledgeModel) 
         "learning/warnings",
         "operations/inventory",
         "operations/alert_rules",
+        *(f"workplace/{kind}" for kind in ("docs", "code", "tickets", "mail", "chats")),
     }
 
 

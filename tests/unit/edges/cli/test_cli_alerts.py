@@ -101,7 +101,7 @@ def test_the_address_of_the_rule_comes_before_a_page_called_like_the_alert(opx: 
 
 def test_of_several_pages_called_like_an_alert_none_is_bound(opx: Opx) -> None:
     page(opx, "broker-down.md", "Brokers")
-    page(opx, "x.md", "Alert: BrokerDown")
+    page(opx, "x.md", "BrokerDown")
     page(opx, "y.md", "Nothing of it")
     ingest(opx)
     (line, total) = imported(opx, rules(opx, "BrokerDown"))

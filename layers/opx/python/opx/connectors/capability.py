@@ -110,10 +110,12 @@ class Connectors:
     def puller(self, report: Report = unreported) -> SourcePuller:
         """Pulls sources into the installation's scope."""
         from opx.connectors.pulling import SourcePuller
-        from opx.connectors.storing import PageStore
+        from opx.connectors.storing import PageStore, past_retention
 
+        knowledge, clock = self._installation.knowledge, self._installation.clock
         store = PageStore(
             self._manager(),
+            past_retention(knowledge, clock),
             threads=self._storage.read_threads,
             unit_of_work=self._tables.unit_of_work,
             report=report,
@@ -123,7 +125,8 @@ class Connectors:
             sources=self.sources,
             connect=self.connected,
             store=store,
-            clock=self._installation.clock,
+            knowledge=knowledge,
+            clock=clock,
             lease_seconds=NO_LEASE if local else PULL_LEASE_SECONDS,
             exclusive=self._work.exclusive_pull if local else lambda _: nullcontext(),
             report=report,

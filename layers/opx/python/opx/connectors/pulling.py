@@ -18,6 +18,7 @@ from opx.connectors.repository import SourceItem, SourceRepository
 from opx.connectors.states import MAX_REFUSED, MAX_RETRIES, PullState, retry_delay
 from opx.connectors.storing import Connected, PageStore, PullRun, Stored
 from opx.domain.ids import iso_time, stable_hash
+from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.sources import PullReport, PullRequest, Refused, SourceDefinition
 from opx.errors import InvalidInputError, OpxError, SourceBusyError, SourceShapeError
@@ -124,6 +125,7 @@ class SourcePuller:
         sources: SourceRepository,
         connect: Callable[[SourceDefinition], Connected],
         store: PageStore,
+        knowledge: KnowledgeModel,
         clock: Clock,
         lease_seconds: float = LEASE_SECONDS,
         exclusive: Callable[[str], AbstractContextManager[Any]] = nullcontext,
@@ -132,6 +134,7 @@ class SourcePuller:
         self._sources = sources
         self._connect = connect
         self._store = store
+        self._knowledge = knowledge
         self._clock = clock
         self._lease = lease_seconds
         self._exclusive = exclusive
@@ -158,8 +161,8 @@ class SourcePuller:
             if everything or (state.definition and state.definition != fingerprint):
                 connected.items.forget_validators()
                 state = replace(state, since="", run="", cursor={}, left={}, everything=True)
-            elif accept_missing and state.flag:  # a listing that didn't change would not be given again
-                connected.items.forget_validators()
+            elif (accept_missing and state.flag) or self._may_keep_more(definition, state):
+                connected.items.forget_validators()  # a listing that didn't change would not be given again
                 state = replace(state, since="", run="", cursor={}, left={})
             run = PullRun(definition, connected, self._begun(replace(state, definition=fingerprint)))
             return self._reported(run, self._run(run, stop, accept_missing=accept_missing))
@@ -183,6 +186,7 @@ class SourcePuller:
             flag=state.flag,
             definition=state.definition,
             everything=state.everything,
+            kept_out_in_all=state.kept_out_in_all,
         )
 
     def _run(self, run: PullRun, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
@@ -225,12 +229,22 @@ class SourcePuller:
                 put=state.put + stored.put,
                 unchanged=state.unchanged + stored.unchanged,
                 refused=state.refused + len(stored.refused),
+                kept_out=state.kept_out + stored.kept_out,
+                kept_out_in_all=state.kept_out_in_all + stored.newly_kept_out,
+                kept_out_by=self._policy(run.definition),
                 refusals=(*state.refusals, *((one.key, one.reason) for one in stored.refused))[:MAX_REFUSED],
                 error="",
                 failures=0,
                 retry_at=0.0,
             ),
         )
+
+    def _policy(self, definition: SourceDefinition) -> str:
+        return self._knowledge.category(definition.category).policy
+
+    def _may_keep_more(self, definition: SourceDefinition, state: PullState) -> bool:
+        """True if the retention that keeps documents out was changed since."""
+        return bool(state.kept_out_in_all) and state.kept_out_by != self._policy(definition)
 
     def _keep(self, run: PullRun, state: PullState) -> None:
         """Saves the state and renews the lease."""
@@ -272,7 +286,7 @@ class SourcePuller:
             if item.run != run.state.run:
                 missing.append(item)
         share = run.definition.max_missing_share
-        if len(missing) > share * total and not accept:
+        if len(missing) > max(1.0, share * total) and not accept:
             log.warning("source %s: %d of %d documents are missing", run.definition.source_id, len(missing), total)
             run.state = replace(run.state, flag=_flag(run.definition, len(missing), total))
             self._report(Metric.SOURCES_FLAGGED)
@@ -296,6 +310,8 @@ class SourcePuller:
             unchanged=state.unchanged,
             refused=state.refused,
             refusals=tuple(Refused(key, reason) for key, reason in state.refusals),
+            kept_out=state.kept_out,
+            kept_out_by=state.kept_out_by if state.kept_out else "",
             flag=state.flag,
             error=state.error,
             more=more,

@@ -14,7 +14,7 @@ from typing import Any
 
 from opx.connectors.states import PullState, checked_cron, checked_zone
 from opx.domain.ids import Clock
-from opx.domain.knowledge import KnowledgeModel
+from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.sources import MAX_MISSING_SHARE, SourceDefinition
 from opx.errors import ConditionFailedError, InvalidInputError, SourceBusyError
@@ -24,6 +24,9 @@ from opx.runtime.knowledge_file import Marked, read_section
 log = logging.getLogger(__name__)
 
 REGISTERED = "#registered"
+KEPT_OUT = ""
+"""Object key of a document that retention keeps out."""
+
 _STATE = "state"
 _ITEM = "item#"
 _PAGE = "page#"
@@ -130,12 +133,17 @@ class SourceRepository:
 
 @dataclass(frozen=True, slots=True)
 class SourceItem:
-    """An ingested document of a source: its object key, the digest of its content, and the last pull that listed it."""
+    """An ingested document of a source: its object key, the digest of its content, and the last pull that listed it. One
+    that was past its retention, and therefore not stored, has no object key."""
 
     key: str
     digest: str
     object_key: str
     run: str
+
+    @property
+    def is_kept_out(self) -> bool:
+        return self.object_key == KEPT_OUT
 
 
 class SourceItems:
@@ -229,7 +237,8 @@ def _declared(source_id: str, entry: Marked, knowledge: KnowledgeModel) -> Sourc
 
 def definition_of(source_id: str, given: Mapping[str, Any], knowledge: KnowledgeModel) -> SourceDefinition:
     """Builds a definition from its fields: `kind`, `category`, and the others of `SourceDefinition`. The category
-    provides the tier, and the default of the schedule; `topics` is stored as an option of that name.
+    provides the tier, and the default of the schedule; left out, it is the one for this kind of source, if there is one.
+    `topics` is stored as an option of that name.
 
     Raises `InvalidInputError` that names the field. The options are not checked: see `registry.checked_options`.
     """
@@ -241,7 +250,7 @@ def definition_of(source_id: str, given: Mapping[str, Any], knowledge: Knowledge
     if unknown:
         allowed = ", ".join(("kind", "category", *_FIELDS))
         raise InvalidInputError(f"source {source_id}: unknown field {min(unknown)!r}; allowed: {allowed}")
-    category = knowledge.category(str(given.get("category", "")))
+    category = _category_of(given, knowledge)
     tier = given.get("tier", category.tier.value)
     if tier != category.tier.value:
         raise InvalidInputError(
@@ -265,6 +274,12 @@ def definition_of(source_id: str, given: Mapping[str, Any], knowledge: Knowledge
         tags=tuple(_text(tag, "tags", source_id) for tag in given.get("tags") or ()),
         max_missing_share=_share(given.get("max_missing_share", MAX_MISSING_SHARE), source_id),
     )
+
+
+def _category_of(given: Mapping[str, Any], knowledge: KnowledgeModel) -> Category:
+    name = str(given.get("category", ""))
+    usual = None if name else knowledge.category_of_connector(str(given.get("kind", "")))
+    return usual or knowledge.category(name)
 
 
 def _mapping(value: Any, source_id: str) -> Mapping[str, Any]:

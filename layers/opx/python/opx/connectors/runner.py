@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from opx.connectors.states import due_at
+from opx.domain.knowledge import readable_retention
 from opx.errors import InvalidInputError, SourceBusyError, StoreUnavailableError
 from opx.ingestion.events import EventOutcome, Result
 
@@ -105,6 +106,11 @@ class Runner:
         return worked
 
 
+def kept_out_text(count: int, policy: str) -> str:
+    """`243 older than 2 years: kept out by retention`."""
+    return f"{count:,} older than {readable_retention(policy)}: kept out by retention"
+
+
 def pull_summary(report: PullReport) -> str:
     """A pull in one line."""
     parts = [f"{len(report.put):,} put", f"{report.unchanged:,} unchanged", f"{len(report.withdrawn):,} withdrawn"]
@@ -112,6 +118,9 @@ def pull_summary(report: PullReport) -> str:
         parts.append(f"{report.refused:,} unreadable")
     state = "goes on" if report.more else "stopped" if report.error else "done"
     lines = [f"source {report.source_id}: {state}: {', '.join(parts)}"]
+    if report.kept_out:
+        listed = len(report.put) + report.unchanged + report.refused + report.kept_out
+        lines.append(f"  {listed:,} listed, {kept_out_text(report.kept_out, report.kept_out_by)}")
     lines += [f"  {problem}" for problem in (report.error, report.flag) if problem]
     lines += [f"  {one.key}: {one.reason}" for one in report.refusals[:5]]
     return "\n".join(lines)

@@ -25,8 +25,9 @@ class PullState(Record, frozen=True, rename=None):
 
     `flag` explains why nothing was withdrawn although documents are missing, until a listing is complete again or an
     operator accepts it. `left` is the last cursor of the last finished pull. `definition` is a hash of the source's
-    definition when its documents were read, `everything`: all are put again. Counts are of the last pull; `refusals` are
-    pairs of key and reason. Times are ISO 8601, the lease is in seconds since the epoch.
+    definition when its documents were read, `everything`: all are put again. Counts are of the last pull, but for
+    `kept_out_in_all`: documents of the source that the retention `kept_out_by` keeps out. `refusals` are pairs of key and
+    reason. Times are ISO 8601, the lease is in seconds since the epoch.
     """
 
     source_id: str
@@ -42,6 +43,9 @@ class PullState(Record, frozen=True, rename=None):
     unchanged: int = 0
     withdrawn: int = 0
     refused: int = 0
+    kept_out: int = 0
+    kept_out_in_all: int = 0
+    kept_out_by: str = ""
     refusals: tuple[tuple[str, str], ...] = ()
     last_attempt: str = ""
     last_success: str = ""
@@ -66,6 +70,11 @@ class Standing(Record, frozen=True, kw_only=True):
     withdrawn: int
     refused: Annotated[int, Meta(description="Documents that could not be read; `refusals` lists some.")]
     refusals: tuple[Refused, ...]
+    kept_out: Annotated[int, Meta(description="Documents of the last pull that were past their retention.")] = 0
+    kept_out_in_all: Annotated[
+        int, Meta(description="Documents of the source that are past their retention, and not stored.")
+    ] = 0
+    kept_out_by: Annotated[str, Meta(description="The retention that keeps them out, such as 2y.")] = ""
     error: Annotated[str, Meta(description="Reason why the last pull stopped; empty if it finished.")]
     failures: int
     flag: Annotated[str, Meta(description="Reason why nothing was withdrawn although documents are missing.")]

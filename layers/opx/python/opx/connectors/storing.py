@@ -14,14 +14,17 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from opx.connectors.connector import Connector
-from opx.connectors.repository import SourceItem, SourceItems
+from opx.connectors.repository import KEPT_OUT, SourceItem, SourceItems
 from opx.connectors.states import PullState
-from opx.domain.ids import stable_hash
+from opx.domain.documents import expiry_of
+from opx.domain.ids import iso_time, stable_hash
+from opx.domain.knowledge import KnowledgeModel, Tier
 from opx.domain.record import replace
 from opx.domain.sources import Page, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError
 from opx.formats.registry import is_known
 from opx.ingestion.corpus_writer import CorpusWriter, stored_bytes
+from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report, unreported
 
 PUT_AT_ONCE = 100
@@ -29,6 +32,24 @@ MAX_KEY_BYTES = 500
 _NEVER_SEEN = "the source reports it as unchanged, but it was never ingested: pull with --everything"
 _SAFE = "/@+,=()!~ "
 _UNSAFE = re.compile(r"(^|/)\.+(/|$)|//")
+
+
+PastRetention = Callable[[str, SourceDocument], bool]
+"""True if a document of a category is past its retention before it is ingested."""
+
+
+def past_retention(knowledge: KnowledgeModel, clock: Clock) -> PastRetention:
+    """Judges documents by the time of change that their source states, or the expiry that they state."""
+
+    def is_past(path: str, document: SourceDocument) -> bool:
+        metadata, today = document.metadata, iso_time(clock())
+        expires = str(metadata.get("expires") or "")
+        category = knowledge.category(str(metadata.get("category") or path))
+        if not expires and not (category.tier is Tier.INTERNET or category.ages_by_use):
+            expires = expiry_of(category.path, str(metadata.get("last_updated") or ""), knowledge)
+        return bool(expires) and expires <= today
+
+    return is_past
 
 
 class Connected(Protocol):
@@ -64,27 +85,33 @@ class Stored:
     put: int
     unchanged: int
     refused: tuple[Refused, ...]
+    kept_out: int
+    newly_kept_out: int
+    """Change of the number of all documents of the source that are kept out."""
 
 
 class PageStore:
     """Puts documents of sources: `threads` at a time where putting waits for a network, and many in one `unit_of_work`
-    where it waits for a disk."""
+    where it waits for a disk. Documents that are past their retention already are not put, and counted."""
 
     def __init__(
         self,
         writer: CorpusWriter,
+        past_retention: PastRetention,
         *,
         threads: int = 1,
         unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
         report: Report = unreported,
     ) -> None:
         self._writer = writer
+        self._past_retention = past_retention
         self._threads = threads
         self._unit_of_work = unit_of_work
         self._report = report
 
     def store(self, run: PullRun, page: Page) -> Stored:
-        """Puts new and changed documents, records them, and withdraws those that the source withdrew. Idempotent."""
+        """Puts new and changed documents, records them, and withdraws those that the source withdrew. Idempotent, but for
+        `newly_kept_out`, which is 0 when it is repeated."""
         latest = {document.key: document for document in page.documents if _is_key(document.key)}
         refused = [*page.refused, *(_refused_key(d.key) for d in page.documents if not _is_key(d.key))]
         listed = [*page.unchanged, *page.withdrawn, *(one.key for one in page.refused)]
@@ -103,16 +130,22 @@ class PageStore:
         run.connected.items.put_many(remembered.values())
         self.withdraw(run, [known[key] for key in dict.fromkeys(page.withdrawn) if key in known and key not in latest])
         put = len(run.put) - before
-        return Stored(put, len(remembered) - put, tuple(refused))
+        kept_out = sum(item.is_kept_out for item in remembered.values())
+        newly = kept_out - sum(known[key].is_kept_out for key in remembered if key in known)
+        return Stored(put, len(remembered) - put - kept_out, tuple(refused), kept_out, newly)
 
     def withdraw(self, run: PullRun, items: Sequence[SourceItem]) -> None:
         """Removes documents from the corpus; their versions stay readable."""
         for item in items:
-            self._writer.delete_object(item.object_key)
             run.connected.items.delete(item.key)
+            if item.is_kept_out:
+                run.state = replace(run.state, kept_out_in_all=run.state.kept_out_in_all - 1)
+                continue
+            self._writer.delete_object(item.object_key)
             run.withdrawn.append(item.object_key)
             self._report(Metric.DOCUMENTS_WITHDRAWN)
-        run.state = replace(run.state, withdrawn=run.state.withdrawn + len(items))
+        withdrawn = sum(not item.is_kept_out for item in items)
+        run.state = replace(run.state, withdrawn=run.state.withdrawn + withdrawn)
 
     def _put_all(
         self, run: PullRun, documents: Sequence[SourceDocument], known: Mapping[str, SourceItem]
@@ -140,10 +173,13 @@ class PageStore:
             metadata["tags"] = [*metadata.get("tags", ()), *definition.tags]
         content = hashlib.sha256(stored_bytes(document.content)).hexdigest()
         digest = stable_hash("source document", definition.category, content, metadata)
-        if known and known.digest == digest and not run.state.everything:
+        stored = known and not known.is_kept_out
+        if known and stored and known.digest == digest and not run.state.everything:
             return replace(known, run=run.state.run)
+        if not stored and self._past_retention(definition.category, document):
+            return SourceItem(document.key, digest, KEPT_OUT, run.state.run)
         key = self._writer.put_document(definition.category, document.content, metadata)
-        if known and known.object_key != key:  # its category changed
+        if known and stored and known.object_key != key:  # its category changed
             self._writer.delete_object(known.object_key)
         run.put.append(key)
         self._report(Metric.DOCUMENTS_PULLED)

@@ -237,12 +237,28 @@ _LAST_DAY = day_number("9999-12-31") or 0
 """Later dates can't be written in four digits."""
 
 
-def expiry_day(document: KnowledgeDocument, knowledge: KnowledgeModel) -> str:
+def expiry_day(document: KnowledgeDocument, knowledge: KnowledgeModel, *, used: str = "") -> str:
     """The expiry day of a version, from which it is hidden: the one that it states itself, else the day of its last
-    update plus its category's retention. "" for documents that are kept permanently."""
+    update plus its category's retention. "" for documents that are kept permanently.
+
+    In a category that ages by use, retention counts from the last of update, ingestion, and last use (`used`, a day)."""
     if document.expires:
         return document.expires
-    return expiry_of(document.category, document.last_updated, knowledge)
+    since = document.last_updated
+    if ages_by_use(document.category, knowledge):
+        since = max(since, document.current_since, used)
+    return expiry_of(document.category, since, knowledge)
+
+
+def is_kept_out(document: KnowledgeDocument) -> bool:
+    """True if it was past its retention when it was ingested: it is in the catalog and not in the index."""
+    return any(remark.kind is RemarkKind.EXPIRED for remark in document.remarks)
+
+
+def ages_by_use(category: str, knowledge: KnowledgeModel) -> bool:
+    """True if documents of this category expire by their last use. False for a removed category."""
+    found = knowledge.categories.get(category)
+    return found is not None and found.ages_by_use
 
 
 def expiry_of(category: str, last_updated: str, knowledge: KnowledgeModel) -> str:

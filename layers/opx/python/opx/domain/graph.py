@@ -287,8 +287,9 @@ class Relinked(Record, frozen=True):
 class Alias(Record, frozen=True):
     """Another name of a node, for readers who may see the scope `area` (its key).
 
-    `seen_count` is how often it was registered, `last_seen_at` when last (ISO 8601). `set_by` is the person who set it,
-    "" if unknown or not set by a person; `is_set` is true if a person did. `documents` counts the documents that state
+    `seen_count` is how often it was registered, stated, or used by another document, `last_seen_at` when last (ISO 8601).
+    `set_by` is the person who set it, "" if unknown or not set by a person; `is_set` is true if a person did. `documents`
+    counts the documents that state
     it.
     """
 

@@ -30,11 +30,14 @@ ALERT_RULES_CATEGORY = "operations/alert_rules"
 """Category of the files that define alerts."""
 
 TRUST_RANGE: dict[Tier, tuple[float, float]] = {
-    Tier.INTERNAL: (1.0, 1.0),
+    Tier.INTERNAL: (0.8, 1.0),
     Tier.SPECIALIZED: (0.9, 0.95),
     Tier.INTERNET: (0.5, 0.8),
 }
 """The trust that a category of each tier may have, both ends included."""
+
+FORMATS = ("code", "mail")
+"""Families of formats that a category may claim."""
 
 JSON_TYPES = ("string", "number", "integer", "boolean", "array", "object")
 """JSON types that a field of a category's schema may have."""
@@ -55,6 +58,8 @@ JSON_MAPPING_FIELDS = (
 
 _RETENTION = re.compile(r"([1-9]\d{0,3})([dmy])\Z")
 _DAYS = {"d": 1, "m": 30, "y": 365}
+_UNITS = {"d": "day", "m": "month", "y": "year"}
+_BY_USE = " by use"
 
 
 def retention_days(text: str) -> int | None:
@@ -68,13 +73,41 @@ def retention_days(text: str) -> int | None:
     return int(match[1]) * _DAYS[match[2]]
 
 
+def is_shorter_policy(now: str, before: str) -> bool:
+    """True if documents may expire earlier by the policy `now` than by the one `before` (`2y`, `2y by use`)."""
+    limits = [retention_days(policy.removesuffix(_BY_USE)) for policy in (now, before)]
+    if limits[0] is None:
+        return False
+    if limits[1] is None or limits[0] < limits[1]:
+        return True
+    return before.endswith(_BY_USE) and not now.endswith(_BY_USE)
+
+
+def readable_retention(text: str) -> str:
+    """`2y` as `2 years`."""
+    match = _RETENTION.match(text)
+    return f"{match[1]} {_UNITS[match[2]]}{'' if match[1] == '1' else 's'}" if match else text
+
+
+class Ageing(StrEnum):
+    """The moment from which a category's retention counts."""
+
+    EDIT = "edit"
+    """The document's last update."""
+    USE = "use"
+    """Its last use: ingested, found, opened, cited, or with a recorded outcome."""
+
+
 class Category(Record, frozen=True):
     """One kind of knowledge, as `knowledge.yaml` describes it.
 
     `folders` are the folder names (relative to `documents/`) that imply the category; `schema` maps field names to their
     JSON types; `embed` lists the fields that are searched by meaning, empty for none; `json_mapping` locates the title,
     content and metadata fields in a JSON document (JSONPath). `graph`: its documents are in the graph although none of
-    their fields are searched.
+    their fields are searched. `ages_by`: the moment from which its retention counts.
+
+    Of documents that nothing else categorises it takes those of `formats` (families of `FORMATS`) and the files with these
+    `names` (without extension, in any case), and it is the default of sources of these kinds (`connectors`).
     """
 
     path: str
@@ -88,6 +121,20 @@ class Category(Record, frozen=True):
     embed: tuple[str, ...] = ()
     json_mapping: dict[str, str] = field(default_factory=dict)
     graph: bool = False
+    ages_by: Ageing = Ageing.EDIT
+    formats: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    connectors: tuple[str, ...] = ()
+
+    @property
+    def ages_by_use(self) -> bool:
+        """True if its documents expire, by their last use."""
+        return self.ages_by is Ageing.USE and self.retention_days is not None
+
+    @property
+    def policy(self) -> str:
+        """Its retention with the moment that it counts from: `2y`, `2y by use`."""
+        return f"{self.retention}{_BY_USE}" if self.ages_by_use else self.retention
 
     @property
     def is_related(self) -> bool:
@@ -108,7 +155,8 @@ class KnowledgeModel:
     default_category: str
 
     def category(self, path: str) -> Category:
-        """The category with this path; `runbook` and `postmortem` work as short names of a single match.
+        """The category with this path; `runbook` and `postmortem` work as short names of a single match, as does the last
+        part of a path that no other has (`tickets`).
 
         Raises `UnknownCategoryError` that lists the allowed paths.
         """
@@ -118,6 +166,9 @@ class KnowledgeModel:
         for known in self.categories.values():
             if plural in known.folders:
                 return known
+        called = [one for one in self.categories.values() if one.path.rpartition("/")[2] == path]
+        if len(called) == 1:
+            return called[0]
         allowed = ", ".join(sorted(self.categories))
         raise UnknownCategoryError(f"unknown category {path!r}; allowed: {allowed}")
 
@@ -141,6 +192,17 @@ class KnowledgeModel:
                     if folders[at : at + len(names)] == names and (len(names), at) > best:
                         best, found = (len(names), at), category
         return found
+
+    def category_of_file(self, name: str, family: str) -> Category | None:
+        """The category that claims files of this name (`README.md`), else the one that claims this family of formats."""
+        stem = name.rpartition("/")[2].partition(".")[0].casefold()
+        claims = [one for one in self.categories.values() if stem in map(str.casefold, one.names)]
+        claims += [one for one in self.categories.values() if family and family in one.formats]
+        return claims[0] if claims else None
+
+    def category_of_connector(self, kind: str) -> Category | None:
+        """The default category of sources of a kind."""
+        return next((one for one in self.categories.values() if kind in one.connectors), None)
 
     def tier_categories(self, tiers: tuple[Tier, ...]) -> tuple[str, ...]:
         return tuple(sorted(p for p, c in self.categories.items() if c.tier in tiers))

@@ -179,6 +179,8 @@ class PullReport(Record, frozen=True):
     unchanged: int = 0
     refused: Annotated[int, Meta(description="Documents that could not be read; `refusals` names some.")] = 0
     refusals: tuple[Refused, ...] = ()
+    kept_out: Annotated[int, Meta(description="Documents that are past their retention, and were not put.")] = 0
+    kept_out_by: Annotated[str, Meta(description="The retention that keeps them out, such as 2y.")] = ""
     flag: Annotated[str, Meta(description="The reason why nothing was withdrawn although documents are missing.")] = ""
     error: Annotated[str, Meta(description="The error that stopped the pull, empty if none did.")] = ""
     more: Annotated[bool, Meta(description="True if the next pull continues it.")] = False

@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
-from opx.domain.documents import DocumentState, KnowledgeDocument
+from opx.domain.documents import DocumentState, KnowledgeDocument, Remark, RemarkKind
 from opx.edges.calling import OperationClient, all_pages
 from opx.edges.client import AGAIN, ATTEMPTS, RemoteClient, pause_before
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome, PutFile, Result
 from opx.ingestion.files import FileToIngest, file_digest, sidecar_of, unreadable
-from opx.ingestion.states import ObjectPhase, ObjectState
+from opx.ingestion.states import EMPTY_CODE, ObjectPhase, ObjectState
 from opx.operations.context import unwatched
 from opx.operations.corpus import (
     MAX_BATCH,
@@ -175,14 +175,16 @@ class Waiting:
 
 
 def _outcome(state: ObjectState) -> EventOutcome:
+    is_skipped = bool(state.kept_out) or state.reason == EMPTY_CODE
     return EventOutcome(
-        _DONE[state.state],
+        Result.SKIPPED if is_skipped else _DONE[state.state],
         state.object_key,
-        reason=state.reason,
+        reason=state.kept_out or state.reason,
         document_id=state.document_id,
         title=state.title,
         chunks=state.chunks,
         error=OpxError(state.reason) if state.state is ObjectPhase.FAILED else None,
+        remarks=(Remark(RemarkKind.EXPIRED, state.kept_out),) if state.kept_out else (),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from email import message_from_binary_file
@@ -54,6 +55,9 @@ _LABELS = {"SUMMARY": "Appointment", "DTSTART": "Start", "DTEND": "End", "LOCATI
 EARLIER = "Earlier messages"
 _LEVEL = 2
 _MARK_OF_SIGNATURE = "-- "
+_LONGEST_SIGNATURE_LINE = 80
+_SHORT_LINE = 30
+_SENTENCE_ENDS = ".!?:。！？"
 """With the blank (RFC 3676, 4.3): two dashes alone may be a line of the body."""
 _LONGEST_SIGNATURE = 12
 _QUOTED = re.compile(r"[ \t]*>")
@@ -344,12 +348,20 @@ def body_markdown(text: str, html: str) -> str:
 
 
 def _unsigned(text: str) -> str:
-    """Text without a signature: a few lines at the end, after one of two dashes and a blank."""
+    """Text without a signature: a few short lines at the end, after one of two dashes and a blank. Lines that read like
+    sentences are text of the message, and stay."""
     lines = text.rstrip().split("\n")
     for at in range(len(lines) - 1, max(-1, len(lines) - 2 - _LONGEST_SIGNATURE), -1):
         if lines[at] == _MARK_OF_SIGNATURE:
-            return "\n".join(lines[:at])
+            return text if any(map(_is_sentence, lines[at + 1 :])) else "\n".join(lines[:at])
     return text
+
+
+def _is_sentence(line: str) -> bool:
+    """True for a line that is longer than those of signatures, or ends like a sentence."""
+    line = line.strip()
+    width = sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in line)
+    return width > _LONGEST_SIGNATURE_LINE or (width > _SHORT_LINE and line[-1:] in _SENTENCE_ENDS)
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -84,6 +84,7 @@ _FORMATS = {
     "config": Format("markup.plain", "parse_config", " ".join(CONFIGURATION)),
     "code": Format("code.outline", "parse_code", " ".join(LANGUAGES)),
 }
+_FAMILY_OF = {"code": "code", "email": "mail", "msg": "mail", "mailbox": "mail"}
 _EXTENSIONS = {extension: kind for kind, found in _FORMATS.items() for extension in found.extensions.split()}
 
 
@@ -120,6 +121,11 @@ def parse(
 def is_known(extension: str) -> bool:
     """True if the extension (`.md`, in any case) belongs to a supported format."""
     return extension.lower() in _EXTENSIONS or _own_parser(extension.lower()) is not None
+
+
+def family_of(name: str) -> str:
+    """The family of `opx.domain.knowledge.FORMATS` that a file's extension belongs to; "" for none."""
+    return _FAMILY_OF.get(_EXTENSIONS.get(PurePosixPath(name).suffix.lower(), ""), "")
 
 
 def is_binary(extension: str) -> bool:

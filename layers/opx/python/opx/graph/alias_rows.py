@@ -38,7 +38,8 @@ class AliasRow(Record, frozen=True):
     """An alias in one scope: the value that a person set, and those that documents state, in the order of arrival.
 
     Until the statements of the scope are filed again after a person's change, `unmoved` lists the other references under
-    which they may be: the alias itself, or its earlier values.
+    which they may be: the alias itself, or its earlier values. `used_by` are documents that use the alias without stating
+    it.
     `revision` differs after each change, also if the row was deleted meanwhile; "" is for a row that doesn't exist.
     """
 
@@ -50,6 +51,7 @@ class AliasRow(Record, frozen=True):
     seen: int = field(name="seenCount", default=0)
     last_seen: str = field(name="lastSeenAt", default="")
     unmoved: tuple[str, ...] = ()
+    used_by: tuple[str, ...] = ()
     revision: str = ""
 
     @property
@@ -72,6 +74,13 @@ class AliasRow(Record, frozen=True):
         if key_id not in known and len(known) >= MAX_DOCUMENTS:
             return self._seen(self, at)
         return self._seen(replace(self, stated=tuple({**known, key_id: canonical}.items())), at)
+
+    def with_use(self, key_id: str, at: str) -> AliasRow:
+        """The row with a document that uses the alias; each counts once, `MAX_DOCUMENTS` at most."""
+        known = key_id in self.used_by or any(key_id == one for one, _ in self.stated)
+        if known or not self.canonical or len(self.used_by) >= MAX_DOCUMENTS:
+            return self
+        return self._seen(replace(self, used_by=(*self.used_by, key_id)), at)
 
     def without_set(self) -> AliasRow:
         unmoved = _also(self.unmoved, self.set_to) if self.set_to else self.unmoved

@@ -242,6 +242,18 @@ class AliasRegistry:
         elif set(wanted) != set(before):
             self._table.put({**key, "area": area, "aliases": list(wanted)})
 
+    def note_uses(self, key_id: str, scope: Scope, keys: Iterable[str]) -> None:
+        """Counts the document for each alias among the keys of its statements, in every scope that its readers share. An
+        alias that too many processes change at once is left out, and logged."""
+        wanted, at = set(keys), iso_time(self._clock())
+        for area in owner_areas(scope) if wanted else ():
+            names = self._cache.names(area)
+            for alias in (StoredNames(self._table, area) if names is None else names).canonicals(wanted):
+                try:
+                    self._rows.change(area, alias, lambda row: row.with_use(key_id, at))
+                except StoreUnavailableError as exc:
+                    log.warning("the use of an alias is not counted: %s", type(exc).__name__)
+
     def _change(self, area: str, alias: str, change: Change, guard: LoopGuard | None = None) -> AliasRow:
         try:
             return self._rows.change(area, alias, change, guard)

@@ -17,8 +17,9 @@ from opx.domain.graph import MAX_FAN_OUT, Direction, Edge, Node, Walk
 from opx.errors import InvalidReferenceError
 from opx.graph.extraction.own_node import is_alert_name, page_parts, reference_of_source, runbook_at
 from opx.graph.knowledge_graph import KnowledgeGraph
+from opx.graph.similar_titles import TitleWords
 from opx.ingestion.events import DOCUMENTS_FOLDER
-from opx.text.procedures.alerts import RULE, RUNBOOK, WHEN
+from opx.text.procedures.alerts import RULE, RUNBOOK, STATED, WHEN
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _LABEL = re.compile(r"\{\{-?\s*\$labels\.(\w+)\s*-?\}\}")
@@ -39,7 +40,8 @@ class Runbooks:
         self._by_name: dict[str, list[tuple[tuple[str, ...], KnowledgeDocument]]] = defaultdict(list)
         self._called: dict[str, dict[str, KnowledgeDocument]] = defaultdict(dict)
         self._naming: dict[str, dict[str, KnowledgeDocument]] = defaultdict(dict)
-        for document in sorted(documents, key=self._rank_of):
+        self._documents = sorted(documents, key=self._rank_of)
+        for document in self._documents:
             self._by_reference[reference_of_source(document.key.source, document.category)] = document
             if _SCHEME.match(document.source_uri):
                 self._by_address[_address(document.source_uri)] = document
@@ -72,6 +74,14 @@ class Runbooks:
         whose title ends with it: `Broker down (KafkaDown)`."""
         found = self._called.get(_without_separators(name)) or self._naming.get(name.casefold()) or {}
         return self._narrowest(list(found.values()))
+
+    def like(self, name: str) -> Sequence[KnowledgeDocument]:
+        """The pages whose titles are most like a name."""
+        return self._title_words.like(name)
+
+    @cached_property
+    def _title_words(self) -> TitleWords:
+        return TitleWords(self._documents)
 
     def _narrowest(self, documents: Sequence[KnowledgeDocument]) -> list[KnowledgeDocument]:
         rank = max(map(self._rank_of, documents), default=0)
@@ -109,6 +119,18 @@ def _without_separators(name: str) -> str:
 
 
 # -- bindings
+
+
+NEAR_PAGES = 3
+"""Pages that an alert without a binding may be about, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class NearPage:
+    """A page that may be about an alert, and the reason why that is not sure."""
+
+    document: KnowledgeDocument
+    why: str
 
 
 class BoundBy(StrEnum):
@@ -180,8 +202,23 @@ class Bindings:
         """The pages with the name of a known alert as title or file name."""
         if alert not in self.nodes:
             return []
-        name = str(self.nodes[alert].properties.get("name", "")) or alert.partition(":")[2]
-        return self._runbooks.called(name)
+        return self._runbooks.called(self._name(alert))
+
+    def near(self, alert: str) -> list[NearPage]:
+        """Pages that may be about an alert without a binding: those that share its name, that mention it, or that have a
+        similar title."""
+        called = self.called(alert)
+        if called:
+            ordered = sorted(called, key=lambda one: one.source)
+            return [NearPage(one, f"one of {len(called)} pages with its name") for one in ordered[:NEAR_PAGES]]
+        pages = (self._runbooks.about(edge.source) for edge in self._mentioning.get(alert, ()))
+        mentioning = {page.key.id: page for page in pages if page}
+        if mentioning:
+            return [NearPage(one, "mentions it") for one in list(mentioning.values())[:NEAR_PAGES]]
+        return [NearPage(one, "has a similar title") for one in self._runbooks.like(self._name(alert))[:NEAR_PAGES]]
+
+    def _name(self, alert: str) -> str:
+        return str(self.nodes[alert].properties.get("name", "")) or alert.partition(":")[2]
 
     def firings(self) -> dict[str, list[Edge]]:
         """The firings of each alert in the graph, the newest first."""
@@ -198,10 +235,15 @@ class Bindings:
         yield from self._named((rule for rule in rules if rule not in others), fits=True)
         if len(called := self.called(alert)) == 1:
             yield Bound(called[0], BoundBy.TITLE)
-        for edge in sorted(self._handling.get(alert, ()), key=lambda edge: -edge.confidence):
-            if any(proof.rule != RULE for proof in edge.evidence) and (found := self._runbooks.about(edge.source)):
-                yield Bound(found, BoundBy.PAGE)
+        yield from self._handling_pages(alert, several=len(called) > 1)
         yield from self._named(others, fits=False)
+
+    def _handling_pages(self, alert: str, *, several: bool) -> Iterator[Bound]:
+        """Pages that state that they handle the alert; of several with its name, only those that speak of alerts."""
+        for edge in sorted(self._handling.get(alert, ()), key=lambda edge: -edge.confidence):
+            stated = any(proof.rule != RULE for proof in edge.evidence)
+            if stated and not (several and edge.confidence < STATED) and (found := self._runbooks.about(edge.source)):
+                yield Bound(found, BoundBy.PAGE)
 
     def _named(self, rules: Iterable[RuleRunbook], *, fits: bool) -> Iterator[Bound]:
         for rule in rules:
@@ -233,6 +275,10 @@ class Bindings:
     @cached_property
     def _handling(self) -> dict[str, list[Edge]]:
         return self._edges("handles")
+
+    @cached_property
+    def _mentioning(self) -> dict[str, list[Edge]]:
+        return self._edges("mentions")
 
     def _edges(self, edge_type: str) -> dict[str, list[Edge]]:
         walk = Walk(1, Direction.IN, (edge_type,), MAX_FAN_OUT)

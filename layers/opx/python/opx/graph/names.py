@@ -69,10 +69,13 @@ def reference(namespace: str, value: str) -> str:
 
 def canonical_form(key: str) -> str:
     """The same reference without its namespace's name in front of an identifier: `order:order_530798957` ->
-    `order:530798957`. Words stay as they are: `service:service-registry` is no `service:registry`."""
+    `order:530798957`. Words stay as they are: `service:service-registry` is no `service:registry`; but for products, whose
+    names in CPE form are joined by `_`: `product:product_lego` is `product:lego`."""
     namespace, _, value = key.partition(":")
     if not value.startswith(namespace) or namespace in EXACT_NAMESPACES:
         return key
+    if namespace == "product" and (rest := value.removeprefix("product_")) not in ("", value):
+        return f"product:{rest}"
     rest = re.sub(f"(?:{re.escape(namespace)}[_ -]+)+", "", value, count=1)
     return f"{namespace}:{rest}" if _IDENTIFIER.fullmatch(rest) else key
 

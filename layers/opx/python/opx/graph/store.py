@@ -181,6 +181,9 @@ class GraphStore(TableReads):
         if self._aliases:
             self._aliases.state(origin.key_id, origin.scope, statements.aliases)
         self._writer.write(origin, statements)
+        if self._aliases:
+            ends = (end for edge in statements.edges for end in (edge.source, edge.target))
+            self._aliases.note_uses(origin.key_id, origin.scope, ends)
 
     def add(self, origin: Origin, statements: Statements) -> bool:
         """Add statements to those of a document version; the caller holds the claim on the document. Existing statements stay

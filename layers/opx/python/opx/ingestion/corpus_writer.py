@@ -140,7 +140,7 @@ class CorpusWriter:
 
     def current_if(self, key: str, text: str, same: Callable[[ObjectInfo, ObjectInfo | None], bool]) -> str:
         """The document id if the stored object has this metadata, `same` is true for it and its sidecar, and it is indexed
-        by the current rules; else ""."""
+        by the current rules; else "", and for one that retention keeps out: it may be kept by now."""
         info = self._store.head(key)
         if info is None or info.metadata.get(OBJECT_METADATA) != text:
             return ""
@@ -148,7 +148,9 @@ class CorpusWriter:
         if not same(info, stored):
             return ""
         head = self._catalog.head(self._key(key))
-        if head is None or head.get("writing") or head.get("fingerprint") != self._fingerprint(info, stored):
+        if head is None or head.get("writing") or head.get("keptOut"):
+            return ""
+        if head.get("fingerprint") != self._fingerprint(info, stored):
             return ""
         return current_id(head)
 

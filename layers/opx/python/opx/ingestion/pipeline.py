@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import compress, islice
 from typing import TYPE_CHECKING, Any
 
-from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
+from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument, is_kept_out
 from opx.domain.graph import Origin
 from opx.domain.ids import entry_id, stable_hash
 from opx.domain.record import replace
@@ -34,6 +34,7 @@ from opx.ingestion.events import DOCUMENTS_FOLDER, EventOutcome, ObjectEvent, Re
 from opx.ingestion.indexing.editions import OneIndex, Writers
 from opx.ingestion.prepared import ChunkingRules, Chunks, Extract, Prepared
 from opx.ingestion.reading import DocumentReader, title_path
+from opx.ingestion.states import EMPTY_CODE, is_empty_code
 from opx.ports import (
     ChunkCopies,
     Clock,
@@ -390,6 +391,8 @@ class IngestionPipeline:
         info = self._store.head(key)
         if info is None:
             return self._missing(claim)
+        if is_empty_code(key, info):
+            return self._missing(claim, EMPTY_CODE)
         fingerprint = self.fingerprint(info, self._reader.sidecar(key))
         same = claim.current_id and claim.head.get("fingerprint") == fingerprint and not claim.interrupted
         if same and not self._is_outdated(claim):
@@ -404,11 +407,13 @@ class IngestionPipeline:
         return prepared
 
     def _is_outdated(self, claim: Claim) -> bool:
-        """True if an unchanged document has an incomplete title or lacks contexts: only such documents are ingested again,
-        and not all of them, as after a change of `PIPELINE_VERSION`."""
+        """True if an unchanged document has an incomplete title or lacks contexts, or was kept out by a retention that became
+        longer: only such documents are ingested again, and not all of them, as after a change of `PIPELINE_VERSION`."""
         known = self._catalog.version(claim.key, claim.current_id)
         if known is None:
             return False
+        if is_kept_out(known) and not self._reader.is_expired(known):
+            return True
         if not is_completed(known.title, title_path(known.source, known.category)):
             return True
         if not self._contexts:
@@ -417,14 +422,14 @@ class IngestionPipeline:
 
         return are_missing(known)
 
-    def _missing(self, claim: Claim) -> EventOutcome | Claim:
+    def _missing(self, claim: Claim, reason: str = "the object is gone") -> EventOutcome | Claim:
         if claim.current_id or claim.interrupted:
             return claim
         if claim.head.get("version"):
             self._catalog.release(claim, applied=True)
         else:  # it has no versions, or lost them all
             self._catalog.give_up(claim)
-        return EventOutcome(Result.SKIPPED, claim.event.key, "the object is gone")
+        return EventOutcome(Result.SKIPPED, claim.event.key, reason)
 
     def _versioned(self, claim: Claim, document: KnowledgeDocument, fingerprint: str) -> KnowledgeDocument:
         last = int(claim.head.get("version", 0))
@@ -530,9 +535,15 @@ def _done(step: Step) -> EventOutcome:
         return EventOutcome(Result.DELETED, step.event.key, document_id=step.current_id)
     document = step.document
     reason = "" if step.vectors else f"kept, but {document.category} is not searched by text"
-    key = step.claim.event.document_key
+    expired = is_kept_out(document)
     return EventOutcome(
-        Result.INGESTED, key, reason, document.document_id, document.title, len(step.vectors), remarks=document.remarks
+        Result.SKIPPED if expired else Result.INGESTED,
+        step.claim.event.document_key,
+        document.remarks[0].text if expired else reason,
+        document.document_id,
+        document.title,
+        len(step.vectors),
+        remarks=document.remarks,
     )
 
 

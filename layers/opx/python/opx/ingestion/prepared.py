@@ -19,6 +19,7 @@ from opx.domain.documents import (
     Remark,
     RemarkKind,
     bounded,
+    is_kept_out,
 )
 from opx.domain.graph import Statements
 from opx.domain.ids import entry_id
@@ -119,7 +120,8 @@ class Chunks:
         self._extract = extract
 
     def prepare(self, claim: Claim, read: ParsedDocument, fingerprint: str, stack: ExitStack) -> Prepared:
-        """Chunks a document and stores its chunks; those of a category without embedded fields are not indexed.
+        """Chunks a document and stores its chunks; those of a category without embedded fields are not indexed, nor those of
+        a document that is past its retention, which isn't in the graph either.
 
         Raises `UnparsableDocumentError` if there are no chunks. `stack` closes the temporary file.
         """
@@ -128,10 +130,11 @@ class Chunks:
         self._keep(document, lines)
         document = self._keep_outline(document, read)
         prepared = Prepared(claim, document, fingerprint, lines, suspected=read.suspected)
-        if self._extract and read.category.is_related:
+        expired = is_kept_out(document)
+        if self._extract and read.category.is_related and not expired:
             opened = partial(self._store.open, claim.event.document_key)
             prepared.add_statements(_statements(self._extract, document, read.facts, prepared.chunks, opened))
-        if not read.category.embed:
+        if expired or not read.category.embed:
             lines.truncate(0)
         return prepared
 

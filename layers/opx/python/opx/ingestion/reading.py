@@ -24,13 +24,13 @@ from opx.domain.documents import (
     fetched_expiry,
 )
 from opx.domain.ids import document_id, iso_time, normalise
-from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category, KnowledgeModel, Tier
+from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category, KnowledgeModel, Tier, readable_retention
 from opx.domain.record import replace
 from opx.domain.titles import MAX_TITLE, completed
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.formats.markdown_lines import Line, scan
 from opx.formats.metadata import MAX_ITEMS, MAX_TEXT, DocumentMetadata, fitting, parse_sidecar, validated
-from opx.formats.registry import parse
+from opx.formats.registry import family_of, parse
 from opx.hygiene.cleaning import Cleaner, Span
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.ports import Clock, ObjectInfo, ObjectStore
@@ -106,8 +106,8 @@ class DocumentReader:
             self._store.open(info.key) as opened,
             tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="") as text,
         ):
-            category, stream = self._recognised(key.source, info, outer, opened)
             name = str(uploaded.get("name") or key.source)
+            category, stream = self._recognised(key.source, info, {**outer, "name": name}, opened)
             parsed = parse(stream, name=name, category=category, tools=self._tools)
             raw = {**parsed.metadata, **outer}
             cleaner = Cleaner()
@@ -134,10 +134,13 @@ class DocumentReader:
             return {}
 
     def _category(self, source: str, outer: Mapping[str, Any]) -> Category:
-        """Category of the object's metadata, else that of its folder, else the default; front matter is applied later."""
+        """Category of the object's metadata, else that of its folder, else the one that claims its name or format, else the
+        default; front matter is applied later."""
+        knowledge, name = self._knowledge, str(outer["name"])
         if outer.get("category"):
-            return self._knowledge.category(str(outer["category"]))
-        return self._knowledge.category_of_path(source) or self._knowledge.category(self._knowledge.default_category)
+            return knowledge.category(str(outer["category"]))
+        found = knowledge.category_of_path(source) or knowledge.category_of_file(name, family_of(name))
+        return found or knowledge.category(knowledge.default_category)
 
     def _recognised(
         self, source: str, info: ObjectInfo, outer: Mapping[str, Any], stream: BinaryIO
@@ -184,11 +187,22 @@ class DocumentReader:
             **metadata.facts() | {"expires": metadata.expires or fetched_expiry(category, now)},
         )
 
+    def is_expired(self, document: KnowledgeDocument) -> bool:
+        """True if a document is past its retention now, ingested at this moment."""
+        return any(self._expired(document))
+
     def _expired(self, document: KnowledgeDocument) -> Iterator[Remark]:
-        day = expiry_day(document, self._knowledge)
-        if day and day <= iso_time(self._clock()):
-            text = f"it expired on {day}: it is hidden, and the next `opx prune` removes it"
-            yield Remark(RemarkKind.EXPIRED, text)
+        now = iso_time(self._clock())
+        day = expiry_day(replace(document, current_since=now), self._knowledge)
+        if day and day <= now:
+            yield Remark(RemarkKind.EXPIRED, self._why_expired(document, day))
+
+    def _why_expired(self, document: KnowledgeDocument, day: str) -> str:
+        kept = "kept out by retention, and not embedded: the next `opx prune` removes it"
+        if document.expires and document.tier is not Tier.INTERNET:
+            return f"it states that it expired on {day}: {kept}"
+        age = readable_retention(self._knowledge.category(document.category).retention)
+        return f"older than {age} ({document.category}), it expired on {day}: {kept}"
 
 
 def title_path(source: str, category: str) -> str:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 
-from opx.domain.documents import DocumentKey
+from opx.domain.documents import DocumentKey, is_kept_out
 from opx.domain.record import Record
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidInputError, StoreUnavailableError
@@ -21,6 +21,18 @@ from opx.runtime.threads import Each
 log = logging.getLogger(__name__)
 
 
+EMPTY_CODE = "an empty file of code, as packages have them: nothing to know"
+
+
+def is_empty_code(object_key: str, info: ObjectInfo) -> bool:
+    """True for an empty file of code (`__init__.py`), which becomes no document and is no failure."""
+    if info.size:
+        return False
+    from opx.formats.registry import family_of
+
+    return family_of(object_key) == "code"
+
+
 class ObjectPhase(StrEnum):
     """Phase of an object's ingestion."""
 
@@ -32,7 +44,8 @@ class ObjectPhase(StrEnum):
 
 class ObjectState(Record, frozen=True, omit_defaults=True):
     """State of an object of the corpus. `document_id`, `title` and `chunks` of an ingested one, `reason` and `mark` of a
-    failed one: `mark` distinguishes a new failure from one that the object had before it was put again."""
+    failed one: `mark` distinguishes a new failure from one that the object had before it was put again. `kept_out` is the
+    reason why an ingested one is not indexed: it is past its retention."""
 
     object_key: str
     state: ObjectPhase
@@ -41,6 +54,7 @@ class ObjectState(Record, frozen=True, omit_defaults=True):
     chunks: int = 0
     reason: str = ""
     mark: str = ""
+    kept_out: str = ""
 
 
 class ObjectStates:
@@ -72,10 +86,15 @@ class ObjectStates:
         if info and self._is_ingested(info, head):
             document = self._catalog.version(key, current_id(head))
             title, chunks = (document.title, document.chunk_count) if document else ("", 0)
-            return ObjectState(object_key, ObjectPhase.INGESTED, current_id(head), title, chunks)
+            kept_out = document.remarks[0].text if document and is_kept_out(document) else ""
+            return ObjectState(
+                object_key, ObjectPhase.INGESTED, current_id(head), title, 0 if kept_out else chunks, kept_out=kept_out
+            )
         failure = self._failures.get(failure_id(object_key))
         if failure:
             return ObjectState(object_key, ObjectPhase.FAILED, reason=failure.reason, mark=failure.mark)
+        if info and not current_id(head) and is_empty_code(object_key, info):
+            return ObjectState(object_key, ObjectPhase.DELETED, reason=EMPTY_CODE)
         if info or current_id(head) or head.get("writing"):
             return ObjectState(object_key, ObjectPhase.WAITING)
         return ObjectState(object_key, ObjectPhase.DELETED)

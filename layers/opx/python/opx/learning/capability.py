@@ -184,6 +184,7 @@ class Learning:
             learnt=self.learnt,
             incident_text=self._incident_text,
             admits=corpus.clients.admit,
+            used=corpus.uses.note_document,
         )
         shared = self.rules.shared(own, corpus.projects.group_of)
         return OutcomeService(corpus.projects.reader(caller), shared, self.outcome_store, sight, installation.clock)

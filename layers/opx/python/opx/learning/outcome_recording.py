@@ -94,7 +94,8 @@ class WarningCapture(Protocol):
 class Sight:
     """Dependencies of the outcome service. `audited` finds the record of a receipt among those of an identity's own scope;
     it is None where no audit log is kept. `chunks` reads a document. `incident_text` returns the text that a scope has about
-    an incident by its name, "" if none. `admits` returns whether a scope is served, and registers it."""
+    an incident by its name, "" if none. `admits` returns whether a scope is served, and registers it. `used` notes the use
+    of a document."""
 
     catalog: Catalog
     audited: Callable[[str, Identity], AuditRecord | None] | None
@@ -103,6 +104,7 @@ class Sight:
     learnt: LearntStore
     incident_text: Callable[[Scope, str], str]
     admits: Callable[[Scope], bool]
+    used: Callable[[KnowledgeDocument], None]
 
 
 class OutcomeService:
@@ -148,6 +150,7 @@ class OutcomeService:
         outcome = self._recorded(kind, texts, document)
         standing, *_ = [self._count(one, outcome) for one in (document, *others)]
         self._learn(standing, (document, *others))
+        self._sight.used(document)
         outcome = standing.outcome  # the warning is captured from this one: a retry may have other words
         return OutcomeReport(
             outcome_id=outcome.outcome_id,

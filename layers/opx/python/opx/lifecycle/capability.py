@@ -142,7 +142,7 @@ class Lifecycle:
             rules=installation.declared(read_guard_rules),
             reports=self.prune_reports,
             clock=installation.clock,
-            due=partial(DueVersions, corpus.catalog, corpus.calendar, installation.knowledge),
+            due=partial(DueVersions, corpus.catalog, corpus.calendar, installation.knowledge, corpus.uses),
             exclusive=self._work.exclusive,
             redating=Redating(corpus.catalog, corpus.calendar, state, tables.unit_of_work),
             patterns=patterns,

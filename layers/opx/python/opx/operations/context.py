@@ -39,7 +39,8 @@ class Caller:
 @dataclass(frozen=True)
 class Context:
     """A call of an operation. `report` receives its metrics, `progress` the current step of a long one; `files` and
-    `form` are those of a request that was sent as a form."""
+    `form` are those of a request that was sent as a form. With `group_id`, new documents belong to that group of the
+    client; for the owner of the machine only."""
 
     system: System
     caller: Caller
@@ -47,6 +48,7 @@ class Context:
     progress: Progress = unwatched
     files: tuple[UploadedFile, ...] | None = None
     form: Json | None = None
+    group_id: str = ""
 
     @property
     def identity(self) -> Identity:
@@ -60,6 +62,8 @@ class Context:
     @cached_property
     def scope(self) -> Scope:
         """The caller's own scope, which owns its new documents. Raises `InvalidScopeError` for a malformed identity."""
+        if self.group_id:
+            return Scope(self.identity.client_id, group_id=self.group_id)
         return Scope(self.identity.client_id, project_id=self.identity.project_id)
 
     @property

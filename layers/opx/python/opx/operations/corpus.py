@@ -26,9 +26,10 @@ from opx.operations.documents import (
     IdBeginning,
     VersionNumber,
     check_not_expired,
-    current_documents,
+    expired_since,
     find_document,
     numbered,
+    stored_documents,
     versions_of,
 )
 from opx.operations.forms import put_form
@@ -117,18 +118,18 @@ class Status(Record, frozen=True, kw_only=True):
         ),
     ] = ""
     categories: dict[str, int] = msgspec.field(default_factory=dict)
+    expired: Annotated[
+        dict[str, int],
+        Meta(description="Documents that the caller may see and that are hidden past their retention, by category."),
+    ] = msgspec.field(default_factory=dict)
     api_version: int = API_VERSION
 
 
 @operation(http="GET /status")
 def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 - as all operations
     """Show counts of documents, waiting and failed objects, changes not ingested, and the state of the index."""
-    counts: Counter[str] = Counter()
-    expected = 0
-    for document in current_documents(context):
-        counts[document.category] += 1
-        expected += document.chunk_count if _is_searched(context, document.category) else 0
-    chunks, model, confidence, index = _index_facts(context, expected)
+    counts, expired, chunks_expected = _counts(context)
+    chunks, model, confidence, index = _index_facts(context, chunks_expected)
     shared = (
         context.caller.owns_system or not context.identity.client_id
     )  # the length of the queue reveals activity of others
@@ -143,12 +144,27 @@ def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 
         embedding_model=model,
         confidence=confidence,
         categories=dict(sorted(counts.items())),
+        expired=dict(sorted(expired.items())),
     )
 
 
 def _is_searched(context: Context, category: str) -> bool:
     found = context.system.installation.knowledge.categories.get(category)
     return found is None or bool(found.embed)
+
+
+def _counts(context: Context) -> tuple[Counter[str], Counter[str], int]:
+    """Numbers of documents by category: shown ones, and expired ones; and the number of index entries of those shown."""
+    shown: Counter[str] = Counter()
+    expired: Counter[str] = Counter()
+    entries = 0
+    for document in stored_documents(context):
+        if expired_since(context, document):
+            expired[document.category] += 1
+            continue
+        shown[document.category] += 1
+        entries += document.chunk_count if _is_searched(context, document.category) else 0
+    return shown, expired, entries
 
 
 def _index_facts(context: Context, expected: int) -> tuple[int | None, str, str, str]:

@@ -33,6 +33,7 @@ IdBeginning = Annotated[str, Meta(max_length=1000, description="The document id,
 class ListDocuments(Request, frozen=True):
     category: Annotated[Text, Meta(description=CATEGORY)] = ""
     all_versions: Annotated[bool, Meta(description="Also superseded and deleted versions.")] = False
+    expired: Annotated[bool, Meta(description="Also documents past their retention that are not removed yet.")] = False
     limit: Limit = MAX_PAGE
     after: After = ""
 
@@ -52,7 +53,7 @@ def list_documents(context: Context, request: ListDocuments) -> DocumentPage:
     model = context.system.installation.knowledge
     paths = model.within(request.category) if request.category else sorted(model.categories)
     documents, following = page_of(
-        _visible(context, paths, position[:2], current_only=not request.all_versions),
+        _visible(context, paths, position[:2], current_only=not request.all_versions, expired=request.expired),
         order=lambda document: (document.category, document.last_updated),
         name=lambda document: f"{document.document_id} {document.key.id} {document.version:08d}",
         limit=request.limit,
@@ -82,6 +83,7 @@ def get_document(context: Context, request: GetDocument) -> DocumentVersions:
     `InvalidInputError` for a malformed id and for an ambiguous prefix.
     """
     found = find_document(context, request.document_id)
+    context.system.corpus.uses.note_document(found)
     versions, more = fitting(islice(versions_of(context, found), request.after, None))
     return DocumentVersions(found, versions, request.after + len(versions) if more else 0)
 
@@ -199,17 +201,27 @@ def current_documents(context: Context) -> Iterator[KnowledgeDocument]:
     return _visible(context, sorted(context.system.installation.knowledge.categories))
 
 
+def stored_documents(context: Context) -> Iterator[KnowledgeDocument]:
+    """The current documents that the caller may see, by category, expired ones that are not removed yet included."""
+    return _visible(context, sorted(context.system.installation.knowledge.categories), expired=True)
+
+
 def documents_within(context: Context, categories: Sequence[str]) -> Iterator[KnowledgeDocument]:
     """The current documents of these categories (sorted) that the caller may see."""
     return _visible(context, categories)
 
 
 def _visible(
-    context: Context, categories: Sequence[str], begin: tuple[str, ...] = (), *, current_only: bool = True
+    context: Context,
+    categories: Sequence[str],
+    begin: tuple[str, ...] = (),
+    *,
+    current_only: bool = True,
+    expired: bool = False,
 ) -> Iterator[KnowledgeDocument]:
     scopes = context.reader.visible
     found = context.system.corpus.catalog.visible(scopes, categories=categories, current_only=current_only, begin=begin)
-    return (document for document in found if not current_only or not expired_since(context, document))
+    return (one for one in found if expired or not current_only or not expired_since(context, one))
 
 
 def expired_since(context: Context, document: KnowledgeDocument) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,7 @@ from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, Request
 from opx.domain.results import PathStep
 from opx.graph.names import edge_type
-from opx.graph.questions.answers import GraphAnswer, GraphCoverage, coverage
+from opx.graph.questions.answers import GraphAnswer, GraphCoverage, NearRunbook, Uncovered, UnsureAlert, coverage
 from opx.graph.traversal import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
 from opx.graph.views import (
     Connection,
@@ -31,6 +31,7 @@ from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
 from opx.operations.registry import KNOWLEDGE, Access, Function, agent_tool, operation
 
 if TYPE_CHECKING:
+    from opx.graph.bindings import NearPage
     from opx.graph.knowledge_graph import KnowledgeGraph
 
 MAX_REFERENCE = 4000
@@ -210,26 +211,35 @@ class GetGraphCoverage(Request, frozen=True):
 
 @operation(http="GET /graph/coverage")
 def get_graph_coverage(context: Context, request: GetGraphCoverage) -> GraphCoverage:
-    """List gaps of coverage: alerts without a runbook, runbooks whose alerts never fired, services without a runbook."""
+    """List gaps of coverage: alerts without a runbook, those that a page exists for but none that is certainly theirs,
+    runbooks whose alerts never fired, services without a runbook."""
     since = since_when(request.since, context.system.clock())
     return _without_bound(context, coverage(_graph(context), since=since, limit=request.limit))
 
 
 def _without_bound(context: Context, found: GraphCoverage) -> GraphCoverage:
     """The coverage without alerts that are bound to a page by its name, and without these pages: no relation states these
-    bindings."""
+    bindings. Alerts that a page may be about are listed apart from those without any."""
     from opx.graph.extraction.own_node import reference_of_source
 
     keys = [one.key for one in found.alerts_without_runbook]
-    pages = context.system.graph.bindings(context.reader, keys).pages() if keys else {}
-    bound = {
-        reference_of_source(one.document.key.source, one.document.category) for some in pages.values() for one in some
-    }
+    bindings = context.system.graph.bindings(context.reader, keys)
+    pages = bindings.pages() if keys else {}
+    rest = [one for one in found.alerts_without_runbook if not pages[one.key]]
+    near = {one.key: bindings.near(one.key) for one in rest}
+    known = [one.document for some in pages.values() for one in some]
+    bound = {reference_of_source(one.key.source, one.category) for one in known}
     return replace(
         found,
-        alerts_without_runbook=tuple(one for one in found.alerts_without_runbook if not pages[one.key]),
+        alerts_without_runbook=tuple(one for one in rest if not near[one.key]),
+        alerts_unsure=tuple(_unsure(one, near[one.key]) for one in rest if near[one.key]),
         runbooks_without_alert=tuple(one for one in found.runbooks_without_alert if one.key not in bound),
     )
+
+
+def _unsure(alert: Uncovered, pages: Sequence[NearPage]) -> UnsureAlert:
+    shown = (NearRunbook(one.document.document_id, one.document.title, one.document.source, one.why) for one in pages)
+    return UnsureAlert(alert.key, alert.firings, alert.last_fired, tuple(shown))
 
 
 # -- aliases and merges

@@ -156,6 +156,7 @@ def read_document(context: Context, request: ReadDocument) -> PartAnswer:
     `InvalidInputError` for an unknown part, which lists the existing ones.
     """
     document, notes = named_document(context, request.document)
+    context.system.corpus.uses.note_document(document)
     outline = context.system.questions.documents.outline_of(document)
     if notes and request.after:
         raise InvalidInputError(f"{notes[0]}: read it from its beginning, without `after`")

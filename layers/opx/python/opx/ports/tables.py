@@ -331,6 +331,16 @@ partition per document."""
 USAGE = TableSpec(name="opx-knowledge-usage", partition="month", sort="clientDay", ttl="expiresAt", archived=True)
 """Numbers of each client's use, an item a client and day; kept when the client is removed."""
 
+USES = TableSpec(
+    name="opx-knowledge-uses",
+    partition="scopeKey",
+    sort="documentKey",
+    ttl="expiresAt",
+    archived=True,
+    partitioned_by="scope",
+)
+"""The day on which each document was last used, in categories whose retention counts from it."""
+
 CALENDAR = TableSpec(name="opx-knowledge-calendar", partition="place", sort="entry")
 """Versions of documents by day of expiry, by day of review, and by time of supersession."""
 
@@ -360,6 +370,7 @@ ALL_TABLES = (
     LIFECYCLE,
     ANNOUNCEMENTS,
     USAGE,
+    USES,
 )
 
 

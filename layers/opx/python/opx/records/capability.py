@@ -28,6 +28,7 @@ from opx.runtime.metrics import Metric, Report
 from opx.text.analyzer import ANALYZER_VERSION
 
 if TYPE_CHECKING:
+    from opx.ingestion.corpus.uses import UseLog
     from opx.records.gaps.listing import Owners
     from opx.records.gaps.log import GapChecks, GapLog
     from opx.records.gaps.model import Gap
@@ -86,13 +87,15 @@ class QuestionRecords:
     def observers(
         self, reader: Reader, embedder: RememberedVectors | None, report: Report, *, gaps: bool = True
     ) -> tuple[Observer, ...]:
-        """Observers that record the answers to this reader; without `gaps`, and for a self-test, only in the audit log."""
+        """Observers that record the answers to this reader; without `gaps`, and for a self-test, only in the audit log. A
+        self-test is no use of the documents that it finds."""
+        served = reader.identity.client_id not in SELF_TEST_CLIENTS
+        uses = (UseObserver(reader, self._corpus.uses),) if served and self._corpus.uses.is_needed else ()
         if not (self._settings.audit_days or self._settings.gap_days):
-            return ()
+            return uses
         vector_of: VectorOf = embedder.of if embedder else _no_vector
-        gaps = gaps and reader.identity.client_id not in SELF_TEST_CLIENTS
-        recording = self._recording if gaps else replace(self._recording, gaps=None)
-        return (QuestionRecorder(recording, reader, vector_of, report),)
+        recording = self._recording if gaps and served else replace(self._recording, gaps=None)
+        return (QuestionRecorder(recording, reader, vector_of, report), *uses)
 
     @property
     def _recording(self) -> Recording:
@@ -229,6 +232,25 @@ class QuestionRecorder:
         except Exception:  # outermost edge, as above
             failures.append("a question without an answer is not among the gaps")
             log.exception("%s", failures[-1])
+
+
+class UseObserver:
+    """Notes the use of documents that an answer to this reader returns."""
+
+    def __init__(self, reader: Reader, uses: UseLog) -> None:
+        self._reader = reader
+        self._uses = uses
+
+    def begin(self) -> Finish:
+        return self._answered
+
+    def _answered(self, answered: Answered) -> Answer:
+        answer = answered.answer
+        if not answered.config.as_of:
+            shown = (*answer.results, *answer.unconfirmed)
+            found = ((str(one.metadata.get("documentId", "")), one.category) for one in shown)
+            self._uses.note(self._reader, found)
+        return answer
 
 
 # -- questions without a good answer

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.domain.documents import KnowledgeDocument, expiry_day, expiry_of
+from opx.domain.documents import KnowledgeDocument, ages_by_use, expiry_day, expiry_of
 from opx.domain.ids import iso_time
 from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY, KnowledgeModel
 from opx.domain.queries import Basis
@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 MAX_COPIES = 10
 """Near-duplicate documents that are named with a result."""
 
+
+HELD_BACK = "ranked_behind_our_own"
+"""Flag of text from the internet that ranks behind results of lower scores, as the question asks to act."""
 
 STALE = "review_overdue"
 """Flag of a document whose review is overdue."""
@@ -211,7 +214,7 @@ DAY = len("2026-03-31")
 
 class Validity:
     """Checks the expiry of hits by today's retention policies. Patterns without a date are left to the learning package,
-    which knows when each last worked."""
+    which knows when each last worked; documents that age by use to pruning, as being found is a use."""
 
     def __init__(self, knowledge: KnowledgeModel, clock: Clock, hidden: frozenset[str] = frozenset()) -> None:
         self._knowledge = knowledge
@@ -230,16 +233,20 @@ class Validity:
             if category in self._hidden:
                 return False
             expires = indexed.expires
-            if not expires and category != PATTERNS_CATEGORY:
+            if not expires and not self._is_kept_by_use(category):
                 expires = expiry_of(category, indexed.last_updated, self._knowledge)
             return not expires or day < expires
 
         return valid
 
+    def _is_kept_by_use(self, category: str) -> bool:
+        return category == PATTERNS_CATEGORY or ages_by_use(category, self._knowledge)
+
 
 def expired_since(document: KnowledgeDocument, knowledge: KnowledgeModel, now: str) -> str:
-    """The day since when a document is expired; "" if it isn't."""
-    if document.category == PATTERNS_CATEGORY and not document.expires:
+    """The day since when a document is expired; "" if it isn't, and for one that its next use would keep."""
+    by_use = document.category == PATTERNS_CATEGORY or ages_by_use(document.category, knowledge)
+    if by_use and not document.expires:
         return ""
     expires = expiry_day(document, knowledge)
     return expires if expires and expires <= now[:DAY] else ""

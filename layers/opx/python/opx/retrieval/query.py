@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,10 +23,10 @@ from opx.errors import IndexUnavailableError, InvalidInputError, StoreUnavailabl
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
 from opx.ports.search import WakeableIndex
 from opx.retrieval.confidence import ModelsOf, shipped
-from opx.retrieval.judging import Judged, OutcomeLookup, Validity, outcomes_of, result_of, without_copies
+from opx.retrieval.judging import HELD_BACK, Judged, OutcomeLookup, Validity, outcomes_of, result_of, without_copies
 from opx.retrieval.query_language import ParsedQuery, parse_query, seeks_exposure
 from opx.retrieval.question import Question, Why
-from opx.retrieval.routing import Internet, Routed, Router, in_order, live_results, seeks_action
+from opx.retrieval.routing import Internet, Routed, Router, calls_for_action, in_order, live_results
 from opx.retrieval.searching import SearchRules, TierSearch
 from opx.runtime.metrics import Metric, Report
 
@@ -171,6 +172,7 @@ class KnowledgeQuery:
         live, step = live_results(parsed, self._internet, router.covered(merged), router.enough)
         shown = merged if live else _shown(parsed.config, merged)
         results = _with_live(parsed, [result_of(one, day) for one in shown], live)
+        results = _marked(results) if calls_for_action(parsed.text) else results
         answer = self._expanded(parsed, _answer(parsed, results, (*routed.steps, *step)))
         return self._related(parsed, _with_learnt(parsed, known.annotated(answer)), merged)
 
@@ -292,9 +294,9 @@ class KnowledgeQuery:
         return merged
 
     def _merged(self, parsed: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
-        """Ranks the hits; for a question that seeks an action, hits from the internet come last."""
+        """Ranks the hits; for a question that asks to act, hits from the internet come last."""
         outside = [one for one in judged if one.hit.indexed.tier is Tier.INTERNET]
-        if not outside or not seeks_action(parsed.text):
+        if not outside or not calls_for_action(parsed.text):
             return in_order(judged)
         inside = [one for one in judged if one.hit.indexed.tier is not Tier.INTERNET]
         return in_order(inside, last=outside)
@@ -360,10 +362,21 @@ def _with_learnt(parsed: ParsedQuery, answer: Answer) -> Answer:
 def _with_live(
     parsed: ParsedQuery, ours: Sequence[RetrievalResult], live: Sequence[RetrievalResult]
 ) -> Sequence[RetrievalResult]:
-    """Merges results of the live web with ours; they come last for a question that seeks an action."""
+    """Merges results of the live web with ours; they come last for a question that asks to act."""
     if not live:
         return ours
-    return [*ours, *in_order(live)] if seeks_action(parsed.text) else in_order([*ours, *live])
+    return [*ours, *in_order(live)] if calls_for_action(parsed.text) else in_order([*ours, *live])
+
+
+def _marked(results: Sequence[RetrievalResult]) -> Sequence[RetrievalResult]:
+    """Flags text from the internet that ranks behind results of lower scores."""
+    ours = min((one.score for one in results if one.tier != Tier.INTERNET), default=math.inf)
+    return [
+        replace(one, metadata={**one.metadata, "flags": [*one.flags, HELD_BACK]})
+        if one.tier == Tier.INTERNET and one.score > ours
+        else one
+        for one in results
+    ]
 
 
 def _answer(parsed: ParsedQuery, results: Sequence[RetrievalResult] = (), steps: tuple[TierStep, ...] = ()) -> Answer:

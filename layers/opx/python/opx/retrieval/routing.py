@@ -179,10 +179,9 @@ def live_results(
 
 # -- ranking of the hits of all tiers
 #
-# The order is confidence x trust, with two bounds. A hit that is more likely wrong than right ranks below every hit that
-# is more likely right than wrong, however trusted its tier. And for a question that seeks an action, text from the internet
-# ranks below everything else: never above an internal runbook. Warnings of a step rank below other hits in the same band:
-# a dozen accounts of failed steps would bury the page that helps, which they are shown with anyway.
+# The order is confidence x trust, whatever the tier. Only for a question that asks to act does text from the internet rank
+# below everything else, and is marked. Warnings of a step rank below other hits that are as likely: a dozen accounts of
+# failed steps would bury the page that helps, which they are shown with anyway.
 
 UNLIKELY = 0.5
 """Confidence below which a hit is more likely wrong than right."""
@@ -205,25 +204,23 @@ class Scored(Protocol):
 
 S = TypeVar("S", bound=Scored)
 
-_INFORMATIVE = re.compile(
-    r"\s*(?:what(?:'s|’s)?\s+(?:is|are|was|were|does|do|did|happened|changed)\b|what(?:'s|’s)\s|who\b|whose\b|when\b|which\b"
-    r"|where\b|why\b|(?:is|are|was|were|does|do|did|has|have)\s|explain\b|define\b|describe\b|history\s+of\b"
-    r"|was\s+ist\b|warum\b|wer\b|wann\b|qu'est-ce\b|pourquoi\b|qué\s+es\b|por\s+qué\b|cos'è\b|perché\b|o\s+que\s+é\b|por\s+que\b)",
+_ASKS = re.compile(
+    r"\b(?:how\s+(?:do|can|should|to)|should\s+(?:i|we)|what\s+(?:should|can|must)|steps?\s+(?:to|for)|runbook|procedure"
+    r"|wie\s+(?:kann|soll|muss)|was\s+(?:soll|muss)|comment\s+(?:faire|puis)|cómo|come\s+(?:si|posso)|como\s+(?:faço|posso))\b",
     re.IGNORECASE,
 )
-_ACTING = re.compile(
-    r"\b(?:how\s+(?:do|can|should|to)|should\s+(?:i|we)|what\s+(?:should|can|must)|fix\w*|resolv\w*|repair\w*|recover\w*|restart\w*"
-    r"|restor\w*|rollback\w*|roll\s+back|drain\w*|scale\w*|delete\w*|remov\w*|kill\w*|free\s+up|clean\s+up|mitigat\w*"
-    r"|remediat\w*|unblock\w*|steps?|runbook|procedure|wie\s+(?:kann|soll|muss)|beheben|comment\s+(?:faire|puis)|cómo|come\s+(?:si|posso)"
-    r"|como\s+(?:faço|posso))\b",
+_DEMANDS = re.compile(
+    r"\s*(?:please\s+|can\s+you\s+|help\s+(?:me\s+)?(?:to\s+)?)?(?:fix|resolve|repair|recover|restart|restore|roll\s*back|drain|scale"
+    r"|delete|remove|kill|free\s+up|clean\s+up|mitigate|remediate|unblock|beheben?|behebe|réparer|redémarrer)\b",
     re.IGNORECASE,
 )
+"""A question that begins with what is to be done: an error such as `failed to delete the pod` demands nothing."""
 
 
-def seeks_action(question: str) -> bool:
-    """True if the reader may act upon the answer. An alert, a symptom or an error counts, too; only a question that plainly
-    seeks facts, and no action, doesn't."""
-    return bool(_ACTING.search(question)) or not _INFORMATIVE.match(question)
+def calls_for_action(question: str) -> bool:
+    """True if a question asks what to do, in words: how to, should we, which runbook, restart X. An alert, a symptom or an
+    error message alone does not."""
+    return bool(_ASKS.search(question) or _DEMANDS.match(question))
 
 
 def in_order(scored: Sequence[S], *, last: Sequence[S] = ()) -> list[S]:
@@ -231,5 +228,8 @@ def in_order(scored: Sequence[S], *, last: Sequence[S] = ()) -> list[S]:
     return [*sorted(scored, key=_rank), *sorted(last, key=_rank)]
 
 
-def _rank(one: Scored) -> tuple[bool, bool, float]:
-    return one.confidence < UNLIKELY, one.warns, -one.score
+def _rank(one: Scored) -> tuple[float, float]:
+    """The negative score; a warning ranks behind the likely hits, an unlikely one behind all."""
+    if not one.warns:
+        return -one.score, 0.0
+    return (-UNLIKELY if one.confidence >= UNLIKELY else 1.0), -one.score

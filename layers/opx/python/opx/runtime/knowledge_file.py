@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 import yaml
 
 from opx.domain.knowledge import (
+    FORMATS,
     JSON_MAPPING_FIELDS,
     JSON_TYPES,
     TRUST_RANGE,
+    Ageing,
     Category,
     KnowledgeModel,
     Tier,
@@ -156,7 +158,10 @@ SECTIONS = (
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CATEGORY_PATH = re.compile(r"[a-z0-9_]+(/[a-z0-9_]+)*\Z")
 _REQUIRED = ("tier", "description", "retention", "schema", "embed")
-_OPTIONAL = ("trust", "schedule", "folders", "json", "graph")
+_CLAIMS = ("formats", "names", "connectors")
+"""Lists of what a category takes if nothing else categorises it."""
+
+_OPTIONAL = ("trust", "schedule", "folders", "json", "graph", "ages_by", *_CLAIMS)
 
 
 def load_knowledge(path: Path | None = None, *, check_json_path: PathCheck | None = None) -> KnowledgeModel:
@@ -173,6 +178,7 @@ def load_knowledge(path: Path | None = None, *, check_json_path: PathCheck | Non
     for category_path, entry in top["categories"].entries().items():
         categories[category_path] = _category(category_path, entry, default_trust, check_json_path)
     _refuse_shared_folders(top["categories"], categories)
+    _refuse_shared_claims(top["categories"], categories)
     default = top["default_category"].text()
     if default not in categories:
         allowed = ", ".join(sorted(categories))
@@ -229,6 +235,8 @@ def _category(
         embed=tuple(_embedded(item, schema) for item in fields["embed"].items()),
         json_mapping=_json_mapping(fields["json"], check_json_path) if "json" in fields else {},
         graph=fields["graph"].flag() if "graph" in fields else False,
+        ages_by=_ageing(fields["ages_by"]) if "ages_by" in fields else Ageing.EDIT,
+        **{name: tuple(_claim(one, name) for one in fields[name].items()) for name in _CLAIMS if name in fields},
     )
 
 
@@ -255,6 +263,13 @@ def _retention(entry: Marked) -> str:
         allowed = "permanent, or a number with d, m or y"
         raise entry.error(f"unknown retention {text!r}; allowed: {allowed}") from exc
     return text
+
+
+def _ageing(entry: Marked) -> Ageing:
+    text = entry.text()
+    if text not in tuple(Ageing):
+        raise entry.error(f"unknown ages_by {text!r}; allowed: {', '.join(Ageing)}")
+    return Ageing(text)
 
 
 def _schedule(entry: Marked) -> str:
@@ -319,6 +334,25 @@ def _refuse_shared_folders(entries: Marked, categories: Mapping[str, Category]) 
                 raise entry.fields(required=_REQUIRED, optional=_OPTIONAL)["folders"].error(
                     f"folder {folder!r} implies {owner} already; a folder belongs to one category"
                 )
+
+
+def _claim(entry: Marked, name: str) -> str:
+    text = entry.text()
+    if name == "formats" and text not in FORMATS:
+        raise entry.error(f"unknown format {text!r}; allowed: {', '.join(FORMATS)}")
+    return text
+
+
+def _refuse_shared_claims(entries: Marked, categories: Mapping[str, Category]) -> None:
+    owners: dict[tuple[str, str], str] = {}
+    for path, entry in entries.entries().items():
+        for name in _CLAIMS:
+            for claim in getattr(categories[path], name):
+                owner = owners.setdefault((name, claim.casefold()), path)
+                if owner != path:
+                    raise entry.fields(required=_REQUIRED, optional=_OPTIONAL)[name].error(
+                        f"{name} {claim!r} belongs to {owner} already; give it to one category"
+                    )
 
 
 # -- installation

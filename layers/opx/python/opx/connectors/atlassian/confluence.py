@@ -85,7 +85,7 @@ class ConfluenceConnector(Connector[ConfluenceOptions]):
             batch, seen = Batch(), max((each.changed for each in found), default="")
             known = set(self.known([each.id for each in found])) if since else set()
             for each in found:
-                if each.id in known and each.changed < since:
+                if each.id in known and "" < each.changed < since:
                     batch.unchanged.append(each.id)
                 else:
                     self._read_page(confluence, each, batch)

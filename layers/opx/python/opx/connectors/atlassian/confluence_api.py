@@ -11,7 +11,7 @@ from msgspec import field
 
 from opx.connectors.atlassian.access import Api, Keyed
 from opx.errors import SourceRefusedError, SourceShapeError
-from opx.formats.data.replies import Filled, Loose, Names, Shape, odd, shaped, texts_of, utc
+from opx.formats.data.replies import Filled, Loose, Names, OddRecordError, Shape, odd, shaped, texts_of, utc
 
 CLOUD_LIMIT = 250
 """Pages per reply (Confluence Cloud REST API v2, "Get pages")."""
@@ -65,9 +65,13 @@ class _CloudVersion(Shape, frozen=True, rename="camel"):
     created_at: Filled
 
 
+class _MaybeVersion(Shape, frozen=True, rename="camel"):
+    created_at: Loose[str] = ""
+
+
 class _CloudListed(Shape, frozen=True):
     id: Filled
-    version: _CloudVersion
+    version: Loose[_MaybeVersion] = _MaybeVersion()
 
 
 class _CloudPage(Shape, frozen=True, rename="camel"):
@@ -79,10 +83,6 @@ class _CloudPage(Shape, frozen=True, rename="camel"):
     parent_id: Loose[str] = ""
     labels: Loose[_Labels] = _Labels()
     links: Loose[_Links] = field(default=_Links(), name="_links")
-
-
-class _MaybeVersion(Shape, frozen=True, rename="camel"):
-    created_at: Loose[str] = ""
 
 
 class _CloudComment(Shape, frozen=True, rename="camel"):
@@ -107,9 +107,13 @@ class _ServerVersion(Shape, frozen=True):
     by: Loose[_Person] = _Person()
 
 
+class _ListedVersion(Shape, frozen=True):
+    when: Loose[str] = ""
+
+
 class _ServerListed(Shape, frozen=True):
     id: Filled
-    version: _ServerVersion
+    version: Loose[_ListedVersion] = _ListedVersion()
 
 
 class _Ancestor(Shape, frozen=True):
@@ -159,7 +163,8 @@ class _ServerAttachment(Shape, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ListedContent:
-    """A page in a listing. `changed` is when its version was made (ISO 8601, UTC)."""
+    """A page in a listing. `changed` is when its version was made (ISO 8601, UTC), "" if the listing doesn't say: then it is
+    read, and refused alone if it is malformed."""
 
     id: str
     changed: str
@@ -203,6 +208,14 @@ Listing = tuple[list[ListedContent], dict[str, Any]]
 """Pages, and the position of the next ones, {} at the end."""
 
 
+def _time_of(text: str) -> str:
+    """The time of a listed version; "" for none, and for a malformed one."""
+    try:
+        return utc(text, "version") if text else ""
+    except OddRecordError:
+        return ""
+
+
 class Confluence(Protocol):
     """Client of a Confluence site. All methods raise as `WebClient.get`, and `SourceShapeError`; a malformed record
     raises `OddRecordError`."""
@@ -234,7 +247,7 @@ class CloudConfluence:
         for record in reply.results:
             page = odd(_CloudListed, record)
             self._keep(page.id, record)
-            found.append(ListedContent(page.id, utc(page.version.created_at, "version.createdAt")))
+            found.append(ListedContent(page.id, _time_of(page.version.created_at)))
         following = _cursor_of(reply)
         if following and following == position.get("cursor"):
             raise SourceShapeError(f"{self._api.root}: the listing returns the same page repeatedly")
@@ -335,7 +348,7 @@ class ServerConfluence:
         query: dict[str, str | int] = {"spaceKey": self._keys[space], "type": "page", "status": "current"}
         reply = self._get("content", query | {"start": start, "limit": SERVER_LIMIT, "expand": "version"})
         pages = [odd(_ServerListed, each) for each in reply.results]
-        found = [ListedContent(page.id, utc(page.version.when, "version.when")) for page in pages]
+        found = [ListedContent(page.id, _time_of(page.version.when)) for page in pages]
         if found and reply.links.next:
             return found, {"space": space, "start": max(start + len(found) - STEP_BACK, start + 1)}
         return found, {"space": space + 1, "start": 0} if space + 1 < len(self._keys) else {}

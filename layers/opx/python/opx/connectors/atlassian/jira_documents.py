@@ -173,9 +173,9 @@ class _Link(Shape, frozen=True, rename="camel"):
 
 
 class _Fields(Shape, frozen=True):
-    summary: Filled
     created: Filled
     updated: Filled
+    summary: Loose[str] = ""
     description: Any = None
     environment: Any = None
     status: Loose[Named] = Named()
@@ -218,9 +218,11 @@ def issue_document(
     """Converts an issue; if it is resolved, the resolution comes first. `comments` are ordered newest first, `more`
     counts those left out. Raises `OddRecordError`."""
     found = odd(_Issue, issue)
+    if "summary" not in issue["fields"]:  # an empty one is an issue's; a missing one is another format
+        raise OddRecordError("the field 'fields.summary' is missing; the source's format may have changed")
     key, fields = found.key, found.fields
     written = [odd(IssueComment, each) for each in comments]
-    title = f"{key}: {one_line(fields.summary)}"
+    title = f"{key}: {one_line(fields.summary)}" if fields.summary.strip() else key
     resolved = fields.resolution.name
     shown = [_comment(each) for each in written]
     content = joined(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ import click
 
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.edges.calling import all_pages
+from opx.edges.cli.alert_parts import MAX_IMPORT_BYTES, RULES_A_PART, must_be_split, parts_of, stale_parts
 from opx.edges.cli.intake import Intake, IntakeTally, canonical, source_of, warn_of
 from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, printable, read_bytes, warn
@@ -22,7 +23,6 @@ from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.formats.data.alert_rules import (
     EXTENSIONS,
-    MAX_BYTES,
     RuleFile,
     UnreadableRulesError,
     read_rules,
@@ -57,8 +57,10 @@ def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> No
     """Import alert rules, and print the runbook that each alert is bound to.
 
     FILE is a file of rules, a folder with such files (.yaml, .yml, .json, .rules), or - for standard input. Rules are those
-    of Prometheus, PrometheusRule objects, the reply of /api/v1/rules, what Grafana exports, the JSON of `aws cloudwatch
-    describe-alarms`, monitors of Datadog, or YAML with a list `alerts` of entries with name, runbook, severity and summary.
+    of Prometheus, PrometheusRule objects, the reply of /api/v1/rules, Alertmanager's /api/v2/alerts, what Grafana
+    exports, the JSON of `aws cloudwatch describe-alarms`, alarms of a CloudFormation template, monitors of Datadog, or YAML
+    with a list `alerts` of entries with name, runbook, severity and summary. Of a template that is no YAML before it is
+    rendered, rules are read line by line. A large export becomes several documents, of 1,000 alerts each.
 
     A file becomes a document of the category operations/alert_rules: imported again after a change, it replaces its former
     version, and `opx delete` withdraws it. An alert is bound by url: to the page that its rule names, by the page's path, the
@@ -75,7 +77,9 @@ def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> No
     with tempfile.TemporaryDirectory() as folder, reporter_for_stderr(uploads=session.is_remote) as reporter:
         intake = Intake(session.client, session.loader, session.working_folder, reporter)
         standard_input = FileToIngest(Path(folder) / "rules", f"alert-rules/{name}.rules")
-        found = dict(_found(intake, paths, standard_input, before))
+        whole = list(_found(intake, paths, standard_input, before))
+        found = dict(_parts(whole, Path(folder)))
+        intake.remove(_stale(intake, whole, before), tally)
         intake.put(list(found), {"category": ALERT_RULES_CATEGORY}, tally)
         intake.work(tally)
     warn_of(tally.failures)
@@ -115,11 +119,34 @@ def _found(
             warn(f"{path}: no file in it defines alerts")
 
 
+def _parts(
+    found: Iterable[tuple[FileToIngest | EventOutcome, RuleFile]], folder: Path
+) -> Iterator[tuple[FileToIngest | EventOutcome, RuleFile]]:
+    """The files, those that are too large for one document in parts."""
+    for step, rules in found:
+        if isinstance(step, FileToIngest) and must_be_split(rules, step.path.stat().st_size):
+            yield from parts_of(step, rules, folder)
+        else:
+            yield step, rules
+
+
+def _stale(intake: Intake, found: Iterable[tuple[FileToIngest | EventOutcome, RuleFile]], before: _Known) -> list[str]:
+    """Keys of documents that an earlier import made of these files, and this one doesn't replace."""
+    keys: list[str] = []
+    for step, rules in found:
+        if isinstance(step, FileToIngest):
+            split = must_be_split(rules, step.path.stat().st_size)
+            parts = -(-len(rules.rules) // RULES_A_PART) if split else 0
+            for file in stale_parts(step, before.files, parts):
+                keys.extend(intake.stored_at(file))
+    return keys
+
+
 def _read(path: Path, name: str) -> RuleFile | None:
     """The rules of a file; None, and a warning, for one that can't be read."""
     try:
         with path.open("rb") as stream:
-            found = read_rules(stream.read(MAX_BYTES + 1))
+            found = read_rules(stream.read(MAX_IMPORT_BYTES + 1), max_bytes=MAX_IMPORT_BYTES)
     except UnreadableRulesError as exc:
         warn(f"{name}:{exc.line}: {exc}" if exc.line else f"{name}: {exc}")
         return None
@@ -152,6 +179,11 @@ class _Known:
                 found.setdefault(source_of(file).lstrip("/"), {})[reference] = alert
         return found
 
+    @property
+    def files(self) -> Collection[str]:
+        """Names of the files that define alerts."""
+        return self._by_file
+
     def defined_in(self, file: str) -> Mapping[str, KnownAlert]:
         """The alerts that a file of rules defines."""
         return self._by_file.get(file, {})
@@ -178,10 +210,16 @@ def _import_lines(files: Mapping[str, RuleFile], before: _Known, now: _Known) ->
                 f"{printable(name)}  removed: {printable(file)} no longer defines it"
             )
     for kind in _KINDS:
-        yield from lines.get(kind, ())
+        shown_lines = lines.get(kind, [])
+        yield from shown_lines[:_MOST_LINES]
+        if len(shown_lines) > _MOST_LINES:
+            yield f"... and {len(shown_lines) - _MOST_LINES:,} more {kind}: `opx alerts list` has all"
     shown = (f"{counts[kind]:,} {kind}" for kind in _KINDS if counts[kind] or kind not in ("left out", "removed"))
     yield f"{plural(len(defined), 'alert')}: {', '.join(shown)}"
 
+
+_MOST_LINES = 500
+"""Lines of a kind that are printed."""
 
 _KINDS = ("bound", "already bound", "without a runbook", "left out", "removed")
 
@@ -192,7 +230,7 @@ def _kind(alert: KnownAlert | None, before: _Known) -> str:
     if alert.binding is not Binding.BOUND:
         return "without a runbook"
     known = before.alerts.get(alert.reference)
-    return "already bound" if known and known.path == alert.path else "bound"
+    return "already bound" if known and known.rules and known.path == alert.path else "bound"
 
 
 def _binding_text(alert: KnownAlert | None) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 import click
 
-from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
+from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument, is_kept_out
+from opx.domain.knowledge import Category
 from opx.domain.queries import MAX_BUDGET
 from opx.domain.record import Json, replace
 from opx.domain.versions import Renumbering, SafeguardChange, StepChange, StepChangeKind, VersionDiff, VersionName
@@ -32,6 +33,7 @@ from opx.edges.cli.output import (
 )
 from opx.edges.cli.reporting import KINDS, has_remark, remark_line
 from opx.edges.cli.session import Session, pass_session
+from opx.edges.cli.sources import kept_out_line, kept_out_sources
 from opx.edges.loading import remove_document
 from opx.errors import AccessDeniedError, DocumentNotFoundError, InvalidInputError
 from opx.hygiene.untrusted import one_line
@@ -66,7 +68,7 @@ _LINE = 200
 """Characters shown of a section."""
 _VERSION_JSON = ("documentId", "version", "state", "supersededAt")
 _CHUNK_JSON = ("chunkId", "chunkIndex", "section", "start", "end", "tokenCount", "content")
-_CATEGORY_JSON = ("path", "description", "folders", "tier", "trust", "retention", "schedule", "embed")
+_CATEGORY_JSON = ("path", "description", "folders", "tier", "trust", "retention", "agesBy", "schedule", "embed")
 
 
 @request_command("categories", list_categories, CommandShape(anywhere=True), json="Print them as JSON.")
@@ -78,25 +80,38 @@ def categories_command(session: Session, request: ListCategories, *, as_json: bo
         chosen = model.default_category
         print_json([{**some_fields(one, _CATEGORY_JSON), "default": one.path == chosen} for one in found])
         return
-    rows = [(c.path, c.tier.value, f"{c.trust:g}", c.retention, c.schedule or "-", c.description) for c in found]
+    rows = [(c.path, c.tier.value, f"{c.trust:g}", c.policy, c.schedule or "-", c.description) for c in found]
     print_table(("CATEGORY", "TIER", "TRUST", "RETENTION", "SCHEDULE", "DESCRIPTION"), rows)
-    click.echo(f"\nThe default category is {model.default_category}.")
+    click.echo(f"\nThe default category is {model.default_category}. Where folder, front matter and options give none:")
+    print_lines(line for one in found for line in _claim_lines(one))
+
+
+def _claim_lines(one: Category) -> Iterator[str]:
+    """Files and sources that a category takes if nothing else categorises them."""
+    claims = {"files of": one.formats, "files called": one.names, "sources of kind": one.connectors}
+    taken = "; ".join(f"{kind} {', '.join(names)}" for kind, names in claims.items() if names)
+    if taken:
+        yield f"  {one.path}: {taken}"
 
 
 @request_command(
     "list",
     list_documents,
-    CommandShape(without=("limit", "after"), fields={"category": "NAME  Only this category or those below it."}),
+    CommandShape(
+        without=("limit", "after", "expired"), fields={"category": "NAME  Only this category or those below it."}
+    ),
     json="Print them as JSON, with full ids.",
 )
 @click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")
 @click.option("--remarks", type=click.Choice(KINDS), help="Only documents with remarks of this kind.")
 def list_command(session: Session, request: ListDocuments, *, tag: str, remarks: str | None, as_json: bool) -> None:
-    """List the documents that you may see, by category."""
+    """List the documents that you may see, by category.
+
+    With --remarks, those past their retention are listed too: they are hidden until `opx prune` removes them.
+    """
+    listed = whole(session.client, list_documents, replace(request, expired=bool(remarks)), "documents").documents
     found = [
-        document
-        for document in whole(session.client, list_documents, request, "documents").documents
-        if (not tag or tag in document.tags) and has_remark(document.remarks, remarks)
+        document for document in listed if (not tag or tag in document.tags) and has_remark(document.remarks, remarks)
     ]
     if as_json:
         print_json([document.to_json() for document in found])
@@ -107,7 +122,7 @@ def list_command(session: Session, request: ListDocuments, *, tag: str, remarks:
             d.document_id[:shown],
             d.category,
             str(d.version),
-            d.state.value,
+            "expired" if is_kept_out(d) else d.state.value,
             str(d.chunk_count),
             d.last_updated[:10],
             d.title,
@@ -115,6 +130,19 @@ def list_command(session: Session, request: ListDocuments, *, tag: str, remarks:
         for d in found
     ]
     print_table(("DOCUMENT ID", "CATEGORY", "VERSION", "STATE", "CHUNKS", "UPDATED", "TITLE"), rows)
+    if remarks:
+        print_lines(_remark_lines(found, remarks))
+    for view in kept_out_sources(session):
+        warn(f"source {view.source_id}: {kept_out_line(view)}; its category {view.category} decides (`opx categories`)")
+
+
+def _remark_lines(documents: Sequence[KnowledgeDocument], kind: str) -> Iterator[str]:
+    """The remarks of this kind, below the documents that have them."""
+    yield ""
+    for document in documents:
+        for remark in document.remarks:
+            if has_remark((remark,), kind):
+                yield f"{document.document_id[:SHORT_ID]}  {remark_line(remark)}"
 
 
 # -- one document

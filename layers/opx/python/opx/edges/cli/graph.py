@@ -396,6 +396,11 @@ def coverage_lines(found: GraphCoverage) -> Iterator[str]:
     when = f" since {found.since}" if found.since else ""
     looked = ", ".join(plural(count, kind) for kind, count in found.looked_at.items())
     yield f"checked {looked or 'nothing'}"
+    yield ""
+    yield click.style(f"alerts that may have a runbook: {len(found.alerts_unsure) or 'none'}", bold=True)
+    for alert in found.alerts_unsure:
+        yield f"  {_uncovered(alert)}"
+        yield from (f"      {printable(one.title)} ({printable(one.path)}): {one.why}" for one in alert.pages)
     for title, things in (
         ("alerts without a runbook", found.alerts_without_runbook),
         (f"runbooks whose alerts never fired{when}", found.runbooks_never_fired),

@@ -39,6 +39,7 @@ RESUME_HINT = "interrupted: what was finished is kept; run the same command agai
     "--category", metavar="NAME", help="Category of all files, instead of their own or that of their folders."
 )
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag of all files; may be given several times.")
+@click.option("--group", metavar="ID", help="Group of the client that the documents belong to; its projects see them.")
 @click.option("--delete-missing", is_flag=True, help="Remove documents of these folders whose files are gone.")
 @click.option("--force", is_flag=True, help="With --delete-missing: even if more than a fifth is gone.")
 @click.option(
@@ -53,6 +54,7 @@ def ingest_command(
     *,
     category: str | None,
     tags: tuple[str, ...],
+    group: str | None,
     delete_missing: bool,
     force: bool,
     wait: bool,
@@ -68,6 +70,9 @@ def ingest_command(
     130 interrupted. With --no-wait, documents left to the workers don't count as unfinished.
     """
     started = time.perf_counter()
+    if group:
+        session.put_into_group(group)
+        _warn_of_unknown_group(session, group)
     metadata: dict[str, Any] = {"tags": list(tags)} if tags else {}
     if category:
         metadata["category"] = find_category(session.client, category)
@@ -86,6 +91,13 @@ def ingest_command(
         raise CommandFailed(RESUME_HINT, INTERRUPTED) from None
     report_closed_gaps(session.client, tally)
     finish(tally, started, left=tally.left_to_others if wait else 0)
+
+
+def _warn_of_unknown_group(session: Session, group: str) -> None:
+    projects = session.services.corpus.projects.projects(session.settings.client_id)
+    if all(project.group_id != group for project in projects):
+        assign = f"opx project assign {session.settings.client_id} PROJECT {group}"
+        warn(f"no project is in group {group} yet, so that nobody sees its documents: `{assign}`")
 
 
 @request_command(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from opx.domain.documents import RemarkKind
 from opx.domain.scopes import scope_of_object
 from opx.edges.cli.output import exit_unless, plural, warn
 from opx.edges.cli.reporting import Reporter, remarks_summary
@@ -18,6 +19,7 @@ from opx.edges.loading import remove_objects, stored_under
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, EventOutcome, Result
 from opx.ingestion.files import FileToIngest, plan_files, source_name
+from opx.ingestion.states import EMPTY_CODE
 from opx.operations.documents import ListCategories, list_categories
 
 if TYPE_CHECKING:
@@ -53,6 +55,19 @@ class IntakeTally:
     def remarks(self) -> str:
         """Number of documents with remarks, by kind; "" if none has any."""
         return remarks_summary(outcome.remarks for outcome in self.outcomes.values())
+
+    @property
+    def kept_out(self) -> int:
+        """Documents that are past their retention."""
+        return sum(
+            outcome.result is Result.SKIPPED and any(one.kind is RemarkKind.EXPIRED for one in outcome.remarks)
+            for outcome in self.outcomes.values()
+        )
+
+    @property
+    def empty(self) -> int:
+        """Empty files of code."""
+        return sum(one.result is Result.SKIPPED and one.reason == EMPTY_CODE for one in self.outcomes.values())
 
     @property
     def failures(self) -> list[EventOutcome]:
@@ -138,13 +153,17 @@ class Intake:
                 )
             stored = self.stored_under(folder)
             lost = [key for key in stored if source_of(key) not in present]
-            if len(lost) > LARGEST_LOSS * len(stored) and not force:
+            if len(lost) > max(1.0, LARGEST_LOSS * len(stored)) and not force:
                 raise InvalidInputError(
                     f"{folder} has lost {len(lost)} of {len(stored)} documents, so none is removed. If it is complete, "
                     "`opx ingest --delete-missing --force` removes them"
                 )
             gone.extend(lost)
         return list(dict.fromkeys(gone))
+
+    def stored_at(self, source: str) -> list[str]:
+        """Keys of the document with this source name."""
+        return [key for key in stored_under(self._client, source) if source_of(key) == source]
 
     def stored_under(self, path: Path) -> list[str]:
         """Keys of the documents that came from a file or a folder."""
@@ -218,10 +237,14 @@ def summary(tally: IntakeTally, started: float) -> str:
     """A one-line summary of the work since `started` (of `time.perf_counter`)."""
     unchanged = tally.count(Result.UNCHANGED)
     done = [result for result in (Result.INGESTED, Result.DELETED, Result.FAILED) if tally.count(result)]
-    if not done and not tally.left_to_others:
+    if not (done or tally.left_to_others or tally.kept_out or tally.empty):
         return f"nothing changed, nothing ingested ({unchanged:,} unchanged)" if unchanged else "no documents found"
     counted = (Result.INGESTED, Result.UNCHANGED, Result.DELETED, Result.FAILED)
     text = ", ".join(f"{tally.count(result):,} {result.value}" for result in counted)
+    if tally.kept_out:
+        text += f", {tally.kept_out:,} kept out by retention"
+    if tally.empty:
+        text += f", {plural(tally.empty, 'empty file')} of code skipped"
     if tally.left_to_others:
         text += f", {tally.left_to_others:,} left to the workers of this corpus"
     seconds = time.perf_counter() - started

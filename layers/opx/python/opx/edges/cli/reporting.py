@@ -120,7 +120,10 @@ def reporter_for_stderr(*, uploads: bool = False) -> Reporter:
 
 
 def outcome_line(outcome: EventOutcome) -> str:
-    """`ingested  documents/a.md (3 chunks)`; empty for unchanged and skipped documents and failures."""
+    """`ingested  documents/a.md (3 chunks)`; empty for unchanged documents and failures, and for skipped ones that have no
+    title: they are no documents."""
+    if outcome.result is Result.SKIPPED and outcome.title:
+        return f"skipped    {outcome.object_key}: {outcome.reason}"
     if outcome.result not in (Result.INGESTED, Result.DELETED):
         return ""
     facts = f" ({plural(outcome.chunks, 'chunk')})" if outcome.chunks else ""

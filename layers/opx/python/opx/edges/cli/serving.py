@@ -144,7 +144,13 @@ def status_command(session: Session, *, as_json: bool) -> None:
 
 def _remote_facts(session: Session) -> Json:
     status = session.client.call(get_status, GetStatus())
-    return {"backend": "api", "api": session.location, "scope": status.scope, **_facts(status)}
+    return {
+        "backend": "api",
+        "api": session.location,
+        "scope": status.scope,
+        **_facts(status),
+        "keptOut": _kept_out(session),
+    }
 
 
 def _local_facts(session: Session) -> Json:
@@ -155,13 +161,15 @@ def _local_facts(session: Session) -> Json:
     if settings.own_addresses:
         facts["addresses"] = settings.own_addresses
     size = _size(settings.home_path) if settings.backend == "embedded" else None
-    return {**facts, "bytes": size, **_facts(session.client.call(get_status, GetStatus()))}
+    status = _facts(session.client.call(get_status, GetStatus()))
+    return {**facts, "bytes": size, **status, "keptOut": _kept_out(session)}
 
 
 def _facts(status: Status) -> Json:
     names = (
         "documents",
         "categories",
+        "expired",
         "waiting",
         "backlog",
         "failed",
@@ -179,6 +187,7 @@ def _lines(facts: Json) -> Iterator[str]:
         *_location_rows(facts),
         ("documents", f"{facts['documents']:,}"),
         *((f"  {name}", f"{count:,}") for name, count in facts["categories"].items()),
+        *_retention_rows(facts),
         ("chunks", chunks),
         ("embedding model", facts["embeddingModel"] or "unknown"),
         ("confidence", facts["confidence"] or "unknown"),
@@ -188,6 +197,20 @@ def _lines(facts: Json) -> Iterator[str]:
         ("failed", f"{facts['failed']:,}" + (" (see `opx failed`)" if facts["failed"] else "")),
     ]
     return aligned(rows)
+
+
+def _retention_rows(facts: Json) -> Iterator[tuple[str, str]]:
+    """Documents past their retention: those that are stored and hidden, and those of sources that were never stored."""
+    for name, count in facts["expired"].items():
+        yield "expired", f"{count:,} of {name}: hidden by its retention (see `opx list --remarks any`)"
+    for source_id, line in facts["keptOut"].items():
+        yield "kept out", f"source {source_id}: {line}"
+
+
+def _kept_out(session: Session) -> Json:
+    from opx.edges.cli.sources import kept_out_line, kept_out_sources
+
+    return {view.source_id: kept_out_line(view) for view in kept_out_sources(session)}
 
 
 def _location_rows(facts: Json) -> Iterator[tuple[str, str]]:

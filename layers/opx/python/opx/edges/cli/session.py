@@ -106,6 +106,7 @@ class Session:
         self._connect = connect
         self._context = context
         self._examine = examine
+        self.group = ""
 
     @property
     def is_remote(self) -> bool:
@@ -126,7 +127,20 @@ class Session:
         from opx.operations.context import Caller, Context
 
         identity = Identity(self.settings.client_id, self.settings.project_id, self.user)
-        return Context(self.services, Caller(identity, owns_system=True))
+        return Context(self.services, Caller(identity, owns_system=True), group_id=self.group)
+
+    def put_into_group(self, group: str) -> None:
+        """Has documents of this command belong to a group of the client, which all of its projects see. Raises
+        `InvalidInputError` for a deployed system, and with a project."""
+        self.require_local(
+            "--group works on a knowledge base of this machine; in a deployed system, upload the files to "
+            f"clients/CLIENT/groups/{group}/documents/ of the bucket"
+        )
+        if not self.settings.client_id or self.settings.project_id:
+            raise InvalidInputError(
+                "--group needs --client, and no --project: the group's projects all see its documents"
+            )
+        self.group = group
 
     def watched_client(self, progress: Progress) -> OperationClient:
         """`client` that reports the progress of long operations in this process."""

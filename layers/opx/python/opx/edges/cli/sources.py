@@ -12,7 +12,7 @@ import yaml
 from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import aligned, exit_unless, print_json, print_lines, print_table, warn
 from opx.edges.cli.session import Session, pass_session
-from opx.errors import InvalidInputError, SourceBusyError
+from opx.errors import AccessDeniedError, InvalidInputError, SourceBusyError
 from opx.operations import sources
 
 if TYPE_CHECKING:
@@ -53,7 +53,11 @@ def list_kinds(*, as_json: bool) -> None:
 @source_command.command("add")
 @click.argument("source_id", metavar="ID")
 @click.option("--kind", required=True, metavar="KIND", help="Kind of source; see `opx source kinds`.")
-@click.option("--category", required=True, metavar="NAME", help="The category of its documents.")
+@click.option(
+    "--category",
+    metavar="NAME",
+    help="The category of its documents.  [default: that for its kind; see `opx categories`]",
+)
 @click.option("--schedule", metavar="CRON", help="Five fields; '' for manual pulls only.  [default: the category's]")
 @click.option("--time-zone", metavar="NAME", help="Time zone of the schedule.  [default: UTC]")
 @click.option(
@@ -205,7 +209,23 @@ def _standing(view: SourceView) -> str:
     if not state.last_success:
         return "-"
     refused = f", {state.refused:,} can't be read" if state.refused else ""
-    return f"{state.put:,} put, {state.unchanged:,} unchanged, {state.withdrawn:,} withdrawn{refused}"
+    kept_out = f"; {kept_out_line(view)}" if state.kept_out_in_all else ""
+    return f"{state.put:,} put, {state.unchanged:,} unchanged, {state.withdrawn:,} withdrawn{refused}{kept_out}"
+
+
+def kept_out_line(view: SourceView) -> str:
+    """`243 older than 2 years: kept out by retention`."""
+    from opx.connectors.runner import kept_out_text
+
+    return kept_out_text(view.state.kept_out_in_all, view.state.kept_out_by)
+
+
+def kept_out_sources(session: Session) -> list[SourceView]:
+    """Sources with documents that retention keeps out; none for a caller who may not list sources."""
+    try:
+        return [view for view in _views(session) if view.state.kept_out_in_all]
+    except AccessDeniedError:
+        return []
 
 
 def _print_view(view: SourceView) -> None:

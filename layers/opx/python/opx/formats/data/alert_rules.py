@@ -1,9 +1,10 @@
 """Reads alerting rules: the alerts that they define, each one's severity, and the runbook named by its annotations.
 
 Supported forms: Prometheus rules (`groups: - rules: - alert:`), the same in a PrometheusRule object (`spec.groups`) or a
-list of such (`items`), the reply of `/api/v1/rules` (`data.groups`), rules as Grafana exports them, CloudWatch alarms,
-Datadog monitors, or a plain list `alerts: [{name, runbook, severity, summary}]`. A file is authoritative for the alerts
-that it defines. Templates (`{{ $labels.pod }}`) are text like any other.
+list of such (`items`), the reply of `/api/v1/rules` (`data.groups`), rules as Grafana exports them, CloudWatch alarms and
+those of a CloudFormation template, Datadog monitors, the alerts of Alertmanager (`/api/v2/alerts`, a webhook's payload), or a
+plain list `alerts: [{name, runbook, severity, summary}]`. A file is authoritative for the alerts that it defines. Templates
+(`{{ $labels.pod }}`) are text like any other; a file that is no YAML because of them is read line by line.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from opx.formats.data.rule_templates import NOTE, rules_by_line
 from opx.text.procedures.alerts import RUNBOOK_KEYS
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -35,14 +37,17 @@ _MAX_PROBLEMS = 20
 _SUMMARY_KEYS = ("summary", "description", "AlarmDescription", "message")
 _EXPR_KEYS = ("expr", "query", "AlarmRule")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_ALARM_TYPES = ("AWS::CloudWatch::Alarm", "AWS::CloudWatch::CompositeAlarm")
 _LISTS = ("alerts", "MetricAlarms", "CompositeAlarms", "monitors")
 _MONITORS = (
     {"alert", "expr"},
     {"alert", "annotations"},
     {"title", "condition", "ruleGroup"},
     {"name", "message", "query", "type"},
+    {"labels", "annotations", "startsAt"},
 )
 _HELM = re.compile(r"\{\{[^}\n]*(?:\.Values|\.Release|\.Chart|\b(?:include|define)\b)")
+_TEMPLATED = re.compile(r"\{[{%]")
 _TEMPLATE = re.compile(r"(?:^|[:-][ \t])[ \t]*\{[{%]")
 """The beginning of a template where YAML expects a value, outside of quotes."""
 
@@ -100,12 +105,17 @@ def is_rule_file(data: bytes) -> bool:
     return found.pure and bool(found.rules)
 
 
-def read_rules(data: bytes) -> RuleFile:
+def read_rules(data: bytes, *, max_bytes: int = MAX_BYTES) -> RuleFile:
     """Parses the alerts defined by a file. Raises `UnreadableRulesError`."""
-    if len(data) > MAX_BYTES:
-        raise UnreadableRulesError(f"it has more than {MAX_BYTES // 1024 // 1024} MiB; split it")
+    if len(data) > max_bytes:
+        raise UnreadableRulesError(f"it has more than {max_bytes // 1024 // 1024} MiB; split it")
     text = _decoded(data)
-    documents = _documents(text)
+    try:
+        documents = _documents(text)
+    except UnreadableRulesError:
+        if _TEMPLATED.search(text) and (rules := _rules_of_template(text)).rules:
+            return rules
+        raise
     visited = list(islice((one for document in documents for one in _entries(document)), MAX_VISITED + 1))
     if len(visited) > MAX_VISITED:
         raise UnreadableRulesError(f"it has more than {MAX_VISITED:,} rules and groups; split it")
@@ -113,6 +123,14 @@ def read_rules(data: bytes) -> RuleFile:
     for node in filter(None, visited):
         reading.read(node)
     return RuleFile(reading.rules, reading.problems, all(map(_is_pure, documents)))
+
+
+def _rules_of_template(text: str) -> RuleFile:
+    reading = _Reading()
+    for line, fields in rules_by_line(text):
+        pairs = [(yaml.ScalarNode("", name), yaml.ScalarNode("", value)) for name, value in fields.items()]
+        reading.read(yaml.MappingNode("", pairs), line)
+    return RuleFile(reading.rules, [NOTE, *reading.problems])
 
 
 def _decoded(data: bytes) -> str:
@@ -197,9 +215,25 @@ def _entries(document: yaml.Node, *, in_list: bool = False) -> Iterator[yaml.Nod
         return
     for name in _LISTS:
         yield from _items(fields.get(name))
+    yield from _alarms_of_stack(fields.get("Resources"))
     for group in _groups(fields):
         yield None
         yield from (one for one in _items(_fields(group).get("rules")) if _is_rule(_fields(one)))
+
+
+def _alarms_of_stack(resources: yaml.Node | None) -> Iterator[yaml.Node]:
+    """The properties of a CloudFormation template's alarms; one without a plain name has its logical id."""
+    for logical_id, resource in _fields(resources).items():
+        fields = _fields(resource)
+        if _text(fields.get("Type")) in _ALARM_TYPES and isinstance(
+            properties := fields.get("Properties"), yaml.MappingNode
+        ):
+            given = _fields(properties)
+            named = "${" not in _text(given.get("AlarmName")) and bool(_text(given.get("AlarmName")))
+            own = [] if named else [(yaml.ScalarNode("", "alert"), yaml.ScalarNode("", logical_id))]
+            made = yaml.MappingNode("", [*own, *properties.value])
+            made.start_mark = properties.start_mark
+            yield made
 
 
 def _groups(fields: Mapping[str, yaml.Node]) -> Iterator[yaml.Node]:
@@ -247,20 +281,35 @@ class _Reading:
     def __init__(self) -> None:
         self.rules: list[AlertRule] = []
         self.problems: list[str] = []
+        self._fired: set[tuple[str, str, str]] = set()
 
-    def read(self, node: yaml.Node) -> None:
+    def read(self, node: yaml.Node, line: int = 0) -> None:
         fields = _fields(node)
         if not fields or "record" in fields:
             return
-        line = node.start_mark.line + 1 if node.start_mark else 0
+        line = line or (node.start_mark.line + 1 if node.start_mark else 0)
         grafana = _fields(fields.get("grafana_alert"))
         names = ("alert", "AlarmName", "title", "name")
         name = first(_text(part.get(key)) for part in (fields, grafana) for key in names)
-        if name:
-            self.rules.append(_rule(name, line, fields))
-        elif len(self.problems) < _MAX_PROBLEMS:
+        name = name or _text(_fields(fields.get("labels")).get("alertname"))
+        if name and _TEMPLATED.search(name):
+            self._leave_out(f"line {line}: the name {name[:60]!r} is a template: the rule is left out")
+        elif name:
+            self._add(_rule(name, line, fields), fired="startsAt" in fields)
+        else:
             where = f"line {line}" if line else f"the rule after {self.rules[-1].name!r}" if self.rules else "a rule"
-            self.problems.append(f"{where}: a rule without a name is left out")
+            self._leave_out(f"{where}: a rule without a name is left out")
+
+    def _add(self, rule: AlertRule, *, fired: bool) -> None:
+        """Adds a rule; of alerts that fired, each kind once."""
+        kind = (rule.name, rule.severity, rule.runbook)
+        if not (fired and kind in self._fired):
+            self.rules.append(rule)
+        self._fired.add(kind)
+
+    def _leave_out(self, problem: str) -> None:
+        if len(self.problems) < _MAX_PROBLEMS:
+            self.problems.append(problem)
 
 
 def _rule(name: str, line: int, fields: Mapping[str, yaml.Node]) -> AlertRule:

@@ -18,6 +18,7 @@ from markdownify import ATX, MarkdownConverter
 from opx.domain.ids import normalise
 from opx.domain.knowledge import Category, Tier
 from opx.errors import UnparsableDocumentError
+from opx.formats.markup.confluence_export import is_export, taken_apart
 from opx.formats.source import ParsedSource, Source, cut_lines, read_html_text, well_formed
 
 MAX_DEPTH = 150
@@ -83,7 +84,11 @@ def read_html(text: str, name: str, prepare: Callable[[BeautifulSoup], None] | N
         _refuse_deep(soup, name)
         if prepare:
             prepare(soup)
-        return HtmlPage(_title(soup), _metadata(soup), _markdown(soup))
+        metadata = _metadata(soup)
+        if not is_export(soup):
+            return HtmlPage(_title(soup), metadata, _markdown(soup))
+        facts = taken_apart(soup)
+        return HtmlPage(facts.pop("title", ""), {**metadata, **facts}, _markdown(soup))
 
 
 def read_fragment(text: str, name: str) -> str:

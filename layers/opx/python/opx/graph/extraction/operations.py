@@ -42,7 +42,34 @@ _PLAIN = re.compile(
 _PARENTHESES = re.compile(r"\([^()]*\)")
 _TABLE = re.compile(r"\s*\|[\s*]*Al(?:ert|arm)s?(?: name)?[\s*]*\|")
 _ITEM = re.compile(r"\s*(?:[-*+]\s|\|)")
-_HEADING = re.compile(r"#[ \t]+`?([A-Za-z0-9_-]{3,100})`?[ \t]*")
+_HEADING = re.compile(r"#[ \t]+(\S[^\n]{0,200})")
+_SECTION = re.compile(r"^#{2,6}[ \t]+(\S[^\n]{0,200})$", re.MULTILINE)
+_CALLED = re.compile(r"\A\s*(?:(?:alert|alarm|runbook|playbook)\s*[:\u2013\u2014-]\s*)+", re.IGNORECASE)
+_SUFFIX = re.compile(r"\s+(?:alert|alarm|runbook|playbook)\Z", re.IGNORECASE)
+_ENDING = re.compile(r"\s\(`?([A-Za-z0-9_-]{3,100})`?\)\s*\Z|(?:\s[\u2013\u2014-]|:)\s+`?([A-Za-z0-9_-]{3,100})`?\s*\Z")
+_BY_TITLE = 0.75
+"""Confidence of the title alone, on a page that doesn't speak of alerts: below `STATED`."""
+
+_RESPONSE = re.compile(
+    r"^#{1,4}[ \t]+(?:meaning|impact|diagnos[ei]s|mitigation|symptoms?|severity|resolution|remediation|troubleshooting|"
+    r"triage)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Headings of pages about something that fails: the title of such a page that looks like an alert's name is one."""
+_SPOKEN = re.compile(
+    r"\b[Aa]l(?:ert|arm)[ \t]+(?:(?:named|called)[ \t]+)?([A-Z][A-Za-z0-9]{4,99})\b(?![ \t]*(?:alert|/|\())"
+    r"|(?<![`\w/.-])([A-Z][A-Za-z0-9]{4,99})[ \t]+(?:alert|alarm|fires|fired|is[ \t]+firing)\b"
+)
+_ACRONYMS = re.compile(r"[A-Z]+s")
+"""Acronyms in the plural: `APIs`."""
+
+_NO_ALERTS = (
+    "alertmanager cloudflare cloudwatch datadog github gitlab grafanalabs javascript jboss mysql newrelic nodejs opsgenie "
+    "openshift openstack pagerduty postgresql prometheusrule rabbitmq servicenow sitescope splunk stackdriver statuspage "
+    "victorops virtualbox vmware whatsapp youtube zabbix configmap statefulset daemonset replicaset servicemonitor"
+)
+_PRODUCTS = frozenset(_NO_ALERTS.split())
+"""Names in the form of an alert's that stand before the word alert or fire nothing: products, and kinds of Kubernetes."""
 _FAMILIES = re.compile(r"(?:Alertmanager|etcd|Etcd|Kube|Kubelet|Node|Prometheus|Thanos)(?:[A-Z][a-z0-9]*){2,30}")
 """Names in the form of common Prometheus rules (kubernetes-mixin, node-mixin and similar ones)."""
 
@@ -70,18 +97,64 @@ def tagged_alerts(material: Material, findings: Findings) -> None:
 
 
 def handled_alerts(material: Material, chunk: DocumentChunk, findings: Findings) -> None:
-    """A chunk rule: the alert in a runbook's title, those that it lists, and without such a title also those that the text
-    calls alerts."""
+    """A chunk rule: the alert in a runbook's title, those in headings and lists, and without such a title also those that the
+    text calls alerts. Alerts that the text names without quotes are mentioned, not handled."""
     if not material.own.startswith("runbook:"):
         return
     speaks = any(word in chunk.content for word in ("lert", "larm", "fires", "firing"))
-    headlines = [name for name in dict.fromkeys(_headlines(chunk)) if speaks or _FAMILIES.fullmatch(name)]
+    responds = speaks or bool(_RESPONSE.search(chunk.content))
+    headlines = [name for name in dict.fromkeys(_headlines(chunk)) if responds or _FAMILIES.fullmatch(name)]
+    where = (chunk.chunk_id,)
     if chunk.chunk_index == 0:
         for name in headlines:
-            _handles(material, name, (chunk.chunk_id,), findings, confidence=0.9)
-    if speaks:
-        for name in dict.fromkeys(_listed(chunk.content, named_after=bool(headlines))):
-            _handles(material, name, (chunk.chunk_id,), findings)
+            sure = speaks or _FAMILIES.fullmatch(name)
+            _handles(material, name, where, findings, confidence=0.9 if sure else _BY_TITLE)
+    if not speaks:
+        return
+    named_after = (
+        bool(set(headlines) - set(map(alert_in_heading, chunk.section[:1]))) or alert_in_heading(chunk.title) != ""
+    )
+    listed = dict.fromkeys(_listed(chunk.content, named_after=named_after))
+    for name in listed:
+        _handles(material, name, where, findings)
+    if named_after:
+        return
+    sections = dict.fromkeys(name for name in _section_names(chunk.content) if name not in listed)
+    for name in sections:
+        _handles(material, name, where, findings, confidence=0.9)
+    for name in dict.fromkeys(_spoken(chunk.content)):
+        if name not in listed and name not in sections:
+            _mentions(material, name, where, findings)
+
+
+def _section_names(text: str) -> Iterator[str]:
+    """Alerts in headings: `## KafkaLag`, `### Alert: KafkaLag`, `## Consumers lag (KafkaLag)`."""
+    return filter(None, (alert_in_heading(match[1]) for match in _SECTION.finditer(text)))
+
+
+def alert_in_heading(heading: str) -> str:
+    """The name of the alert that a heading or title consists of, or ends with; "" for none."""
+    text = _CALLED.sub("", heading.strip().rstrip("#").strip())
+    name = _SUFFIX.sub("", text).strip("`* ")
+    if not _is_name(name):
+        match = _ENDING.search(text)
+        name = (match[1] or match[2]) if match else ""
+    return name if _is_name(name) else ""
+
+
+def _is_name(text: str) -> bool:
+    return is_alert_name(text) and not _ACRONYMS.fullmatch(text)
+
+
+def _spoken(text: str) -> Iterator[str]:
+    """Names that prose calls alerts, without quotes: `the KafkaLag alert`, `alert KafkaLag`, `KafkaLag fires`."""
+    for line in text.splitlines():
+        if len(line) > MAX_LINE:
+            continue
+        for match in _SPOKEN.finditer(line):
+            name = match[1] or match[2]
+            if _is_name(name) and name.casefold() not in _PRODUCTS:
+                yield name
 
 
 def _listed(text: str, *, named_after: bool) -> Iterator[str]:
@@ -114,12 +187,10 @@ def _names(line: str, *, only_first: bool) -> Iterator[str]:
 
 
 def _headlines(chunk: DocumentChunk) -> Iterator[str]:
-    for text in (chunk.title, *chunk.section[:1]):
-        if is_alert_name(text):
-            yield text
+    yield from filter(None, map(alert_in_heading, (chunk.title, *chunk.section[:1])))
     for line in chunk.content[:MAX_LINE].splitlines()[:3]:
-        if (match := _HEADING.fullmatch(line)) and is_alert_name(match[1]):
-            yield match[1]
+        if match := _HEADING.fullmatch(line):
+            yield from filter(None, [alert_in_heading(match[1])])
 
 
 def _handles(
@@ -129,6 +200,14 @@ def _handles(
     findings.add(
         named_node(name, key, chunk_ids),
         EdgeStatement(material.own, "handles", key, chunk_ids, rule="alerts", confidence=confidence),
+    )
+
+
+def _mentions(material: Material, name: str, chunk_ids: tuple[str, ...], findings: Findings) -> None:
+    key = make_reference("alert", name)
+    findings.add(
+        named_node(name, key, chunk_ids),
+        EdgeStatement(material.own, "mentions", key, chunk_ids, rule="alerts", confidence=0.7),
     )
 
 

@@ -11,6 +11,7 @@ from opx.domain.graph import MAX_FAN_OUT, MAX_NODES, Direction, Edge, Properties
 from opx.domain.record import Record, always, replace
 from opx.graph.traversal import Traversal
 from opx.graph.views import Passage, Passages
+from opx.text.procedures.alerts import STATED
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
@@ -95,12 +96,35 @@ class Uncovered(Record, frozen=True):
     last_fired: str = ""
 
 
+class NearRunbook(Record, frozen=True):
+    """A page that may be about an alert, with the reason why that is not sure."""
+
+    document_id: str
+    title: str
+    path: str
+    why: str
+
+
+class UnsureAlert(Uncovered, frozen=True, omit_defaults=True):
+    """An alert that no page is bound to, and the pages that may be about it."""
+
+    pages: tuple[NearRunbook, ...] = ()
+
+
 class GraphCoverage(Record, frozen=True):
     """Missing runbooks and alerts, among the nodes that the reader may see. `since`: only firings from then on count, "" for
     all."""
 
     since: str = ""
-    alerts_without_runbook: Annotated[tuple[Uncovered, ...], Meta(description="Those with most firings first.")] = ()
+    alerts_without_runbook: Annotated[
+        tuple[Uncovered, ...], Meta(description="Alerts that no page seems to be about, those with most firings first.")
+    ] = ()
+    alerts_unsure: Annotated[
+        tuple[UnsureAlert, ...],
+        Meta(
+            description="Alerts that a page exists for, but none that is certainly theirs, those with most firings first."
+        ),
+    ] = ()
     runbooks_never_fired: Annotated[
         tuple[Uncovered, ...], Meta(description="Runbooks for alerts none of which fired.")
     ] = ()
@@ -120,7 +144,10 @@ def coverage(graph: KnowledgeGraph, *, since: str = "", limit: int = MOST_LOOKED
     handled = reads.edges(alerts, Direction.IN, "handles", "runbook")
     handles = reads.edges(runbooks, Direction.OUT, "handles", "alert")
     elsewhere = reads.elsewhere(edge for some in (*handled.values(), *handles.values()) for edge in some)
-    handled = {key: [edge for edge in some if edge.source not in elsewhere] for key, some in handled.items()}
+    handled = {
+        key: [edge for edge in some if edge.source not in elsewhere and edge.confidence >= STATED]
+        for key, some in handled.items()
+    }
     handles = {book: some for book, some in handles.items() if book not in elsewhere}
     documented = reads.edges(services, Direction.IN, "documents", "runbook")
     fired = reads.firings({*alerts, *(edge.target for some in handles.values() for edge in some)})

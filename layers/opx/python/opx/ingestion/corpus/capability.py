@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opx.ingestion.corpus.clients import ProjectRegistry
 from opx.ports import ObjectStore, Storage, Tables, UploadSigner, WorkQueue
-from opx.ports.tables import ANNOUNCEMENTS, CALENDAR, DOCUMENTS, ENTRIES, FAILURES, KEYS, PROJECTS
+from opx.ports.tables import ANNOUNCEMENTS, CALENDAR, DOCUMENTS, ENTRIES, FAILURES, KEYS, PROJECTS, USES
 from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from opx.ingestion.corpus.catalog import Catalog
     from opx.ingestion.corpus.clients import ClientRegistry
     from opx.ingestion.corpus.failures import FailureLog
+    from opx.ingestion.corpus.uses import UseLog
 
 
 class Corpus:
@@ -101,6 +102,19 @@ class Corpus:
         from opx.ingestion.corpus.calendar import Calendar
 
         return Calendar(self._tables.table(CALENDAR), self._installation.knowledge, self._installation.clock)
+
+    @cached_property
+    def uses(self) -> UseLog:
+        """The last use of documents that age by use. Noted at once where that writes a file, else in the background."""
+        from opx.ingestion.corpus.uses import UseLog, in_background
+
+        return UseLog(
+            self._tables.table(USES),
+            self.catalog,
+            self._installation.knowledge,
+            self._installation.clock,
+            run=None if self._tables.in_folder else in_background,
+        )
 
     @cached_property
     def announcements(self) -> Announcements:

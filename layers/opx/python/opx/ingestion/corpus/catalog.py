@@ -13,7 +13,7 @@ from heapq import merge
 from itertools import groupby
 from operator import itemgetter
 
-from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, is_kept_out
 from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
@@ -113,6 +113,8 @@ class Catalog:
             "state": DocumentState.CURRENT.value,
             "fingerprint": fingerprint,
         }
+        if (kept_out := is_kept_out(document)) or claim.head.get("keptOut"):
+            facts["keptOut"] = kept_out
         self._claims.settle(claim, facts)
 
     def withdraw(self, claim: Claim, *, gone_by: float | None = None, edition: str = "") -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, RemarkKind
+from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, RemarkKind, is_kept_out
 from opx.domain.ids import entry_id, iso_time
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
 from opx.errors import InvalidScopeError, UnknownCategoryError
@@ -202,7 +202,7 @@ class StoreChecks:
             category = self._installation.knowledge.category(document.category)
         except UnknownCategoryError:
             return None
-        return document.chunk_count if category.embed else 0
+        return document.chunk_count if category.embed and not is_kept_out(document) else 0
 
     def _in_index(
         self, difference: _Findings, document: KnowledgeDocument, entries: int, held: Sequence[HeldDocument]

@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from opx.domain.documents import ChunkMetadata, DocumentChunk, DocumentKey, KnowledgeDocument, RemarkKind
+from opx.domain.documents import (
+    ChunkMetadata,
+    DocumentChunk,
+    DocumentKey,
+    KnowledgeDocument,
+    RemarkKind,
+    is_kept_out,
+)
 from opx.domain.ids import entry_id
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
@@ -163,7 +170,7 @@ class Filler:
 
     def _is_searched(self, document: KnowledgeDocument) -> bool:
         try:
-            return bool(self._knowledge.category(document.category).embed)
+            return bool(self._knowledge.category(document.category).embed) and not is_kept_out(document)
         except UnknownCategoryError:
             return True
 

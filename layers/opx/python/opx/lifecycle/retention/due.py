@@ -5,7 +5,7 @@ The calendar only names candidates. The verdict depends on the version itself, t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, expiry_day, expiry_of
 from opx.domain.ids import day_number, day_text
-from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel, retention_days
+from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel, is_shorter_policy
 from opx.domain.record import replace
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.corpus.uses import UseLog
 from opx.lifecycle.report import PruneRun
 from opx.lifecycle.retention.holds import Hold, covering
 from opx.ports import Table
@@ -55,13 +56,15 @@ class DueVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DueVersion:
-    """An entry of the calendar with its version and the verdict. `leaving`: its removal has begun."""
+    """An entry of the calendar with its version and the verdict. `leaving`: its removal has begun. `used_until`: the day
+    until which its last use keeps it, where that is later than its entry."""
 
     entry: CalendarEntry
     verdict: DueVerdict
     document: KnowledgeDocument | None = None
     hold: Hold | None = None
     leaving: bool = False
+    used_until: str = ""
 
 
 class RetentionState:
@@ -90,29 +93,29 @@ class RetentionState:
         expiry of versions is recomputed when their former day has come."""
         known = self._known()
         now = self._knowledge.categories
-        return [path for path, category in now.items() if known.get(path) != category.retention]
+        return [path for path, category in now.items() if known.get(path) != category.policy]
 
     def before_and_now(self) -> dict[str, tuple[str, str]]:
         """Each category's retention in the last run (today's, if unknown) and today."""
         known = self._known()
-        now = {path: category.retention for path, category in self._knowledge.categories.items()}
+        now = {path: category.policy for path, category in self._knowledge.categories.items()}
         return {path: (known.get(path, text), text) for path, text in sorted(now.items())}
 
     def note_policy(self, category: str) -> None:
         """Record the category's present retention as known."""
-        text = self._knowledge.categories[category].retention
+        text = self._knowledge.categories[category].policy
         self._table.put({**self._key(category), "category": category, "retention": text})
 
     def redated_until(self, category: str) -> tuple[str, str]:
         """Cursor of recomputing the expiry of a category's versions, the last updated first, and the earliest day among
         those done; empty if it has not begun."""
         item = self._table.get(self._key(category)) or {}
-        if item.get("redatingFor") != self._knowledge.categories[category].retention:
+        if item.get("redatingFor") != self._knowledge.categories[category].policy:
             return "", ""
         return str(item.get("redatedUntil", "")), str(item.get("earliest", ""))
 
     def note_redated(self, category: str, before: str, until: str, earliest: str) -> None:
-        to = self._knowledge.categories[category].retention
+        to = self._knowledge.categories[category].policy
         progress = {"redatingFor": to, "redatedUntil": until, "earliest": earliest}
         self._table.put({**self._key(category), "category": category, "retention": before, **progress})
 
@@ -124,19 +127,23 @@ class RetentionState:
         return {"subject": _SUBJECT, "entry": f"category#{category}"}
 
     def _is_shorter(self, category: str, before: str) -> bool:
-        now = self._knowledge.categories[category].retention_days
-        if not before:
-            return True
-        former = retention_days(before)
-        return now is not None and (former is None or now < former)
+        return not before or is_shorter_policy(self._knowledge.categories[category].policy, before)
 
 
 class DueVersions:
     """Finds and judges versions due up to a day, inclusive."""
 
     def __init__(
-        self, catalog: Catalog, calendar: Calendar, knowledge: KnowledgeModel, *, until: str, holds: Sequence[Hold]
+        self,
+        catalog: Catalog,
+        calendar: Calendar,
+        knowledge: KnowledgeModel,
+        uses: UseLog,
+        *,
+        until: str,
+        holds: Sequence[Hold],
     ) -> None:
+        self._uses = uses
         self._catalog = catalog
         self._calendar = calendar
         self._knowledge = knowledge
@@ -156,7 +163,8 @@ class DueVersions:
     def judged(self, entries: Sequence[CalendarEntry]) -> list[DueVersion]:
         """The verdict on each entry, in order."""
         known = self._catalog.leaving(entries)
-        return [self._judge(entry, *known.get(entry, (None, False))) for entry in entries]
+        used = self._uses.last_used([document for document, _ in known.values() if document])
+        return [self._judge(entry, known.get(entry, (None, False)), used) for entry in entries]
 
     def hold_on(self, entry: CalendarEntry) -> Hold | None:
         return covering(self._holds, entry.key, entry.category)
@@ -167,16 +175,24 @@ class DueVersions:
         last = day_number(self.until)
         if days is None or last is None:
             return
-        for document in self._catalog.in_category(category, current_only=False, until=day_text(last - days) + "~"):
-            if not document.expires and not covering(self._holds, document.key, category):
-                yield document
+        documents = self._catalog.in_category(category, current_only=False, until=day_text(last - days) + "~")
+        for batch in batches(one for one in documents if not one.expires):
+            used = self._uses.last_used(batch)
+            for document in batch:
+                day = expiry_day(document, self._knowledge, used=used.get(document.key.id, ""))
+                if day and day <= self.until and not covering(self._holds, document.key, category):
+                    yield document
 
-    def _judge(self, entry: CalendarEntry, document: KnowledgeDocument | None, leaving: bool) -> DueVersion:
+    def _judge(
+        self, entry: CalendarEntry, known: tuple[KnowledgeDocument | None, bool], used: Mapping[str, str]
+    ) -> DueVersion:
+        document, leaving = known
         if document is None:
             return DueVersion(entry, DueVerdict.GONE)
-        expires = expiry_day(document, self._knowledge)
+        day = used.get(document.key.id, "") if document.state is DocumentState.CURRENT else ""
+        expires = expiry_day(document, self._knowledge, used=day)
         if not leaving and (not expires or expires > self.until):
-            return DueVersion(entry, DueVerdict.LATER, document)
+            return DueVersion(entry, DueVerdict.LATER, document, used_until=expires if day else "")
         hold = covering(self._holds, document.key, document.category)
         return DueVersion(entry, DueVerdict.HELD if hold else DueVerdict.DUE, document, hold, leaving)
 

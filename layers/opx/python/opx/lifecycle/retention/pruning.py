@@ -263,9 +263,9 @@ class KnowledgePruningService:
     def _correct_entry(self, found: DueVersion) -> None:
         """Move the calendar entry of a version to its present expiry."""
         assert found.document is not None
-        pattern_day = self._patterns.day_of(replace(found, verdict=DueVerdict.DUE), found.entry.at)
-        if pattern_day:
-            self._calendar.postpone(found.entry, pattern_day)
+        later = self._patterns.day_of(replace(found, verdict=DueVerdict.DUE), found.entry.at) or found.used_until
+        if later:
+            self._calendar.postpone(found.entry, later)
         elif self._calendar.day_of(found.document) != found.entry.at:
             self._calendar.redate(found.document)
             self._calendar.drop(found.entry)

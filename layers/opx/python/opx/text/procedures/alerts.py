@@ -61,6 +61,9 @@ _LABEL_KEYS = (
 )
 _SHARED_KEYS = ("commonLabels", "groupLabels", "commonAnnotations")
 _TEXT_KEYS = ("summary", "description", "message", "NewStateReason", "AlarmDescription")
+STATED = 0.8
+"""Least confidence of an edge from a page that states that it handles an alert; a title alone has less."""
+
 RUNBOOK_KEYS = ("runbook_url", "runbook", "runbookUrl", "runbook_link", "playbook")
 
 RULE = "alert rule"
