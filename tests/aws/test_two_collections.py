@@ -96,7 +96,7 @@ def test_going_back_and_forth_loses_no_change(both: Both) -> None:
 def test_a_function_that_dies_before_it_keeps_the_references_leaves_no_second_entries(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where ids are derived nothing is kept, so that nothing dies."""
+    """Nothing is kept of derived ids, so that nothing dies there."""
     keep, died = Catalog.keep_references, [False]
 
     def die_once(catalog: Catalog, *about: Any) -> None:

@@ -36,7 +36,7 @@ def used(home: Path) -> None:
 
 
 def open_to_others(folder: Path, rights: int = 0o077) -> list[str]:
-    """What in a folder, and the folder itself, gives others these rights."""
+    """Names of the folder and of everything in it that give others these rights."""
     paths = [folder, *folder.rglob("*")]
     return [str(path.relative_to(folder.parent)) for path in paths if stat.S_IMODE(path.stat().st_mode) & rights]
 
@@ -93,7 +93,7 @@ def test_links_in_a_home_change_nothing_outside_of_it(tmp_path: Path) -> None:
     assert stat.S_IMODE(other.stat().st_mode) == 0o644
 
 
-def test_the_command_says_that_it_mended_a_home(tmp_path: Path) -> None:
+def test_the_command_remarks_that_it_mended_a_home(tmp_path: Path) -> None:
     home = tmp_path / "home"
     used(home)
     home.chmod(0o755)

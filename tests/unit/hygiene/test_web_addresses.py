@@ -162,7 +162,7 @@ def test_such_an_address_is_permitted_if_it_is_listed_itself() -> None:
 
 
 @pytest.mark.parametrize("port", [22, 25, 6379, 8080, 8443])
-def test_of_public_hosts_only_the_webs_ports_are_asked(port: int) -> None:
+def test_of_public_hosts_only_the_webs_ports_are_permitted(port: int) -> None:
     with pytest.raises(ForbiddenAddressError, match=f"list e.org:{port} in OPX_ALLOWED_HOSTS"):
         book("8.8.8.8").addresses(target_of(f"http://e.org:{port}/"))
     assert book("8.8.8.8", allowed=(f"e.org:{port}",)).addresses(target_of(f"http://e.org:{port}/")) == ("8.8.8.8",)
@@ -170,5 +170,5 @@ def test_of_public_hosts_only_the_webs_ports_are_asked(port: int) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://e.org:443/", "https://e.org:80/", "https://e.org/"])
-def test_either_of_the_webs_ports_is_asked_by_either_scheme(url: str) -> None:
+def test_either_of_the_webs_ports_is_permitted_by_either_scheme(url: str) -> None:
     assert book("8.8.8.8").addresses(target_of(url)) == ("8.8.8.8",)

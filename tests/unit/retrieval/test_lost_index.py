@@ -41,7 +41,7 @@ def test_no_gap_is_recorded_of_it(home: Path) -> None:
         assert services.records.gaps.scopes() == []
 
 
-def test_the_status_says_that_it_is_empty_until_it_was_rebuilt(home: Path) -> None:
+def test_the_status_reports_that_it_is_empty_until_it_was_rebuilt(home: Path) -> None:
     with services_at(home) as services:
         assert index_of(services).startswith("empty, although the catalog has 2 chunks: `opx rebuild`")
         World(services).ingest_again()
@@ -49,7 +49,7 @@ def test_the_status_says_that_it_is_empty_until_it_was_rebuilt(home: Path) -> No
         assert World(services).best("alpha fails") == "Alpha fails"
 
 
-def test_the_status_says_how_much_is_missing(tmp_path: Path) -> None:
+def test_the_status_reports_how_much_is_missing(tmp_path: Path) -> None:
     with services_at(tmp_path) as services:
         world = World(services)
         world.ingest(a="Alpha fails", b="Bravo fails")

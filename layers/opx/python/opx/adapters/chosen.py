@@ -83,6 +83,7 @@ class Ports:
         self._installation = installation
         self.given = given
         self.speed_limits: dict[str, SpeedLimit] = {}
+        self.remarks: list[str] = []
 
     @property
     def settings(self) -> Settings:
@@ -120,6 +121,7 @@ class Ports:
 
         if remark := withdraw_rights_of_others(self.settings.home_path):
             log.warning("%s", remark)
+            self.remarks.append(remark)
         return self.settings.home_path
 
     @cached_property

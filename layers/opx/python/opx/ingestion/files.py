@@ -64,7 +64,7 @@ def _planned(folder: Path, base: Path) -> Iterator[FileToIngest | EventOutcome]:
 def regular_files(root: Path) -> Iterator[Path | LeftOut]:
     """Files below a folder in a stable order, hidden ones and those in hidden folders excepted.
 
-    A symbolic link is followed to a file in the folder only: anybody who can add a file to a repository could name any
+    A symbolic link is followed to a file in the folder only: a repository could otherwise name any
     file of this machine. Raises `InvalidInputError` for more than `MAX_FILES`.
     """
     count = 0
@@ -97,7 +97,7 @@ def _reason_to_leave_out(path: Path, root: Path) -> str:
 
 
 def _real(path: Path) -> Path:
-    """Where a path leads; unlike `Path.resolve`, without an error for links that lead to themselves."""
+    """The target of a path; unlike `Path.resolve`, without an error for links that lead to themselves."""
     return Path(os.path.realpath(path))
 
 

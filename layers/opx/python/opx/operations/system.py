@@ -86,6 +86,10 @@ class Backend(Protocol):
         """Release files and connections that were opened."""
 
     @property
+    def remarks(self) -> Sequence[str]:
+        """Remarks for the operator about what was mended when ports were opened."""
+
+    @property
     def speed_limits(self) -> Mapping[str, SpeedLimit]:
         """The limits in use, by embedding model."""
 

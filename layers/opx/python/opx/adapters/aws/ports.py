@@ -272,8 +272,8 @@ class OpenSearchIndexes:
     def _make(self, edition: Edition, model_id: str, dimension: int) -> None:
         from opx.adapters.aws.opensearch import ensure_index
 
-        collection, about = self._collection(edition), {"model_id": model_id, "dimension": dimension}
-        ensure_index(collection.opened, self._index_name(edition), **about, engine=collection.engine)
+        collection, name = self._collection(edition), self._index_name(edition)
+        ensure_index(collection.opened, name, model_id=model_id, dimension=dimension, engine=collection.engine)
 
     def remove(self, edition: Edition) -> None:
         from opx.adapters.aws.opensearch import delete_index
@@ -288,8 +288,8 @@ class OpenSearchIndexes:
     def check(self, edition: Edition) -> None:
         from opx.adapters.aws.opensearch import check_index
 
-        about = {"model_id": edition.model_id, "dimension": edition.dimension}
-        check_index(self._collection(edition).opened, self._index_name(edition), **about)
+        client, name = self._collection(edition).opened, self._index_name(edition)
+        check_index(client, name, model_id=edition.model_id, dimension=edition.dimension)
 
 
 class DeployedFunctions:

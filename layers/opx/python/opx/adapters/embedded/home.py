@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -201,7 +201,7 @@ class HomeIndexes:
     settling_seconds = 0.0
     counts_changes = True
     may_sleep = False
-    collections = ()
+    collections: Sequence[str] = ()
 
     def __init__(self, home: Path) -> None:
         self._home = home

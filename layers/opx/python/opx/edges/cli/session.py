@@ -220,18 +220,10 @@ class Session:
     def services(self) -> System:
         """The parts of the system in this process. Raises `InvalidInputError` for a deployed one."""
         self.require_local("this command works on a folder of this machine: omit --profile and --api")
-        if self.settings.backend == "embedded":
-            self._close_home()
         services = self.start(self.settings)
+        self._context.call_on_close(lambda: warn(*services.ports.remarks))  # nobody reads the log of a command
         self._context.call_on_close(services.close)
         return services
-
-    def _close_home(self) -> None:
-        """Takes the rights of others from a home folder, with a remark: nobody reads the log of a command."""
-        from opx.adapters.embedded.durable_files import withdraw_rights_of_others
-
-        if remark := withdraw_rights_of_others(self.settings.home_path):
-            warn(remark)
 
     def at_home(self, home: Path) -> Session:
         """The same session with its knowledge in another folder."""
