@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from opx.errors import InvalidInputError
-from opx.ports import Item, Page, Table
+from opx.ports import Item, ItemPage, Table
 from tests.contract.things import a_key, a_thing, names
 from tests.doubles.fake_time import FakeTime
 
@@ -20,7 +20,7 @@ def a_large_thing(name: str, **attributes: Any) -> Item:
     return a_thing(name, text="x" * LARGE, **attributes)
 
 
-def pages(table: Table, partition: str, **options: Any) -> Iterator[Page]:
+def pages(table: Table, partition: str, **options: Any) -> Iterator[ItemPage]:
     page = table.page(partition, **options)
     yield page
     while page.next:
@@ -30,8 +30,8 @@ def pages(table: Table, partition: str, **options: Any) -> Iterator[Page]:
 
 class PageContract:
     def test_empty_partition_is_an_empty_last_page(self, table: Table) -> None:
-        assert table.page("ada") == Page([], None)
-        assert table.page("new", index="status-size-index") == Page([], None)
+        assert table.page("ada") == ItemPage([], None)
+        assert table.page("new", index="status-size-index") == ItemPage([], None)
 
     def test_pages_have_each_item_of_the_query_once(self, table: Table) -> None:
         expected = [f"{number:02}" for number in range(12)]

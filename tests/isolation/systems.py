@@ -20,7 +20,7 @@ from opx.learning.rules import LearningRules, read_learning_rules
 from opx.operations.context import Caller, Context
 from opx.operations.search import Query, query
 from opx.operations.system import System
-from opx.ports import Condition, Item, KeyRange, Page, Table
+from opx.ports import Condition, Item, ItemPage, KeyRange, Table
 from opx.ports.tables import AUDIT, GAPS, TableSpec
 from opx.records.audit import AuditLog, InstallationKey
 from tests.e2e.systems import SystemUnderTest, a_system
@@ -80,7 +80,7 @@ class RecordedTable:
 
     def page(
         self, partition: str | int, *, index: str = "", fields: Sequence[str] = (), begin: Item | None = None
-    ) -> Page:
+    ) -> ItemPage:
         found = self._table.page(partition, index=index, fields=fields, begin=begin)
         self._note("page", found.items)
         return found

@@ -28,7 +28,19 @@ from opx.ports.search import (
     Vectors,
     mean_vector,
 )
-from opx.ports.tables import AllOf, AnyOf, Condition, Equals, Item, KeyAbsent, KeyRange, LessThan, Page, Table, Tables
+from opx.ports.tables import (
+    AllOf,
+    AnyOf,
+    Condition,
+    Equals,
+    Item,
+    ItemPage,
+    KeyAbsent,
+    KeyRange,
+    LessThan,
+    Table,
+    Tables,
+)
 
 __all__ = [
     "AllOf",
@@ -49,6 +61,7 @@ __all__ = [
     "IndexEntry",
     "IndexSync",
     "Item",
+    "ItemPage",
     "KeyAbsent",
     "KeyRange",
     "Leg",
@@ -56,7 +69,6 @@ __all__ = [
     "Message",
     "ObjectInfo",
     "ObjectStore",
-    "Page",
     "Queue",
     "Ranking",
     "Reranker",

@@ -63,7 +63,7 @@ class KeyRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ItemPage:
     """Items of a query, and the position behind them, an item of key attributes; None if nothing follows."""
 
     items: list[Item]
@@ -106,7 +106,7 @@ class Table(Protocol):
 
     def page(
         self, partition: str | int, *, index: str = "", fields: Sequence[str] = (), begin: Item | None = None
-    ) -> Page:
+    ) -> ItemPage:
         """A page of what `query` returns of the partition, for work that another call continues, also of another process:
         `begin` is the `next` of the page before, from where it goes on even if that item is gone. With `fields`, items have
         these attributes alone. A page may be empty although others follow."""

@@ -29,7 +29,7 @@ from opx.adapters.limits import (
     with_fields,
 )
 from opx.errors import ConditionFailedError, StoreUnavailableError
-from opx.ports import AllOf, AnyOf, Clock, Condition, Equals, Item, KeyAbsent, KeyRange, Page
+from opx.ports import AllOf, AnyOf, Clock, Condition, Equals, Item, ItemPage, KeyAbsent, KeyRange
 from opx.ports.tables import TableSpec
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ class DynamoTable:
 
     def page(
         self, partition: str | int, *, index: str = "", fields: Sequence[str] = (), begin: Item | None = None
-    ) -> Page:
+    ) -> ItemPage:
         part = slice_of(self._spec, partition, index, None)
         request = {"TableName": self._name, **slice_arguments(part)}
         request.update({"IndexName": index} if index else {"ConsistentRead": True})
@@ -294,7 +294,7 @@ class DynamoTable:
         with self._translated("query"):
             answer = self._client.query(**request)
         items, last = self._current(answer["Items"]), answer.get("LastEvaluatedKey")
-        return Page([with_fields(item, fields) for item in items], from_attributes(last) if last else None)
+        return ItemPage([with_fields(item, fields) for item in items], from_attributes(last) if last else None)
 
     def _read_for(self, fields: Sequence[str]) -> list[str]:
         """Attributes that these and the item's expiry are decoded from."""

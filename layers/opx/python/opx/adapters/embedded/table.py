@@ -24,7 +24,7 @@ from opx.adapters.limits import (
     with_fields,
 )
 from opx.errors import ConditionFailedError
-from opx.ports import Clock, Condition, Item, KeyRange, Message, Page
+from opx.ports import Clock, Condition, Item, ItemPage, KeyRange, Message
 from opx.ports.tables import IndexSpec, TableSpec, from_json, to_json
 
 # -- SQL that creates a table
@@ -240,7 +240,7 @@ class SqliteTable:
 
     def page(
         self, partition: str | int, *, index: str = "", fields: Sequence[str] = (), begin: Item | None = None
-    ) -> Page:
+    ) -> ItemPage:
         part = slice_of(self._spec, partition, index, None)
         names = position_names(self._spec, part)
         after = tuple(begin[name] for name in names) if begin else None
@@ -248,7 +248,7 @@ class SqliteTable:
         items = (from_json(row[0]) for row in rows)
         found = [with_fields(item, fields) for item in items if not self._is_expired(item)]
         last = dict(zip(names, rows[-1][1:], strict=True)) if len(rows) == CONTINUED_PAGE else None
-        return Page(found, last)
+        return ItemPage(found, last)
 
     def count(self, partition: str | int, *, index: str = "", where: KeyRange | None = None) -> int:
         part = slice_of(self._spec, partition, index, where)
