@@ -161,7 +161,7 @@ class LearnedKnowledgeContract:
     def test_without_patterns_nothing_is_found(self, access: CallerAccess) -> None:
         assert access.call(list_patterns, ListPatterns()).patterns == ()
         assert for_task(access, "deploy") == ()
-        assert context_for(access, "deploy") == ""
+        assert context_for(access, "deploy") == "Task: deploy"
         with pytest.raises(PatternNotFoundError):
             access.call(get_pattern, GetPattern(pattern_id="0" * 32))
 

@@ -57,7 +57,7 @@ class TestLocalKnowledge(LearnedKnowledgeContract):
         with services:
             access = local_access(services, Identity("acme", "shop", "somebody"), owns_system=True)
             assert access.call(list_patterns, ListPatterns()).patterns == ()
-            assert context_for(access, "deploy") == ""
+            assert context_for(access, "deploy") == "Task: deploy"
 
     def test_checkpoint_is_requested_of_the_function_where_there_is_one(self, services: System) -> None:
         with services:

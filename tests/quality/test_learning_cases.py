@@ -70,8 +70,8 @@ class TestCases:
 @pytest.fixture(scope="module")
 def judged(tmp_path_factory: pytest.TempPathFactory) -> list[CaseAnswer]:
     """Answers among all patterns to questions of the half that nothing was fitted on."""
-    asked = [case for case in cases() if case.half == HELD_OUT and not case.id.startswith("far")]
-    chosen = [case for case in asked if (case.query_kind == TASK) == (case.entry_type in DECISIONS)]
+    judged = [case for case in cases() if case.half == HELD_OUT and not case.id.startswith("far")]
+    chosen = [case for case in judged if (case.query_kind == TASK) == (case.entry_type in DECISIONS)]
     with bootstrap(Settings(home=str(tmp_path_factory.mktemp("judged")))) as services:
         return list(answered(services, teach(services, patterns()), chosen))
 

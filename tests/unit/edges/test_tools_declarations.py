@@ -66,6 +66,7 @@ def test_tools_are_those_that_agents_know() -> None:
             "report_gap": ["question", "missing"],
             "query_for_task": ["task_description", "agent_type", "task_type", "technology", "max_results"],
             "query_for_failure": ["failure_description", "error_message", "agent_type", "task_type"],
+            "query_for_gate": ["gate_type", "proposal", "max_results"],
             "build_context_for_task": ["task", "agent_type", "task_type", "technology"],
         },
     }

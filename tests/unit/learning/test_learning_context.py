@@ -353,7 +353,7 @@ class TestBasicContext:
 
 
 class TestReasons:
-    def test_say_why_a_pattern_stands_before_one_that_worked_more_often(self) -> None:
+    def test_explain_why_a_pattern_stands_before_one_that_worked_more_often(self) -> None:
         first = a_pattern(success_count=3, confidence_bound=0.44)
         closer = a_pattern(success_count=5, confidence_bound=0.57)
         failing = a_pattern(success_count=5, failure_count=4, confidence_bound=0.27)

@@ -1,4 +1,4 @@
-"""What people decided comes back: decisions at gates, bands, expiry, and whose searches find patterns."""
+"""Decisions of people come back: gates, bands, expiry, and the searches that find patterns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
 from opx.learning.query import PatternMatch, PatternSearch, RAGQueryService, is_expired, one_sure_problem
 from opx.learning.review_topics import topic_of, topics
-from opx.learning.rules import LearningRules, Search
+from opx.learning.rules import Audience, LearningRules
 from opx.operations.context import Caller, Context
 from opx.operations.learning import CaptureEntry, capture_entry
 from opx.operations.research import SearchDocs, search_docs
@@ -170,11 +170,11 @@ class TestSearches:
         found = answered(context, FEEDBACK, QueryConfig(min_confidence=0))
         assert _categories(found.results) == {"learning/patterns"}
 
-    def test_of_agents_find_patterns_where_the_installation_says_so(
+    def test_of_agents_find_patterns_where_the_installation_allows_it(
         self, services: System, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         decided(services)
-        rules = LearningRules(search=Search.EVERYONE)
+        rules = LearningRules(search=Audience.EVERYONE)
         monkeypatch.setattr(type(services.learning), "rules", property(lambda _: rules))
         context = Context(services, Caller(ACME, agent="coder"))
         found = search_docs(context, SearchDocs(query=FEEDBACK)).answer
@@ -182,7 +182,7 @@ class TestSearches:
 
 
 class TestCaptures:
-    def test_with_the_seven_arguments_are_told_once_they_are_verified(self, services: System) -> None:
+    def test_with_the_seven_arguments_are_returned_once_they_are_verified(self, services: System) -> None:
         capture = services.learning.capture(Identity("acme", "orders"))
         steps = ["Run the export on the replica"]
         entry = capture.capture_failure_solution("orders", "dev", "export", "It waits", "lock timeout", steps, "pg")
@@ -197,7 +197,7 @@ class TestCaptures:
         capture.verify(entry, True)
         assert [one.solution for one in checkpoint()] == steps
 
-    def test_say_what_follows(self, services: System) -> None:
+    def test_report_what_follows(self, services: System) -> None:
         context = Context(services, Caller(ACME))
         waiting = capture_entry(
             context,

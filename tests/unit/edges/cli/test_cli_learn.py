@@ -117,7 +117,7 @@ def test_patterns_are_found_for_a_task_and_for_a_failure(learned: Opx) -> None:
         found = learned("learn", *arguments)
         assert found.exit_code == 0, found.output
         assert "Solution: Run the export on the read replica" in found.stdout
-        assert "(worked 1, failed 0, similarity " in found.stdout
+        assert "(sure, 1.00; worked 1, failed 0)" in found.stdout
     nothing = learned("learn", "patterns", "Paint the bikeshed green")
     assert (nothing.exit_code, "helps with this" in nothing.stdout) == (1, True)
 
@@ -126,16 +126,49 @@ def test_patterns_are_listed_and_shown_with_their_occurrences(learned: Opx) -> N
     (pattern,) = json.loads(learned("learn", "patterns", "--json").stdout)
     assert pattern["patternId"] in learned("learn", "patterns").stdout
     shown = learned("learn", "pattern", pattern["patternId"]).stdout
-    assert "Worked 1 times, failed 0 times" in shown
+    assert "Worked 1 time, failed 0 times" in shown
     assert "worked  invoices, INC-7" in shown
 
 
 def test_the_context_is_for_the_prompt_alone(learned: Opx) -> None:
     found = learned("learn", "context", FAILURE)
-    assert found.stdout.startswith("[ORCHESTRATOR CONTEXT: Historical Knowledge]\n")
+    assert found.stdout.startswith(f"Task: {FAILURE}\n\n[ORCHESTRATOR CONTEXT: Historical Knowledge]\n")
     assert found.stdout.endswith("[END CONTEXT]\n")
     nothing = learned("learn", "context", "Paint the bikeshed green")
-    assert (nothing.exit_code, nothing.stdout) == (1, "")
+    assert (nothing.exit_code, nothing.stdout) == (1, "Task: Paint the bikeshed green\n")
+
+
+def test_a_merge_is_undone_by_the_split_that_it_prints(opx: Opx) -> None:
+    captured(opx, "--verified")
+    entry = opx("learn", "capture", "failure", "Disk full", "--step", "Delete old images", "--for", "invoices")
+    assert f"opx learn verify {entry.stdout.strip()} --worked" in entry.stderr
+    opx("learn", "verify", entry.stdout.strip(), "--worked")
+    opx("learn", "checkpoint", "invoices")
+    found = json.loads(opx("learn", "patterns", "--json").stdout)
+    ids = {pattern["problem"]: pattern["patternId"] for pattern in found}
+    keep, other = ids[FAILURE], ids["Disk full"]
+    merged = opx("learn", "merge", keep, other)
+    assert merged.stdout.splitlines() == [
+        f"{other} is now a part of {keep}, which worked 2 times and failed 0 times",
+        f"to undo: opx learn split {keep} {other}",
+    ]
+    assert "was already a part of" in opx("learn", "merge", keep, other).stdout
+    split = opx("learn", "split", keep, other).stdout.splitlines()
+    assert split[:2] == [
+        f"{keep} worked 1 time and failed 0 times",
+        f"{other} worked 1 time and failed 0 times: Disk full",
+    ]
+    assert opx("learn", "split", keep, other).exit_code == 2
+
+
+def test_decisions_at_a_gate_are_found_by_its_name(opx: Opx) -> None:
+    feedback = "There is no pagination and no upper limit"
+    opx("learn", "capture", "rejection", "api_review", "--feedback", feedback, "--for", "invoices")
+    opx("learn", "checkpoint", "invoices")
+    found = opx("learn", "patterns", "--gate", "api_review")
+    assert (found.exit_code, feedback in found.stdout, "endpoint that lists records" in found.stdout) == (0, True, True)
+    assert opx("learn", "patterns", "Add an endpoint", "--gate", "api_review", "--threshold", "1").exit_code == 1
+    assert opx("learn", "patterns", "--gate", "release").exit_code == 1
 
 
 def test_nothing_that_was_captured_acts_on_the_terminal(opx: Opx) -> None:

@@ -1,7 +1,7 @@
 """Merges patterns that are one, and splits a pattern: what was counted moves from one to the other, each entry once.
 
 The row of a pattern that was merged stays, with its text and the id of the pattern that it is a part of now (`mergedInto`):
-whoever counts for it, or finds its document, is led to the other one. Rows of occurrences are copied before counts are
+counts for it and hits of its document lead to the other one. Rows of occurrences are copied before counts are
 computed from them, and heads are written under their optimistic locks, so that an entry that is counted meanwhile is neither
 lost nor counted twice. A step that is interrupted is completed by the same call again.
 

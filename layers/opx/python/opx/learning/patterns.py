@@ -96,8 +96,8 @@ class PatternStore:
         return pattern_in(row) if row else None
 
     def heads(self, scope_keys: Sequence[str], ids: Sequence[str]) -> list[Pattern]:
-        """The patterns of these ids in these scopes, in one read, in the order of the ids. In the place of a merged pattern
-        is the one that it was merged into."""
+        """The patterns of these ids in these scopes, in one read, in the order of the ids. A merged pattern is
+        replaced by the one that it was merged into."""
         keys = [{"place": heads_partition(scope), "entry": one} for one in ids for scope in scope_keys]
         rank = {one: at for at, one in reversed(list(enumerate(ids)))}
         rows = sorted(self._table.get_many(keys) if keys else [], key=lambda row: (rank[row["entry"]], row["place"]))

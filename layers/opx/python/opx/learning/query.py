@@ -181,8 +181,8 @@ def work_cosines(embed: Callable[[str], Vector], text: str, patterns: Sequence[P
     topics = {one.pattern_id: topic for one in patterns if (topic := topic_of_pattern(one))}
     if not topics:
         return {}
-    asked, work = embed(text), {topic: embed(topic.work) for topic in set(topics.values())}
-    return {one: float(sum(map(mul, asked, work[topic]))) for one, topic in topics.items()}
+    queried, work = embed(text), {topic: embed(topic.work) for topic in set(topics.values())}
+    return {one: float(sum(map(mul, queried, work[topic]))) for one, topic in topics.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Share(StrEnum):
     PROJECT = "project"
 
 
-class Search(StrEnum):
+class Audience(StrEnum):
     """Callers whose searches find patterns among other documents."""
 
     PEOPLE = "people"
@@ -39,12 +39,12 @@ class LearningRules:
 
     share: Share = Share.CLIENT
     orchestrators: frozenset[str] = frozenset()
-    search: Search = Search.PEOPLE
+    search: Audience = Audience.PEOPLE
 
     @property
     def hidden_from_agents(self) -> frozenset[str]:
         """Categories that searches by agents' tools leave out: agents get patterns from their orchestrator."""
-        return frozenset() if self.search is Search.EVERYONE else frozenset({PATTERNS_CATEGORY})
+        return frozenset() if self.search is Audience.EVERYONE else frozenset({PATTERNS_CATEGORY})
 
     def shared(self, scope: Scope, group_of: Callable[[str, str], str]) -> Scope:
         """The scope in which patterns of entries of `scope` are stored: never one of another client.
@@ -69,7 +69,7 @@ def read_learning_rules(path: Path | None = None) -> LearningRules:
     if section is None:
         return LearningRules()
     fields = section.fields(optional=("share", "orchestrators", "search"))
-    share, search = _choice(fields, "share", Share.CLIENT), _choice(fields, "search", Search.PEOPLE)
+    share, search = _choice(fields, "share", Share.CLIENT), _choice(fields, "search", Audience.PEOPLE)
     names = fields["orchestrators"].items() if "orchestrators" in fields else []
     return LearningRules(share, frozenset(name.text() for name in names), search)
 

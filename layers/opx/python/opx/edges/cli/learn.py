@@ -338,7 +338,8 @@ def _pattern_lines(view: PatternView) -> Iterator[str]:
         yield f"Error: {printable(pattern.error_message)}"
     yield f"Solution: {printable(pattern.solution)}"
     yield f"When to try: {printable(pattern.when_to_try)}"
-    yield f"Worked {pattern.success_count:,} times, failed {pattern.failure_count:,} times; last on {pattern.embedded_at}"
+    counted = f"Worked {plural(pattern.success_count, 'time')}, failed {plural(pattern.failure_count, 'time')}"
+    yield f"{counted}; last on {pattern.embedded_at}"
     for one in view.occurrences:
         verdict = "worked" if one.worked else "failed"
         more = f", {printable(one.incident)}" if one.incident else ""
