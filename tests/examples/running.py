@@ -44,7 +44,7 @@ def ran(*command: str, env: Mapping[str, str]) -> str:
     """Runs a program; returns its standard output."""
     line = [str(PYTHON), *command]
     done = subprocess.run(
-        line, cwd=ROOT, capture_output=True, text=True, check=False, env=_environment(env), timeout=100
+        line, cwd=ROOT, capture_output=True, text=True, check=False, env=_environment(env), timeout=300
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -21,7 +21,7 @@ from tests.doubles.scripted_models import KEY, ScriptedModels
 from tests.examples.running import PAGES, PYTHON, QUESTION, ROOT, TITLE, missing_library, ran, serving
 from tests.unit.edges.test_gateway_callers import VAULT, a_gateway, a_token, corpus  # noqa: F401 - the last is a fixture
 
-pytestmark = pytest.mark.examples
+pytestmark = [pytest.mark.examples, pytest.mark.timeout(600)]  # libraries are compiled by their first import
 
 OPX = ("-c", "from opx.system import command; command()")
 
