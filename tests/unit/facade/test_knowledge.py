@@ -78,6 +78,12 @@ class TestBothKinds:
         (found,) = kb.query("cart", ANY)
         assert found.source == "https://wiki/cart"
 
+    def test_a_document_from_the_same_address_is_its_next_version(self, kb: Knowledge) -> None:
+        for text in ("# Cart\n\nFlush it.", "# Cart\n\nFlush the cart cache twice."):
+            kb.ingest_document("internal", "runbooks/procedures", Page(text, source="https://wiki/cart?id=7#steps"))
+        (document,) = kb.documents()
+        assert (document.version, document.source_uri) == (2, "https://wiki/cart?id=7#steps")
+
     def test_equal_documents_of_a_batch_count_once_unless_they_shall_not(self, kb: Knowledge) -> None:
         texts = ["# One\n\ntext", "# One\n\ntext", Document("# Two\n\ntext")]
         assert len(set(kb.ingest_batch("internal", "runbooks/procedures", texts).document_ids)) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -13,19 +14,20 @@ from opx.errors import InvalidInputError, SourceShapeError
 Content = str | bytes | Mapping[str, Any]
 """A document's content: Markdown text, the bytes of a file, or a mapping that is read as JSON."""
 
+_UNUSUAL = re.compile(r"[^\w./ -]+")
 _CONTENTS = ("content", "page_content", "text")
 """Attributes that hold the text of a document, here and in frameworks."""
 
 
 def read_document(given: object, metadata: Mapping[str, Any] | None = None) -> tuple[Content, dict[str, Any]]:
     """The content and the metadata of a document in any form; `metadata` counts before that of the document. A source that
-    is an address is its `source_uri`. Raises `InvalidInputError` for something without content."""
+    is an address is its `source_uri`, too. Raises `InvalidInputError` for something without content."""
     if isinstance(given, str | bytes | Mapping):
         return given, dict(metadata or {})
     facts = {**document_of(given).facts(), **(metadata or {})}
     if "://" in str(facts.get("source") or ""):
         facts.setdefault("source_uri", facts["source"])
-        del facts["source"]
+        facts["source"] = _key(str(facts["source"]))
     return document_of(given).content, facts
 
 
@@ -66,7 +68,6 @@ def source_document(given: object) -> SourceDocument:
 
 
 def _key(name: str) -> str:
-    """A name as parts that are joined by slashes; "" for one without any."""
-    return "/".join(part for part in name.partition("://")[2 if "://" in name else 0].split("/") if part.strip("."))[
-        :500
-    ]
+    """A name, or an address, as parts that are joined by slashes; "" for one without any."""
+    plain = _UNUSUAL.sub("_", name.partition("://")[2] if "://" in name else name)
+    return "/".join(part for part in plain.split("/") if part.strip("."))[:500]
