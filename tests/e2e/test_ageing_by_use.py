@@ -29,7 +29,7 @@ def system(either: SystemUnderTest) -> SystemUnderTest:
     services = either.services
     services.lifecycle.pruning().run()
     table, knowledge = services.tables.table(USES), services.installation.knowledge
-    services.corpus.uses = UseLog(table, services.corpus.catalog, knowledge, services.clock)  # at once on both
+    services.corpus.uses = UseLog(table, lambda: services.corpus.catalog, knowledge, services.clock)  # at once on both
     either.put(INCIDENT, TEXT)
     either.work()
     return either

@@ -29,6 +29,7 @@ from opx.ports.tables import (
     SOURCES,
     STAGING,
     USAGE,
+    USES,
 )
 from opx.settings import Settings
 from tests.infra.conftest import ISSUER
@@ -184,6 +185,7 @@ class TestManageKnowledge:
             | pairs("dynamodb:BatchGetItem GetItem PutItem Query", table_arns(PROJECTS))
             | pairs("dynamodb:GetItem", table_arns(AUDIT))
             | pairs("dynamodb:Query", table_arns(USAGE))
+            | pairs("dynamodb:BatchGetItem BatchWriteItem", table_arns(USES))
             | pairs("s3:GetObject", {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*"})
             | pairs("sqs:SendMessage", {queue, PULLS, CHECKPOINTS, REBUILDS})
             | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(*WRITTEN))
@@ -242,7 +244,7 @@ def test_without_the_api_the_retrieval_function_reads_only_for_agents(without: A
     assert objects == {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*"}
     tables = {resource for action, resource in found if action.startswith("dynamodb:")}
     assert tables == table_arns(
-        ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, GAPS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS
+        ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, GAPS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS, USES
     )
 
 

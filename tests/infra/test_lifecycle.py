@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from infra.constructs.layer_contents import ROOT
-from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS
+from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS, USES
 from opx.settings import Settings, env_name
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_ingestion import BUCKET, pairs, queue_arn, table_arns
@@ -43,6 +43,7 @@ def test_the_function_may_do_exactly_this(default: Assembly) -> None:
         | pairs("s3:DeleteObject GetObject", folders)
         | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(*CHANGED))
         | pairs("dynamodb:BatchGetItem PutItem", table_arns(PROJECTS))
+        | pairs("dynamodb:BatchGetItem", table_arns(USES))
         | pairs("aoss:APIAccessAll", {collection})
         | pairs("sqs:SendMessage", {queue_arn("prune-failed")})
     )

@@ -22,6 +22,7 @@ from opx.ports.tables import (
     PATTERNS,
     PROJECTS,
     STAGING,
+    USES,
 )
 from tests.infra.templates import Assembly, listed
 from tests.infra.test_ingestion import BUCKET, pairs, queue_arn, rights, table_arns
@@ -43,6 +44,7 @@ def test_the_function_may_only_read_and_record_questions(default: Assembly) -> N
         | pairs("dynamodb:PutItem Query", table_arns(AUDIT))
         | pairs("dynamodb:DeleteItem GetItem PutItem Query", table_arns(GAPS))
         | pairs("dynamodb:PutItem", table_arns(EMBEDDINGS))
+        | pairs("dynamodb:BatchGetItem BatchWriteItem", table_arns(USES))
         | pairs("aoss:APIAccessAll", {collection})
         | pairs("bedrock:InvokeModel", {model})
         | pairs("s3:ListBucket", {BUCKET})

@@ -105,12 +105,21 @@ def test_files_deleted_meanwhile_are_removed_at_the_start(opx: Opx, services: Sy
 def test_a_folder_that_lost_much_is_watched_without_deleting(
     opx: Opx, services: System, base: Knowledge, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    paths = [opx.write(f"{name}.md", f"# {name.upper()}\n\ntext of {name}\n") for name in "ab"]
+    following(opx, base)
+    for path in paths:
+        path.unlink()
+    following(opx, base)
+    assert titles(services) == {"docs/a.md": "A", "docs/b.md": "B"}
+    assert "has lost 2 of 2 documents" in capsys.readouterr().err
+
+
+def test_the_last_file_of_a_folder_is_removed(opx: Opx, services: System, base: Knowledge) -> None:
     path = opx.write("a.md", "# A\n\ntext\n")
     following(opx, base)
     path.unlink()
     following(opx, base)
-    assert titles(services) == {"docs/a.md": "A"}
-    assert "has lost 1 of 1 documents" in capsys.readouterr().err
+    assert titles(services) == {}
 
 
 def test_new_and_changed_files_are_ingested(

@@ -110,7 +110,7 @@ class Corpus:
 
         return UseLog(
             self._tables.table(USES),
-            self.catalog,
+            lambda: self.catalog,
             self._installation.knowledge,
             self._installation.clock,
             run=None if self._tables.in_folder else in_background,

@@ -9,14 +9,17 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from opx.domain.documents import KnowledgeDocument, ages_by_use
 from opx.domain.ids import iso_time
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Reader
 from opx.errors import OpxError
-from opx.ingestion.corpus.catalog import Catalog
 from opx.ports import Clock, Item, Table
+
+if TYPE_CHECKING:
+    from opx.ingestion.corpus.catalog import Catalog
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +42,7 @@ class UseLog:
     def __init__(
         self,
         table: Table,
-        catalog: Catalog,
+        catalog: Callable[[], Catalog],
         knowledge: KnowledgeModel,
         clock: Clock,
         *,
@@ -89,7 +92,7 @@ class UseLog:
 
     def _write_all(self, reader: Reader, document_ids: Sequence[str]) -> None:
         def write() -> None:
-            found = (one for id_ in document_ids for one in self._catalog.find(id_))
+            found = (one for id_ in document_ids for one in self._catalog().find(id_))
             self._write([one for one in found if reader.may_see(one.scope)])
 
         self._guarded(write)
