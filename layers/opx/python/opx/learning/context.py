@@ -6,8 +6,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 from opx.domain.ids import day_text
 from opx.domain.learning import GATES, Pattern, RAGPattern
