@@ -12,7 +12,7 @@ from opx.adapters.aws.object_store import S3ObjectHistory
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, InvalidInputError
 from opx.ingestion.corpus.clients import ClientState
-from opx.ports.tables import ALL_TABLES, EMBEDDINGS, IDEMPOTENCY, PROJECTS
+from opx.ports.tables import ALL_TABLES, EMBEDDINGS, IDEMPOTENCY, PROJECTS, USES
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.fakes import function_logs
 
@@ -46,6 +46,8 @@ def fill(cloud: Cloud, client: str) -> None:
     services.questions.search(Identity(client, "shop")).query("quantum gearbox")
     services.telemetry.baselines.add([{"node": "n", "metric": "cpu", "value": 1.0}], scope=Scope(client))
     services.graph.aliases.register(Scope(client), f"service:{client}-co", f"service:checkout{client}")
+    used = {"scopeKey": Scope(client).key, "documentKey": f"incident of {client}", "day": "2026-11-01"}
+    services.tables.table(USES).put({**used, "expiresAt": 4_000_000_000})
     services.corpus.announcements.record([(cloud.event(Scope(client).prefix + DISK), 1_700_000_000.0)])
     cloud.s3.create_multipart_upload(Bucket=BUCKET, Key=f"clients/{client}/documents/big.bin")
 
