@@ -68,7 +68,7 @@ def test_a_failure_is_reported_without_its_details(services: System, monkeypatch
 
 
 def test_an_unavailable_store_is_reported(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unavailable(*_: object) -> None:
+    def unavailable(*_: object, **__: object) -> None:
         raise StoreUnavailableError("no route to host")
 
     monkeypatch.setattr(services.questions, "research", unavailable)
