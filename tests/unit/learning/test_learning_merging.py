@@ -148,7 +148,7 @@ def test_an_entry_that_is_counted_in_the_middle_of_a_split_follows_its_words(
     first, second = two_patterns(school)
     merging.merge(first.pattern_id, second.pattern_id)
     counted: list[str] = []
-    point_keys = merging._point_keys  # noqa: SLF001 - the step before which it is counted
+    point_keys = merging._point_keys
 
     def late(*arguments: Any) -> None:
         if not counted:
