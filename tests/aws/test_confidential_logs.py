@@ -214,7 +214,7 @@ class TestQuestions:
     def test_tool_that_fails_does_not_quote_the_question(
         self, cloud: Cloud, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def broken(*args: Any) -> Any:
+        def broken(*_: Any, **__: Any) -> Any:
             raise RuntimeError(f"no {CANARY}")
 
         monkeypatch.setattr(cloud.services.questions, "search", broken)

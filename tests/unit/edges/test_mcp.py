@@ -126,7 +126,7 @@ class TestTools:
         assert message in result.content[0].text
 
     def test_a_failing_tool_discloses_no_details(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        def broken(*_: object) -> None:
+        def broken(*_: object, **__: object) -> None:
             raise RuntimeError("secret detail")
 
         monkeypatch.setattr(services.questions, "search", broken)

@@ -267,7 +267,7 @@ class TestFailing:
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        def broken(*_: Any) -> Any:
+        def broken(*_: Any, **__: Any) -> Any:
             raise ZeroDivisionError("secret detail")
 
         monkeypatch.setattr(services.questions, "search", broken)

@@ -60,7 +60,7 @@ def test_an_invalid_argument_is_returned_as_an_error_not_raised(services: System
 
 
 def test_a_failure_is_reported_without_its_details(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("secret detail")
 
     monkeypatch.setattr(services.questions, "search", broken)
@@ -68,7 +68,7 @@ def test_a_failure_is_reported_without_its_details(services: System, monkeypatch
 
 
 def test_an_unavailable_store_is_reported(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unavailable(*_: object) -> None:
+    def unavailable(*_: object, **__: object) -> None:
         raise StoreUnavailableError("no route to host")
 
     monkeypatch.setattr(services.questions, "research", unavailable)

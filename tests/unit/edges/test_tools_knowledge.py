@@ -280,7 +280,7 @@ class TestResearch:
 
     def test_topic_and_iterations_are_passed_on(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         researcher = FakeResearcher(self.REPORT)
-        monkeypatch.setattr(services.questions, "research", lambda *_: researcher)
+        monkeypatch.setattr(services.questions, "research", lambda *_, **__: researcher)
         tools = KnowledgeTools(services, NOBODY)
         tools.call("research_topic", topic="disks", maxIterations="2")
         assert researcher.calls == [("disks", 2, Band.LIKELY.least)]

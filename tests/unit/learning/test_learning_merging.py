@@ -147,8 +147,8 @@ def test_an_entry_that_is_counted_in_the_middle_of_a_split_follows_its_words(
 ) -> None:
     first, second = two_patterns(school)
     merging.merge(first.pattern_id, second.pattern_id)
-    point_keys = merging._point_keys
     counted: list[str] = []
+    point_keys = merging._point_keys
 
     def late(*arguments: Any) -> None:
         if not counted:

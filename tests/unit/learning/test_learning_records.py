@@ -187,7 +187,7 @@ def test_an_entry_without_the_fields_of_today_has_their_defaults() -> None:
 def test_patterns_of_earlier_versions_are_read_and_written_as_they_were() -> None:
     assert pattern_in({**HEAD_ROW, "revision": 7, "lastBatch": [], "documentAt": ""}) == PATTERN
     assert PATTERN.technologies == ("postgresql",)
-    written = {**HEAD_ROW, "technologies": ["postgresql"]}
+    written = {**HEAD_ROW, "technologies": ["postgresql"], "merged": []}
     assert head_row(PATTERN) == written
     fresh = fresh_row(PATTERN, "2026-09-21T00:00:00Z", 5)
     assert (fresh["pattern"], fresh_in(fresh)) == (written, PATTERN)
