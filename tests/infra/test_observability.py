@@ -169,7 +169,8 @@ def _learn(cloud: Cloud) -> None:
         (make_checkpoint_handler, "Checkpoint", request),
     ):
         body = json.dumps({"source": "opx.learning", "detail-type": kind, "detail": detail})
-        make(lambda: cloud.services)({"Records": [{"messageId": kind, "body": body}]}, FakeContext())
+        received = {"eventSource": "aws:sqs", "attributes": {"ApproximateReceiveCount": "1"}}
+        make(lambda: cloud.services)({"Records": [{"messageId": kind, "body": body, **received}]}, FakeContext())
 
 
 def _prune(cloud: Cloud) -> None:
