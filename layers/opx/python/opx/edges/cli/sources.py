@@ -221,7 +221,17 @@ def kept_out_line(view: SourceView) -> str:
 
 
 def kept_out_sources(session: Session) -> list[SourceView]:
-    """Sources with documents that retention keeps out; none for a caller who may not list sources."""
+    """Sources with documents that retention keeps out; none for a caller who may not list sources. On this machine their
+    states are read without the connectors, which need an HTTP client."""
+    if not session.is_remote:
+        from opx.connectors.repository import SourceRepository, declared_sources
+        from opx.ports.tables import SOURCES
+
+        services, about = session.services, session.services.installation
+        declared = declared_sources(about.knowledge, about.knowledge_path)
+        sources = SourceRepository(services.tables.table(SOURCES), declared, about.knowledge, services.clock)
+        states = ((one, sources.state(one.source_id)) for one in sources.all())
+        return [SourceView.of(one, state, declared=False) for one, state in states if state.kept_out_in_all]
     try:
         return [view for view in _views(session) if view.state.kept_out_in_all]
     except AccessDeniedError:
