@@ -41,7 +41,7 @@ def masked_spans(text: str, output: str | None = None) -> list[tuple[Span, str]]
     spans: list[tuple[Span, str]] = []
     marks = list(MASK.finditer(output))
     at = marks[0].start() if marks else len(text)
-    for mark, following in zip(marks, [*marks[1:], None], strict=True):
+    for mark, following in zip(marks, (*marks[1:], None)[: len(marks)], strict=True):
         literal = output[mark.end() : following.start() if following else len(output)]
         end = _end(text, at, literal, mark)
         spans.append(((at, end), mark["kind"]))
