@@ -17,7 +17,10 @@ from opx.domain.documents import Remark, RemarkKind
 from opx.hygiene import invisible
 from opx.hygiene.instructions import UNREADABLE, Suspicion, encoded_hints, instruction_formats, suspicions
 from opx.hygiene.private_keys import HINT
-from opx.hygiene.secrets import CONTEXT_HINTS, Masker, find, mask, secret_formats
+from opx.hygiene.issued_secrets import rare_tokens
+from opx.hygiene.secret_formats import CONTEXT_HINTS, Judgement
+from opx.hygiene.secret_structures import HINTS as STRUCTURE_HINTS
+from opx.hygiene.secrets import Masker, find, mask, secret_formats
 
 Span = tuple[int, int]
 """Offsets of characters, the second excluded."""
@@ -85,7 +88,7 @@ class Cleaner:
             while at < len(block):
                 following = bisect_left(wanted, at)
                 until = wanted[following] if following < len(wanted) else len(block)
-                until = at if self._masker.is_within_key else until
+                until = at if self._masker.is_open else until
                 if until > at:
                     yield from self._passed(block[at:until])
                 if until < len(block):
@@ -241,6 +244,7 @@ def _hints_of(text: str) -> frozenset[str]:
     words = " ".join([word for word in lowered.split() if len(word) >= _LONG_WORD])
     found = [hint for hint in anywhere if hint in lowered]
     found += [hint for hint in in_words if hint in words]
+    found += rare_tokens(words)
     if not text.isascii():
         found += [hint for hint in foreign if hint in lowered]
     return frozenset(found)
@@ -249,9 +253,10 @@ def _hints_of(text: str) -> frozenset[str]:
 @cache
 def _hints() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Literals that may be anywhere, those that occur in long words only, and those that are not ASCII."""
-    issued = {hint for form in secret_formats() if not form.judged and not form.chosen for hint in form.hints}
+    forms = (form for form in secret_formats() if form.judgement is Judgement.FORM and not form.chosen)
+    issued = {hint for form in forms for hint in form.hints if " " not in hint}
     in_words = (issued - {*CONTEXT_HINTS}) | {*encoded_hints()}
-    everything = {HINT, *in_words}
+    everything = {HINT, *STRUCTURE_HINTS, *in_words}
     everything.update(hint for form in secret_formats() for hint in form.hints)
     everything.update(hint for form in instruction_formats() for hint in form.hints)
     foreign = {hint for hint in everything if not hint.isascii()}
