@@ -53,6 +53,8 @@ def _end(text: str, start: int, literal: str, mark: re.Match[str]) -> int:
     """The end of what a mask replaced: where the following text stands, and the fingerprint fits."""
     if not literal:
         return len(text)
+    if mark["kind"] == "private-key":
+        start = max(start, text.find("-----END", start))
     first = end = text.find(literal, start + 1)
     while end >= 0 and mark["kind"] != "private-key":
         digest = hashlib.sha256(text[start:end].encode("utf-8", "surrogatepass")).hexdigest()

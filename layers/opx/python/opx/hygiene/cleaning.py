@@ -17,8 +17,8 @@ from opx.domain.documents import Remark, RemarkKind
 from opx.hygiene import invisible
 from opx.hygiene.instructions import UNREADABLE, Suspicion, encoded_hints, instruction_formats, suspicions
 from opx.hygiene.private_keys import HINT
-from opx.hygiene.issued_secrets import rare_tokens
-from opx.hygiene.secret_formats import CONTEXT_HINTS, Judgement
+from opx.hygiene.issued_secrets import issued_formats, rare_tokens
+from opx.hygiene.secret_formats import CONTEXT_HINTS
 from opx.hygiene.secret_structures import HINTS as STRUCTURE_HINTS
 from opx.hygiene.secrets import Masker, find, mask, secret_formats
 
@@ -253,8 +253,7 @@ def _hints_of(text: str) -> frozenset[str]:
 @cache
 def _hints() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Literals that may be anywhere, those that occur in long words only, and those that are not ASCII."""
-    forms = (form for form in secret_formats() if form.judgement is Judgement.FORM and not form.chosen)
-    issued = {hint for form in forms for hint in form.hints if " " not in hint}
+    issued = {hint for form in issued_formats() for hint in form.hints}
     in_words = (issued - {*CONTEXT_HINTS}) | {*encoded_hints()}
     everything = {HINT, *STRUCTURE_HINTS, *in_words}
     everything.update(hint for form in secret_formats() for hint in form.hints)

@@ -62,7 +62,7 @@ PASSWORD_HINTS = ("pass", "pwd", "pw", "psk", "kennwort", "contrase", "senha")
 _AFTER_NAME = (  # of AWS's secret keys
     r"(?i:secret[ _-]?access[ _-]?key)[^\n]{0,24}?(?<![A-Za-z0-9/+=])(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
 )
-_URL = r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://(?P<user>[^\s/:@\"'<>`]{0,100}):(?P<secret>[^\s/\"'<>`]{1,256})@(?=[A-Za-z0-9._\[(-])"
+_URL = r"\b[A-Za-z][A-Za-z0-9+.-]{1,20}://(?P<user>[^\s/:@\"'<>`]{0,100}):(?!x-oauth-basic@|x-token-auth@)(?P<secret>[^\s/\"'<>`]{1,256})@(?=[A-Za-z0-9._\[(-])"
 _URL_USER = r"\b[a-z][a-z0-9+.-]{1,20}://(?P<secret>[A-Za-z0-9_]{30,100})(?::x-oauth-basic)?@"
 _CONNECTION = (
     r"(?i)\b(?:user id|uid|user|username|server|data source|host|hostaddr|database|dbname)\s?=\s?[^;\n=\s]{1,80}[;\s]"

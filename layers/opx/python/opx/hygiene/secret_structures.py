@@ -33,10 +33,14 @@ HINTS = ("data:", 'data"', "chpasswd", "private-lines", "variable", "login", "ac
 
 _SECRET_NAME = re.compile(
     rf"(?i)(?:[\w./#()-]{{1,30}}[ _-]){{0,3}}?(?P<name>{PASSWORDS}|(?:client|app|application|shared|webhook)[ _-]secret|(?:enable|snmp)[ _-](?:secret|community)"
-    r"|secret(?:[ _-]access)?[ _-]key|access token|api[ _-](?:key|token)|(?P<weak>secret|token|key))(?:[ _-]?\d)?"
+    r"|secret(?:[ _-]access)?[ _-]key|access token|api[ _-](?:key|token)|(?P<weak>secret|token))(?:[ _-]?\d)?"
 )
 _PAIR_NAME = re.compile(rf"(?i)(?:[\w$.-]+[ _.-])*?(?:\w*[a-z_.-])?(?P<name>{PASSWORDS}|(?P<weak>secret|token|api[_ -]?key))\d?")
 _CELL = re.compile(r"[\w .:#/()&$*`_'\"-]{0,40}")
+_CHAP_SECRETS = re.compile(r"(?i)\s*#\s*client\s+server\s+secret\b")
+"""The header of `chap-secrets`, whose columns are separated by blanks."""
+_SHORT_NAME = re.compile(r"(?i)(?:.*[ _-])?(?:pass|pw|pin)(?:[ _-]?\d)?")
+_USER_NAME = re.compile(r"(?i).*(?:user|login|account|host|system|device|benutzer).*")
 _DIVIDER = re.compile(r"[\s|+:=-]+\n?")
 _ITEM = re.compile(r"(?P<indent>\s*)(?:-\s)?[\"']?(?P<key>[\w./-]+)[\"']?\s?:\s*(?P<rest>.*?)\s*$")
 _QUOTES = "\"'"
@@ -69,6 +73,8 @@ class _Table:
     delimiter: str
     cells: int
     columns: dict[int, bool]
+    confirmed: bool = True
+    """False until a line of dashes followed, where the format has one."""
 
 
 @dataclass(slots=True)
@@ -157,12 +163,14 @@ class Structures:
     def _table_line(self, text: str) -> Iterator[Found]:
         table = self._table
         if table and _DIVIDER.fullmatch(text) and ("-" in text or "=" in text):
+            table.confirmed = True
             return
         if table and text.strip() in ("|-", "|}"):
             return
         if table:
             cells = _cells(text, table.delimiter)
-            if len(cells) == table.cells:
+            fits = len(cells) == table.cells if table.cells else len(cells) > max(table.columns)
+            if fits and table.confirmed:
                 yield from _in_columns(text, cells, table)
                 return
             self._table = None
@@ -178,7 +186,7 @@ class Structures:
                 yield from _in_mapping(text, indent, mapping)
                 return
             self._mapping = None
-        if text.startswith(("---", "```")):
+        if text.startswith(("---", "```", "apiVersion:")):
             self._kind_secret = False
         if re.match(r"\s*[\"']?kind[\"']?\s*:\s*[\"']?(?:Secret|List)[\"']?,?\s*$", text):
             self._kind_secret = "Secret" in text
@@ -334,7 +342,7 @@ def _cells(text: str, delimiter: str) -> list[tuple[int, int]]:
             at += len(part) + len(delimiter)
         if len(spans) > 1 and not text[: spans[0][1]].strip():
             spans = spans[1:]
-        if len(spans) > 1 and not text[spans[-1][0] :].strip() and delimiter == "|":
+        if len(spans) > 1 and not text[spans[-1][0] :].strip() and delimiter in ("|", "||"):
             spans = spans[:-1]
     return [_trimmed(text, start, end) for start, end in spans[: _MOST_CELLS + 1]]
 
@@ -351,11 +359,8 @@ def _header(text: str) -> _Table | None:
     """The table that a line begins, if a column's name is that of a password or secret."""
     if text.count(",") > _MOST_CELLS or len(text) > 600:
         return None
-    if re.match(r"\s*#\s*\w+\s", text) and re.search(r"\s(?:secret|password)\b", text):
-        columns = _cells(text.lstrip(" #"), " ")
-        names = [text.lstrip(" #")[start:end].lower() for start, end in columns]
-        named = {at: False for at, name in enumerate(names) if name in ("secret", "password")}
-        return _Table(" ", 0, named) if named and len(names) >= 3 else None
+    if _CHAP_SECRETS.match(text):
+        return _Table(" ", 0, {2: False})
     delimiter = _delimiter(text)
     if not delimiter:
         return None
@@ -364,17 +369,17 @@ def _header(text: str) -> _Table | None:
     names = [text[a:b].strip("*_` !|#") for a, b in cells]
     if not 2 <= len(cells) <= _MOST_CELLS or not all(_CELL.fullmatch(name) for name in names) or start is None:
         return None
-    if delimiter in ",;" and (text.rstrip().endswith((".", ":")) or any(len(name.split()) > 4 for name in names)):
+    if delimiter in ",;" and (text[0].isspace() or "" in names or text.rstrip().endswith((".", ":")) or any(len(name.split()) > 4 for name in names)):
         return None
     columns_found = {}
     for at, name in enumerate(names):
         secret = _SECRET_NAME.fullmatch(name)
-        if secret:
+        if secret and (not _SHORT_NAME.fullmatch(name) or any(map(_USER_NAME.fullmatch, names))):
             columns_found[at] = bool(secret["weak"])
     if not columns_found:
         return None
     below = "|" if delimiter == "||" else "||" if delimiter == "!!" else delimiter
-    return _Table(below, len(cells), columns_found)
+    return _Table(below, len(cells), columns_found, confirmed=delimiter != "|")
 
 
 def _in_columns(text: str, cells: list[tuple[int, int]], table: _Table) -> Iterator[Found]:

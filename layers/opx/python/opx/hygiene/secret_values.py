@@ -42,12 +42,12 @@ _WORD = re.compile(
 _BASIC = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}")
 
 _STATED_REFERENCE = re.compile(
-    r"(?i)^(?:\$[a-z_{(@!\[]|%[a-z_]+%|[<\[({]|\{\{|@|&|\*|~?/|\.{1,2}/|\\|#|[!=|>,;:?…–—-]+$|![a-z]|[a-z0-9+.-]{2,20}://|arn:|file:|vault:|ssm:|op:"
+    r"(?i)^(?:--?[a-z]|\$[a-z_{(@!\[]|%[a-z_]+%|[<\[({]|\{\{|@|&|\*|~?/|\.{1,2}/|\\|#|[!=|>,;:?…–—-]+$|![a-z]|[a-z0-9+.-]{2,20}://|arn:|file:|vault:|ssm:|op:"
     r"|ref\+|env[.:(]|secrets?[.(]|secretsmanager|projects/|kms|sha\d{1,3}[-:]|process\.|os\.|self\.|data\.|var\.|local\.|module\.|config\.)"
-    r"|\$\{|\$\(|\{\{|%\(|\(\)|\w\($|^\w+\(|\.(?:ya?ml|json|txt|pem|crt|key|conf|py|go|js|sh|md|html)$|^[*•·.xX_-]+$"
+    r"|\$\{|\$\(|\{\{|%\(|\(\)|\w\($|^\w+\(|^(?-i:[A-Z][A-Za-z]+-[A-Z][A-Za-z]+)$|\.(?:ya?ml|json|txt|pem|crt|key|conf|py|go|js|sh|md|html)$|^[*•·.xX_-]+$"
 )
 _STATED_PLACEHOLDER = re.compile(
-    r"(?i)change.?(?:it|this)|^(?:replace|insert|your|enter|choose|type|put|paste|generated?|random)|placeholder|dummy|^fake|xxx|todo|foo.?bar"
+    r"(?i)change.?(?:it|this)|^(?:wrong|bad|invalid|incorrect|this.?is.?)|^(?:replace|insert|your|enter|choose|type|put|paste|generated?|random)|placeholder|dummy|^fake|xxx|todo|foo.?bar"
     r"|^(?:(?:the|some|new|old|my|a|this|db|root|admin|user|database|mysql|postgres|smtp|ldap|vault|bind|client|api|access|auth|bearer|key|basic"
     r"|strong|secure|secret|super|plain|clear|encrypted|hashed|current|initial|default|temporary|temp|random|valid|same|confirm|account"
     r"|service|app|store|trust|master)[-_ .]?){0,4}(?:passw(?:or)?ds?|passwd|passphrase|secrets?|tokens?|pass|pwd|pw|passwort|kennwort|psk|keys?|credentials?"
@@ -66,7 +66,7 @@ _OF_DOCUMENTATION = frozenset(
     resets policy policies protected store stored store managed manager hash hashes auth authentication authorization login logins
     and or not for from the this that these is are was were must should may can will be of to in with without by as at it its if when
     which where who prompts required. admin-only sensitive internal external secret-free read write readonly private public vault
-    one-time otp totp mfa 2fa pin certificate cert ssh tls ssl rsa keepass bitwarden lastpass 1password keychain keyring kdc iam aws
+    lambda function def class return their them his her whose outside inside one-time otp totp mfa 2fa pin certificate cert ssh tls ssl rsa keepass bitwarden lastpass 1password keychain keyring kdc iam aws
     forgotten forgot lost leaked compromised strength length minimum maximum min max characters chars digits here there below above
     automatically auto generated random dynamic static yes/no true/false alphanumeric reload restart ok error errors warning only always
     never same different both all some another other new old own current previous next first last expiry lifetime rotate rotates again
@@ -77,7 +77,7 @@ _OF_DOCUMENTATION = frozenset(
 _FUNCTION_WORDS = frozenset(
     """the a an of is are was were be been to in for from with without by as at if when which that this these it its must should may
     can will not and or your you we our their they has have had see use used using must per via into than then please only contains
-    stored reset der die das des dem den ein eine ist sind wird werden und oder nicht mit ohne für von zum zur im auf wenn siehe""".split()
+    stored reset der die das des dem den ein eine ist sind wird werden und oder nicht mit ohne für von zum zur im wenn siehe""".split()
 )
 
 
@@ -127,7 +127,7 @@ def is_stated(value: str, *, quoted: bool = False) -> bool:
         return False
     words = value.lower().strip("_*`\"'.,:;()").split()
     if len(words) == 1:
-        return words[0] not in _OF_DOCUMENTATION and not _is_an_example(value)
+        return words[0] not in _OF_DOCUMENTATION and words[0] not in _FUNCTION_WORDS and not _is_an_example(value)
     if len(words) > _MOST_WORDS or words[0] in _OF_DOCUMENTATION:
         return False
     return _FUNCTION_WORDS.isdisjoint(words) if not quoted else sum(word in _FUNCTION_WORDS for word in words) < 2

@@ -25,7 +25,7 @@ from opx.hygiene.secret_values import (
     is_stated,
     looks_random,
 )
-from opx.hygiene.stated_secrets import stated_formats
+from opx.hygiene.stated_secrets import first_stated, stated_formats
 
 _DIGITS, _DIGITS_OF_CHOSEN = 4, 2
 """Hex digits of a fingerprint. Fewer for secrets chosen by people, where every bit helps to guess them."""
@@ -35,13 +35,15 @@ _OF_NO_VALUE = re.compile(
     r"[ _.-]?token\W{0,14}$"
 )
 """Names of cursors and request ids, before their value."""
+_QUOTES = ("'", '"')
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 @cache
 def secret_formats() -> tuple[SecretFormat, ...]:
     """All formats, the most specific first: of two that match the same text, the first one's name is used."""
-    return (*issued_formats(), *context_formats(), *stated_formats())
+    stated, first = stated_formats(), first_stated()
+    return (*issued_formats(), *stated[:first], *context_formats(), *stated[first:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,7 @@ def _formats_with(hints: frozenset[str], rare: bool) -> tuple[SecretFormat, ...]
 def _matches(form: SecretFormat, text: str) -> Iterator[FoundSecret]:
     for match in form.pattern.finditer(text):
         for start, end in _spans(match):
-            if _is_secret(form, match, text[start:end], text):
+            if _is_secret(form, match, (start, end), text):
                 yield FoundSecret(form, match.start(), start, end)
 
 
@@ -170,23 +172,24 @@ def _spans(match: re.Match[str]) -> Iterator[tuple[int, int]]:
             yield match.span(name)
 
 
-def _is_secret(form: SecretFormat, match: re.Match[str], value: str, text: str) -> bool:
+def _is_secret(form: SecretFormat, match: re.Match[str], span: tuple[int, int], text: str) -> bool:
+    start, end = span
+    value = text[start:end]
     if form.kind == "authorization":
         password = basic_password(value)
         return looks_random(value) if password is None else not is_placeholder(password)
     if form.judgement is Judgement.RANDOM:
-        start = match.start() if form.pattern.groups == 0 else text.find(value, match.start())
-        before = text[max(0, start - 80) : start]
-        return looks_random(value) and not _OF_NO_VALUE.search(before)
+        return looks_random(value) and not _OF_NO_VALUE.search(text[max(0, start - 80) : start])
     if form.judgement is Judgement.CHOSEN:
         user = match.groupdict().get("user") or ""
         return not is_placeholder(value) and value.lower() != user.lower()
+    if form.judgement is Judgement.STATED:
+        return is_stated(value, quoted=text[max(0, start - 1) : start] in _QUOTES)
     return _JUDGES[form.judgement](value)
 
 
 _JUDGES: dict[Judgement, Callable[[str], bool]] = {
     Judgement.FORM: lambda value: not is_obvious_placeholder(value),
-    Judgement.STATED: is_stated,
     Judgement.NAMED: is_named,
     Judgement.CLEAR: is_clear,
     Judgement.BASIC: lambda value: basic_password(value) is not None,

@@ -34,17 +34,23 @@ _NAME = rf"(?:[\w.$/-]{{0,60}}[\w.$/-])??(?<![a-z]){PASSWORDS}\d?"
 _KEY = rf"(?:\b|_){PASSWORDS}\d?"
 """The last word of a name, whatever stands before it."""
 _CAMEL = r"(?:[a-z0-9_.\]]|\b)(?-i:Pass(?:word|wd|phrase)?|Pwd|PASS(?:WORD|WD|PHRASE)?|password|passwd|passphrase)\d?"
+_IN_PROSE = PASSWORDS.replace("|pass|", "|")
 _OF = r"(?:\s(?:of|for|on|at|is for|von|für|zum|de|del|du|per)\s[^\n:.;,]{1,40}?)?"
 
-_ROWS: tuple[tuple[tuple[str, str], str, Judgement, str], ...] = (
+Row = tuple[tuple[str, str], str, Judgement, str]
+
+_QUERIES: tuple[Row, ...] = (  # before other assignments, which don't end at `&`
+    (FILE, _P, _S, rf"(?i)[?&;](?:{_KEY})=(?P<secret>[^\s&;\"'`<>]{{2,128}})"),
+    (FILE, "token|secret|key", _S, r"(?i)[?&](?:token|secret|api_?key|access_token|auth)=(?P<secret>[^\s&\"'`<>]{6,200})"),
+)  # fmt: skip
+
+_ROWS: tuple[Row, ...] = (
     # -- files: a name, a separator, and a value in quotes or up to the end of the line
     (FILE, _P, _S, rf"(?i)(?:{_KEY}|{_CAMEL})[\"'*_\])\\]{{0,4}}\s{{0,8}}(?:=>|:=|==?|:)\s{{0,8}}(?:N|r|u|b)?{{quoted}}"),
     (FILE, _P, _S, rf"(?i)(?:{_KEY}|{_CAMEL})[\"'*_\])`\\]{{0,4}}\s{{0,8}}(?:=>|:=|=|:)[*_]{{0,2}}\s{{0,8}}`(?P<secret>[^`\n]{{2,128}})`"),
-    (FILE, _P, _S, rf"(?i)(?:{_KEY}|{_CAMEL})\s{{0,8}}(?:=>|:=|=)[ \t]{{0,8}}(?P<secret>[^\s\"'`;,<>()&|]{{2,128}})(?=[\s,;&|`)]|$)"),
-    (FILE, _P, _S, rf"(?i)^[\s>#*|-]{{0,40}}[\w.$/\[\]* -]{{0,60}}(?:{_KEY}|{_CAMEL})[*_]{{0,3}}\s{{0,8}}[:=]{{1,2}}[*_]{{0,3}}[ \t]{{1,8}}(?P<secret>[^\s\"'`{{\[][^\n\"`]{{1,60}}?)[ \t]{{0,8}}(?:[#(].{{0,80}})?\r?\n?$"),
+    (FILE, _P, _S, rf"(?i)(?:{_KEY}|{_CAMEL})\s{{0,8}}(?:=>|:=|=)[ \t]{{0,8}}(?P<secret>[^\s\"'`;,<>()&|\[\]]{{2,128}})(?=[\s,;&|`)\]]|$)"),
+    (FILE, _P, _S, rf"(?i)^[\s>#*|-]{{0,40}}[\w.$/\[\]*: -]{{0,60}}(?:{_KEY}|{_CAMEL})[*_]{{0,3}}\s{{0,8}}[:=]{{1,2}}[*_]{{0,3}}[ \t]{{1,8}}(?P<secret>[^\s\"'`{{\[][^\n\"`]{{1,60}}?)(?:[ \t]{{1,8}}[#(].{{0,80}})?[ \t]{{0,8}}\r?\n?$"),
     (FILE, _P, _S, rf"(?i)(?:{_KEY}|{_CAMEL})[*_]{{0,3}}:[ \t]{{1,8}}(?P<secret>[^\s\"'`,;{{}}()\[\]<>|]{{2,64}})[ \t]{{0,2}}(?=[;,}}\])])"),
-    (FILE, _P, _S, rf"(?i)[?&;](?:{_KEY})=(?P<secret>[^\s&\"'`<>]{{2,128}})"),
-    (FILE, "token|secret|key", _S, r"(?i)[?&](?:token|secret|api_?key|access_token|auth)=(?P<secret>[^\s&\"'`<>]{6,200})"),
     (FILE, _P + "|secret|token|phash", _S, r"(?i)<(?:[\w.:-]{0,40})(?:passw(?:or)?d|passphrase|secret|token|psk|pwd|phash)(?:\s[^<>]{0,80})?>(?P<secret>[^<>\n]{2,200})</"),
     (FILE, _P, _S, rf"(?i)<\w+\s(?:name|key)=[\"'][\w.:-]{{0,60}}{PASSWORDS}[\"']\s+value=[\"'](?P<secret>[^\"'\n]{{2,128}})[\"']"),
     (FILE, "secret|token|apikey", _N, r"(?i)<\w+\s(?:name|key)=[\"'][\w.:-]{0,60}(?:secret|token|apikey)[\"']\s+value=[\"'](?P<secret>[^\"'\n]{6,200})[\"']"),
@@ -54,15 +60,15 @@ _ROWS: tuple[tuple[tuple[str, str], str, Judgement, str], ...] = (
     (FILE, "secret|token|key", _N, r"(?i)value[\"']?\s?:\s?[\"']?(?P<secret>[^\s\"'`,}\]]{6,200})[\"']?\s?,\s?[\"']?(?:name|key)[\"']?\s?:\s?[\"']?[\w.-]{0,60}(?:secret|token|api_?key)[\"'\s,}]"),
     (FILE, "define(", _S, r"(?i)\bdefine\(\s?['\"]\w{0,40}(?:password|_pass|_key|_salt|secret|token)['\"]\s?,\s?['\"](?P<secret>[^'\"\n]{2,200})['\"]"),
     (FILE, "bindpw|bind_pw|rootpw|requirepass|masterauth|authtok", _S, r"(?i)^\s{0,20}(?:bindpw|bind_pw|rootpw|olcrootpw|requirepass|masterauth|ldap_default_authtok)\s{0,8}[ :=]\s{0,8}[\"']?(?P<secret>[^\"'\n]{2,128}?)[\"']?\s{0,8}$"),
-    (FILE, "auth-pass|auth_pass|insecure-password|wpa_passphrase", _S, r"(?i)\b(?:auth-pass \S{1,60}|auth_pass|insecure-password|wpa_passphrase\s?=)\s{0,4}(?P<secret>\S{2,128})"),
+    (FILE, "auth-pass|auth_pass|insecure-password|wpa_passphrase", _S, r"(?i)\b(?:auth-pass \S{1,60}\s|auth_pass\s|insecure-password\s|wpa_passphrase\s?=)\s{0,4}(?P<secret>\S{2,128})"),
     (FILE, "stats auth", _S, r"(?i)^\s{0,20}stats\s+auth\s+[^\s:]{1,64}:(?P<secret>\S{2,128})"),
     (FILE, "~*", _S, r"(?i)^\s{0,8}user \S{1,60} [^\n]{0,40}>(?P<secret>\S{2,128})\s"),
     (FILE, "psk \"|eap \"|xauth \"|ntlm \"|psk=\"", _S, r"(?i)(?::\s?(?:psk|eap|xauth|ntlm)\s{1,8}|\bpsk=)\"(?P<secret>[^\"\n]{2,128})\""),
     (FILE, "cleartext-password|radtest", _S, r"(?i)Cleartext-Password\s{0,4}:?=\s{0,4}\"?(?P<secret>[^\"\n]{2,64}?)\"?\s{0,4}(?:,|$)|\bradtest\s+\S+\s+\S+\s+\S+\s+\d+\s+(?P<shared>\S{3,64})"),
     (FILE, "secret", _N, r"(?i)^\s{1,20}(?:shared_?)?secret\s{1,8}=\s{0,8}\"?(?P<secret>[^\"\s{}]{3,64})\"?\s{0,4}$"),
     (FILE, "secret", _S, r"(?i)^\s{1,20}(?:shared_?)?secret\s{1,8}=\s{1,8}\"?(?P<secret>[A-Za-z]{3,64}|[^\"\n{}.]{3,64}\s[^\"\n{}.]{2,64})\"?\s{0,4}$"),
-    (FILE, "machine |default login", _S, r"(?i)\b(?:machine\s+\S{1,100}|default)\s+login\s+\S{1,64}\s+password\s+(?P<secret>\S{2,128})"),
-    (FILE, ":5432:|:*:|:3306:|:5433:|:6432:", _S, r"^\s{0,8}[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,63}:[\w*-]{1,63}:(?P<secret>[^\n]{2,100}?)\s{0,4}$"),
+    (FILE, "machine |default login", _S, r"(?i)\b(?:machine\s+\S{1,100}|default)\s+login\s+(?!anonymous)\S{1,64}\s+password\s+(?P<secret>\S{2,128})"),
+    (FILE, ":5432:|:*:|:3306:|:5433:|:6432:", _S, r"^\s{0,8}[\w.*-]{1,100}:(?:\d{4,5}|\*):(?:\*|[A-Za-z_][\w-]{0,62}):(?:\*|[A-Za-z_][\w-]{0,62}):(?P<secret>[^\n]{2,100}?)\s{0,4}$"),
     (FILE, "]:587|]:25|]:465", _S, r"^\s{0,8}\[?[\w.-]{1,100}\]?:(?:25|465|587)\s+[^\s:]{1,64}:(?P<secret>\S{2,100})"),
     (FILE, "base64:", _F, r"(?i)key\s?[:=]\s?[\"']?base64:(?P<secret>[A-Za-z0-9+/]{40,90}=?)"),
     (FILE, "_auth", _F, r"(?i)\b_auth(?:token)?\s?=\s?\"?(?P<secret>[A-Za-z0-9+/_.-]{12,200}={0,2})"),
@@ -83,6 +89,8 @@ _ROWS: tuple[tuple[tuple[str, str], str, Judgement, str], ...] = (
     (_KIND_OF_KEY, "session=|sessionid=|session_id=|sessid=", _R, r"(?i)(?:cookie:|\s-b\s|--cookie)[^\n]{0,200}?\b\w{0,20}sess(?:ion)?(?:_?id)?=(?P<secret>[^\s;\"'`]{16,512})"),
     (_KIND_OF_KEY, "session_token|sessiontoken|security_token", _F, r"(?i)(?:session|security)_?token[\"']?\s?[:=]\s?[\"']?(?P<secret>[A-Za-z0-9+/]{60,2000}={0,2})"),
     (_KIND_OF_KEY, "codes", _N, r"(?i)\b(?:recovery|backup|rescue|scratch) codes?\b[^\n:]{0,40}:\s?(?P<secret>[a-z0-9]{4,6}(?:-[a-z0-9]{4,6}){1,4})(?:,\s?(?P<second>[a-z0-9]{4,6}(?:-[a-z0-9]{4,6}){1,4}))?"),
+    (FILE, _P, _S, rf"(?i)^\s{{0,8}}\|?\s{{0,8}}[*_`]{{0,2}}(?:[\w./-]{{1,20}}\s){{0,3}}{PASSWORDS}[*_`]{{0,2}}\s{{0,40}}\|\s{{0,8}}`?(?P<secret>[^|\n`]{{2,80}}?)`?\s{{0,60}}\|?\s{{0,4}}$"),
+    (FILE, _P + "|secret|token", _S, r"(?i)[\"'][\w.]{0,40}(?:password|passwd|_pass|_pwd|secret|token)=(?P<secret>[^\"'\n=&]{2,128})[\"']"),
     # -- commands
     (COMMAND, "mysql|mariadb", _S, r"\b(?:mysql|mariadb)\w{0,12}(?:\s[^\n|;&]{0,160}?)??\s-p(?:{argument})"),
     (COMMAND, "sshpass|7z", _S, r"\b(?:sshpass|7za?)\s(?:[^\n|;&]{0,60}?\s)??-p\s?(?:{argument})"),
@@ -107,7 +115,7 @@ _ROWS: tuple[tuple[tuple[str, str], str, Judgement, str], ...] = (
     (COMMAND, "--from-literal", _S, rf"(?i)--from-literal[ =][\"']?[\w.-]{{0,60}}(?:{PASSWORDS}|secret|token|key)=(?P<secret>[^\s\"'`]{{2,256}})"),
     (COMMAND, "chpasswd", _S, r"(?:echo|printf|<<<)\s+(?:-\w\s+)?[\"']?[\w.-]{1,40}:(?P<secret>[^\s\"'\\|]{2,128})(?:\\n)?[\"']?\s?\|?\s?(?:sudo\s)?chpasswd"),
     (COMMAND, "--stdin|sudo -s|cryptsetup", _S, r"(?:echo|printf)\s+(?:-\w\s+)?[\"'](?P<secret>[^\"'\n\\]{2,128})(?:\\n)?[\"']\s?\|\s?(?:sudo\s+-S|passwd\s+--stdin|(?:sudo\s+)?passwd\b[^\n]{0,20}--stdin|cryptsetup)"),
-    (COMMAND, "identified by|identified with", _S, r"(?i)\bidentified\s+(?:with\s+\S{1,40}\s+)?by\s+(?:password\s+)?(?:'(?P<quoted>[^'\n]{2,128})'|\"(?P<other>[^\"\n]{2,128})\"|(?P<secret>[A-Za-z]\w{3,40})(?=\s?[;,]|\s|$))"),
+    (COMMAND, "identified by|identified with", _S, r"(?i)\b(?:user|grant|alter|role|create)\b[^\n]{0,200}?\bidentified\s+(?:with\s+\S{1,40}\s+)?by\s+(?:password\s+)?(?:'(?P<quoted>[^'\n]{2,128})'|\"(?P<other>[^\"\n]{2,128})\"|(?P<secret>[A-Za-z]\w{3,40})(?=\s?[;,]|\s|$))"),
     (COMMAND, "password", _S, r"(?i)\bpassword\s{0,4}(?:=\s?)?(?:N|\()?\s?'(?P<secret>[^'\n]{2,200})'"),
     (COMMAND, "ipmitool|racadm|ipmi-", _S, r"\b(?:ipmitool|racadm|ipmi-\w+)\b[^\n|;]{0,160}?(?<=\s)-[Pp]\s+(?:{argument})"),
     (COMMAND, "rabbitmqctl", _S, r"\brabbitmqctl\s+(?:-\S+\s+\S+\s+)?(?:add_user|change_password)\s+[^\s\"']{1,60}\s+(?:{argument})"),
@@ -147,11 +155,11 @@ _ROWS: tuple[tuple[tuple[str, str], str, Judgement, str], ...] = (
     (COMMUNITY, "community", _S, r"(?i)(?:snmp[\w-]{0,20}[_ -])?community(?:[ _-](?:string|name))?[\"']?(?:\s?[:=]\s?[\"'`]?|\s(?:is\s)?[`\"'])(?P<secret>[^\s\"'`,;}]{2,64})(?=[\"'`,;}]|\s{0,4}$)"),
     (COMMUNITY, "createuser", _S, r"(?i)^\s{0,8}createUser\s+\S{1,40}\s+(?:MD5|SHA\S{0,4})\s+(?:\"(?P<quoted>[^\"\n]{2,64})\"|(?P<secret>[^\s\"]{2,64}))(?:\s+(?:AES|DES)\S{0,4}\s+(?P<privacy>[^\s\"]{2,64}))?"),
     # -- prose
-    (PROSE, _P, _S, rf"(?i)\b{PASSWORDS}{_OF}\s(?:is|was|are|lautet|ist|est|es|è|=|(?:was |is |has been )?(?:now |re)?(?:set |changed |reset )?(?:to|auf))\s(?:now\s)?(?:`(?P<tick>[^`\n]{{3,64}})`|\"(?P<quoted>[^\"\n]{{3,64}})\"|'(?P<single>[^'\n]{{3,64}})'|[„“«]\s?(?P<low>[^“”»\n]{{3,64}}?)\s?[“”»])"),
-    (PROSE, _P, _C, rf"(?i)\b{PASSWORDS}{_OF}\s(?:is|was|are|lautet|ist|(?:was |is |has been )?(?:now |re)?(?:set |changed |reset )?(?:to|auf))\s(?:now\s)?(?P<secret>[^\s\"'`„“(\[<]{{4,64}}?)(?=[.;,!]?(?:\s|$))"),
-    (PROSE, "contrase|mot de passe|senha|kennwort|passwort", _S, r"(?i)\b(?:contraseña|mot de passe|senha|kennwort|passwort)\s?(?:est|es|é|lautet|:)?\s(?P<secret>[^\s\"'`„“(\[<.,;:]{4,64})(?=\s?[.;,]|\s?$)"),
-    (PROSE, _P, _S, rf"(?i)\b{PASSWORDS}[\"'*_:]{{0,3}}\s[`](?P<secret>[^`\n\s]{{3,64}})[`]"),
-    (PROSE, _P, _C, rf"(?i)(?:login|user|account|admin|username)\b[^\n.]{{0,80}}[,;]\s?(?:the\s)?{PASSWORDS}:?\s(?P<secret>[^\s\"'`(\[<.,;]{{4,64}})(?=[,;.]|\s?$)"),
+    (PROSE, _P, _S, rf"(?i)\b{_IN_PROSE}{_OF}\s(?:is|was|are|lautet|ist|est|es|è|=|(?:was |is |has been )?(?:now |re)?(?:set |changed |reset )?(?:to|auf))\s(?:now\s)?(?:`(?P<tick>[^`\n]{{3,64}})`|\"(?P<quoted>[^\"\n]{{3,64}})\"|'(?P<single>[^'\n]{{3,64}})'|[„“«]\s?(?P<low>[^“”»\n]{{3,64}}?)\s?[“”»])"),
+    (PROSE, _P, _C, rf"(?i)\b{_IN_PROSE}{_OF}\s(?:is|was|are|lautet|ist|(?:was |is |has been )?(?:now |re)?(?:set |changed |reset )?(?:to|auf))\s(?:now\s)?(?P<secret>[^\s\"'`„“(\[<]{{4,64}}?)(?=[.;,!]?(?:\s|$))"),
+    (PROSE, "contrase|mot de passe|senha|kennwort|passwort", _S, r"(?i)\b(?:(?:contraseña|mot de passe|senha|kennwort|passwort)\s?(?:est|es|é|lautet|:)|kennwort|passwort)\s(?P<secret>[^\s\"'`„“(\[<.,;:]{4,64})(?=\s?[.;,]|\s?$)"),
+    (PROSE, _P, _S, rf"(?i)\b{_IN_PROSE}[\"'*_:]{{0,3}}\s[`](?P<secret>[^`\n\s]{{3,64}})[`]"),
+    (PROSE, _P, _C, rf"(?i)(?:login|user|account|admin|username)\b[^\n]{{0,80}}[,;]\s?(?:the\s)?{_IN_PROSE}:?\s(?P<secret>[^\s\"'`(\[<.,;]{{4,64}})(?=[,;.]|\s?$)"),
     (PROSE, "log in|login|credentials|zugang|anmeld", _C, r"(?i)(?:\blog ?in (?:with|as|using)|\blogin:|\bcredentials(?: are)?:?|\bzugang:?|\banmelden mit)\s`?(?:admin|root|user|administrator|guest|test|demo|operator|support|service|[a-z][\w.-]{1,20})`?\s?/\s?`?(?P<secret>[^\s`/.,;]{4,64})"),
     (PROSE, "log in|login|credentials|zugang|anmeld", _S, r"(?i)(?:\blog ?in (?:with|as|using)|\bcredentials(?: are)?:)\s`?(?:admin|root|administrator|guest|demo|operator|support)`?\s?/\s?`?(?P<secret>[^\s`/.,;]{4,64})"),
     (PROSE, "pin:|pin is|pin =|pin lautet|door code|gate code|access code|alarm code|türcode", _F, r"(?i)\b(?:pin|door code|türcode|access code|gate code|alarm code)\s?(?:is|:|=|lautet)\s?`?(?P<secret>\d{4,8})\b(?![-.:/])"),
@@ -164,8 +172,15 @@ def _filled(pattern: str) -> str:
 
 @cache
 def stated_formats() -> tuple[SecretFormat, ...]:
-    """The formats of files, commands, devices and sentences, in the order in which they are tried."""
+    """The formats of files, commands, devices and sentences, in the order in which they are tried: those whose form is
+    enough come first."""
     return tuple(
         SecretFormat(*kind, tuple(hints.split("|")), re.compile(_filled(pattern)), judgement, chosen=judgement is not _F)
-        for kind, hints, judgement, pattern in _ROWS
+        for kind, hints, judgement, pattern in sorted((*_QUERIES, *_ROWS), key=lambda row: row[2] is not _F)
     )
+
+
+@cache
+def first_stated() -> int:
+    """Number of the formats that are tried before those of names in general."""
+    return len(_QUERIES) + sum(row[2] is _F for row in _ROWS)
