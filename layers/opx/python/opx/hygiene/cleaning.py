@@ -20,6 +20,7 @@ from opx.hygiene.private_keys import HINT
 from opx.hygiene.issued_secrets import issued_formats, rare_tokens
 from opx.hygiene.secret_formats import CONTEXT_HINTS
 from opx.hygiene.secret_structures import HINTS as STRUCTURE_HINTS
+from opx.hygiene.stated_secrets import BEHIND
 from opx.hygiene.secrets import Masker, find, mask, secret_formats
 
 Span = tuple[int, int]
@@ -242,7 +243,7 @@ def _hints_of(text: str) -> frozenset[str]:
     lowered = text.lower()
     anywhere, in_words, foreign = _hints()
     words = " ".join([word for word in lowered.split() if len(word) >= _LONG_WORD])
-    found = [hint for hint in anywhere if hint in lowered]
+    found = [hint for base, hints in anywhere if base in lowered for hint in hints if hint in lowered]
     found += [hint for hint in in_words if hint in words]
     found += rare_tokens(words)
     if not text.isascii():
@@ -250,13 +251,31 @@ def _hints_of(text: str) -> frozenset[str]:
     return frozenset(found)
 
 
+_BASES = (
+    *("pass", "secret", "token", "key", "login", "auth", "snmp", "ldap", "code", " -p", "user", "psk", "net ", "sql", "smb"),
+    *("credential", "session", "encrypt", "identified", "system", "assistant", "mc ", "]:", "pin", "line ", "</", '"d'),
+)
+"""Literals that other hints contain, or stand with: those are searched only where the literal is."""
+
+
 @cache
-def _hints() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Literals that may be anywhere, those that occur in long words only, and those that are not ASCII."""
+def _hints() -> tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...], tuple[str, ...]]:
+    """Literals that may be anywhere, behind the one that they need; those that occur in long words only; and those that
+    are not ASCII."""
     issued = {hint for form in issued_formats() for hint in form.hints}
     in_words = (issued - {*CONTEXT_HINTS}) | {*encoded_hints()}
     everything = {HINT, *STRUCTURE_HINTS, *in_words}
     everything.update(hint for form in secret_formats() for hint in form.hints)
     everything.update(hint for form in instruction_formats() for hint in form.hints)
     foreign = {hint for hint in everything if not hint.isascii()}
-    return tuple(sorted(everything - in_words - foreign)), tuple(sorted(in_words)), tuple(sorted(foreign))
+    return _behind_bases(everything - in_words - foreign), tuple(sorted(in_words)), tuple(sorted(foreign))
+
+
+def _behind_bases(hints: set[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    groups: dict[str, tuple[str, ...]] = {}
+    left = set(hints)
+    for base in _BASES:
+        behind = {hint for hint in left if base in hint or hint in BEHIND.get(base, ())}
+        groups[base] = tuple(sorted(behind))
+        left -= behind
+    return (*groups.items(), *((hint, (hint,)) for hint in sorted(left)))

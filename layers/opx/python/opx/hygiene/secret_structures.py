@@ -20,6 +20,9 @@ _LONGEST_LINE = 8192
 _MOST_LINES = 500
 """Lines after which a structure is closed, whatever follows."""
 _MOST_CELLS = 40
+_LONGEST_HEADER = 600
+_LONGEST_NAME = 300
+_LONGEST_LOGIN = 100
 
 _ANY = re.compile("")
 COLUMN = SecretFormat("table-password", "password in a table", (), _ANY, chosen=True)
@@ -39,6 +42,12 @@ _PAIR_NAME = re.compile(rf"(?i)(?:[\w$.-]+[ _.-])*?(?:\w*[a-z_.-])?(?P<name>{PAS
 _CELL = re.compile(r"[\w .:#/()&$*`_'\"-]{0,40}")
 _CHAP_SECRETS = re.compile(r"(?i)\s*#\s*client\s+server\s+secret\b")
 """The header of `chap-secrets`, whose columns are separated by blanks."""
+_NAMED_COLUMN = re.compile(rf"(?i){PASSWORDS}|secret|token|key")
+_PUTTY = re.compile(r"[\s>]*Private-Lines: (\d{1,3})\s*")
+_KIND = re.compile(r"\s*[\"']?kind[\"']?\s*:\s*[\"']?(\w*)")
+_DATA = re.compile(r"(\s*)[\"']?(data|stringData)[\"']?\s*:\s*(\{?)\s*")
+_ENDS_OF_NAMES = (":", "=", "|", ">", "-", "+", "\\", "*", " is", " lautet")
+_NAMING = re.compile(r"(?i)name|key|password")
 _SHORT_NAME = re.compile(r"(?i)(?:.*[ _-])?(?:pass|pw|pin)(?:[ _-]?\d)?")
 _USER_NAME = re.compile(r"(?i).*(?:user|login|account|host|system|device|benutzer).*")
 _DIVIDER = re.compile(r"[\s|+:=-]+\n?")
@@ -154,7 +163,7 @@ class Structures:
             if text.strip():
                 yield PUTTY_KEY, start, len(text.rstrip())
             return
-        found = re.match(r"[\s>]*Private-Lines: (\d{1,3})\s*$", text)
+        found = _PUTTY.fullmatch(text) if "Private-Lines" in text else None
         if found:
             self._putty = int(found[1])
 
@@ -188,11 +197,10 @@ class Structures:
             self._mapping = None
         if text.startswith(("---", "```", "apiVersion:")):
             self._kind_secret = False
-        if re.match(r"\s*[\"']?kind[\"']?\s*:\s*[\"']?(?:Secret|List)[\"']?,?\s*$", text):
-            self._kind_secret = "Secret" in text
-        elif re.match(r"\s*[\"']?kind[\"']?\s*:", text):
-            self._kind_secret = False
-        opened = re.match(r"(\s*)[\"']?(data|stringData)[\"']?\s*:\s*(\{?)\s*$", text)
+        if "kind" in text:
+            kind = _KIND.match(text)
+            self._kind_secret = kind[1] == "Secret" if kind else self._kind_secret
+        opened = _DATA.fullmatch(text) if "ata" in text else None
         if opened:
             certain = self._kind_secret or opened[2] == "stringData"
             self._mapping = _Mapping(indent, certain, json=bool(opened[3]))
@@ -207,7 +215,7 @@ class Structures:
         if pending:
             self._pending = None
             yield from _next_value(text, pending)
-        found = _PENDING.match(text) if len(text) < 300 else None
+        found = _PENDING.match(text) if len(text) < _LONGEST_NAME and text.rstrip().endswith(_ENDS_OF_NAMES) else None
         if found and (found["mark"] or (found["password"] and re.match(r"\s*\*\*", text))):
             indent = len(found["indent"])
             continued = (found["mark"] or "").strip().endswith("\\")
@@ -224,7 +232,7 @@ class Structures:
                 name = next(name for name in ("double", "single", "bare", "tag") if value[name])
                 if is_named(value[name]) if weak else is_stated(value[name], quoted=name in ("double", "single")):
                     yield NEXT_LINE, *value.span(name)
-        found = _NAME_LINE.match(text)
+        found = _NAME_LINE.match(text) if len(text) < _LONGEST_NAME and _NAMING.search(text) else None
         if found:
             name = found["name"] or found["tag"] or found["element"]
             secret = _PAIR_NAME.fullmatch(name)
@@ -239,7 +247,7 @@ class Structures:
             found = _NEXT_PASSWORD.match(text)
             if found and is_stated(found["value"]):
                 yield NEXT_LINE, *found.span("value")
-        if _LOGIN.match(text) and len(text) < 100:
+        if len(text) < _LONGEST_LOGIN and _LOGIN.match(text):
             self._login = 3
 
     def _chpasswd_line(self, text: str) -> Iterator[Found]:
@@ -251,13 +259,13 @@ class Structures:
                 found = _CHPASSWD.match(text)
                 if found and is_stated(found["value"]):
                     yield NEXT_LINE, *found.span("value")
-        if re.match(r"\s*chpasswd:\s*$", text):
+        if text.strip() == "chpasswd:":
             self._chpasswd = len(text) - len(text.lstrip())
 
     # -- Terraform
 
     def _variable_line(self, text: str) -> Iterator[Found]:
-        opened = _VARIABLE.match(text)
+        opened = _VARIABLE.match(text) if "variable" in text else None
         if opened:
             self._variable = bool(_VARIABLE_NAME.match(opened["name"])) and not _NO_VARIABLE.search(opened["name"])
         if self._variable:
@@ -357,7 +365,7 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _header(text: str) -> _Table | None:
     """The table that a line begins, if a column's name is that of a password or secret."""
-    if text.count(",") > _MOST_CELLS or len(text) > 600:
+    if len(text) > _LONGEST_HEADER or not _NAMED_COLUMN.search(text):
         return None
     if _CHAP_SECRETS.match(text):
         return _Table(" ", 0, {2: False})

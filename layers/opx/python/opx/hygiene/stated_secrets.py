@@ -83,7 +83,7 @@ _ROWS: tuple[Row, ...] = (
     (_KIND_OF_KEY, "secret|key", _F, r"\b(?:key|secret)\s?=\s?(?P<secret>AQ[A-Za-z0-9+/]{36}==)"),
     (_KIND_OF_KEY, "tokens|secretid", _F, r"(?i)(?:\"?(?:agent|master|initial_management|default|replication|bootstrap)(?:_recovery)?\"?\s?[:=]\s?\"|secretid:?\s{0,4}`?)(?P<secret>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"),
     (_KIND_OF_KEY, "api_key|api-key|apikey|routing_key|service_key|integration_key", _F, r"(?i)(?:api[_-]?key|routing_key|service_key|integration_key)[\"']?\s?[:=]\s?[\"']?(?P<secret>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})\b"),
-    (_KIND_OF_KEY, "\"d\"|\"qi\"|\"dp\"", _F, r"\"(?:d|p|q|dp|dq|qi)\"\s?:\s?\"(?P<secret>[A-Za-z0-9_-]{43,1400})\""),
+    (_KIND_OF_KEY, "\"d\"|\"p\"|\"q\"|\"qi\"|\"dp\"|\"dq\"", _F, r"\"(?:d|p|q|dp|dq|qi)\"\s?:\s?\"(?P<secret>[A-Za-z0-9_-]{43,1400})\""),
     (_KIND_OF_KEY, "otpauth|totp", _F, r"(?:otpauth://[^\s\"'`<>]{1,120}?[?&]secret=|(?i:\btotp\b)[^\n]{0,60}?[ :=])(?P<secret>[A-Z2-7]{16,64})(?![A-Za-z0-9])"),
     (_KIND_OF_KEY, "recovery|bitlocker|password", _F, r"(?<![\d-])(?P<secret>\d{6}(?:-\d{6}){7})(?![\d-])"),
     (_KIND_OF_KEY, "session=|sessionid=|session_id=|sessid=", _R, r"(?i)(?:cookie:|\s-b\s|--cookie)[^\n]{0,200}?\b\w{0,20}sess(?:ion)?(?:_?id)?=(?P<secret>[^\s;\"'`]{16,512})"),
@@ -164,6 +164,16 @@ _ROWS: tuple[Row, ...] = (
     (PROSE, "log in|login|credentials|zugang|anmeld", _S, r"(?i)(?:\blog ?in (?:with|as|using)|\bcredentials(?: are)?:)\s`?(?:admin|root|administrator|guest|demo|operator|support)`?\s?/\s?`?(?P<secret>[^\s`/.,;]{4,64})"),
     (PROSE, "pin:|pin is|pin =|pin lautet|door code|gate code|access code|alarm code|türcode", _F, r"(?i)\b(?:pin|door code|türcode|access code|gate code|alarm code)\s?(?:is|:|=|lautet)\s?`?(?P<secret>\d{4,8})\b(?![-.:/])"),
 )  # fmt: skip
+
+
+BEHIND: dict[str, tuple[str, ...]] = {
+    " -p": (
+        "mysql", "mariadb", "zip ", "7z", "mongo", "sqlcmd", "bcp", "osql", "ipmitool", "racadm", "ipmi-", "psexec", "plink",
+        "pscp", "putty", "ncftp", "cqlsh", "influx", "nodetool",
+    ),
+    '"d': ('"p"', '"q"', '"dp"', '"dq"', '"qi"'),
+}  # fmt: skip
+"""Hints of patterns that match only text with the literal before them, so that they are searched only with it."""
 
 
 def _filled(pattern: str) -> str:
