@@ -97,7 +97,7 @@ _ISSUED: tuple[tuple[str, str, str, str, str], ...] = (
      r"\b(?:AKCp[A-Za-z0-9]{68,70}|cmVmdGtu[A-Za-z0-9]{56})(?![A-Za-z0-9])"),
     ("SonarQube docs, Tokens", "sonarqube-token", "SonarQube token", "sqp_ squ_ sqa_", r"\bsq[pua]_[a-z0-9]{40}\b"),
     ("kubeadm docs, Bootstrap tokens", "bootstrap-token", "bootstrap token", "token",
-     r"(?i:\btoken)[\"']?[ =:]{1,3}[\"']?(?P<secret>[a-z0-9]{6}\.[a-z0-9]{16})(?![A-Za-z0-9.])"),
+     r"(?i:\btoken)(?: create)?[\"']?[ =:]{1,3}[\"']?(?P<secret>[a-z0-9]{6}\.[a-z0-9]{16})(?![A-Za-z0-9.])"),
     ("Docker docs, Join tokens; K3s docs, token", "join-token", "join token of a cluster", "swmtkn-1- ::server: ::node:",
      r"\b(?:SWMTKN-1-[a-z0-9]{40,60}-[a-z0-9]{20,30}|K10[a-f0-9]{64}::(?:server|node):[A-Za-z0-9]{16,128})"),
     # -- observation and messages

@@ -31,7 +31,7 @@ NEXT_LINE = SecretFormat("stated-password", "password", (), _ANY, chosen=True)
 KEY_LINE = SecretFormat("stated-key", "secret key", (), _ANY)
 PUTTY_KEY = SecretFormat("private-key-lines", "private key of PuTTY", (), _ANY)
 
-HINTS = ("data:", 'data"', "chpasswd", "private-lines", "variable", "login", "account", "username", "line con", "line vty", "line aux")
+HINTS = ("data:", 'data"', "chpasswd", "private-lines", "variable", "login", "account", "username", "line con", "line vty", "line aux", "tacacs", "radius")
 """Literals in lines that open a structure, beside those of passwords and secrets."""
 
 _SECRET_NAME = re.compile(
@@ -55,7 +55,7 @@ _ITEM = re.compile(r"(?P<indent>\s*)(?:-\s)?[\"']?(?P<key>[\w./-]+)[\"']?\s?:\s*
 _QUOTES = "\"'"
 _PENDING = re.compile(
     rf"(?i)(?P<indent>\s*)[\s>#*|-]{{0,12}}(?:.{{0,120}}[^a-z])?(?:(?P<password>{PASSWORDS})|(?P<key>secret access key|(?:api|access|secret|private|encryption|signing)"
-    r"[ _-]key|[\w-]{0,40}_(?:key|secret|token)|token|secret)(?:\s(?:of|for)\s.{1,40})?)[\"'*_]{0,3}\s{0,4}(?P<mark>[:=]\s?[|>]?[+-]?\s?\\?|\sis|\slautet|\\)?[*_]{0,2}\s*$"
+    r"[ _-]?key|[\w-]{0,40}_(?:key|secret|token)|token|secret)(?:\s(?:of|for)\s.{1,40})?)[\"'*_]{0,3}\s{0,4}(?P<mark>[:=]\s?[|>]?[+-]?\s?\\?|\sis|\slautet|\\)?[*_]{0,2}\s*$"
 )
 _PLAIN_VALUE = re.compile(r"\s*(?:[:>]\s)?[\"'`]?(?P<value>[^\s\"'`{}\[\]<>:|][^\n\"`{}<>|]{1,127}?)[\"'`]?\s*$")
 _RANDOM_VALUE = re.compile(r"\s*(?:>\s|-\s)?[\"'`]?(?P<value>[A-Za-z0-9+/=_.~-]{16,512})[\"'`]?\s*$")
@@ -70,8 +70,9 @@ _NAME_LINE = re.compile(
 _VALUE_LINE = re.compile(
     r"(?i)\s*[\"']?value[\"']?\s*:\s*(?:\"(?P<double>[^\"\n]{2,256})\"|'(?P<single>[^'\n]{2,256})'|(?P<bare>[^\s\"'{\[|>&*!][^\n#]{1,127}?)),?\s*$|\s*<value>(?P<tag>[^<\n]{2,256})</"
 )
-_LOGIN = re.compile(r"(?i)\s*(?:login|user|username|account|machine|line (?:con|vty|aux))\b\s*\S{1,60}")
-_NEXT_PASSWORD = re.compile(r"(?i)\s*(?:password|passwd)\s+(?:\d\s+)?\"?(?P<value>[^\s\"]{2,128})\"?\s*$")
+_LOGIN = re.compile(r"(?i)\s*(?:login|user|username|account|machine|line (?:con|vty|aux)|(?:tacacs|radius)[ -]server)\b\s*\S{1,60}")
+_NEXT_PASSWORD = re.compile(r"(?i)\s*(?:password|passwd|key)\s+(?:\d\s+)?\"?(?P<value>[^\s\"]{2,128})\"?\s*$")
+_SEND = re.compile(r"\bsend\s(?:--\s)?\"(?P<value>[^\"\n]{2,64}?)(?:\\r|\\n)*\"")
 _CHPASSWD = re.compile(r"\s*(?:-\s)?[a-z_][\w-]{0,31}:(?P<value>\S{2,160})\s*$")
 
 
@@ -118,6 +119,7 @@ class Structures:
     _variable: bool = False
     _named: tuple[int, bool] | None = None
     _login: int = 0
+    _expected: int = 0
     _chpasswd: int = -1
     _putty: int = 0
     _since: int = 0
@@ -128,7 +130,7 @@ class Structures:
     def is_open(self) -> bool:
         """True if the next line may belong to a structure."""
         return bool(
-            self._table or self._mapping or self._pending or self._variable or self._named or self._login or self._putty
+            self._table or self._mapping or self._pending or self._variable or self._named or self._login or self._expected or self._putty
         ) or self._chpasswd >= 0
 
     def skip(self, line: str) -> None:
@@ -152,7 +154,7 @@ class Structures:
 
     def _close(self) -> None:
         self._table = self._mapping = self._pending = self._named = None
-        self._variable, self._login, self._putty, self._chpasswd, self._since = False, 0, 0, -1, 0
+        self._variable, self._login, self._expected, self._putty, self._chpasswd, self._since = False, 0, 0, 0, -1, 0
 
     # -- PuTTY
 
@@ -246,6 +248,16 @@ class Structures:
             self._login -= 1
             found = _NEXT_PASSWORD.match(text)
             if found and is_stated(found["value"]):
+                yield NEXT_LINE, *found.span("value")
+        if self._expected:
+            self._expected -= 1
+            found = _SEND.search(text)
+            if found and is_stated(found["value"], quoted=True):
+                yield NEXT_LINE, *found.span("value")
+        if "expect" in text and "assword" in text:
+            self._expected = 2
+            found = _SEND.search(text)
+            if found and is_stated(found["value"], quoted=True):
                 yield NEXT_LINE, *found.span("value")
         if len(text) < _LONGEST_LOGIN and _LOGIN.match(text):
             self._login = 3

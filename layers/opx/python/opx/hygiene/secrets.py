@@ -35,7 +35,8 @@ _OF_NO_VALUE = re.compile(
     r"[ _.-]?token\W{0,14}$"
 )
 """Names of cursors and request ids, before their value."""
-_QUOTES = ("'", '"')
+_QUOTES = ("'", '"', ">")
+"""Marks before a value that is certainly complete, so that it may be a phrase."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
