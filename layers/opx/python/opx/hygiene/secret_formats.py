@@ -67,7 +67,7 @@ _URL_USER = r"\b[a-z][a-z0-9+.-]{1,20}://(?P<secret>[A-Za-z0-9_]{30,100})(?::x-o
 _CONNECTION = (
     r"(?i)\b(?:user id|uid|user|username|server|data source|host|hostaddr|database|dbname)\s?=\s?[^;\n=\s]{1,80}[;\s]"
     r"[^\n]{0,200}?"
-    r"\b(?:password|pwd)\s?=\s?[\"']?(?P<secret>[^;\"'\s]{3,128})"
+    r"\b(?:password|pwd)\s?=\s?[\"']?(?P<secret>(?:&[a-z]{2,4};|[^;\"'\s]){3,128})"
 )
 _HEADER = (
     r"(?i)(?:\bauthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?:bearer|basic|token|digest|apikey)\s{1,3})?"

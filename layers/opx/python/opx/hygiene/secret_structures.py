@@ -31,7 +31,7 @@ NEXT_LINE = SecretFormat("stated-password", "password", (), _ANY, chosen=True)
 KEY_LINE = SecretFormat("stated-key", "secret key", (), _ANY)
 PUTTY_KEY = SecretFormat("private-key-lines", "private key of PuTTY", (), _ANY)
 
-HINTS = ("data:", 'data"', "chpasswd", "private-lines", "variable", "login", "account", "username", "line con", "line vty", "line aux", "tacacs", "radius")
+HINTS = ("data:", 'data"', "chpasswd", "private-lines", "variable", "login", "account", "username", "line con", "line vty", "line aux", "tacacs", "radius", "assword")
 """Literals in lines that open a structure, beside those of passwords and secrets."""
 
 _SECRET_NAME = re.compile(
@@ -70,6 +70,7 @@ _NAME_LINE = re.compile(
 _VALUE_LINE = re.compile(
     r"(?i)\s*[\"']?value[\"']?\s*:\s*(?:\"(?P<double>[^\"\n]{2,256})\"|'(?P<single>[^'\n]{2,256})'|(?P<bare>[^\s\"'{\[|>&*!][^\n#]{1,127}?)),?\s*$|\s*<value>(?P<tag>[^<\n]{2,256})</"
 )
+_ELEMENT_TEXT = re.compile(r"\s*(?P<text>[^<>\n]{2,128}?)\s*$")
 _LOGIN = re.compile(r"(?i)\s*(?:login|user|username|account|machine|line (?:con|vty|aux)|(?:tacacs|radius)[ -]server)\b\s*\S{1,60}")
 _NEXT_PASSWORD = re.compile(r"(?i)\s*(?:password|passwd|key)\s+(?:\d\s+)?\"?(?P<value>[^\s\"]{2,128})\"?\s*$")
 _SEND = re.compile(r"\bsend\s(?:--\s)?\"(?P<value>[^\"\n]{2,64}?)(?:\\r|\\n)*\"")
@@ -118,6 +119,7 @@ class Structures:
     _pending: _Pending | None = None
     _variable: bool = False
     _named: tuple[int, bool] | None = None
+    _element: bool = False
     _login: int = 0
     _expected: int = 0
     _chpasswd: int = -1
@@ -228,10 +230,10 @@ class Structures:
     def _named_line(self, text: str) -> Iterator[Found]:
         if self._named:
             left, weak = self._named
-            value = _VALUE_LINE.match(text)
+            value = _VALUE_LINE.match(text) or (_ELEMENT_TEXT.match(text) if self._element else None)
             self._named = (left - 1, weak) if left > 1 and not value else None
             if value:
-                name = next(name for name in ("double", "single", "bare", "tag") if value[name])
+                name = next(name for name, found in value.groupdict().items() if found)
                 if is_named(value[name]) if weak else is_stated(value[name], quoted=name in ("double", "single")):
                     yield NEXT_LINE, *value.span(name)
         found = _NAME_LINE.match(text) if len(text) < _LONGEST_NAME and _NAMING.search(text) else None
@@ -239,7 +241,7 @@ class Structures:
             name = found["name"] or found["tag"] or found["element"]
             secret = _PAIR_NAME.fullmatch(name)
             if secret:
-                self._named = (2, bool(secret["weak"]))
+                self._named, self._element = (2, bool(secret["weak"])), bool(found["element"])
 
     # -- a user and its password in lines
 

@@ -42,7 +42,7 @@ _WORD = re.compile(
 _BASIC = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}")
 
 _STATED_REFERENCE = re.compile(
-    r"(?i)^(?:--?[a-z]|\$[a-z_{(@!\[]|%[a-z_]+%|[<\[({]|\{\{|@|&|\*|~?/|\.{1,2}/|\\|#|[!=|>,;:?…–—-]+$|![a-z]|[a-z0-9+.-]{2,20}://|arn:|file:|vault:|ssm:|op:"
+    r"(?i)^(?:--?[a-z]|\$[a-z_{(@!\[]|%[a-z_]+%|[<\[(]|\{(?!A[\w+/=]{20})|@|&|\*|~?/|\.{1,2}/|\\|#|[!=|>,;:?…–—-]+$|![a-z]|[a-z0-9+.-]{2,20}://|arn:|file:|vault:|ssm:|op:"
     r"|ref\+|env[.:(]|secrets?[.(]|secretsmanager|projects/|kms|sha\d{1,3}[-:]|process\.|os\.|self\.|data\.|var\.|local\.|module\.|config\.)"
     r"|\$\{|\$\(|\{\{|%\(|\(\)|\w\($|^\w+\(|^(?-i:[A-Z][A-Za-z]+-[A-Z][A-Za-z]+)$|\.(?:ya?ml|json|txt|pem|crt|key|conf|py|go|js|sh|md|html)$|^[*•·.xX_-]+$"
 )

@@ -48,8 +48,7 @@ _ROWS: tuple[Row, ...] = (
     # -- files: a name, a separator, and a value in quotes or up to the end of the line
     (FILE, _P, _S, rf"(?i)(?:{_KEY}|{_CAMEL})[\"'*_\])\\]{{0,4}}\s{{0,8}}(?:=>|:=|==?|:)\s{{0,8}}(?:N|r|u|b)?{{quoted}}"),
     (FILE, _P, _S, rf"(?i)(?:{_KEY}|{_CAMEL})[\"'*_\])`\\]{{0,4}}\s{{0,8}}(?:=>|:=|=|:)[*_]{{0,2}}\s{{0,8}}`(?P<secret>[^`\n]{{2,128}})`"),
-    (FILE, _P, _S, rf"(?i)(?:{_KEY}|{_CAMEL})\s{{0,8}}(?:=>|:=|=)[ \t]{{0,8}}(?P<secret>[^\s\"'`;,<>()&|\[\]]{{2,128}})(?=[\s,;&|`)\]]|$)"),
-    (FILE, _P, _S, rf"(?i)^[\s>#*|-]{{0,40}}[\w.$/\[\]*: -]{{0,60}}(?:{_KEY}|{_CAMEL})[*_]{{0,3}}\s{{0,8}}(?:[:=]{{1,2}}[*_]{{0,3}}[ \t]{{1,8}}|=)(?P<secret>[^\s\"'`{{\[][^\n\"`]{{1,60}}?)(?:[ \t]{{1,8}}[#(].{{0,80}})?[ \t]{{0,8}}\r?\n?$"),
+    (FILE, _P, _S, rf"(?i)^[\s>#*|-]{{0,40}}[\w.$/\[\]*: -]{{0,60}}(?:{_KEY}|{_CAMEL})[*_]{{0,3}}\s{{0,8}}[:=]{{1,2}}[*_]{{0,3}}[ \t]{{1,8}}(?P<secret>[^\s\"'`{{\[][^\n\"`]{{1,60}}?)(?:[ \t]{{1,8}}[#(].{{0,80}})?[ \t]{{0,8}}\r?\n?$"),
     (FILE, _P, _S, rf"(?i)(?:{_KEY}|{_CAMEL})[*_]{{0,3}}:[ \t]{{1,8}}(?P<secret>[^\s\"'`,;{{}}()\[\]<>|]{{2,64}})[ \t]{{0,2}}(?=[;,}}\])])"),
     (FILE, _P + "|secret|token|phash", _S, r"(?i)<(?:[\w.:-]{0,40})(?:passw(?:or)?d|passphrase|secret|token|psk|pwd|phash)(?:\s[^<>]{0,80})?>(?P<secret>[^<>\n]{2,200})</"),
     (FILE, _P, _S, rf"(?i)<\w+\s(?:name|key)=[\"'][\w.:-]{{0,60}}{PASSWORDS}[\"']\s+value=[\"'](?P<secret>[^\"'\n]{{2,128}})[\"']"),
@@ -94,7 +93,12 @@ _ROWS: tuple[Row, ...] = (
     (FILE, _P, _S, rf"(?i)\"[\w.-]{{0,60}}{PASSWORDS}\"\s?:\s?\{{\s?\"value\"\s?:\s?\"(?P<secret>[^\"\n]{{2,128}})\""),
     (FILE, _P, _S, rf"(?i)<\w+\s(?:name|key)=[\"'][\w.:-]{{0,60}}{PASSWORDS}[\"']\s?>(?P<secret>[^<>\n]{{2,200}})</"),
     (FILE, "secret", _S, r"(?i)\b(?:jwt|client|session|cookie|app|signing|hmac|webhook)_?secret(?:_?key)?[\"']?\s?[:=]\s?[\"']?(?P<secret>[^\s\"'`,;{}\[\]()<>]{6,200})(?=[\"'\s,;}]|$)"),
+    (FILE, _P, _S, rf"^\s{{0,20}}(?:[a-z][\w.-]{{0,60}}[._-])?(?:[a-z]\w{{0,40}}(?:Password|Passphrase)|{PASSWORDS})=(?P<secret>[^\s\"'`][^\n\"'`=]{{1,60}}?)[ \t]{{0,8}}$"),
+    (FILE, _P, _S, r"(?i)<\w{0,30}password>\s{0,8}<value>(?P<secret>[^<>\n]{2,200})</"),
+    (FILE, "\" \"", _S, r"^\s{0,4}\"[\w.@-]{1,63}\" \"(?P<secret>[^\s\"{}\[\]/:.]{4,128})\"\s{0,4}$"),
+    (FILE, "erlang_cookie", _F, r"(?i)erlang_cookie[\"']?\s?[:=]\s?[\"']?(?P<secret>\w{8,255})"),
     (FILE, "rediscli_auth", _S, r"\bREDISCLI_AUTH=[\"']?(?P<secret>[^\s\"'`]{2,128})"),
+    (FILE, _P, _S, rf"(?i)(?:{_KEY}|{_CAMEL})\s{{0,8}}(?:=>|:=|=)[ \t]{{0,8}}(?P<secret>[^\s\"'`;,<>()&|\[\]]{{2,128}})(?=[\s,;&|`)\]]|$)"),
     (_KIND_OF_KEY, "secret_key_base", _F, r"(?i)secret_key_base[\"']?\s?[:=]\s?[\"']?(?P<secret>[0-9a-f]{32,256})"),
     (_KIND_OF_KEY, "secret_id", _F, r"(?i)secret_id[\"']?\s?[:=]\s?[\"']?(?P<secret>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"),
     (_KIND_OF_KEY, "password_hash|passwordhash|pwhash", _R, r"(?i)\b(?:password_?hash|pwhash)[\"']?\s?[:=]\s?[\"']?(?P<secret>[A-Za-z0-9+/]{32,200}={0,2})"),
@@ -151,7 +155,7 @@ _ROWS: tuple[Row, ...] = (
     (COMMAND, "rar ", _S, r"\brar\s(?:[^\n|;&]{0,60}?\s)??-h?p(?:{argument})"),
     # -- devices
     (DEVICE, "enable secret|enable password", _S, r"(?i)(?:^|\#\s?)\s{0,8}enable\s+(?:secret|password)\s+(?:level\s+\d+\s+)?(?:(?:\d|sha512)\s+)?(?P<secret>\S{2,128})"),
-    (DEVICE, "username ", _S, r"(?i)(?:^|\#\s?)\s{0,8}username\s+\S{1,60}\s(?:[^\n]{0,60}?\s)??(?:secret|password)\s+(?:(?:\d|sha512)\s+)?(?P<secret>[^\s\"][^\n\"]{1,60}?)(?:\s+(?:privilege|role|encrypted)\b[^\n]{0,40})?\s{0,4}$"),
+    (DEVICE, "username ", _S, r"(?i)(?:^|\#\s?)\s{0,8}username\s+[^\s|]{1,60}\s(?:[^\n|]{0,60}?\s)??(?:secret|password)\s+(?:(?:\d|sha512)\s+)?(?P<secret>[^\s\"][^\n\"]{1,60}?)(?:\s+(?:privilege|role|encrypted)\b[^\n]{0,40})?\s{0,4}$"),
     (DEVICE, "password", _S, r"(?i)^\s{1,8}password\s+(?:(?:\d|encrypted)\s+)?\"?(?P<secret>(?!\d\s)[^\s\"']{2,128})\"?\s{0,4}$"),
     (DEVICE, "neighbor ", _S, r"(?i)^\s{0,8}neighbor\s+\S{1,60}\s+password\s+(?:\d\s+)?(?P<secret>\S{2,128})"),
     (DEVICE, "key", _S, r"(?i)\b(?:tacacs|radius)\S{0,12}\s[^\n]{0,80}?\bkey\s+(?:\d\s+)?(?P<secret>[^\s\"]{2,128})\s{0,4}$"),
@@ -184,7 +188,7 @@ _ROWS: tuple[Row, ...] = (
     (PROSE, _P, _C, rf"(?i)(?:login|user|account|admin|username)\b[^\n]{{0,80}}[,;]\s?(?:the\s)?{_IN_PROSE}:?\s(?P<secret>[^\s\"'`(\[<.,;]{{4,64}})(?=[,;.]|\s?$)"),
     (PROSE, "log in|login|credentials|zugang|anmeld", _C, r"(?i)(?:\blog ?in (?:with|as|using)|\blogin:|\bcredentials(?: are)?:?|\bzugang:?|\banmelden mit)\s`?(?:admin|root|user|administrator|guest|test|demo|operator|support|service|[a-z][\w.-]{1,20})`?\s?/\s?`?(?P<secret>[^\s`/.,;]{4,64})"),
     (PROSE, "log in|login|credentials|zugang|anmeld", _S, r"(?i)(?:\blog ?in (?:with|as|using)|\bcredentials(?: are)?:)\s`?(?:admin|root|administrator|guest|demo|operator|support)`?\s?/\s?`?(?P<secret>[^\s`/.,;]{4,64})"),
-    (PROSE, "pin:|pin is|pin =|pin lautet|door code|gate code|access code|alarm code|türcode", _F, r"(?i)\b(?:pin|door code|türcode|access code|gate code|alarm code)\s?(?:is|:|=|lautet)\s?`?(?P<secret>\d{4,8})\b(?![-.:/])"),
+    (PROSE, "pin:|pin is|pin =|pin lautet|door code|gate code|access code|alarm code|türcode", _S, r"(?i)\b(?:pin|door code|türcode|access code|gate code|alarm code)\s?(?:is|:|=|lautet)\s?`?(?P<secret>\d{4,8})\b(?![-.:/])"),
 )  # fmt: skip
 
 
