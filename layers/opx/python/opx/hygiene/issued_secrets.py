@@ -16,6 +16,8 @@ _RARE = re.compile(
     r"|oy2[a-z0-9]{43}|cio[a-z0-9]{32}|api-[a-z0-9]{26})|\*[0-9a-f]{40}"
 )
 """Tokens of formats without a literal that other text rarely has, in lower case."""
+LEAST_RARE = 28
+"""Characters that each of them exceeds, and no hint does."""
 
 # Issuer's page | kind | label | hints | pattern. Lengths that pages don't promise are lower bounds.
 _ISSUED: tuple[tuple[str, str, str, str, str], ...] = (
@@ -163,7 +165,7 @@ _ISSUED: tuple[tuple[str, str, str, str, str], ...] = (
 @cache
 def issued_formats() -> tuple[SecretFormat, ...]:
     """The formats of issuers, in the order in which they are tried."""
-    return tuple(SecretFormat(kind, label, tuple(hints.split()), re.compile(pattern)) for _, kind, label, hints, pattern in _ISSUED)
+    return tuple(SecretFormat(kind, label, tuple(hints.split()), pattern) for _, kind, label, hints, pattern in _ISSUED)
 
 
 def rare_tokens(lowered: str) -> frozenset[str]:

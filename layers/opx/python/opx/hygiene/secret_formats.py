@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 
 
 class Judgement(StrEnum):
@@ -41,9 +42,19 @@ class SecretFormat:
     kind: str
     label: str
     hints: tuple[str, ...]
-    pattern: re.Pattern[str]
+    regex: str
     judgement: Judgement = Judgement.FORM
     chosen: bool = False
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled pattern. Most patterns are never needed: a text has few hints."""
+        return _compiled(self.regex)
+
+
+@cache
+def _compiled(regex: str) -> re.Pattern[str]:
+    return re.compile(regex)
 
 
 NAMES = (
@@ -86,21 +97,21 @@ _OPTION = (
 def context_formats() -> tuple[SecretFormat, ...]:
     """Formats in which a name, an address, a header or an option tells that a value is a secret."""
     return (
-        SecretFormat("aws-secret-key", "AWS secret access key", ("secret",), re.compile(_AFTER_NAME)),
-        SecretFormat("url-password", "password in a URL", ("@",), re.compile(_URL), Judgement.CHOSEN, chosen=True),
-        SecretFormat("url-password", "token in a URL", ("@",), re.compile(_URL_USER), Judgement.RANDOM),
+        SecretFormat("aws-secret-key", "AWS secret access key", ("secret",), _AFTER_NAME),
+        SecretFormat("url-password", "password in a URL", ("@",), _URL, Judgement.CHOSEN, chosen=True),
+        SecretFormat("url-password", "token in a URL", ("@",), _URL_USER, Judgement.RANDOM),
         SecretFormat(
-            "connection-password", "password in a connection string", ("pass", "pwd"), re.compile(_CONNECTION),
+            "connection-password", "password in a connection string", ("pass", "pwd"), _CONNECTION,
             Judgement.CHOSEN, chosen=True,
         ),
         SecretFormat(
-            "authorization", "authorization header", ("bearer", "authorization"), re.compile(_HEADER), Judgement.RANDOM
+            "authorization", "authorization header", ("bearer", "authorization"), _HEADER, Judgement.RANDOM
         ),
         SecretFormat(
-            "assigned-secret", "secret value", CONTEXT_HINTS, re.compile(_ASSIGNMENT), Judgement.RANDOM, chosen=True
+            "assigned-secret", "secret value", CONTEXT_HINTS, _ASSIGNMENT, Judgement.RANDOM, chosen=True
         ),
         SecretFormat(
-            "option-secret", "secret on a command line", (*CONTEXT_HINTS, "curl"), re.compile(_OPTION), Judgement.RANDOM,
+            "option-secret", "secret on a command line", (*CONTEXT_HINTS, "curl"), _OPTION, Judgement.RANDOM,
             chosen=True,
         ),
     )  # fmt: skip

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import islice
 
 from opx.hygiene.secret_formats import PASSWORDS, SecretFormat
 from opx.hygiene.secret_values import decoded, is_named, is_stated, looks_random
@@ -24,12 +25,11 @@ _LONGEST_HEADER = 600
 _LONGEST_NAME = 300
 _LONGEST_LOGIN = 100
 
-_ANY = re.compile("")
-COLUMN = SecretFormat("table-password", "password in a table", (), _ANY, chosen=True)
-SECRET_DATA = SecretFormat("kubernetes-secret", "value of a Kubernetes Secret", (), _ANY, chosen=True)
-NEXT_LINE = SecretFormat("stated-password", "password", (), _ANY, chosen=True)
-KEY_LINE = SecretFormat("stated-key", "secret key", (), _ANY)
-PUTTY_KEY = SecretFormat("private-key-lines", "private key of PuTTY", (), _ANY)
+COLUMN = SecretFormat("table-password", "password in a table", (), "", chosen=True)
+SECRET_DATA = SecretFormat("kubernetes-secret", "value of a Kubernetes Secret", (), "", chosen=True)
+NEXT_LINE = SecretFormat("stated-password", "password", (), "", chosen=True)
+KEY_LINE = SecretFormat("stated-key", "secret key", (), "")
+PUTTY_KEY = SecretFormat("private-key-lines", "private key of PuTTY", (), "")
 
 HINTS = ("data:", 'data"', "chpasswd", "private-lines", "variable", "login", "account", "username", "line con", "line vty", "line aux", "tacacs", "radius", "assword")
 """Literals in lines that open a structure, beside those of passwords and secrets."""
@@ -38,7 +38,9 @@ _SECRET_NAME = re.compile(
     rf"(?i)(?:[\w./#()-]{{1,30}}[ _-]){{0,3}}?(?P<name>{PASSWORDS}|(?:client|app|application|shared|webhook)[ _-]secret|(?:enable|snmp)[ _-](?:secret|community)"
     r"|secret(?:[ _-]access)?[ _-]key|access token|api[ _-](?:key|token)|(?P<weak>secret|token))(?:[ _-]?\d)?"
 )
-_PAIR_NAME = re.compile(rf"(?i)(?:[\w$.-]+[ _.-])*?(?:\w*[a-z_.-])?(?P<name>{PASSWORDS}|(?P<weak>secret|token|api[_ -]?key))\d?")
+_PAIR_NAME = re.compile(
+    rf"(?i)(?:(?<![a-z])(?:{PASSWORDS}|(?P<weak>secret|token|api[_-]?key))|(?<=[a-z])(?-i:Pass(?:word|wd)?|Pwd|(?P<camel>Secret|Token|ApiKey)))\d?$"
+)
 _CELL = re.compile(r"[\w .:#/()&$*`_'\"-]{0,40}")
 _CHAP_SECRETS = re.compile(r"(?i)\s*#\s*client\s+server\s+secret\b")
 """The header of `chap-secrets`, whose columns are separated by blanks."""
@@ -51,7 +53,7 @@ _NAMING = re.compile(r"(?i)name|key|password")
 _SHORT_NAME = re.compile(r"(?i)(?:.*[ _-])?(?:pass|pw|pin)(?:[ _-]?\d)?")
 _USER_NAME = re.compile(r"(?i).*(?:user|login|account|host|system|device|benutzer).*")
 _DIVIDER = re.compile(r"[\s|+:=-]+\n?")
-_ITEM = re.compile(r"(?P<indent>\s*)(?:-\s)?[\"']?(?P<key>[\w./-]+)[\"']?\s?:\s*(?P<rest>.*?)\s*$")
+_ITEM = re.compile(r"\s*(?:-\s)?[\"']?[\w./-]+[\"']?\s?:\s*(?P<rest>\S.*)?")
 _QUOTES = "\"'"
 _PENDING = re.compile(
     rf"(?i)(?P<indent>\s*)[\s>#*|-]{{0,12}}(?:.{{0,120}}[^a-z])?(?:(?P<password>{PASSWORDS})|(?P<key>secret access key|(?:api|access|secret|private|encryption|signing)"
@@ -126,7 +128,6 @@ class Structures:
     _putty: int = 0
     _since: int = 0
     _kind_secret: bool = False
-    _found: list[Found] = field(default_factory=list)
 
     @property
     def is_open(self) -> bool:
@@ -239,9 +240,9 @@ class Structures:
         found = _NAME_LINE.match(text) if len(text) < _LONGEST_NAME and _NAMING.search(text) else None
         if found:
             name = found["name"] or found["tag"] or found["element"]
-            secret = _PAIR_NAME.fullmatch(name)
+            secret = _PAIR_NAME.search(name)
             if secret:
-                self._named, self._element = (2, bool(secret["weak"])), bool(found["element"])
+                self._named, self._element = (2, bool(secret["weak"] or secret["camel"])), bool(found["element"])
 
     # -- a user and its password in lines
 
@@ -313,8 +314,8 @@ def _in_mapping(text: str, indent: int, mapping: _Mapping) -> Iterator[Found]:
             yield SECRET_DATA, indent, len(text.rstrip())
         return
     mapping.scalar = -1
-    item = _ITEM.match(text)
-    if not item:
+    item = _ITEM.match(text.rstrip())
+    if not item or not item["rest"]:
         return
     rest = item["rest"]
     if re.fullmatch(r"[|>][+-]?\d?", rest):
@@ -353,10 +354,10 @@ def _delimiter(text: str) -> str:
 def _cells(text: str, delimiter: str) -> list[tuple[int, int]]:
     """Spans of the cells of a line, without blanks and quotes. Delimiters at both ends of a line open no cell."""
     if delimiter == " ":
-        return [match.span() for match in re.finditer(r"\"[^\"]*\"|\S+", text)][:_MOST_CELLS]
+        return [match.span() for match in islice(re.finditer(r"\"[^\"]*\"|\S+", text), _MOST_CELLS)]
     if delimiter in ",;":
         pattern = rf"(?:^|(?<={delimiter}))(?:\"[^\"]*\"(?={delimiter}|$)|[^{delimiter}]*)"
-        spans = [match.span() for match in re.finditer(pattern, text)]
+        spans = [match.span() for match in islice(re.finditer(pattern, text), _MOST_CELLS + 1)]
     else:
         spans, at = [], 0
         for part in text.split(delimiter):

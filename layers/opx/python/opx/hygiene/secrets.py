@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from opx.hygiene.issued_secrets import issued_formats, rare_tokens
+from opx.hygiene.issued_secrets import LEAST_RARE, issued_formats, rare_tokens
 from opx.hygiene.private_keys import KeyBlock, PrivateKeys
 from opx.hygiene.secret_formats import Judgement, SecretFormat, context_formats
 from opx.hygiene.secret_structures import Structures
@@ -127,8 +127,8 @@ def _candidates(text: str, hints: Iterable[str] | None) -> list[FoundSecret]:
     if hints is None:
         hints = (*_all_hints(), *rare_tokens(lowered))
     present = frozenset([hint for hint in hints if hint in lowered])
-    return [found for form in _formats_with(present & _known_hints(), bool(present - _known_hints()))
-            for found in _matches(form, text)]  # fmt: skip
+    rare = any(len(hint) > LEAST_RARE for hint in present)
+    return [found for form in _formats_with(present & _known_hints(), rare) for found in _matches(form, text)]
 
 
 def _kept(candidates: Iterable[FoundSecret]) -> list[FoundSecret]:
