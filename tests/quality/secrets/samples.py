@@ -20,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 HALVES = ("tuned", "judged")
 FORMS = ("structure", "issued", "free")
-"""The format of a file, command or device; the format of an issuer; prose, and anything else that only a reader understands."""
+"""The format of a file, command or device; the format of an issuer; prose, and what only a reader understands."""
 
 _HEAD = re.compile(r"^@@ (?P<head>.*)\n", re.MULTILINE)
 _FILLED = re.compile(r"‹64:(?P<plain>[^›]+)›|‹(?P<alphabet>[A-Za-z])(?P<length>\d+)›|‹(?P<alnum>\d+)›")
@@ -59,7 +59,9 @@ class Sample:
 def samples() -> tuple[Sample, ...]:
     """All samples, in the order of the files."""
     written = [
-        each for path in sorted((HERE / "samples").glob("*.txt")) for each in _written(path.read_text("utf-8"), path.stem)
+        each
+        for path in sorted((HERE / "samples").glob("*.txt"))
+        for each in _written(path.read_text("utf-8"), path.stem)
     ]
     return (*written, *_issued())
 

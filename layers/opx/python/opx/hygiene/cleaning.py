@@ -16,12 +16,12 @@ from itertools import accumulate
 from opx.domain.documents import Remark, RemarkKind
 from opx.hygiene import invisible
 from opx.hygiene.instructions import UNREADABLE, Suspicion, encoded_hints, instruction_formats, suspicions
-from opx.hygiene.private_keys import HINT
 from opx.hygiene.issued_secrets import issued_formats, rare_tokens
+from opx.hygiene.private_keys import HINT
 from opx.hygiene.secret_formats import CONTEXT_HINTS
 from opx.hygiene.secret_structures import HINTS as STRUCTURE_HINTS
-from opx.hygiene.stated_secrets import BEHIND
 from opx.hygiene.secrets import Masker, find, mask, secret_formats
+from opx.hygiene.stated_secrets import BEHIND
 
 Span = tuple[int, int]
 """Offsets of characters, the second excluded."""
@@ -252,7 +252,23 @@ def _hints_of(text: str) -> frozenset[str]:
 
 
 _BASES = (
-    *("pass", "secret", "token", "key", "login", "auth", "snmp", "ldap", "code", " -p", "user", "psk", "net ", "sql", "smb"),
+    *(
+        "pass",
+        "secret",
+        "token",
+        "key",
+        "login",
+        "auth",
+        "snmp",
+        "ldap",
+        "code",
+        " -p",
+        "user",
+        "psk",
+        "net ",
+        "sql",
+        "smb",
+    ),
     *("credential", "session", "encrypt", "identified", "system", "assistant", "mc ", "]:", "pin", "line ", "</", '"d'),
 )
 """Literals that other hints contain, or stand with: those are searched only where the literal is."""

@@ -7,6 +7,8 @@ import binascii
 import math
 import re
 from collections import Counter
+from functools import cache
+from pathlib import Path
 
 MIN_LENGTH = 8
 MIN_BITS = 2.5
@@ -42,43 +44,30 @@ _WORD = re.compile(
 _BASIC = re.compile(r"[A-Za-z0-9+/]{4,}={0,2}")
 
 _STATED_REFERENCE = re.compile(
-    r"(?i)^(?:--?[a-z]|\$[a-z_{(@!\[]|%[a-z_]+%|[<\[(]|\{(?!A[\w+/=]{20})|@|&|\*|~?/|\.{1,2}/|\\|#|[!=|>,;:?…–—-]+$|![a-z]|[a-z0-9+.-]{2,20}://|arn:|file:|vault:|ssm:|op:"
+    r"(?i)^(?:--?[a-z]|\$[a-z_{(@!\[]|%[a-z_]+%|[<\[(]|\{(?!A[\w+/=]{20})|@|&|\*|~?/|\.{1,2}/|\\|#|[!=|>,;:?…–—-]+$"
+    r"|![a-z]|[a-z0-9+.-]{2,20}://|arn:|file:|vault:|ssm:|op:"
     r"|ref\+|env[.:(]|secrets?[.(]|secretsmanager|projects/|kms|sha\d{1,3}[-:]|process\.|os\.|self\.|data\.|var\.|local\.|module\.|config\.)"
-    r"|\$\{|\$\(|\{\{|%\(|\(\)|\w\($|^\w+\(|^(?-i:[A-Z][A-Za-z]+-[A-Z][A-Za-z]+)$|\.(?:ya?ml|json|txt|pem|crt|key|conf|py|go|js|sh|md|html)$|^[*•·.xX_-]+$"
+    r"|\$\{|\$\(|\{\{|%\(|\(\)|\w\($|^\w+\(|^(?-i:[A-Z][A-Za-z]+-[A-Z][A-Za-z]+)$"
+    r"|\.(?:ya?ml|json|txt|pem|crt|key|conf|py|go|js|sh|md|html)$|^[*•·.xX_-]+$"
 )
 _STATED_PLACEHOLDER = re.compile(
-    r"(?i)change.?(?:it|this)|^(?:wrong|bad|invalid|incorrect|this.?is.?)|^(?:replace|insert|your|enter|choose|type|put|paste|generated?|random)|placeholder|dummy|^fake|xxx|todo|foo.?bar"
-    r"|^(?:(?:the|some|new|old|my|a|this|db|root|admin|user|database|mysql|postgres|smtp|ldap|vault|bind|client|api|access|auth|bearer|key|basic"
+    r"(?i)change.?(?:it|this)|^(?:wrong|bad|invalid|incorrect|this.?is.?)"
+    r"|^(?:replace|insert|your|enter|choose|type|put|paste|generated?|random)|placeholder|dummy|^fake|xxx|todo|foo.?bar"
+    r"|^(?:(?:the|some|new|old|my|a|this|db|root|admin|user|database|mysql|postgres|smtp|ldap|vault|bind|client|api|access|auth|bearer|key"
+    r"|basic"
     r"|strong|secure|secret|super|plain|clear|encrypted|hashed|current|initial|default|temporary|temp|random|valid|same|confirm|account"
     r"|service|app|store|trust|master)[-_ .]?){0,4}(?:passw(?:or)?ds?|passwd|passphrase|secrets?|tokens?|pass|pwd|pw|passwort|kennwort|psk|keys?|credentials?"
     r"|community|string)\d?(?:[-_ ](?:here|value|string|file|path|id|name|policy|reset|hash|length|field|auth|authentication|protected|prompt"
     r"|manager|store|provider))*$"
 )
-_OF_DOCUMENTATION = frozenset(
-    """
-    string str text int integer bool boolean bytes object array any char varchar none null nil undefined true false yes no on off y n
-    enabled disabled enable disable required optional mandatory empty blank unset set default defaults prompt ask asked stdin stdout file
-    environment env see unknown invalid valid wrong correct incorrect expired expires expiring rotated rotation changed change removed
-    deprecated hidden masked encrypted encoded hashed plaintext cleartext plain base64 md5 sha1 sha256 bcrypt argon2 pbkdf2 scram ldap
-    kerberos oauth oauth2 oidc saml basic digest bearer jwt pam peer trust publickey interactive n/a na tbd tba value values name names
-    field fields key keys type types id user username login host hostname url uri description notes note comment comments column variable
-    parameter option options setting settings config configuration used use using needed missing absent present failed failure reset
-    resets policy policies protected store stored store managed manager hash hashes auth authentication authorization login logins
-    and or not for from the this that these is are was were must should may can will be of to in with without by as at it its if when
-    which where who prompts required. admin-only sensitive internal external secret-free read write readonly private public vault
-    lambda function def class return their them his her whose outside inside one-time otp totp mfa 2fa pin certificate cert ssh tls ssl rsa keepass bitwarden lastpass 1password keychain keyring kdc iam aws
-    forgotten forgot lost leaked compromised strength length minimum maximum min max characters chars digits here there below above
-    automatically auto generated random dynamic static yes/no true/false alphanumeric reload restart ok error errors warning only always
-    never same different both all some another other new old own current previous next first last expiry lifetime rotate rotates again
-    exposure leak leaks reuse spraying guessing cracking complexity synchronization sync writeback expiration age history recovery
-    erforderlich optional verschlüsselt geändert abgelaufen siehe leer keine kein nein ja gesperrt falsch richtig vergessen
-    """.split()
-)
-_FUNCTION_WORDS = frozenset(
-    """the a an of is are was were be been to in for from with without by as at if when which that this these it its must should may
-    can will not and or your you we our their they has have had see use used using must per via into than then please only contains
-    stored reset der die das des dem den ein eine ist sind wird werden und oder nicht mit ohne für von zum zur im wenn siehe""".split()
-)
+_TEMPLATE = re.compile(r"\{\{|\$\{|<[^<>]*>|\.{3}$|^\*+$")
+
+
+@cache
+def _words(section: str) -> frozenset[str]:
+    """The words of a section of `no_passwords.txt`."""
+    text = Path(__file__).with_name("no_passwords.txt").read_text("utf-8")
+    return frozenset(text.partition(f"== {section}\n")[2].partition("\n== ")[0].split())
 
 
 def is_obvious_placeholder(value: str) -> bool:
@@ -126,11 +115,17 @@ def is_stated(value: str, *, quoted: bool = False) -> bool:
     if _OBVIOUS.search(value) or _STATED_REFERENCE.search(value) or _STATED_PLACEHOLDER.search(value):
         return False
     words = value.lower().strip("_*`\"'.,:;()").split()
+    alone, in_phrases = _words("alone"), _words("in phrases")
     if len(words) == 1:
-        return words[0] not in _OF_DOCUMENTATION and words[0] not in _FUNCTION_WORDS and not _is_an_example(value)
-    if len(words) > _MOST_WORDS or words[0] in _OF_DOCUMENTATION:
+        return words[0] not in alone and words[0] not in in_phrases and not _is_an_example(value)
+    if len(words) > _MOST_WORDS or words[0] in alone:
         return False
-    return _FUNCTION_WORDS.isdisjoint(words) if not quoted else sum(word in _FUNCTION_WORDS for word in words) < 2
+    return in_phrases.isdisjoint(words) if not quoted else sum(word in in_phrases for word in words) < 2
+
+
+def is_literal(value: str) -> bool:
+    """True for any value but a mask, a template, a placeholder or nothing."""
+    return bool(value) and value[0] not in "[{<$" and value not in ("null", "~") and not _TEMPLATE.search(value)
 
 
 def is_named(value: str) -> bool:
@@ -138,7 +133,9 @@ def is_named(value: str) -> bool:
     secrets are as likely."""
     if not is_stated(value) or is_hash_or_id(value) or " " in value.strip():
         return False
-    return looks_random(value) or (any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and not _is_a_name(value))
+    return looks_random(value) or (
+        any(map(str.isdigit, value)) and any(map(str.isalpha, value)) and not _is_a_name(value)
+    )
 
 
 def _is_a_name(value: str) -> bool:

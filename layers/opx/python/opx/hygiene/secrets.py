@@ -79,10 +79,6 @@ class Masker:
         """True if the meaning of the next line depends on those before it."""
         return self._keys.is_open or self._structures.is_open
 
-    def skip(self, line: str) -> None:
-        """Takes note of a line without any hint, which is not fed."""
-        self._structures.skip(line)
-
     def feed(self, text: str, line: int, hints: Iterable[str] | None = None) -> Iterator[str]:
         """Yields the complete text up to this line, masked, in lines. `hints` as in `find`."""
         self._line = line
@@ -151,7 +147,7 @@ def _known_hints() -> frozenset[str]:
 
 
 @lru_cache(maxsize=4096)
-def _formats_with(hints: frozenset[str], rare: bool) -> tuple[SecretFormat, ...]:  # noqa: FBT001 - for the cache
+def _formats_with(hints: frozenset[str], rare: bool) -> tuple[SecretFormat, ...]:
     """Formats that may match text with these hints, in their order. `rare`: also those without any hint."""
     return tuple(form for form in secret_formats() if not hints.isdisjoint(form.hints) or (rare and not form.hints))
 
