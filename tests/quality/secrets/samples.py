@@ -1,7 +1,7 @@
 """Labelled samples of secrets in documents of operations, and the half of each.
 
 A sample begins with `@@ kind | form | name`. `⟦…⟧` marks the characters that must be masked. `‹A36›` stands for 36 random
-characters, so that no scanner takes the files for a leak; `‹64:user:password›` for the base64 of a text. All values are
+characters, so that no scanner takes the files for a leak; `‹64:user:password›` for base64 of the words after the colon. All values are
 invented.
 """
 

@@ -45,7 +45,7 @@ HINTS = (
 
 
 class Structure(Protocol):
-    """Follows one kind of structure through a text."""
+    """Follows one kind of structure, line by line."""
 
     @property
     def is_open(self) -> bool:
@@ -157,8 +157,8 @@ class NextLines:
 
     _NAME = re.compile(
         rf"(?i)\s*[\s>#*|-]{{0,12}}(?:.{{0,120}}[^a-z])?(?:(?P<password>{PASSWORDS})"
-        r"|(?:secret access key|(?:api|access|secret|private|encryption|signing)[ _-]?key|[\w-]{0,40}_(?:key|secret|token)|token"
-        r"|secret)(?:\s(?:of|for)\s.{1,40})?)"
+        r"|(?:secret access key|(?:api|access|secret|private|encryption|signing)[ _-]?key|[\w-]{0,40}_(?:key|secret|token)"
+        r"|token|secret)(?:\s(?:of|for)\s.{1,40})?)"
         r"[\"'*_]{0,3}\s{0,4}(?P<mark>[:=]\s?[|>]?[+-]?\s?\\?|\sis|\slautet|\\)?[*_]{0,2}"
     )
     _ENDS = (":", "=", "|", ">", "-", "+", "\\", "*", " is", " lautet")

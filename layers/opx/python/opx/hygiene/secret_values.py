@@ -56,8 +56,10 @@ _STATED_PLACEHOLDER = re.compile(
     r"|^(?:(?:the|some|new|old|my|a|this|db|root|admin|user|database|mysql|postgres|smtp|ldap|vault|bind|client|api|access|auth|bearer|key"
     r"|basic"
     r"|strong|secure|secret|super|plain|clear|encrypted|hashed|current|initial|default|temporary|temp|random|valid|same|confirm|account"
-    r"|service|app|store|trust|master)[-_ .]?){0,4}(?:passw(?:or)?ds?|passwd|passphrase|secrets?|tokens?|pass|pwd|pw|passwort|kennwort|psk|keys?|credentials?"
-    r"|community|string)\d?(?:[-_ ](?:here|value|string|file|path|id|name|policy|reset|hash|length|field|auth|authentication|protected|prompt"
+    r"|service|app|store|trust|master)[-_ .]?){0,4}(?:passw(?:or)?ds?|passwd|passphrase|secrets?|tokens?|pass|pwd|pw|passwort"
+    r"|kennwort|psk|keys?|credentials?"
+    r"|community|string)\d?(?:[-_ ](?:here|value|string|file|path|id|name|policy|reset|hash|length|field|auth|authentication"
+    r"|protected|prompt"
     r"|manager|store|provider))*$"
 )
 _TEMPLATE = re.compile(r"\{\{|\$\{|<[^<>]*>|\.{3}$|^\*+$")

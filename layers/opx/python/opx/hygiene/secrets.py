@@ -32,9 +32,9 @@ _DIGITS, _DIGITS_OF_CHOSEN = 4, 2
 
 _OF_NO_VALUE = re.compile(
     r"(?i)(?:next|page|paging|pagination|continuation|sync|delta|resume|start(?:ing)?|marker|cursor|idempotency|request)"
-    r"[ _.-]?token\W{0,14}$"
+    r"[ _.-]?token\W{0,14}$|arn:aws[\w-]{0,10}:secretsmanager:[\w-]{0,20}:\d{0,12}:secret:$"
 )
-"""Names of cursors and request ids, before their value."""
+"""Names of cursors, request ids and stored secrets, before their value."""
 _QUOTES = ("'", '"', ">")
 """Marks before a value that is certainly complete, so that it may be a phrase."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
