@@ -1,8 +1,8 @@
 """Labelled samples of secrets in documents of operations, and the half of each.
 
 A sample begins with `@@ kind | form | name`. `⟦…⟧` marks the characters that must be masked. `‹A36›` stands for 36 random
-characters, so that no scanner takes the files for a leak; `‹64:user:password›` for base64 of the words after the colon. All values are
-invented.
+characters, so that no scanner takes the files for a leak; `‹64:user:password›` for base64 of the words after the colon. All
+values are invented.
 """
 
 from __future__ import annotations

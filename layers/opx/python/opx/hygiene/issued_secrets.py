@@ -174,5 +174,5 @@ def issued_formats() -> tuple[SecretFormat, ...]:
 
 
 def rare_tokens(lowered: str) -> frozenset[str]:
-    """Passages of a text in lower case that formats without hints may match."""
+    """Passages of lower-case text that formats without hints may match."""
     return frozenset(_RARE.findall(lowered))

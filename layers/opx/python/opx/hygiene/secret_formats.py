@@ -48,7 +48,7 @@ class SecretFormat:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """The compiled pattern. Most patterns are never needed: a text has few hints."""
+        """The compiled pattern. Most patterns are never needed: documents have few hints."""
         return _compiled(self.regex)
 
 
@@ -95,7 +95,7 @@ _OPTION = (
 
 
 def context_formats() -> tuple[SecretFormat, ...]:
-    """Formats in which a name, an address, a header or an option tells that a value is a secret."""
+    """Formats in which a name, an address, a header or an option marks a value as a secret."""
     return (
         SecretFormat("aws-secret-key", "AWS secret access key", ("secret",), _AFTER_NAME),
         SecretFormat("url-password", "password in a URL", ("@",), _URL, Judgement.CHOSEN, chosen=True),

@@ -1,4 +1,4 @@
-"""Finds secrets that only the lines before them tell: Secrets of Kubernetes, variables of Terraform, tables, values on the
+"""Finds secrets by the lines before them: Secrets of Kubernetes, variables of Terraform, tables, values on the
 line after their name.
 
 Lines are fed in order. A structure is open while the next line may belong to it; most text opens none.
