@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from opx.hygiene.cleaning import Cleaner
@@ -67,15 +67,15 @@ def _end(text: str, start: int, literal: str, mark: re.Match[str]) -> int:
 def judge(sample: Sample) -> Judged:
     """Compares the masks in a cleaned sample with its labels."""
     masks = [span for span, _ in masked_spans(sample.text)]
-    missed = [sample.text[start:end] for start, end in sample.spans if not _is_covered((start, end), masks)]
+    missed = [sample.text[start:end] for start, end in sample.spans if not _is_covered(sample.text, (start, end), masks)]
     wrong = [sample.text[start:end] for start, end in masks if _spilled((start, end), sample.spans) > _MOST_SPILLED
              or not any(start < b and a < end for a, b in sample.spans)]  # fmt: skip
     return Judged(sample, tuple(missed), tuple(wrong))
 
 
-def _is_covered(span: Span, masks: Iterable[Span]) -> bool:
-    covered = sum(max(0, min(span[1], end) - max(span[0], start)) for start, end in masks)
-    return covered >= span[1] - span[0]
+def _is_covered(text: str, span: Span, masks: Sequence[Span]) -> bool:
+    """True if each character is masked, but for line breaks and indentation between masked lines."""
+    return all(text[at].isspace() or any(start <= at < end for start, end in masks) for at in range(*span))
 
 
 def _spilled(mask: Span, spans: Iterable[Span]) -> int:

@@ -66,6 +66,11 @@ def samples() -> tuple[Sample, ...]:
     return (*written, *_issued())
 
 
+def second_samples() -> tuple[Sample, ...]:
+    """Samples that were written after the formats: short, of the same kinds of files, commands and devices."""
+    return tuple(_written((HERE / "second.txt").read_text("utf-8"), "second"))
+
+
 def filled(text: str, seed: str) -> str:
     """Replaces the stand-ins by random characters, the same for the same seed."""
     chosen = random.Random(seed)

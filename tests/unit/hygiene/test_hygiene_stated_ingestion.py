@@ -11,7 +11,16 @@ from opx.domain.documents import RemarkKind
 from opx.hygiene.cleaning import Cleaner
 from tests.support.cli_support import Opx
 
-WORDS = ("Blaumeise", "Kohlmeise", "Tannenmeise", "Haubenmeise", "Sumpfmeise", "Weidenmeise", "Schwanzmeise", "Bartmeise")
+WORDS = (
+    "Blaumeise",
+    "Kohlmeise",
+    "Tannenmeise",
+    "Haubenmeise",
+    "Sumpfmeise",
+    "Weidenmeise",
+    "Schwanzmeise",
+    "Bartmeise",
+)
 ENCODED = base64.b64encode(b"orders:Beutelmeise").decode()
 LONG = "The exporter listens on port 9187 and restarts with the database. " * 40
 FILES = {
@@ -61,7 +70,7 @@ def test_nothing_that_is_stored_has_them(opx: Opx) -> None:
         ("search", "kind Secret orders dsn", "--min-confidence", "0"),
         ("list", "--json"),
         ("list", "--remarks", "secret"),
-        ("graph", "list"),
+        ("graph", "alias", "list"),
     ],
 )
 def test_no_answer_has_them(opx: Opx, command: tuple[str, ...]) -> None:

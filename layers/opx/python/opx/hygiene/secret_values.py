@@ -24,7 +24,7 @@ _OBVIOUS = re.compile(
 _OF_EXAMPLE = re.compile(r"EXAMPLE(?:KEY)?$|(?i:example)")
 """AWS ends the keys of its documentation with it."""
 _PLACEHOLDERS = re.compile(
-    r"(?i)change.?(?:it|this)|replace|dummy|sample|fake|insert|your|\bmy[-_]?|xxx|todo|foo.?bar|hunter2|qwerty|letmein"
+    r"(?i)change.?(?:it|this)|replace|dummy|sample|fake|insert|your|\bmy[-_]?|\bxxx|xxx\b|todo|foo.?bar|hunter2|qwerty|letmein"
     r"|pass(?:word|wd)?[-_.]?\d{0,4}$|^(?:the|some|new|old|db|root|admin|user|super|test)?[-_]?(?:secret|token|pass|pwd)"
     r"|^(?:none|null|true|false|undefined)$|correct.?horse"
 )
@@ -52,7 +52,7 @@ _STATED_REFERENCE = re.compile(
 )
 _STATED_PLACEHOLDER = re.compile(
     r"(?i)change.?(?:it|this)|^(?:wrong|bad|invalid|incorrect|this.?is.?)"
-    r"|^(?:replace|insert|your|enter|choose|type|put|paste|generated?|random)|placeholder|dummy|^fake|xxx|todo|foo.?bar"
+    r"|^(?:replace|insert|your|enter|choose|type|put|paste|generated?|random)|placeholder|dummy|^fake|\bxxx|xxx\b|todo|foo.?bar"
     r"|^(?:(?:the|some|new|old|my|a|this|db|root|admin|user|database|mysql|postgres|smtp|ldap|vault|bind|client|api|access|auth|bearer|key"
     r"|basic"
     r"|strong|secure|secret|super|plain|clear|encrypted|hashed|current|initial|default|temporary|temp|random|valid|same|confirm|account"

@@ -115,7 +115,16 @@ def list_command(session: Session, request: ListDocuments, *, tag: str, remarks:
         )
         for d in found
     ]
-    names = ("DOCUMENT ID", "CATEGORY", "VERSION", "STATE", "CHUNKS", "UPDATED", "TITLE", *(("REMARKS",) if remarks else ()))
+    names = (
+        "DOCUMENT ID",
+        "CATEGORY",
+        "VERSION",
+        "STATE",
+        "CHUNKS",
+        "UPDATED",
+        "TITLE",
+        *(("REMARKS",) if remarks else ()),
+    )
     print_table(names, rows)
 
 
