@@ -16,8 +16,12 @@ from itertools import accumulate
 from opx.domain.documents import Remark, RemarkKind
 from opx.hygiene import invisible
 from opx.hygiene.instructions import UNREADABLE, Suspicion, encoded_hints, instruction_formats, suspicions
+from opx.hygiene.issued_secrets import issued_formats, rare_tokens
 from opx.hygiene.private_keys import HINT
-from opx.hygiene.secrets import CONTEXT_HINTS, Masker, find, mask, secret_formats
+from opx.hygiene.secret_formats import CONTEXT_HINTS
+from opx.hygiene.secret_structures import HINTS as STRUCTURE_HINTS
+from opx.hygiene.secrets import Masker, find, mask, secret_formats
+from opx.hygiene.stated_secrets import BEHIND
 
 Span = tuple[int, int]
 """Offsets of characters, the second excluded."""
@@ -85,7 +89,7 @@ class Cleaner:
             while at < len(block):
                 following = bisect_left(wanted, at)
                 until = wanted[following] if following < len(wanted) else len(block)
-                until = at if self._masker.is_within_key else until
+                until = at if self._masker.is_open else until
                 if until > at:
                     yield from self._passed(block[at:until])
                 if until < len(block):
@@ -239,20 +243,55 @@ def _hints_of(text: str) -> frozenset[str]:
     lowered = text.lower()
     anywhere, in_words, foreign = _hints()
     words = " ".join([word for word in lowered.split() if len(word) >= _LONG_WORD])
-    found = [hint for hint in anywhere if hint in lowered]
+    found = [hint for base, hints in anywhere if base in lowered for hint in hints if hint in lowered]
     found += [hint for hint in in_words if hint in words]
+    found += rare_tokens(words)
     if not text.isascii():
         found += [hint for hint in foreign if hint in lowered]
     return frozenset(found)
 
 
+_BASES = (
+    *(
+        "pass",
+        "secret",
+        "token",
+        "key",
+        "login",
+        "auth",
+        "snmp",
+        "ldap",
+        "code",
+        " -p",
+        "user",
+        "psk",
+        "net ",
+        "sql",
+        "smb",
+    ),
+    *("credential", "session", "encrypt", "identified", "system", "assistant", "mc ", "]:", "pin", "line ", "</", '"d'),
+)
+"""Literals that other hints contain, or stand with: those are searched only where the literal is."""
+
+
 @cache
-def _hints() -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Literals that may be anywhere, those that occur in long words only, and those that are not ASCII."""
-    issued = {hint for form in secret_formats() if not form.judged and not form.chosen for hint in form.hints}
+def _hints() -> tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...], tuple[str, ...]]:
+    """Literals that may be anywhere, behind the one that they need; those that occur in long words only; and those that
+    are not ASCII."""
+    issued = {hint for form in issued_formats() for hint in form.hints}
     in_words = (issued - {*CONTEXT_HINTS}) | {*encoded_hints()}
-    everything = {HINT, *in_words}
+    everything = {HINT, *STRUCTURE_HINTS, *in_words}
     everything.update(hint for form in secret_formats() for hint in form.hints)
     everything.update(hint for form in instruction_formats() for hint in form.hints)
     foreign = {hint for hint in everything if not hint.isascii()}
-    return tuple(sorted(everything - in_words - foreign)), tuple(sorted(in_words)), tuple(sorted(foreign))
+    return _behind_bases(everything - in_words - foreign), tuple(sorted(in_words)), tuple(sorted(foreign))
+
+
+def _behind_bases(hints: set[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    groups: dict[str, tuple[str, ...]] = {}
+    left = set(hints)
+    for base in _BASES:
+        behind = {hint for hint in left if base in hint or hint in BEHIND.get(base, ())}
+        groups[base] = tuple(sorted(behind))
+        left -= behind
+    return (*groups.items(), *((hint, (hint,)) for hint in sorted(left)))

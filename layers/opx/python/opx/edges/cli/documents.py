@@ -31,7 +31,7 @@ from opx.edges.cli.output import (
     some_fields,
     warn,
 )
-from opx.edges.cli.reporting import KINDS, has_remark, remark_line
+from opx.edges.cli.reporting import KINDS, has_remark, remark_line, remarked
 from opx.edges.cli.session import Session, pass_session
 from opx.edges.cli.sources import kept_out_line, kept_out_sources
 from opx.edges.loading import remove_document
@@ -126,10 +126,21 @@ def list_command(session: Session, request: ListDocuments, *, tag: str, remarks:
             str(d.chunk_count),
             d.last_updated[:10],
             d.title,
+            *([remarked(d.remarks, remarks)] if remarks else ()),
         )
         for d in found
     ]
-    print_table(("DOCUMENT ID", "CATEGORY", "VERSION", "STATE", "CHUNKS", "UPDATED", "TITLE"), rows)
+    names = (
+        "DOCUMENT ID",
+        "CATEGORY",
+        "VERSION",
+        "STATE",
+        "CHUNKS",
+        "UPDATED",
+        "TITLE",
+        *(("REMARKS",) if remarks else ()),
+    )
+    print_table(names, rows)
     if remarks:
         print_lines(_remark_lines(found, remarks))
     for view in kept_out_sources(session):

@@ -139,7 +139,9 @@ def _name(object_key: str) -> str:
 # -- remarks
 
 ANY = "any"
-KINDS = (ANY, *(kind.value for kind in RemarkKind))
+SECRET = "secret"  # noqa: S105 - a name, no secret
+"""Short for masked secrets, whose list is the one that owners of documents need."""
+KINDS = (ANY, SECRET, *(kind.value for kind in RemarkKind))
 
 
 def kind_name(kind: RemarkKind) -> str:
@@ -155,7 +157,21 @@ def remark_line(remark: Remark) -> str:
 
 def has_remark(remarks: Iterable[Remark], kind: str | None) -> bool:
     """True if there is a remark of this kind; `any` matches every kind, and None is always true."""
-    return not kind or any(kind in (ANY, remark.kind.value) for remark in remarks)
+    wanted = RemarkKind.MASKED_SECRET if kind == SECRET else kind
+    return not kind or any(wanted in (ANY, remark.kind.value) for remark in remarks)
+
+
+def remarked(remarks: Iterable[Remark], kind: str) -> str:
+    """`GitLab token, password (3)`: the remarks of this kind, without lines and fingerprints, and how many are equal."""
+    labels = Counter(_label(remark) for remark in remarks if has_remark((remark,), kind))
+    return ", ".join(f"{label} ({count})" if count > 1 else label for label, count in labels.items())
+
+
+def _label(remark: Remark) -> str:
+    if remark.kind is not RemarkKind.MASKED_SECRET:
+        return kind_name(remark.kind)
+    position, _, label = remark.text.partition(": ")
+    return (label or position).partition(" (fingerprint")[0]
 
 
 def remarks_summary(documents: Iterable[Iterable[Remark]]) -> str:
