@@ -41,6 +41,8 @@ class RemarkKind(StrEnum):
     """Nodes or edges above the limit for one document."""
     EXPIRED = "expired"
     """The document had expired when it was ingested."""
+    CLAIMED = "claimed"
+    """Metadata that the document has for itself and may not have from where it was put, such as a more trusted category."""
 
 
 class Remark(Record, frozen=True):

@@ -101,7 +101,8 @@ class DocumentReader:
                 "split it, or raise OPX_MAX_DOCUMENT_BYTES"
             )
         uploaded = _uploaded_metadata(info, key.source)
-        outer = {**self._sidecar_metadata(info.key), **uploaded}
+        sidecar, refused = self._within_folder(key.source, self._sidecar_metadata(info.key), uploaded)
+        outer = {**sidecar, **uploaded}
         with (
             self._store.open(info.key) as opened,
             tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="") as text,
@@ -113,15 +114,14 @@ class DocumentReader:
             cleaner = Cleaner()
             metadata = _cleaned(validated(raw, name=name), cleaner)
             facts = _facts(raw, metadata.ignored, cleaner)
-            if metadata.category:
-                category = self._knowledge.category(metadata.category)
+            category, ignored = self._claimed(key.source, category, metadata.category, outer)
             spooled = _spool(cleaner.clean(parsed.lines), text)
             metadata = replace(metadata, language=metadata.language or _language(text))
             title = cleaner.value("title", _title(metadata.title, parsed.title, spooled.heading, name))
             document = self._document(key, info, category, metadata, (title, spooled.digest))
             title = _cleaned_completion(title, title_path(key.source, category.path), cleaner)
             owner = ", ".join(facts.get("owner", ()))[:MAX_TEXT]
-            remarks = (*self._expired(document), *parsed.remarks, *cleaner.remarks)
+            remarks = (*self._expired(document), *refused, *ignored, *parsed.remarks, *cleaner.remarks)
             document = replace(document, title=title, owner=owner, remarks=bounded(remarks))
             yield ParsedDocument(document, category, text, spooled.lines, cleaner.suspected, facts)
 
@@ -141,6 +141,32 @@ class DocumentReader:
             return knowledge.category(str(outer["category"]))
         found = knowledge.category_of_path(source) or knowledge.category_of_file(name, family_of(name))
         return found or knowledge.category(knowledge.default_category)
+
+    def _within_folder(
+        self, source: str, sidecar: dict[str, Any], uploaded: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Iterable[Remark]]:
+        """A sidecar without a category that is more trusted than that of the folder: a right to write to the folder would else
+        be one to write runbooks. The uploader's own choice stands."""
+        folder, stated = self._knowledge.category_of_path(source), sidecar.get("category")
+        if not folder or not stated or uploaded.get("category"):
+            return sidecar, ()
+        claimed = self._knowledge.category(str(stated))
+        if claimed.trust <= folder.trust:
+            return sidecar, ()
+        return {**sidecar, "category": folder.path}, (_ignored_category("sidecar", claimed, folder),)
+
+    def _claimed(
+        self, source: str, category: Category, stated: str, outer: Mapping[str, Any]
+    ) -> tuple[Category, Iterable[Remark]]:
+        """The category after that of the metadata: front matter decides where no folder does, and may only lower the trust of
+        a folder's category."""
+        if not stated:
+            return category, ()
+        claimed, folder = self._knowledge.category(stated), self._knowledge.category_of_path(source)
+        decides = outer.get("category") or not folder or claimed.trust < folder.trust
+        if decides or not folder or claimed.path == folder.path:
+            return claimed, ()
+        return category, (_ignored_category("front matter", claimed, folder),)
 
     def _recognised(
         self, source: str, info: ObjectInfo, outer: Mapping[str, Any], stream: BinaryIO
@@ -184,7 +210,7 @@ class DocumentReader:
                 author=metadata.author, version=metadata.version, last_updated=metadata.last_updated or now
             ),
             content_hash=digest,
-            **metadata.facts() | {"expires": metadata.expires or fetched_expiry(category, now)},
+            **metadata.facts() | {"expires": _expiry(metadata.expires, fetched_expiry(category, now))},
         )
 
     def is_expired(self, document: KnowledgeDocument) -> bool:
@@ -203,6 +229,16 @@ class DocumentReader:
             return f"it states that it expired on {day}: {kept}"
         age = readable_retention(self._knowledge.category(document.category).retention)
         return f"older than {age} ({document.category}), it expired on {day}: {kept}"
+
+
+def _expiry(stated: str, fetched: str) -> str:
+    """The expiry day of a document; one of a page from outside can't be later than its copy's."""
+    return min(stated, fetched) if stated and fetched else stated or fetched
+
+
+def _ignored_category(where: str, claimed: Category, folder: Category) -> Remark:
+    text = f"its {where} has the category {claimed.path}; that of its folder, {folder.path}, stands"
+    return Remark(RemarkKind.CLAIMED, text)
 
 
 def title_path(source: str, category: str) -> str:
