@@ -145,8 +145,8 @@ class DocumentReader:
     def _within_folder(
         self, source: str, sidecar: dict[str, Any], uploaded: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Iterable[Remark]]:
-        """A sidecar without a category that is more trusted than that of the folder: a right to write to the folder would else
-        be one to write runbooks. The uploader's own choice stands."""
+        """A sidecar without a category that is more trusted than that of the folder: a right to write to the folder would
+        else be one to write runbooks. The uploader's own choice stands."""
         folder, stated = self._knowledge.category_of_path(source), sidecar.get("category")
         if not folder or not stated or uploaded.get("category"):
             return sidecar, ()
