@@ -14,6 +14,7 @@ import pytest
 from mcp.client.client import Client
 
 from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
+from opx.adapters.aws.ports import OpenSearchIndexes, SearchCollection
 from opx.domain.scopes import Identity
 from opx.edges.mcp import make_server, tools_for
 from opx.errors import EmbeddingError
@@ -23,11 +24,14 @@ from opx.retrieval.canary import CANARY, ask_canary
 from opx.retrieval.citations import NOTHING_FOUND
 from opx.retrieval.waking import WAKE
 from opx.runtime.metrics import Metric, unreported
+from opx.settings import FIRST_COLLECTION
+from opx.system import bootstrap
 from tests.aws.cloud import INDEX, Cloud, a_cloud
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.sleeping_collection import SleepingCollection, connect
 from tests.support.agent_calls import a_function_event, an_api_event, text_of
 from tests.support.api_requests import a_request
+from tests.support.builders import ports_of
 from tests.support.emf import measured
 from tests.support.fakes import FakeContext, function_logs
 
@@ -194,6 +198,22 @@ def test_an_mcp_session_that_lists_its_tools_wakes_the_collection(night: Night) 
 
     night.collection.sleep_now()
     anyio.run(list_tools)
+    night.await_knock()
+    assert not night.collection.is_asleep
+
+
+def test_a_function_that_starts_wakes_the_collection(night: Night) -> None:
+    given = night.cloud.services
+    collections = {FIRST_COLLECTION: SearchCollection(lambda: given.index._client)}  # type: ignore[attr-defined]
+    starting = bootstrap(
+        given.settings,
+        clock=night.time.clock,
+        embedder=given.embedder,
+        aws=ports_of(given)._aws,
+        indexes=OpenSearchIndexes(collections, INDEX, timeout=5.0),
+    )
+    night.collection.sleep_now()
+    starting.open()
     night.await_knock()
     assert not night.collection.is_asleep
 

@@ -66,6 +66,27 @@ def test_each_port_is_chosen_by_its_own_address(tmp_path: Path) -> None:
     assert isinstance(system.secrets, ManagedSecrets)
 
 
+def test_a_deployment_has_the_collection_of_its_settings_first_and_the_other_one_if_it_is_there(tmp_path: Path) -> None:
+    first = {"backend": "aws", "search_endpoint": "https://blue.example"}
+    both = {**first, "next_search_endpoint": "https://green.example"}
+    assert a_system(tmp_path, **first).ports.indexes.collections == ("blue",)
+    assert a_system(tmp_path, **both).ports.indexes.collections == ("blue", "green")
+    after = a_system(tmp_path, **both, search_collection="green").ports.indexes
+    assert (after.collections, after.subject, after.own_name) == (
+        ("green", "blue"),
+        "index opx-knowledge",
+        "opx-knowledge in green",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("search_collection", "red"), ("next_search_generation", ""), ("next_search_own_ids", "maybe")]
+)
+def test_a_collection_that_can_not_be_is_refused(name: str, value: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"OPX_{name.upper()} must be"):
+        Settings(**{name: value})  # type: ignore[arg-type]
+
+
 def test_an_address_wins_over_the_backend(tmp_path: Path) -> None:
     system = a_system(tmp_path, backend="aws", secrets="folder", queue=QUEUE, tables="dynamodb:team-")
     assert isinstance(system.secrets, FileSecrets)
