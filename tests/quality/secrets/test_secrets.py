@@ -79,6 +79,11 @@ def test_secrets_are_masked_in_what_parsers_make_of_the_file(name: str) -> None:
     assert 1 - kept / every >= LEAST[name]
 
 
+def test_masking_again_changes_nothing() -> None:
+    masked = [cleaned(sample.text) for sample in (*samples(), *second_samples())]
+    assert [text for text in masked if cleaned(text) != text] == []
+
+
 @pytest.mark.parametrize("folder", OWN)
 def test_our_own_documents_have_no_secret(folder: str) -> None:
     assert [name for name, text in texts_below(ROOT / folder) if cleaned(text) != text] == []

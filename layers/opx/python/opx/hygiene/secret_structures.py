@@ -78,7 +78,7 @@ class PuttyKeys:
     def feed(self, text: str) -> Iterator[Found]:
         if self._left:
             self._left -= 1
-            if text.strip():
+            if text.strip() and "[masked " not in text:
                 yield PUTTY_KEY, _indent(text), len(text.rstrip())
         elif "Private-Lines" in text and (head := self._HEAD.fullmatch(text)):
             self._left = int(head[1])
