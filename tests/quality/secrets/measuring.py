@@ -67,7 +67,9 @@ def _end(text: str, start: int, literal: str, mark: re.Match[str]) -> int:
 def judge(sample: Sample) -> Judged:
     """Compares the masks in a cleaned sample with its labels."""
     masks = [span for span, _ in masked_spans(sample.text)]
-    missed = [sample.text[start:end] for start, end in sample.spans if not _is_covered(sample.text, (start, end), masks)]
+    missed = [
+        sample.text[start:end] for start, end in sample.spans if not _is_covered(sample.text, (start, end), masks)
+    ]
     wrong = [sample.text[start:end] for start, end in masks if _spilled((start, end), sample.spans) > _MOST_SPILLED
              or not any(start < b and a < end for a, b in sample.spans)]  # fmt: skip
     return Judged(sample, tuple(missed), tuple(wrong))
