@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from opx.hygiene.secret_formats import PASSWORDS, SecretFormat
-from opx.hygiene.secret_tables import Found, Tables
+from opx.hygiene.secret_tables import Found, SecretTables
 from opx.hygiene.secret_values import decoded, is_literal, is_named, is_stated, looks_random
 
 _LONGEST_LINE = 8192
@@ -346,7 +346,7 @@ class Variables:
 def _every_structure() -> tuple[Structure, ...]:
     return (
         PuttyKeys(),
-        Tables(),
+        SecretTables(),
         KubernetesSecrets(),
         NextLines(),
         NamedValues(),
