@@ -1,8 +1,8 @@
 """Recall and precision of the masking of secrets, by kind, on labelled samples and on clean text.
 
 The samples were written before the formats that find them, and halved by kind: formats were adjusted to misses in the half
-`tuned`, and nobody looked at those of the half `judged`. One person wrote samples and formats, so that recall on the
-documents of others is lower: `docs/secrets.md` has what a first try found.
+`tuned`, and misses of the half `judged` were never listed. One person wrote samples and formats and watched both totals, so
+that recall on documents of others is lower: `docs/secrets.md` has the results of first tries.
 """
 
 from __future__ import annotations
