@@ -1,8 +1,8 @@
 """Recall and precision of the masking of secrets, by kind, on labelled samples and on clean text.
 
 The samples were written before the formats that find them, and halved by kind: formats were adjusted to misses in the half
-`tuned`, and nobody looked at those of the half `judged`. One person wrote samples and formats, so that recall on the
-documents of others is lower: `docs/secrets.md` has what a first try found.
+`tuned`, and misses of the half `judged` were never listed. One person wrote samples and formats and watched both totals, so
+that recall on documents of others is lower: `docs/secrets.md` has the results of first tries.
 """
 
 from __future__ import annotations
@@ -77,6 +77,11 @@ def test_secrets_are_masked_in_what_parsers_make_of_the_file(name: str) -> None:
         every += len(secrets)
     assert every > 100
     assert 1 - kept / every >= LEAST[name]
+
+
+def test_masking_again_changes_nothing() -> None:
+    masked = [cleaned(sample.text) for sample in (*samples(), *second_samples())]
+    assert [text for text in masked if cleaned(text) != text] == []
 
 
 @pytest.mark.parametrize("folder", OWN)

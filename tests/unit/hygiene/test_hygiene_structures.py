@@ -69,8 +69,11 @@ class TestKubernetes:
         assert mask(text) == (text, ())
 
     def test_a_config_map_after_a_secret_stays(self) -> None:
-        text = f"kind: Secret\ndata:\n  a: {VALUE}\n```\n\nThen:\n\n```\napiVersion: v1\ndata:\n  mode: production\n"
+        text = f"kind: Secret\ndata:\n  a: {VALUE}\n\nThen:\n\napiVersion: v1\ndata:\n  mode: production\n"
         assert masked_lines(text) == [2]
+
+    def test_any_value_of_a_secret_is_masked_and_a_template_stays(self) -> None:
+        assert masked_lines("kind: Secret\ndata:\n  a: 3q2+7w==\n  b: {{ .Values.b }}\n") == [2]
 
     def test_block_of_lines_in_a_secret_is_masked(self) -> None:
         assert masked_lines("kind: Secret\nstringData:\n  a: |\n    one\n    two\nb: three\n") == [3, 4]
@@ -82,16 +85,22 @@ class TestNextLines:
         assert masked_lines(text) == [1]
 
     def test_prose_after_a_heading_stays(self) -> None:
-        text = "Password:\n\nAsk the team.\n\nToken:\nSee the portal.\n"
+        text = "Password:\n\n  Kohlmeise\n\nPassword:\nKohlmeise\n\nToken:\n  Kohlmeise\n"
         assert mask(text) == (text, ())
+        assert masked_lines("Password:\n  Kohlmeise\n") == [1]
 
     def test_name_and_value_on_their_own_lines(self) -> None:
         assert masked_lines(f"- name: DB_PASSWORD\n  value: {PASSWORD}\n- name: LEVEL\n  value: debug\n") == [1]
 
     def test_default_of_a_variable(self) -> None:
-        text = (
-            f'variable "db_password" {{\n  default = "{PASSWORD}"\n}}\nvariable "region" {{\n  default = "west"\n}}\n'
-        )
+        text = f'variable "db_password" {{\n  default = "{PASSWORD}"\n}}\nmodule "region" {{\n  default = "west"\n}}\n'
+        assert masked_lines(text) == [1]
+
+    def test_password_on_a_line_after_its_user(self) -> None:
+        assert masked_lines(f"machine api.internal\nlogin bot\npassword {PASSWORD}\n\n\npassword reset\n") == [2]
+
+    def test_answer_to_a_prompt_of_a_script(self) -> None:
+        text = f'expect "assword:"\nsend "{PASSWORD}\\r"\nexpect "#"\nsend "show version\\r"\n'
         assert masked_lines(text) == [1]
 
     def test_putty_key_and_nothing_after_it(self) -> None:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cache
 
 
-class Judgement(StrEnum):
+class ValueTest(StrEnum):
     """The test that a value has to pass, beside the pattern."""
 
     FORM = "form"
@@ -43,7 +43,7 @@ class SecretFormat:
     label: str
     hints: tuple[str, ...]
     regex: str
-    judgement: Judgement = Judgement.FORM
+    judgement: ValueTest = ValueTest.FORM
     chosen: bool = False
 
     @property
@@ -98,20 +98,20 @@ def context_formats() -> tuple[SecretFormat, ...]:
     """Formats in which a name, an address, a header or an option marks a value as a secret."""
     return (
         SecretFormat("aws-secret-key", "AWS secret access key", ("secret",), _AFTER_NAME),
-        SecretFormat("url-password", "password in a URL", ("@",), _URL, Judgement.CHOSEN, chosen=True),
-        SecretFormat("url-password", "token in a URL", ("@",), _URL_USER, Judgement.RANDOM),
+        SecretFormat("url-password", "password in a URL", ("@",), _URL, ValueTest.CHOSEN, chosen=True),
+        SecretFormat("url-password", "token in a URL", ("@",), _URL_USER, ValueTest.RANDOM),
         SecretFormat(
             "connection-password", "password in a connection string", ("pass", "pwd"), _CONNECTION,
-            Judgement.CHOSEN, chosen=True,
+            ValueTest.CHOSEN, chosen=True,
         ),
         SecretFormat(
-            "authorization", "authorization header", ("bearer", "authorization"), _HEADER, Judgement.RANDOM
+            "authorization", "authorization header", ("bearer", "authorization"), _HEADER, ValueTest.RANDOM
         ),
         SecretFormat(
-            "assigned-secret", "secret value", CONTEXT_HINTS, _ASSIGNMENT, Judgement.RANDOM, chosen=True
+            "assigned-secret", "secret value", CONTEXT_HINTS, _ASSIGNMENT, ValueTest.RANDOM, chosen=True
         ),
         SecretFormat(
-            "option-secret", "secret on a command line", (*CONTEXT_HINTS, "curl"), _OPTION, Judgement.RANDOM,
+            "option-secret", "secret on a command line", (*CONTEXT_HINTS, "curl"), _OPTION, ValueTest.RANDOM,
             chosen=True,
         ),
     )  # fmt: skip

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from opx.hygiene.secret_formats import PASSWORDS, SecretFormat
-from opx.hygiene.secret_tables import Found, Tables
+from opx.hygiene.secret_tables import Found, SecretTables
 from opx.hygiene.secret_values import decoded, is_literal, is_named, is_stated, looks_random
 
 _LONGEST_LINE = 8192
@@ -78,7 +78,7 @@ class PuttyKeys:
     def feed(self, text: str) -> Iterator[Found]:
         if self._left:
             self._left -= 1
-            if text.strip():
+            if text.strip() and "[masked " not in text:
                 yield PUTTY_KEY, _indent(text), len(text.rstrip())
         elif "Private-Lines" in text and (head := self._HEAD.fullmatch(text)):
             self._left = int(head[1])
@@ -346,7 +346,7 @@ class Variables:
 def _every_structure() -> tuple[Structure, ...]:
     return (
         PuttyKeys(),
-        Tables(),
+        SecretTables(),
         KubernetesSecrets(),
         NextLines(),
         NamedValues(),

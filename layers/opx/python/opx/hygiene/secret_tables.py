@@ -56,7 +56,7 @@ class _Columns:
     """False until a line of dashes followed, where the format has one."""
 
 
-class Tables:
+class SecretTables:
     """Follows the tables of one text, line by line."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 
 from opx.hygiene.issued_secrets import LEAST_RARE, issued_formats, rare_tokens
 from opx.hygiene.private_keys import KeyBlock, PrivateKeys
-from opx.hygiene.secret_formats import Judgement, SecretFormat, context_formats
+from opx.hygiene.secret_formats import SecretFormat, ValueTest, context_formats
 from opx.hygiene.secret_structures import Structures
 from opx.hygiene.secret_values import (
     basic_password,
@@ -175,21 +175,21 @@ def _is_secret(form: SecretFormat, match: re.Match[str], span: tuple[int, int], 
     if form.kind == "authorization":
         password = basic_password(value)
         return looks_random(value) if password is None else not is_placeholder(password)
-    if form.judgement is Judgement.RANDOM:
+    if form.judgement is ValueTest.RANDOM:
         return looks_random(value) and not _OF_NO_VALUE.search(text[max(0, start - 80) : start])
-    if form.judgement is Judgement.CHOSEN:
+    if form.judgement is ValueTest.CHOSEN:
         user = match.groupdict().get("user") or ""
         return not is_placeholder(value) and value.lower() != user.lower()
-    if form.judgement is Judgement.STATED:
+    if form.judgement is ValueTest.STATED:
         return is_stated(value, quoted=text[max(0, start - 1) : start] in _QUOTES)
     return _JUDGES[form.judgement](value)
 
 
-_JUDGES: dict[Judgement, Callable[[str], bool]] = {
-    Judgement.FORM: lambda value: not is_obvious_placeholder(value),
-    Judgement.NAMED: is_named,
-    Judgement.CLEAR: is_clear,
-    Judgement.BASIC: lambda value: basic_password(value) is not None,
+_JUDGES: dict[ValueTest, Callable[[str], bool]] = {
+    ValueTest.FORM: lambda value: not is_obvious_placeholder(value),
+    ValueTest.NAMED: is_named,
+    ValueTest.CLEAR: is_clear,
+    ValueTest.BASIC: lambda value: basic_password(value) is not None,
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from opx.hygiene.secret_formats import PASSWORD_HINTS, PASSWORDS, Judgement, SecretFormat
+from opx.hygiene.secret_formats import PASSWORD_HINTS, PASSWORDS, SecretFormat, ValueTest
 
 _QUOTED = r"""'(?P<qa>[^'\n]{2,128})'|\\?"(?P<qb>[^"\n]{2,128}?)\\?\""""
 _PARTS = {
@@ -40,13 +40,13 @@ BEHIND: dict[str, tuple[str, ...]] = {
 @cache
 def stated_formats() -> tuple[SecretFormat, ...]:
     """The formats in the order in which they are tried: those whose form is enough come first."""
-    return tuple(sorted(_read(), key=lambda form: form.judgement is not Judgement.FORM))
+    return tuple(sorted(_read(), key=lambda form: form.judgement is not ValueTest.FORM))
 
 
 @cache
 def first_stated() -> int:
     """Number of the formats that are tried before those of names in general: assignments don't end at `&` in a query."""
-    certain = sum(form.judgement is Judgement.FORM for form in stated_formats())
+    certain = sum(form.judgement is ValueTest.FORM for form in stated_formats())
     return certain + sum(form.regex.startswith("(?i)[?&") for form in stated_formats())
 
 
@@ -60,5 +60,5 @@ def _read() -> Iterator[SecretFormat]:
             for name, part in _PARTS.items():
                 pattern = pattern.replace(name, part)
             hints = hints.replace("{P}", "|".join(PASSWORD_HINTS))
-            chosen = judgement != Judgement.FORM
-            yield SecretFormat(kind, label, tuple(hints.split("|")), pattern, Judgement(judgement), chosen=chosen)
+            chosen = judgement != ValueTest.FORM
+            yield SecretFormat(kind, label, tuple(hints.split("|")), pattern, ValueTest(judgement), chosen=chosen)
