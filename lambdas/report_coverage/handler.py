@@ -3,7 +3,6 @@ stored documents and gaps, and counts the use of each client on the last day."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -15,8 +14,6 @@ from opx.records.daily import count_gaps
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
 from opx.system import bootstrap
-
-log = logging.getLogger(__name__)
 
 SECONDS_TO_SPARE = 180.0
 """For the page in hand, and for counting the questions of a day in the audit log."""
@@ -50,25 +47,13 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
         if event.get("holdings"):
             found |= count_gaps(services.records, report)
         if event.get("holdings") or services.lifecycle.holdings.is_begun():
-            found |= _count(services, coverage, context, report)
+            seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_TO_SPARE
+            found |= services.lifecycle.count_holdings(coverage, report, seconds=max(seconds, 1.0))
         if found["unknown"]:
             raise UnknownFreshnessError(f"the freshness of {found['unknown']} categories is unknown; see the log")
         return found
 
     return handler
-
-
-def _count(services: System, coverage: CoverageReport, context: Any, report: Report) -> dict[str, int]:
-    """Counts documents for as long as the function has time; the next hour's call goes on."""
-    seconds = context.get_remaining_time_in_millis() / 1000 - SECONDS_TO_SPARE
-    holdings, usage = services.lifecycle.holdings, services.lifecycle.usage
-    counted = holdings.run(usage.tally(), seconds=max(seconds, 1.0))
-    if counted is None:
-        log.info("the documents are not all counted yet: the next run goes on")
-        return {"unfinished": 1}
-    found = coverage.holdings(counted, report) | {"clients": usage.record(counted.usage).clients}
-    holdings.end()
-    return found
 
 
 handler = make_handler()

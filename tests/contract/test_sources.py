@@ -85,14 +85,15 @@ class SourcesContract:
 
     def test_missing_documents_are_accepted_on_request(self, access: CallerAccess, folder: Path) -> None:
         self.registered(access, folder)
-        for name in "ab":
+        for name in "abc":
             (folder / f"{name}.md").write_text(f"# {name}\n\ntext\n")
         access.call(pull_source, PullSource(source_id="notes"))
-        (folder / "a.md").unlink()
+        for name in "ab":
+            (folder / f"{name}.md").unlink()
         access.call(pull_source, PullSource(source_id="notes"))
-        assert "misses 1 of 2" in self.state(access).flag
+        assert "misses 2 of 3" in self.state(access).flag
         access.call(pull_source, PullSource(source_id="notes", accept_missing=True))
-        assert (self.state(access).withdrawn, self.state(access).flag) == (1, "")
+        assert (self.state(access).withdrawn, self.state(access).flag) == (2, "")
 
     def state(self, access: CallerAccess) -> Standing:
         (view,) = [view for view in sources(access) if view.source_id == "notes"]

@@ -15,7 +15,7 @@ from opx.domain.scopes import Identity, Scope, scope_of_key
 from opx.lifecycle.archive.exporting import ARCHIVED
 from opx.lifecycle.retention.holds import Hold, Holds
 from opx.operations.system import System
-from opx.ports.tables import ALL_TABLES, KEYS, LIFECYCLE, SOURCES
+from opx.ports.tables import ALL_TABLES, KEYS, LIFECYCLE, SOURCES, USES
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.aws.tables import create_table
@@ -50,6 +50,7 @@ def fill(services: System) -> None:
 
 def keep_beside(services: System) -> None:
     services.graph.aliases.register(Scope("acme"), "service:payments", "service:pay", by="ann")
+    services.tables.table(USES).put({"scopeKey": Scope("acme").key, "documentKey": "heron", "day": "2026-03-31"})
     services.telemetry.baselines.add([{"node": "web-1", "metric": "cpu", "value": 1.5}], scope=Scope("acme"))
     identity = Identity("acme", "shop", "bob")
     fact = ("shop", "fixer", "deploy", "The gannet lags", "", ["Restart the gannet"], "kafka")

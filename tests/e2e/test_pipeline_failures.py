@@ -133,10 +133,10 @@ class TestCategory:
         either.work()
         assert either.document("documents/teams/web/postmortems/a.md").category == "postmortems"
 
-    def test_front_matter_wins_over_the_folder(self, either: SystemUnderTest) -> None:
+    def test_the_folder_wins_over_front_matter(self, either: SystemUnderTest) -> None:
         either.put(DISK, "---\ncategory: postmortems\n---\n# A\n\ntext\n")
         either.work()
-        assert either.document(DISK).category == "postmortems"
+        assert either.document(DISK).category == "runbooks/procedures"
 
     def test_sidecar_wins_over_front_matter(self, either: SystemUnderTest) -> None:
         either.put(SIDECAR, '{"metadataAttributes": {"category": "vendor/linux"}}')
@@ -340,8 +340,8 @@ class TestTransient:
         finish = system.services.corpus.catalog.finish
         with monkeypatch.context() as outage:
 
-            def failing(claim: object, *rest: object) -> None:
-                finish(claim, *rest)  # type: ignore[arg-type]
+            def failing(claim: object, *rest: object, **more: object) -> None:
+                finish(claim, *rest, **more)  # type: ignore[arg-type]
                 if claim.key.source == CPU:  # type: ignore[attr-defined]
                     raise StoreUnavailableError("down")
 

@@ -64,6 +64,9 @@ class Renaming:
     def state(self, key_id: str, scope: Scope, aliases: Any) -> None:
         self.stated.append((key_id, tuple(aliases)))
 
+    def note_uses(self, key_id: str, scope: Scope, keys: Sequence[str]) -> None:
+        pass
+
 
 def settled(rows: Sequence[Item]) -> list[Item]:
     """Rows in a stable order, without the tokens that differ with each write."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from opx.lifecycle.archive.exporting import Exporter
     from opx.lifecycle.archive.importing import Importer
     from opx.lifecycle.consistency.reconcile import Reconciler
+    from opx.lifecycle.coverage import CoverageReport
     from opx.lifecycle.holdings import HoldingsCount
     from opx.lifecycle.past.as_of import AsOf
     from opx.lifecycle.reindex.filling import Filler
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from opx.records.audit import AuditLog
     from opx.retrieval.calibration.calibrating import Calibrator
     from opx.retrieval.calibration.models import CalibrationStore
+
+log = logging.getLogger(__name__)
 
 WRITERS_DONE_SECONDS = 330.0
 """Time after which no ingesting function that began before is still running: their timeout is 300 seconds."""
@@ -206,6 +210,17 @@ class Lifecycle:
             categories=lambda: list(self._installation.knowledge.categories),
             clock=self._installation.clock,
         )
+
+    def count_holdings(self, coverage: CoverageReport, report: Report, *, seconds: float) -> dict[str, int]:
+        """Counts documents for so long; the next call goes on. When all are counted, they are reported, and the use of clients
+        is recorded. Returns the counts, or `unfinished`."""
+        counted = self.holdings.run(self.usage.tally(), seconds=seconds)
+        if counted is None:
+            log.info("the documents are not all counted yet: the next run goes on")
+            return {"unfinished": 1}
+        found = coverage.holdings(counted, report) | {"clients": self.usage.record(counted.usage).clients}
+        self.holdings.end()
+        return found
 
     def daily_usage(self) -> DailyUsage:
         """Counts of the last day's use within the background loop of a single-process installation."""

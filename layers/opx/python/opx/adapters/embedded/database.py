@@ -137,6 +137,9 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Database
     """
     try:
         path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+    except OSError as exc:
+        raise StoreUnavailableError(f"can't create folder {path.parent}: {exc.strerror}") from exc
+    try:
         if not path.exists():
             open(path, "ab", opener=private).close()  # SQLite would let others read it
     except OSError as exc:
