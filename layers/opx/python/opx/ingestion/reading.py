@@ -156,7 +156,7 @@ class DocumentReader:
         return {**sidecar, "category": folder.path}, (_ignored_category("sidecar", claimed, folder),)
 
     def _claimed(
-        self, source: str, category: Category, stated: str, outer: Mapping[str, Any]
+        self, source: str, category: Category, stated: str | None, outer: Mapping[str, Any]
     ) -> tuple[Category, Iterable[Remark]]:
         """The category after that of the metadata: front matter decides where no folder does, and may only lower the trust of
         a folder's category."""

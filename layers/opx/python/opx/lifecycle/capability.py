@@ -212,8 +212,8 @@ class Lifecycle:
         )
 
     def count_holdings(self, coverage: CoverageReport, report: Report, *, seconds: float) -> dict[str, int]:
-        """Counts documents for so long; the next call goes on. When all are counted, they are reported, and the use of clients
-        is recorded. Returns the counts, or `unfinished`."""
+        """Counts documents for so long; the next call goes on. When all are counted, they are reported, and the use of
+        clients is recorded. Returns the counts, or `unfinished`."""
         counted = self.holdings.run(self.usage.tally(), seconds=seconds)
         if counted is None:
             log.info("the documents are not all counted yet: the next run goes on")
