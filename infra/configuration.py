@@ -236,7 +236,7 @@ class Deployment:
                 raise _refusal(key, getattr(self, key), words)
         for key, allowed in CHOICES.items():
             if getattr(self, key) not in allowed:
-                raise _refusal(key, getattr(self, key), ", ".join(allowed))
+                raise _refusal(key, getattr(self, key), ", ".join(filter(None, allowed)))
         for key in ("embedding_model", "next_embedding_model"):
             try:
                 embedding_model(getattr(self, key) or DEFAULT_MODEL)

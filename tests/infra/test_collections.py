@@ -134,7 +134,7 @@ def test_the_second_collection_alone_is_the_one_of_the_settings() -> None:
 @pytest.mark.parametrize(
     ("context", "reason"),
     [
-        ({"next_search_generation": "vintage"}, "allowed: , nextgen, classic"),
+        ({"next_search_generation": "vintage"}, "allowed: nextgen, classic"),
         ({"search_collection": "red"}, "allowed: blue, green"),
         (
             {"search_collection": "green", "search_endpoint": "https://x", "search_arn": "arn"},
