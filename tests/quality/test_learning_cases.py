@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from opx.errors import NotOrchestratorError
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from tests.quality.learning.again import teach_again
 from tests.quality.learning.cases import ALIKE, HELD_OUT, TASK, TUNED, Case, cases, half_of, patterns, repeats
 from tests.quality.learning.figures import CaseAnswer, answered, figures, of_failures, of_gates
 from tests.quality.learning.world import ASKING, OTHER_CLIENT, ask, teach
@@ -30,6 +32,9 @@ that helps among the first three."""
 
 FALSE_AND_SURE = 0.02
 """The highest share of questions that nothing helps with and that have a sure pattern."""
+
+REPETITIONS = 33
+"""The least number of repetitions in other words that are counted, of 37."""
 
 
 class TestCases:
@@ -88,6 +93,20 @@ class TestJudgedHalf:
         found = figures(judged)
         assert found.sure > 20
         assert max(found.false_sure, found.sure_wrong) <= FALSE_AND_SURE
+
+
+@pytest.mark.timeout(300)
+class TestRepetitions:
+    def test_are_counted_in_other_words_and_other_solutions_are_not(self, tmp_path: Path) -> None:
+        """36 of 37 and 0 of 18 beside all patterns (`python -m tests.quality.learning --again`); here beside those alone."""
+        about = {repeat.about for repeat in repeats()}
+        with bootstrap(Settings(home=str(tmp_path))) as services:
+            names = teach(services, [pattern for pattern in patterns() if pattern.id in about])
+            found = teach_again(services, repeats())
+        same = [names.get(found[one.taught.id]) == one.about for one in repeats() if one.same]
+        assert (len(same), len(found) - len(same)) == (37, 18)
+        assert sum(same) >= REPETITIONS
+        assert not [one.taught.id for one in repeats() if not one.same and found[one.taught.id] in names]
 
 
 @dataclass(frozen=True)
