@@ -93,7 +93,7 @@ def test_folders_beyond_the_deepest_level_are_named(folder: Path, monkeypatch: p
     (folder / "db" / "deep" / "x.md").write_text("x")
     taken, left = planned(folder)
     assert taken == ["runbooks/db/disk.md"]
-    assert left == {"db": (Result.SKIPPED, "folders below 1 levels are not read")}
+    assert left == {"db": (Result.SKIPPED, files.TOO_DEEP)}
 
 
 def test_too_many_files_are_refused_with_what_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,3 +209,17 @@ def test_ingest_without_a_path_is_wrong_usage(opx: Opx) -> None:
     result = opx("ingest")
     assert result.exit_code == 2
     assert "Missing argument" in result.stderr
+
+
+def test_files_that_are_not_read_are_listed_with_the_reason_and_sent_nowhere(opx: Opx) -> None:
+    opx.write("disk.md", RUNBOOK)
+    (opx.folder / "secret.txt").write_text("root:x:0:0")
+    for number in range(12):
+        (opx.folder / "docs" / f"link-{number:02}.md").symlink_to("../secret.txt")
+    result = opx("ingest", opx.folder / "docs")
+    assert (result.exit_code, "1 ingested" in result.stdout, "12 left out" in result.stdout) == (0, True, True)
+    listed = [line for line in result.stderr.splitlines() if line.startswith("opx: left out:")]
+    assert len(listed) == 11
+    assert listed[0].endswith("link-00.md: a link that leads out of the folder")
+    assert listed[-1] == "opx: left out: 2 more like these"
+    assert len(documents(opx)) == 1

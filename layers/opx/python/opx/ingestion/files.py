@@ -19,6 +19,13 @@ MAX_DEPTH = 64
 MAX_FILES = 1_000_000
 """Files of one folder, with those in the folders below it."""
 
+LEADS_OUT = "a link that leads out of the folder"
+LINKED_FOLDER = "links to folders are not followed"
+NO_FILE = "no regular file, or a link to none"
+TOO_DEEP = f"folders below {MAX_DEPTH} levels are not read"
+LEFT_OUT = frozenset({LEADS_OUT, LINKED_FOLDER, NO_FILE, TOO_DEEP})
+"""Reasons for which a file or folder is not read."""
+
 _HASH_BLOCK = 1024 * 1024
 
 
@@ -71,11 +78,9 @@ def regular_files(root: Path) -> Iterator[Path | LeftOut]:
     for base, folders, names in os.walk(root):
         here = Path(base)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (
-            LeftOut(here / name, "links to folders are not followed") for name in folders if (here / name).is_symlink()
-        )
+        yield from (LeftOut(here / name, LINKED_FOLDER) for name in folders if (here / name).is_symlink())
         if folders and len(here.relative_to(root).parts) >= MAX_DEPTH:
-            yield LeftOut(here, f"folders below {MAX_DEPTH} levels are not read")
+            yield LeftOut(here, TOO_DEEP)
             folders.clear()
         for name in sorted(name for name in names if not name.startswith(".")):
             count += 1
@@ -92,8 +97,8 @@ def leads_out(path: Path, folder: Path) -> bool:
 
 def _reason_to_leave_out(path: Path, root: Path) -> str:
     if leads_out(path, root):
-        return "a link that leads out of the folder"
-    return "" if path.is_file() else "no regular file, or a link to none"
+        return LEADS_OUT
+    return "" if path.is_file() else NO_FILE
 
 
 def _real(path: Path) -> Path:

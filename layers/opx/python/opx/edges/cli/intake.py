@@ -18,7 +18,7 @@ from opx.edges.cli.reporting import Reporter, remarks_summary
 from opx.edges.loading import remove_objects, stored_under
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, EventOutcome, Result
-from opx.ingestion.files import FileToIngest, plan_files, source_name
+from opx.ingestion.files import LEFT_OUT, FileToIngest, plan_files, source_name
 from opx.ingestion.states import EMPTY_CODE
 from opx.operations.documents import ListCategories, list_categories
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 LARGEST_LOSS = 0.2
 """A folder that lost more than this share of its documents is probably not mounted, rather than cleaned up."""
+
+SHOWN_LEFT_OUT = 10
 
 _WEAK = (Result.SKIPPED, Result.UNCHANGED)
 
@@ -68,6 +70,11 @@ class IntakeTally:
     def empty(self) -> int:
         """Empty files of code."""
         return sum(one.result is Result.SKIPPED and one.reason == EMPTY_CODE for one in self.outcomes.values())
+
+    @property
+    def left_out(self) -> list[EventOutcome]:
+        """Files and folders that were not read, such as links out of a folder."""
+        return [one for one in self.outcomes.values() if one.result is Result.SKIPPED and one.reason in LEFT_OUT]
 
     @property
     def failures(self) -> list[EventOutcome]:
@@ -186,8 +193,13 @@ def warn_of(failures: Iterable[EventOutcome], left: int = 0) -> None:
 
 
 def finish(tally: IntakeTally, started: float, *, left: int = 0) -> None:
-    """Prints failures, the number of unsettled documents, and the summary; exits with 1 for either of the first two."""
+    """Prints failures, the number of unsettled documents, what was not read, and the summary; exits with 1 for either of the
+    first two."""
     warn_of(tally.failures, left)
+    left_out = tally.left_out
+    warn(*(f"left out: {one.object_key}: {one.reason}" for one in left_out[:SHOWN_LEFT_OUT]))
+    if len(left_out) > SHOWN_LEFT_OUT:
+        warn(f"left out: {len(left_out) - SHOWN_LEFT_OUT:,} more like these")
     if tally.remarks:
         warn(tally.remarks)
     click.echo(summary(tally, started))
@@ -237,12 +249,14 @@ def summary(tally: IntakeTally, started: float) -> str:
     """A one-line summary of the work since `started` (of `time.perf_counter`)."""
     unchanged = tally.count(Result.UNCHANGED)
     done = [result for result in (Result.INGESTED, Result.DELETED, Result.FAILED) if tally.count(result)]
-    if not (done or tally.left_to_others or tally.kept_out or tally.empty):
+    if not (done or tally.left_to_others or tally.kept_out or tally.empty or tally.left_out):
         return f"nothing changed, nothing ingested ({unchanged:,} unchanged)" if unchanged else "no documents found"
     counted = (Result.INGESTED, Result.UNCHANGED, Result.DELETED, Result.FAILED)
     text = ", ".join(f"{tally.count(result):,} {result.value}" for result in counted)
     if tally.kept_out:
         text += f", {tally.kept_out:,} kept out by retention"
+    if tally.left_out:
+        text += f", {len(tally.left_out):,} left out"
     if tally.empty:
         text += f", {plural(tally.empty, 'empty file')} of code skipped"
     if tally.left_to_others:
