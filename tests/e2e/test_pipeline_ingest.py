@@ -145,9 +145,9 @@ class TestChange:
         assert len(list(system.versions(DISK))) == 1
 
     def test_other_category_moves_the_document(self, system: SystemUnderTest) -> None:
-        system.put(DISK, "---\ncategory: postmortems\n---\n# Disk\n\ntext\n")
+        system.put(DISK, "# Disk\n\ntext\n", '{"category": "postmortems"}')
         system.work()
-        system.put(DISK, "---\ncategory: runbooks/architecture\n---\n# Disk\n\ntext\n")
+        system.put(DISK, "# Disk\n\ntext\n", '{"category": "runbooks/architecture"}')
         system.work()
         assert list(system.services.corpus.catalog.in_category("postmortems")) == []
         assert [entry.chunk.category for entry in system.entries()] == ["runbooks/architecture"]
@@ -155,7 +155,7 @@ class TestChange:
     def test_category_that_is_not_searched_takes_the_document_out(self, system: SystemUnderTest) -> None:
         system.put(DISK, "# Disk\n\ntext\n")
         system.work()
-        system.put(DISK, "---\ncategory: operations/baselines\n---\n# Disk\n\ntext\n")
+        system.put(DISK, "# Disk\n\ntext\n", '{"category": "operations/baselines"}')
         (outcome,) = system.work()
         assert (outcome.result, outcome.chunks) == (Result.INGESTED, 0)
         assert system.entries() == []
