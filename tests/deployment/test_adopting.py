@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.deployment.assemblies import Assembly, restrict
-from tests.deployment.cdk import Cdk
+from tests.deployment.cdk import Cdk, Made
 from tests.deployment.emulator import Emulator
 from tests.deployment.engines import Engine
 from tests.deployment.system import SystemUnderTest
@@ -64,17 +64,28 @@ def encryption_key(emulator: Emulator, system: SystemUnderTest) -> str:
     return str(key["PhysicalResourceId"])
 
 
-def test_a_deployment_onto_retained_resources_is_refused_with_the_way_out(lost: Lost, cdk: Cdk) -> None:
-    made = cdk.make("deploy", lost.first, lost.context)
-    print(made.output)
-    assert made.status != 0
-    assert "no stack has them" in made.output
-    assert "`make adopt`" in made.output
-    assert made.deployed == set()
+@pytest.fixture(scope="module")
+def refused(lost: Lost, cdk: Cdk) -> Made:
+    """The result of a deployment onto retained resources, which comes before their adoption in any order of the tests."""
+    return cdk.make("deploy", lost.first, lost.context)
+
+
+def test_a_deployment_onto_retained_resources_is_refused_with_the_way_out(refused: Made) -> None:
+    print(refused.output)
+    assert refused.status != 0
+    assert "no stack has them" in refused.output
+    assert "`make adopt`" in refused.output
+    assert refused.deployed == set()
 
 
 @pytest.fixture(scope="module")
-def adopted(lost: Lost, cdk: Cdk, emulator: Emulator, tmp_path_factory: pytest.TempPathFactory) -> Assembly:
+def adopted(
+    lost: Lost,
+    refused: Made,
+    cdk: Cdk,
+    emulator: Emulator,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Assembly:
     """The assembly of `make adopt`, which was run."""
     folder = tmp_path_factory.mktemp("again")
     cdk.synthesise(lost.context, folder)
