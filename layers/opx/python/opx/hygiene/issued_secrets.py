@@ -94,7 +94,7 @@ _ISSUED: tuple[tuple[str, str, str, str, str], ...] = (
      r"\btskey-(?:[a-z]{2,12}-)?[A-Za-z0-9]{6,20}-[A-Za-z0-9]{20,64}"),
     ("RubyGems docs, API keys", "rubygems-key", "RubyGems key", "rubygems_", r"\brubygems_[a-f0-9]{48}\b"),
     ("NuGet docs, API keys", "nuget-key", "NuGet key", "", r"(?<![A-Za-z0-9])oy2[a-z0-9]{43}(?![A-Za-z0-9])"),
-    ("crates.io docs, API tokens", "crates-token", "crates.io token", "",
+    ("Cargo Book, Publishing: API tokens", "crates-token", "Cargo registry token", "",
      r"(?<![A-Za-z0-9])cio[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
     ("JFrog docs, API keys; Reference tokens (detect-secrets)", "artifactory-key", "Artifactory key", "akcp cmvmdgtu",
      r"\b(?:AKCp[A-Za-z0-9]{68,70}|cmVmdGtu[A-Za-z0-9]{56})(?![A-Za-z0-9])"),
