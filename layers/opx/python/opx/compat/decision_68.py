@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from opx.domain.learning import CheckpointReport, RAGPattern
 from opx.errors import InvalidInputError
-from opx.facade.aio import in_thread
+from opx.facade.aio import AsyncLearning
 from opx.facade.knowledge import Knowledge
 
 __all__ = [
@@ -48,7 +48,7 @@ class KnowledgeCaptureService:
     """Captures what was learned. A captured failure has a verified resolution, as the design has it."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = knowledge.learning
+        self._learning = AsyncLearning(knowledge)
 
     async def capture_failure_solution(  # noqa: PLR0917 - the design's order
         self,
@@ -70,12 +70,11 @@ class KnowledgeCaptureService:
         self, project_id: str, gate_type: str, human_feedback: str, revision_approach: str
     ) -> str:
         """Captures a rejection at a gate; returns the entry's id."""
-        run = self._learning.capture_gate_rejection
-        return await in_thread(run, project_id, gate_type, human_feedback, revision_approach)
+        return await self._learning.capture_gate_rejection(project_id, gate_type, human_feedback, revision_approach)
 
     async def capture_gate_approval(self, project_id: str, gate_type: str, approved_approach: str) -> str:
         """Captures an approval at the first attempt; returns the entry's id."""
-        return await in_thread(self._learning.capture_gate_approval, project_id, gate_type, approved_approach)
+        return await self._learning.capture_gate_approval(project_id, gate_type, approved_approach)
 
     async def stage(self, entry: KnowledgeEntry) -> str:
         """Stages an entry until the next checkpoint; returns its id. Raises `InvalidInputError`."""
@@ -87,8 +86,7 @@ class KnowledgeCaptureService:
             return await self.capture_gate_approval(entry.project_id, entry.gate_type, entry.approved_approach)
         if entry.entry_type != "failure_solution":
             raise InvalidInputError(f"unknown entry_type {entry.entry_type!r}")
-        return await in_thread(
-            self._learning.capture_failure_solution,
+        return await self._learning.capture_failure_solution(
             entry.project_id,
             entry.agent_type,
             entry.task_type,
@@ -104,51 +102,49 @@ class CheckpointEmbeddingService:
     """Turns staged entries into patterns."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = knowledge.learning
+        self._learning = AsyncLearning(knowledge)
 
     async def process_checkpoint(self, project_id: str, checkpoint_type: str) -> CheckpointReport | None:
         """Processes a project's entries: `phase completion`, `project completion`, `cancellation`, `manual trigger`."""
-        return await in_thread(self._learning.process_checkpoint, project_id, checkpoint_type)
+        return await self._learning.process_checkpoint(project_id, checkpoint_type)
 
 
 class RAGQueryService:
     """Finds patterns, for the orchestrator."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = knowledge.learning
+        self._learning = AsyncLearning(knowledge)
 
     async def query_for_task(
         self, task_description: str, agent_type: str, task_type: str, technology: str, max_results: int = 5
     ) -> list[RAGPattern]:
         """Returns patterns for a task, the best first."""
-        run = self._learning.query_for_task
-        return await in_thread(run, task_description, agent_type, task_type, technology, max_results)
+        return await self._learning.query_for_task(task_description, agent_type, task_type, technology, max_results)
 
     async def query_for_failure(
         self, failure_description: str, error_message: str, agent_type: str, task_type: str
     ) -> list[RAGPattern]:
         """Returns up to three patterns for a failure, the best first."""
-        run = self._learning.query_for_failure
-        return await in_thread(run, failure_description, error_message, agent_type, task_type)
+        return await self._learning.query_for_failure(failure_description, error_message, agent_type, task_type)
 
 
 class OrchestratorContextBuilder:
     """Builds the context of a task."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = knowledge.learning
+        self._learning = AsyncLearning(knowledge)
 
     async def build_context_for_task(self, task: object, agent_type: str) -> str:
         """Returns the patterns for a task in the frame; `task` has `description`, `type` and `technology`."""
-        return await in_thread(self._learning.build_context_for_task, task, agent_type)
+        return await self._learning.build_context_for_task(task, agent_type)
 
 
 class KnowledgePruningService:
     """Deletes what is older than its retention; patterns after a year."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = knowledge.learning
+        self._learning = AsyncLearning(knowledge)
 
     async def prune_old_knowledge(self) -> int:
         """Returns the number of removed versions."""
-        return await in_thread(self._learning.prune_old_knowledge)
+        return await self._learning.prune_old_knowledge()
