@@ -36,7 +36,14 @@ MANAGE_CONCURRENCY = 5
 """Its work is short, and documents are ingested by another function. Small, as it reduces the account's concurrency for
 everything else."""
 
-_ON_DOCUMENTS = ["s3:DeleteObject", "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"]
+_ON_DOCUMENTS = [
+    "s3:DeleteObject",
+    "s3:GetObject",
+    "s3:GetObjectVersion",
+    "s3:PutObject",
+    "s3:PutObjectTagging",
+    *rights.READ_ATTESTATIONS,
+]
 
 _DEPLOYED_AS = {
     "list_documents": "documents",

@@ -102,6 +102,7 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
     return [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, _READ_FOLDERS, ["s3:GetObject"]),
+        rights.on_objects(names, rights.DOCUMENT_FOLDERS, rights.READ_ATTESTATIONS),
         rights.on_objects(names, rights.CHUNK_FOLDERS, ["s3:AbortMultipartUpload", "s3:PutObject"]),
         rights.on_tables(names, WRITTEN_TABLES, rights.READ_ITEMS + rights.WRITE_ITEMS),
         rights.on_tables(names, [IDEMPOTENCY], rights.REMEMBER_EVENTS),

@@ -111,7 +111,7 @@ def _rights(names: Names, secrets: list[str]) -> list[iam.PolicyStatement]:
     Listing distinguishes a missing object (404) from a forbidden one (403)."""
     found = [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
-        rights.on_objects(names, _FOLDERS, ["s3:DeleteObject", "s3:PutObject"]),
+        rights.on_objects(names, _FOLDERS, ["s3:DeleteObject", "s3:PutObject", "s3:PutObjectTagging"]),
         rights.on_objects(names, _SIDECARS, ["s3:GetObject"]),
         rights.on_tables(names, (DELIVERIES,), ("dynamodb:GetItem", "dynamodb:PutItem")),
         rights.on_tables(names, (BASELINES,), ("dynamodb:PutItem",)),

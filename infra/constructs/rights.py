@@ -26,8 +26,16 @@ DOCUMENT_FOLDERS = ("documents/*", "clients/*/documents/*")
 CHUNK_FOLDERS = ("chunks/*", "clients/*/chunks/*")
 """Folders of the corpus as patterns of keys: the shared ones, and those of clients."""
 
-PUT_DOCUMENTS = ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject")
-"""Reading included: each put looks up the metadata beside the document."""
+PUT_DOCUMENTS = (
+    "s3:AbortMultipartUpload",
+    "s3:DeleteObject",
+    "s3:GetObject",
+    "s3:PutObject",
+    "s3:PutObjectTagging",
+)
+"""Reading included: each put looks up the metadata beside the document. A tag attests the channel that a function states."""
+
+READ_ATTESTATIONS = ("s3:GetObjectTagging", "s3:GetObjectVersionTagging")
 
 KEEP_GAPS = ("dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:Query")
 """Deletion included: the least frequent gap makes room for a new one."""

@@ -193,6 +193,7 @@ EXAMPLES: Mapping[str, Example] = {
     "read_chunks": ids(documentId="own"),
     "list_categories": fixed(),
     "diff_document": lambda world: {"documentId": world.ids["own"], "from": 1, "to": 2},
+    "explain_provenance": ids(documentId="own"),
     "get_document_details": ids(documentId="own"),
     # evidence
     "put_evidence": fixed(

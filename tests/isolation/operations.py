@@ -70,6 +70,7 @@ from opx.operations.patterns import (
     get_task_context,
     list_patterns,
 )
+from opx.operations.provenance import ExplainProvenance, explain_provenance
 from opx.operations.questions import (
     GetAuditRecord,
     ListAuditRecords,
@@ -319,9 +320,11 @@ def _verified(access: ReaderAccess, entry: str) -> Any:
 def _kept(world: World, known: Known, chance: random.Random) -> Operation:
     """An operation on outcomes, versions, reviews or holds."""
     document = _guessed(known.documents, chance)
+    provenance = ExplainProvenance(document_id=document)
     outcomes, versions = GetDocumentOutcomes(document_id=document), DiffDocument(document_id=document)
     choices: tuple[Operation, ...] = (
         Operation("document_outcomes", document, lambda access: access.call(get_document_outcomes, outcomes)),
+        Operation("provenance", document, lambda access: access.call(explain_provenance, provenance)),
         Operation("version_diff", document, lambda access: access.call(diff_document, versions)),
         Operation("reviews", "", lambda access: access.call(list_reviews, ListReviews(days=3650))),
         Operation("holds", "", lambda access: access.call(list_holds, ListHolds())),

@@ -391,6 +391,9 @@ class TestGoingOn:
 
     def test_replies_are_committed_only_after_their_page_is_stored(self, system: SystemUnderTest) -> None:
         class Full:
+            def by(self, _: object) -> Full:
+                return self
+
             def put_document(self, *_: Any) -> str:
                 raise StoreUnavailableError("disk full")
 

@@ -20,7 +20,7 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import ConditionFailedError
 from opx.ingestion.corpus.calendar import Calendar
-from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
+from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError, VersionOrigin
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Table
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, KEYS
@@ -83,7 +83,7 @@ def a_document(document_id: str = "d1", **changes: Any) -> KnowledgeDocument:
 def finished(catalog: Catalog, number: int, document: KnowledgeDocument, references: list[str] | None = None) -> Claim:
     claim = catalog.claim(document.key, an_event(number))
     catalog.start_writing(claim, document.document_id)
-    catalog.finish(claim, document, f"f{number}", references)
+    catalog.finish(claim, document, VersionOrigin(f"f{number}"), references)
     return claim
 
 
@@ -120,7 +120,7 @@ class TestClaims:
         time.sleep(LEASE + 1)
         claim = catalog.claim(KEY, an_event(4))
         assert (claim.interrupted, claim.unfinished) == (True, ("d2",))
-        catalog.finish(claim, a_document(), "f", None)
+        catalog.finish(claim, a_document(), VersionOrigin("f"), None)
         with pytest.raises(StaleEventError):
             catalog.claim(KEY, an_event(5))
 
@@ -129,7 +129,7 @@ class TestClaims:
         time.sleep(LEASE + 1)
         finished(catalog, 2, a_document("d2", tags=("new",)))
         with pytest.raises(ConditionFailedError):
-            catalog.finish(late, a_document("d1", tags=("old",)), "f", ["r"])
+            catalog.finish(late, a_document("d1", tags=("old",)), VersionOrigin("f"), ["r"])
         assert [version.document_id for version in catalog.versions(KEY)] == ["d2"]
         assert list(catalog.tagged("old")) == []
         assert catalog.all_references(KEY.id) == []
@@ -144,8 +144,8 @@ class TestClaims:
         claim = catalog.claim(other, an_event(1))
         with database.transaction():
             with pytest.raises(ConditionFailedError):
-                catalog.finish(late, a_document(), "f", None)
-            catalog.finish(claim, a_document("d9", key=other), "f", None)
+                catalog.finish(late, a_document(), VersionOrigin("f"), None)
+            catalog.finish(claim, a_document("d9", key=other), VersionOrigin("f"), None)
         assert [version.document_id for version in catalog.versions(other)] == ["d9"]
         assert list(catalog.versions(KEY)) == []
 
@@ -156,7 +156,7 @@ class TestClaims:
         claim = catalog.claim(KEY, an_event(2))
         catalog.start_writing(claim, "d1")
         catalog.note_unfinished(KEY, "d1")
-        catalog.finish(claim, a_document("d1"), "f", None)
+        catalog.finish(claim, a_document("d1"), VersionOrigin("f"), None)
         assert catalog.claim(KEY, an_event(1)).unfinished == ("d1",)
 
     def test_finish_clears_what_it_knew_to_be_unfinished(self, catalog: Catalog, time: FakeTime) -> None:
@@ -266,7 +266,7 @@ class Ledger:
         self.writes.left = step
         try:
             self.catalog.start_writing(claim, document.document_id)
-            self.catalog.finish(claim, document, "f", None)
+            self.catalog.finish(claim, document, VersionOrigin("f"), None)
         except Died:
             return True
         finally:

@@ -168,7 +168,8 @@ def test_a_prefix_ends_where_a_name_does() -> None:
     [
         ("documents/runbooks/x.md", "runbooks/procedures"),
         ("documents/runbooks/design/x.md", "runbooks/architecture"),
-        ("documents/cve/postmortems/x.md", "incidents"),
+        ("documents/cve/postmortems/x.md", "security/cve"),
+        ("documents/postmortems/cve/x.md", "security/cve"),
         ("documents/security/cve/runbooks/x.md", "security/cve"),
         ("documents/x.md", None),
         ("documents/x/runbooks", None),

@@ -9,9 +9,12 @@ import pytest
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.documents import DocumentKey, KnowledgeDocument, RemarkKind
 from opx.domain.ids import day_number, document_id, iso_time
+from opx.domain.provenance import Provenance
 from opx.domain.scopes import Scope
 from opx.errors import ObjectNotFoundError, UnknownCategoryError, UnparsableDocumentError
+from opx.ingestion.channels import ChannelRules
 from opx.ingestion.reading import OBJECT_METADATA, DocumentReader
+from opx.ports import ObjectStore
 from opx.runtime.knowledge_file import load_knowledge
 from tests.doubles.fake_time import FakeTime
 
@@ -20,9 +23,22 @@ LIMIT = 1000
 
 
 class Reading:
-    def __init__(self, folder: Path) -> None:
-        self.store = FolderObjectStore(folder)
-        self.reader = DocumentReader(self.store, load_knowledge(None), max_bytes=LIMIT, clock=FakeTime().clock)
+    """Reads objects of a folder, or of another store. `provenance` is that of the last document read."""
+
+    provenance: Provenance
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        store: ObjectStore | None = None,
+        channels: ChannelRules = ChannelRules(),  # noqa: B008 (frozen)
+        limit: int = LIMIT,
+    ) -> None:
+        self.store = store or FolderObjectStore(folder)
+        self.reader = DocumentReader(
+            self.store, load_knowledge(None), max_bytes=limit, clock=FakeTime().clock, channels=channels
+        )
 
     def read(
         self, text: str = "# Disk\n\ntext\n", *, source: str = SOURCE, uploaded: str = "", sidecar: str = ""
@@ -31,6 +47,7 @@ class Reading:
         if sidecar:
             self.store.put(source + ".metadata.json", sidecar.encode())
         with self.reader.read(DocumentKey(Scope(), source), info) as found:
+            self.provenance = found.provenance
             return found.document, "".join(line.text for line in found.lines())
 
 

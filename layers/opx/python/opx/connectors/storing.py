@@ -19,6 +19,7 @@ from opx.connectors.states import PullState
 from opx.domain.documents import expiry_of
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.knowledge import KnowledgeModel, Tier
+from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
 from opx.domain.sources import Page, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError
@@ -178,7 +179,8 @@ class PageStore:
             return replace(known, run=run.state.run)
         if not stored and self._past_retention(definition.category, document):
             return SourceItem(document.key, digest, KEPT_OUT, run.state.run)
-        key = self._writer.put_document(definition.category, document.content, metadata)
+        channel = Channel(ChannelKind.SOURCE, definition.source_id, definition.kind, "read by the installation")
+        key = self._writer.by(channel).put_document(definition.category, document.content, metadata)
         if known and stored and known.object_key != key:  # its category changed
             self._writer.delete_object(known.object_key)
         run.put.append(key)

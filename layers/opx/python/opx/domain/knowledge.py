@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,6 +20,8 @@ class Tier(StrEnum):
     SPECIALIZED = "specialized"
     INTERNET = "internet"
 
+
+_RANKS = {tier: rank for rank, tier in enumerate(Tier)}
 
 PATTERNS_CATEGORY = "learning/patterns"
 """Category of the documents as which patterns are searched."""
@@ -131,6 +134,10 @@ class Category(Record, frozen=True):
         """True if its documents expire, by their last use."""
         return self.ages_by is Ageing.USE and self.retention_days is not None
 
+    def is_within(self, limit: Category) -> bool:
+        """True if it is of no more trusted tier than `limit`, and of no more trust."""
+        return self.trust <= limit.trust and _RANKS[self.tier] >= _RANKS[limit.tier]
+
     @property
     def policy(self) -> str:
         """Its retention with the moment that it counts from: `2y`, `2y by use`."""
@@ -181,17 +188,26 @@ class KnowledgeModel:
         return found or (self.category(prefix).path,)
 
     def category_of_path(self, path: str) -> Category | None:
-        """The category that a file's folders imply: the longest match wins, then the one nearest to the file."""
+        """The category that a file's folders imply: the longest match wins, then the one nearest to the file. A folder within
+        another never raises trust: who may write to `web/blogs` may also make a folder `runbooks` in it."""
         folders = path.split("/")[:-1]
         best: tuple[int, int] = (0, -1)
-        found = None
+        found: Category | None = None
+        for position, length, category in sorted(self._implied(folders), key=lambda one: one[:2]):
+            if found is None or (
+                category.is_within(found) and ((length, position) > best or not found.is_within(category))
+            ):
+                best, found = (length, position), category
+        return found
+
+    def _implied(self, folders: list[str]) -> Iterator[tuple[int, int, Category]]:
+        """Categories that folders imply, each with the position of the first of its folders and their number."""
         for category in self.categories.values():
             for folder in {category.path, *category.folders}:
                 names = folder.split("/")
                 for at in range(len(folders) - len(names) + 1):
-                    if folders[at : at + len(names)] == names and (len(names), at) > best:
-                        best, found = (len(names), at), category
-        return found
+                    if folders[at : at + len(names)] == names:
+                        yield at, len(names), category
 
     def category_of_file(self, name: str, family: str) -> Category | None:
         """The category that claims files of this name (`README.md`), else the one that claims this family of formats."""

@@ -279,7 +279,9 @@ class Knowledge:
         return self._context
 
     def _manager(self, context: Context) -> IngestionManager:
-        return context.system.ingestion.manager_of(context.scope)
+        from opx.operations.corpus import manager_of
+
+        return manager_of(context)
 
     def _own_manager(self, problem: str) -> IngestionManager:
         return self._local(problem).system.manager

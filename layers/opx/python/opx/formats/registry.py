@@ -6,7 +6,7 @@ import codecs
 import importlib.util
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import BinaryIO
@@ -114,8 +114,9 @@ def parse(
             raise UnparsableDocumentError(
                 f"{name}: {problem}; convert it to Markdown, PDF or another supported format (docs/sources.md)"
             )
-    parser = own or _parser(kind or text_format(head, category))
-    return parser(Source(name, head, stream, category, tools))
+    kind = suffix.removeprefix(".") if own else kind or text_format(head, category)
+    parser = own or _parser(kind)
+    return replace(parser(Source(name, head, stream, category, tools)), format=kind)
 
 
 def is_known(extension: str) -> bool:

@@ -48,13 +48,15 @@ class ParsedSource:
     ` (the last may not); a line of
     more than 64 Ki characters comes in several pieces. Joined they are the document's text. Errors beyond the first bytes
     appear only while reading: iterating raises `UnparsableDocumentError`, too. `remarks` about parts that were left out
-    may also grow: they are complete once `lines` is exhausted.
+    may also grow: they are complete once `lines` is exhausted. `format` is the
+    name of the format.
     """
 
     title: str | None
     metadata: dict[str, Any]
     lines: Iterator[str]
     remarks: list[Remark] = field(default_factory=list)
+    format: str = ""
 
 
 Parser = Callable[[Source], ParsedSource]

@@ -76,6 +76,7 @@ class Ingestion:
 
     @cached_property
     def pipeline(self) -> IngestionPipeline:
+        from opx.ingestion.channels import read_channel_rules
         from opx.ingestion.pipeline import ChunkingRules, IngestionPipeline
         from opx.ingestion.reading import DocumentReader
 
@@ -88,6 +89,7 @@ class Ingestion:
                 max_bytes=settings.max_document_bytes,
                 clock=installation.clock,
                 tools=self._parsing_tools(),
+                channels=read_channel_rules(installation.knowledge, installation.knowledge_path),
             ),
             catalog=self._corpus.catalog,
             embedder=self._indexing.document_embedder,

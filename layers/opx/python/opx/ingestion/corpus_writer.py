@@ -6,17 +6,20 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Self
 
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
+from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.scopes import Scope
 from opx.errors import DocumentNotFoundError, InvalidInputError, UnparsableDocumentError
 from opx.formats.metadata import validated
 from opx.formats.registry import is_binary, is_known
+from opx.ingestion.channels import channel_metadata
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, EventOutcome, Result
@@ -25,12 +28,17 @@ from opx.ingestion.given_documents import Content, read_document
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.ports import ObjectInfo, ObjectStore
 
-MAX_OBJECT_METADATA = 1000
-"""Maximum bytes of metadata on the object itself: S3 allows 2 KB, in an encoding that makes some text a third longer."""
+MAX_OBJECT_METADATA = 800
+"""Maximum bytes of facts on the object itself: S3 allows 2 KB, in an encoding that makes some text a third longer, and the
+channel is beside them."""
+
+OWNER = Channel(ChannelKind.COMMAND, proof="rights of the home's owner")
+"""The channel of whoever runs this program on a home of their own."""
 
 
 class CorpusWriter:
-    """Puts and removes documents of one scope; the pipeline ingests them from there.
+    """Puts and removes documents of one scope by one channel, which is recorded on each object; the pipeline ingests them
+    from there.
 
     `fingerprint` is the pipeline's: it computes from an object and its sidecar the fingerprint that the catalog records.
     `records` is called with each record of `operations/baselines` before it is put, to store it among the baselines.
@@ -45,13 +53,21 @@ class CorpusWriter:
         fingerprint: Callable[[ObjectInfo, ObjectInfo | None], str],
         scope: Scope = Scope(),  # noqa: B008 (frozen)
         records: Callable[[Mapping[str, Any]], object] | None = None,
+        channel: Channel = OWNER,
     ) -> None:
+        self._channel = channel
         self._records = records
         self._store = store
         self._catalog = catalog
         self._knowledge = knowledge
         self._fingerprint = fingerprint
         self._scope = scope
+
+    def by(self, channel: Channel) -> Self:
+        """The same writer for objects of another channel."""
+        other = copy(self)
+        other._channel = channel
+        return other
 
     def put_batch(
         self, category: str, documents: Iterable[Content | object], *, dedupe: bool = True
@@ -113,7 +129,7 @@ class CorpusWriter:
             text = metadata_text({"category": facts["category"]})
         elif self._store.head(key + SIDECAR_SUFFIX):
             self._store.delete(key + SIDECAR_SUFFIX)
-        self._store.put(key, data, metadata={OBJECT_METADATA: text})
+        self._store.put(key, data, metadata={OBJECT_METADATA: text, **channel_metadata(self._channel)})
 
     # -- files
 
@@ -133,7 +149,7 @@ class CorpusWriter:
                 return EventOutcome(Result.UNCHANGED, key, document_id=current)
             self._put_sidecar(key, file.path)
             with file.path.open("rb") as stream:
-                self._store.put(key, stream, metadata={OBJECT_METADATA: text})
+                self._store.put(key, stream, metadata={OBJECT_METADATA: text, **channel_metadata(self._channel)})
         except OSError as exc:
             return unreadable(key, file.path, exc)
         return None

@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.knowledge import KnowledgeModel
+from opx.domain.provenance import Channel
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
-from opx.ingestion.corpus_writer import CorpusWriter
+from opx.ingestion.corpus_writer import OWNER, CorpusWriter
 from opx.ingestion.events import EventOutcome, IngestionResult, Result
 from opx.ingestion.given_documents import Content, read_document
 from opx.ingestion.worker import QueueDrain
@@ -60,9 +61,16 @@ class IngestionManager(CorpusWriter):
         evidence_rules: Callable[[], EvidenceRules],
         ways: WaysIn | None = None,
         records: Callable[[Mapping[str, Any]], object] | None = None,
+        channel: Channel = OWNER,
     ) -> None:
         super().__init__(
-            store=store, catalog=catalog, knowledge=knowledge, fingerprint=fingerprint, scope=scope, records=records
+            store=store,
+            catalog=catalog,
+            knowledge=knowledge,
+            fingerprint=fingerprint,
+            scope=scope,
+            records=records,
+            channel=channel,
         )
         self._drain = drain
         self._evidence_rules = evidence_rules

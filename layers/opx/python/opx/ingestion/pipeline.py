@@ -28,7 +28,7 @@ from opx.errors import (
     ThrottledError,
 )
 from opx.errors import UnparsableDocumentError as Unparsable
-from opx.ingestion.corpus.catalog import BusyError, Catalog, StaleEventError
+from opx.ingestion.corpus.catalog import BusyError, Catalog, StaleEventError, VersionOrigin
 from opx.ingestion.corpus.claims import Claim, current_id
 from opx.ingestion.events import DOCUMENTS_FOLDER, EventOutcome, ObjectEvent, Result
 from opx.ingestion.indexing.editions import OneIndex, Writers
@@ -172,7 +172,8 @@ class Publisher:
             else:
                 kept = None if self._index.derives_ids else references
                 edition = self._writers.edition
-                self._catalog.finish(step.claim, step.document, step.fingerprint, kept, edition=edition)
+                made = VersionOrigin(step.fingerprint, step.provenance)
+                self._catalog.finish(step.claim, step.document, made, kept, edition=edition)
         except ConditionFailedError:
             return False
         return True

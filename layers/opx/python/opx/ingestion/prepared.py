@@ -23,6 +23,7 @@ from opx.domain.documents import (
 )
 from opx.domain.graph import Statements
 from opx.domain.ids import entry_id
+from opx.domain.provenance import Provenance
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import ObjectNotFoundError, StoreUnavailableError, UnparsableDocumentError
@@ -75,6 +76,7 @@ class Prepared:
     document: KnowledgeDocument
     fingerprint: str
     lines: IO[bytes]
+    provenance: Provenance
     vectors: list[Vectors] = field(default_factory=list)
     suspected: Sequence[Span] = ()
     contexts: Mapping[str, str] = field(default_factory=dict)
@@ -129,7 +131,7 @@ class Chunks:
         document = self._cut(read, lines)
         self._keep(document, lines)
         document = self._keep_outline(document, read)
-        prepared = Prepared(claim, document, fingerprint, lines, suspected=read.suspected)
+        prepared = Prepared(claim, document, fingerprint, lines, read.provenance, suspected=read.suspected)
         expired = is_kept_out(document)
         if self._extract and read.category.is_related and not expired:
             opened = partial(self._store.open, claim.event.document_key)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import PurePosixPath
-from typing import IO, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from opx.domain.documents import (
     DocumentKey,
@@ -21,21 +21,28 @@ from opx.domain.documents import (
     Revision,
     bounded,
     expiry_day,
+    expiry_of,
     fetched_expiry,
 )
 from opx.domain.ids import document_id, iso_time, normalise
 from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category, KnowledgeModel, Tier, readable_retention
+from opx.domain.provenance import Provenance
 from opx.domain.record import replace
 from opx.domain.titles import MAX_TITLE, completed
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.formats.markdown_lines import Line, scan
 from opx.formats.metadata import MAX_ITEMS, MAX_TEXT, DocumentMetadata, fitting, parse_sidecar, validated
-from opx.formats.registry import family_of, parse
+from opx.formats.registry import parse
 from opx.hygiene.cleaning import Cleaner, Span
+from opx.ingestion.categorising import CategoryChoice
+from opx.ingestion.channels import ChannelRules, arrival_of
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
 from opx.ports import Clock, ObjectInfo, ObjectStore
 from opx.ports.models import ParsingTools
 from opx.text.languages import READ_CHARACTERS, detect_language
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 OBJECT_METADATA = "opx-document"
 """Name of the object's user metadata with the uploader's facts as JSON, which win over the document's own."""
@@ -43,6 +50,7 @@ OBJECT_METADATA = "opx-document"
 _MAY_BE_RULES = frozenset((".json", ".rules", ".yaml", ".yml"))
 _SPOOL_BYTES = 1024 * 1024
 _LINE_PIECE = 65_536
+_HASH_BLOCK = 1024 * 1024
 _KEEP_LINES_BELOW = 1024 * 1024
 """Characters of text up to which its lines are kept in memory instead of scanned again."""
 
@@ -51,12 +59,14 @@ _KEEP_LINES_BELOW = 1024 * 1024
 class ParsedDocument:
     """A document before chunking. `text` is the normalised text in an open temporary file, without secrets; `scanned`
     holds its lines unless it is too long to keep them. `suspected` are spans that look like instructions to a language
-    model. `facts` are the fields of its metadata that the catalog doesn't use, as lists of strings without secrets."""
+    model. `facts` are the fields of its metadata that the catalog doesn't use, as lists of strings without secrets.
+    `provenance` lacks the moment of ingestion."""
 
     document: KnowledgeDocument
     category: Category
     text: IO[str]
     scanned: Sequence[Line] | None
+    provenance: Provenance
     suspected: Sequence[Span] = ()
     facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -81,7 +91,9 @@ class DocumentReader:
         max_bytes: int,
         clock: Clock,
         tools: ParsingTools = ParsingTools(),  # noqa: B008 (frozen)
+        channels: ChannelRules = ChannelRules(),  # noqa: B008 (frozen)
     ) -> None:
+        self._channels = channels
         self._store = store
         self._knowledge = knowledge
         self._max_bytes = max_bytes
@@ -101,29 +113,43 @@ class DocumentReader:
                 "split it, or raise OPX_MAX_DOCUMENT_BYTES"
             )
         uploaded = _uploaded_metadata(info, key.source)
-        sidecar, refused = self._within_folder(key.source, self._sidecar_metadata(info.key), uploaded)
-        outer = {**sidecar, **uploaded}
+        sidecar = self._sidecar_metadata(info.key)
+        arrival = arrival_of(self._store, info)
+        at_most = self._channels.limit(arrival.channel, key.source)
+        choice = CategoryChoice(self._knowledge, key.source, arrival, at_most)
         with (
             self._store.open(info.key) as opened,
             tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="") as text,
         ):
             name = str(uploaded.get("name") or key.source)
-            category, stream = self._recognised(key.source, info, {**outer, "name": name}, opened)
+            hashed = HashedStream(opened)
+            category = choice.before_parsing(uploaded, sidecar, name)
+            category, stream = self._recognised(key.source, info, category, choice, io.BufferedReader(hashed))
             parsed = parse(stream, name=name, category=category, tools=self._tools)
-            raw = {**parsed.metadata, **outer}
+            raw = {**parsed.metadata, **sidecar, **uploaded}
             cleaner = Cleaner()
             metadata = _cleaned(validated(raw, name=name), cleaner)
             facts = _facts(raw, metadata.ignored, cleaner)
-            category, ignored = self._claimed(key.source, category, metadata.category, outer)
+            outer = uploaded.get("category") or sidecar.get("category")
+            category = choice.after_parsing(category, None if outer else metadata.category)
             spooled = _spool(cleaner.clean(parsed.lines), text)
             metadata = replace(metadata, language=metadata.language or _language(text))
             title = cleaner.value("title", _title(metadata.title, parsed.title, spooled.heading, name))
             document = self._document(key, info, category, metadata, (title, spooled.digest))
             title = _cleaned_completion(title, title_path(key.source, category.path), cleaner)
             owner = ", ".join(facts.get("owner", ()))[:MAX_TEXT]
-            remarks = (*self._expired(document), *refused, *ignored, *parsed.remarks, *cleaner.remarks)
+            remarks = (*self._expired(document), *choice.remarks, *parsed.remarks, *cleaner.remarks)
             document = replace(document, title=title, owner=owner, remarks=bounded(remarks))
-            yield ParsedDocument(document, category, text, spooled.lines, cleaner.suspected, facts)
+            provenance = Provenance(
+                channel=arrival.channel,
+                attested=arrival.attested,
+                at_most=at_most.path if at_most else "",
+                claims=_claims(document) if category.tier is not Tier.INTERNAL else (),
+                object_checksum=hashed.digest(),
+                object_version=info.version,
+                parser=parsed.format,
+            )
+            yield ParsedDocument(document, category, text, spooled.lines, provenance, cleaner.suspected, facts)
 
     def _sidecar_metadata(self, object_key: str) -> dict[str, Any]:
         name = object_key + SIDECAR_SUFFIX
@@ -133,57 +159,21 @@ class DocumentReader:
         except ObjectNotFoundError:
             return {}
 
-    def _category(self, source: str, outer: Mapping[str, Any]) -> Category:
-        """Category of the object's metadata, else that of its folder, else the one that claims its name or format, else the
-        default; front matter is applied later."""
-        knowledge, name = self._knowledge, str(outer["name"])
-        if outer.get("category"):
-            return knowledge.category(str(outer["category"]))
-        found = knowledge.category_of_path(source) or knowledge.category_of_file(name, family_of(name))
-        return found or knowledge.category(knowledge.default_category)
-
-    def _within_folder(
-        self, source: str, sidecar: dict[str, Any], uploaded: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], Iterable[Remark]]:
-        """A sidecar without a category that is more trusted than that of the folder: a right to write to the folder would
-        else be one to write runbooks. The uploader's own choice stands."""
-        folder, stated = self._knowledge.category_of_path(source), sidecar.get("category")
-        if not folder or not stated or uploaded.get("category"):
-            return sidecar, ()
-        claimed = self._knowledge.category(str(stated))
-        if claimed.trust <= folder.trust:
-            return sidecar, ()
-        return {**sidecar, "category": folder.path}, (_ignored_category("sidecar", claimed, folder),)
-
-    def _claimed(
-        self, source: str, category: Category, stated: str | None, outer: Mapping[str, Any]
-    ) -> tuple[Category, Iterable[Remark]]:
-        """The category after that of the metadata: front matter decides where no folder does, and may only lower the trust of
-        a folder's category."""
-        if not stated:
-            return category, ()
-        claimed, folder = self._knowledge.category(stated), self._knowledge.category_of_path(source)
-        decides = outer.get("category") or not folder or claimed.trust < folder.trust
-        if decides or not folder or claimed.path == folder.path:
-            return claimed, ()
-        return category, (_ignored_category("front matter", claimed, folder),)
-
     def _recognised(
-        self, source: str, info: ObjectInfo, outer: Mapping[str, Any], stream: BinaryIO
+        self, source: str, info: ObjectInfo, category: Category, choice: CategoryChoice, stream: BinaryIO
     ) -> tuple[Category, BinaryIO]:
         """The category, and the stream at its beginning. An internal file of alerting rules gets the category of rules in any
         folder: it would be found instead of the runbooks of its alerts."""
-        category = self._category(source, outer)
         rules = self._knowledge.categories.get(ALERT_RULES_CATEGORY)
         suffix = PurePosixPath(source).suffix.lower()
-        if not rules or outer.get("category") or category.tier is not Tier.INTERNAL or suffix not in _MAY_BE_RULES:
+        if not rules or choice.is_stated or category.tier is not Tier.INTERNAL or suffix not in _MAY_BE_RULES:
             return category, stream
         from opx.formats.data.alert_rules import MAX_BYTES, is_rule_file
 
         if info.size > MAX_BYTES or (suffix == ".json" and category.json_mapping):  # a record of its category
             return category, stream
         data = stream.read()
-        return rules if is_rule_file(data) else category, io.BytesIO(data)
+        return rules if is_rule_file(data) and rules.is_within(category) else category, io.BytesIO(data)
 
     def _document(
         self,
@@ -195,6 +185,9 @@ class DocumentReader:
     ) -> KnowledgeDocument:
         title, digest = identity
         now = iso_time(self._clock())
+        updated = metadata.last_updated or now
+        if category.tier is not Tier.INTERNAL:  # what its author states can't make it younger, nor keep it longer
+            updated = min(updated, now)
         return KnowledgeDocument(
             document_id=document_id(title, category.path, digest),
             scope=key.scope,
@@ -206,12 +199,17 @@ class DocumentReader:
             location=info.location,
             source_uri=metadata.source_uri or info.location,
             created_at=metadata.created or now,
-            metadata=Revision(
-                author=metadata.author, version=metadata.version, last_updated=metadata.last_updated or now
-            ),
+            metadata=Revision(author=metadata.author, version=metadata.version, last_updated=updated),
             content_hash=digest,
-            **metadata.facts() | {"expires": _expiry(metadata.expires, fetched_expiry(category, now))},
+            **metadata.facts() | {"expires": self._expiry(category, metadata.expires, updated, now)},
         )
+
+    def _expiry(self, category: Category, stated: str, updated: str, now: str) -> str:
+        """The expiry day of a document. One from outside can't state a later day than its category's retention gives."""
+        days = [stated, fetched_expiry(category, now)]
+        if stated and category.tier is not Tier.INTERNAL:
+            days.append(expiry_of(category.path, updated, self._knowledge))
+        return min(filter(None, days), default="")
 
     def is_expired(self, document: KnowledgeDocument) -> bool:
         """True if a document is past its retention now, ingested at this moment."""
@@ -231,14 +229,44 @@ class DocumentReader:
         return f"older than {age} ({document.category}), it expired on {day}: {kept}"
 
 
-def _expiry(stated: str, fetched: str) -> str:
-    """The expiry day of a document; one of a page from outside can't be later than its copy's."""
-    return min(stated, fetched) if stated and fetched else stated or fetched
+_CLAIMED = {
+    "title": "title",
+    "source_uri": "source",
+    "owner": "owner",
+    "author": "author",
+    "expires": "expires",
+    "severity": "severity",
+}
+"""Fields of a document that its author states, with their names in JSON."""
 
 
-def _ignored_category(where: str, claimed: Category, folder: Category) -> Remark:
-    text = f"its {where} has the category {claimed.path}; that of its folder, {folder.path}, stands"
-    return Remark(RemarkKind.CLAIMED, text)
+def _claims(document: KnowledgeDocument) -> tuple[str, ...]:
+    """Names of the stated fields of a document from outside, which nobody verified."""
+    return tuple(name for field, name in _CLAIMED.items() if getattr(document, field))
+
+
+class HashedStream(io.RawIOBase):
+    """A stream that computes the SHA-256 of what is read from another, which the caller closes."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._hash = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer)
+        data = self._stream.read(len(view))
+        view[: len(data)] = data
+        self._hash.update(data)
+        return len(data)
+
+    def digest(self) -> str:
+        """The SHA-256 of the whole stream, in hexadecimal; what is left is read."""
+        while data := self._stream.read(_HASH_BLOCK):
+            self._hash.update(data)
+        return self._hash.hexdigest()
 
 
 def title_path(source: str, category: str) -> str:

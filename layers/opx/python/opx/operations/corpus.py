@@ -12,6 +12,7 @@ from msgspec import Meta, UnsetType
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
+from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, RequestError, Text
 from opx.domain.scopes import scope_of_object
@@ -313,6 +314,7 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
     document to be replaced would lose its category and tags even if the file never arrives. Raises `InvalidInputError`
     for a name that no object can have, and `TooLargeError`.
     """
+    from opx.ingestion.channels import channel_metadata
     from opx.ingestion.corpus_writer import metadata_text
     from opx.ingestion.events import SIDECAR_SUFFIX
     from opx.ingestion.files import described
@@ -329,7 +331,8 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
         raise TooLargeError(f"the file has {size:,} bytes with its metadata; at most {limit:,} are accepted")
     key = object_key(context, request.source)
     text = metadata_text(described(request.source, request.metadata))
-    put = _signed(signer, key, FileFacts(request.sha256, request.size), {OBJECT_METADATA: text})
+    metadata = {OBJECT_METADATA: text, **channel_metadata(channel_of(context))}
+    put = _signed(signer, key, FileFacts(request.sha256, request.size), metadata)
     current = manager_of(context).current_if(key, text, lambda *stored: _is_stored(signer, stored, request))
     if current:
         return UploadAddress("unchanged", key, current)
@@ -580,8 +583,28 @@ def retry_failures(context: Context, request: RetryFailures) -> RetriedFailures:
 
 
 def manager_of(context: Context) -> IngestionManager:
-    """The manager that writes to the corpus in the caller's scope."""
-    return context.system.ingestion.manager_of(context.scope)
+    """The manager that writes to the corpus in the caller's scope, by the caller's channel."""
+    return context.system.ingestion.manager_of(context.scope).by(channel_of(context))
+
+
+def channel_of(context: Context) -> Channel:
+    """The channel of what the caller puts into the corpus."""
+    caller, principal = context.caller, context.identity.principal
+    if caller.owns_system:
+        return Channel(ChannelKind.COMMAND, "", principal or _user(), "rights of the home's owner")
+    if caller.agent:
+        return Channel(ChannelKind.AGENT, "", caller.agent, "its grant of tools")
+    return Channel(ChannelKind.API, "", principal, "IAM" if caller.token_scopes is None else "token")
+
+
+def _user() -> str:
+    """The name of this process's user; "" if the system has none."""
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""
 
 
 def object_key(context: Context, source: str) -> str:

@@ -39,6 +39,7 @@ from opx.domain.learning import (
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.operations.context import Context
+from opx.operations.corpus import manager_of
 from opx.operations.paging import Paragraphs, fitting, noted
 from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
 
@@ -368,5 +369,5 @@ def put_evidence(context: Context, request: PutEvidence) -> StoredEvidence:
     from opx.ingestion import evidence
 
     system = context.system
-    manager = system.ingestion.manager_of(context.scope)
+    manager = manager_of(context)
     return StoredEvidence(evidence.put_evidence(manager, system.store, system.ingestion.evidence_rules, request))

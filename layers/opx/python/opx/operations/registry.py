@@ -246,6 +246,7 @@ MODULES = (
     Module("alerts", ("alerts",)),
     Module("documents", ("documents", "categories")),
     Module("corpus", ("status", "ingest", "uploads", "objects", "documents", "failures")),
+    Module("provenance", ("documents",)),
     Module("graph", ("graph",), (KNOWLEDGE,)),
     Module("learning", ("learning", "evidence"), (LEARNING,)),
     Module("outcomes", ("outcomes", "documents"), (LEARNING,)),

@@ -10,7 +10,8 @@ from typing import BinaryIO, Protocol
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
     """`etag` changes exactly when the content does; `location` is a full URI; `metadata` as it was put. `modified` is
-    when it was put (ISO 8601), in listings of stores that report it."""
+    when it was put (ISO 8601), in listings of stores that report it; `version` the store's own version of the object, in
+    heads of stores that keep versions."""
 
     key: str
     size: int
@@ -18,6 +19,7 @@ class ObjectInfo:
     location: str
     metadata: Mapping[str, str] = field(default_factory=dict)
     modified: str = field(default="", compare=False)
+    version: str = field(default="", compare=False)
 
 
 class ObjectStore(Protocol):
@@ -32,6 +34,10 @@ class ObjectStore(Protocol):
 
     def head(self, key: str) -> ObjectInfo | None:
         """Metadata of the object, or None if it doesn't exist."""
+
+    def attests(self, info: ObjectInfo) -> bool:
+        """True if the installation itself put this object with these metadata; false if somebody may have, with no more than
+        a right to put objects into the store."""
 
     def delete(self, key: str, *, etag: str = "") -> bool:
         """Remove the object; with an etag only while it has that one. False if it has another by now, and stays. Removing

@@ -152,6 +152,7 @@ SECTIONS = (
     "baselines",
     "learning",
     "procedures",
+    "channels",
 )
 """Sections that are read on demand, through `read_section`."""
 

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.vendor_errors import error_code, translated_errors, translated_pages
+from opx.adapters.aws.vendor_errors import error_code, passed_over, translated_errors, translated_pages
 from opx.adapters.limits import MAX_OBJECT_KEY_BYTES, check_metadata, check_object_key
-from opx.domain.ids import iso_time
+from opx.domain.ids import iso_time, stable_hash
+from opx.domain.provenance import CHANNEL_METADATA
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports import ObjectInfo, SignedUpload
 from opx.ports.objects import PastObject
@@ -118,6 +119,23 @@ class BodyStream(io.RawIOBase):
         super().close()
 
 
+TAG = CHANNEL_METADATA
+"""Tag of objects that the installation put: the hash of key and channel. It needs `s3:PutObjectTagging`, which whoever
+uploads documents has no use for."""
+
+
+def attestation_of(key: str, metadata: Mapping[str, str]) -> str:
+    """The value of the tag for an object with these metadata; "" for one that states no channel."""
+    stated = metadata.get(CHANNEL_METADATA)
+    return stable_hash("channel", key, stated) if stated else ""
+
+
+def attestation(key: str, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """The parameter of S3's calls that tags such an object."""
+    value = attestation_of(key, metadata)
+    return {"Tagging": f"{TAG}={value}"} if value else {}
+
+
 PART_BYTES = 8 * 1024 * 1024
 """Also the size from which an object is uploaded in parts, which affects its etag: the same for bytes and streams."""
 
@@ -148,9 +166,12 @@ class S3ObjectStore:
         headers = to_headers(metadata or {})
         if isinstance(data, bytes) and len(data) < PART_BYTES:
             with translated_errors(f"store {self._uri(key)}"):
-                answer = self._client.put_object(Bucket=self._bucket, Key=key, Body=data, Metadata=headers)
+                answer = self._client.put_object(
+                    Bucket=self._bucket, Key=key, Body=data, Metadata=headers, **attestation(key, metadata or {})
+                )
             return ObjectInfo(key, len(data), _etag(answer["ETag"]), self._uri(key), dict(metadata or {}))
-        return self._upload(key, io.BytesIO(data) if isinstance(data, bytes) else data, headers)
+        stream = io.BytesIO(data) if isinstance(data, bytes) else data
+        return self._upload(key, stream, headers, attestation(key, metadata or {}))
 
     def open(self, key: str) -> BinaryIO:
         missing = ObjectNotFoundError(f"no object {self._uri(key)}")
@@ -176,7 +197,20 @@ class S3ObjectStore:
                     return None
                 raise
         etag, metadata = _etag(facts["ETag"]), from_headers(facts["Metadata"])
-        return ObjectInfo(key, facts["ContentLength"], etag, self._uri(key), metadata)
+        version = facts.get("VersionId", "")
+        return ObjectInfo(key, facts["ContentLength"], etag, self._uri(key), metadata, version=version)
+
+    def attests(self, info: ObjectInfo) -> bool:
+        """By a tag of the object: a right to put objects is none to tag them."""
+        wanted = attestation_of(info.key, info.metadata)
+        if not wanted:
+            return False
+        version = {"VersionId": info.version} if info.version else {}
+        tags: list[Any] = []
+        with translated_errors(f"read the tags of {self._uri(info.key)}"), passed_over(*MISSING):
+            answer = self._client.get_object_tagging(Bucket=self._bucket, Key=info.key, **version)  # type: ignore[arg-type]
+            tags += answer["TagSet"]
+        return {"Key": TAG, "Value": wanted} in tags
 
     def delete(self, key: str, *, etag: str = "") -> bool:
         """Deletes conditionally by "How to perform conditional deletes" in the Amazon S3 user guide."""
@@ -202,12 +236,12 @@ class S3ObjectStore:
                 modified = iso_time(entry["LastModified"].timestamp())
                 yield ObjectInfo(key, entry["Size"], _etag(entry["ETag"]), self._uri(key), modified=modified)
 
-    def _upload(self, key: str, stream: BinaryIO, headers: dict[str, str]) -> ObjectInfo:
+    def _upload(self, key: str, stream: BinaryIO, headers: dict[str, str], tags: dict[str, str]) -> ObjectInfo:
         source = WholeReads(stream)
         readable = cast("BinaryIO", source)
         with translated_errors(f"store {self._uri(key)}"):
             self._client.upload_fileobj(
-                readable, self._bucket, key, ExtraArgs={"Metadata": headers}, Config=self._transfer
+                readable, self._bucket, key, ExtraArgs={"Metadata": headers, **tags}, Config=self._transfer
             )
             etag = self._client.head_object(Bucket=self._bucket, Key=key)["ETag"]
         return ObjectInfo(key, source.count, _etag(etag), self._uri(key), from_headers(headers))
@@ -252,6 +286,7 @@ class S3UploadSigner:
         check_metadata(metadata or {})
         headers = to_headers(metadata or {})
         checksum = base64.b64encode(bytes.fromhex(sha256)).decode("ascii")
+        tags = attestation(key, metadata or {})
         url = self._client.generate_presigned_url(
             "put_object",
             Params={
@@ -261,6 +296,7 @@ class S3UploadSigner:
                 "ChecksumAlgorithm": _ALGORITHM,
                 "ChecksumSHA256": checksum,
                 "Metadata": headers,
+                **tags,
             },
             ExpiresIn=seconds,
         )
@@ -268,6 +304,7 @@ class S3UploadSigner:
             "content-length": str(size),
             "x-amz-checksum-sha256": checksum,
             "x-amz-sdk-checksum-algorithm": _ALGORITHM,
+            **({"x-amz-tagging": tags["Tagging"]} if tags else {}),
         }
         return SignedUpload(url, signed | {_META + name: value for name, value in headers.items()})
 

@@ -20,6 +20,7 @@ from opx.connectors.storing import object_name
 from opx.connectors.streams.patterns import matches
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
+from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
 from opx.domain.sources import StreamDefinition
 from opx.errors import InvalidInputError, StoreUnavailableError, UnparsableDocumentError
@@ -233,7 +234,8 @@ class StreamTaker:
             metadata["title"] = title
         if self._definition.tags:
             metadata["tags"] = list(self._definition.tags)
-        return self._writer.put_document(self._definition.category, content, metadata)
+        channel = Channel(ChannelKind.STREAM, self._definition.name, proof="read by the installation")
+        return self._writer.by(channel).put_document(self._definition.category, content, metadata)
 
     def _identity(self, value: Any) -> str:
         if not self._definition.identity or not isinstance(value, dict):

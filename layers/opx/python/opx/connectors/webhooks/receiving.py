@@ -25,6 +25,7 @@ from opx.connectors.webhooks.formats import ReadDelivery, read
 from opx.connectors.webhooks.remembering import Deliveries, Order
 from opx.connectors.webhooks.signatures import CONFIRMATION, NOTIFICATION, VERIFIERS, SnsMessages, Verified, check_time
 from opx.domain.knowledge import KnowledgeModel
+from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
 from opx.domain.sources import WebhookDefinition
 from opx.errors import (
@@ -220,7 +221,9 @@ class WebhookReceiver:
             return
         tags = [*definition.tags, *change.metadata.get("tags", ())]
         known = {**change.metadata, "tags": list(dict.fromkeys(tags)), "source": name}
-        self._manager.put_document(definition.category, change.text, known)
+        proof = "signature of Amazon SNS" if definition.format == TOPIC_FORMAT else "signature of the webhook's secret"
+        channel = Channel(ChannelKind.WEBHOOK, definition.name, definition.format, proof)
+        self._manager.by(channel).put_document(definition.category, change.text, known)
 
 
 def _reply(found: ReadDelivery, written: list[str]) -> DeliveryReply:

@@ -332,7 +332,7 @@ def _as_json(found: DocumentVersions, chunks: Sequence[DocumentChunk], *, with_c
 # -- versions
 
 
-def _version_named(session: Session, wanted: str) -> DocumentVersions:
+def version_named(session: Session, wanted: str) -> DocumentVersions:
     """The document with an id (or a prefix of one), a path, an address or a title, as `opx show` finds it; else
     the newest version of a deleted one. Raises `DocumentNotFoundError` and `InvalidInputError`."""
     try:
@@ -357,18 +357,18 @@ def _is_called(document: KnowledgeDocument, name: str) -> bool:
     return document.title.casefold() == name.strip().casefold() or any(f"/{one}".endswith(end) for one in paths)
 
 
-_NAME = click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
+NAME = click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
 
 
 @request_command("history", get_document, CommandShape(arguments=("document_id",), without=("after",)))
-@_NAME
+@NAME
 def history_command(session: Session, request: GetDocument, *, as_json: bool) -> None:
     """List the versions of a document, the newest first, and the period in which each was current.
 
     A prefix of the id is enough, the end of a path, an address or a title, also of a deleted document. `opx diff` shows
     changes, and `opx restore` restores a version.
     """
-    found = _version_named(session, request.document_id)
+    found = version_named(session, request.document_id)
     document = found.document
     if as_json:
         versions = [version.to_json() for version in found.versions]
@@ -392,7 +392,7 @@ def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
 
 
 @request_command("diff", diff_document, CommandShape(arguments=("document_id",)))
-@_NAME
+@NAME
 @click.option("--from", "before", type=click.IntRange(min=1), metavar="N", help="Compare with this version.")
 @click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to show.")
 def diff_command(session: Session, request: DiffDocument, *, as_json: bool) -> None:
@@ -402,7 +402,7 @@ def diff_command(session: Session, request: DiffDocument, *, as_json: bool) -> N
     A prefix of the id is enough, the end of a path, an address or a title, also of a deleted document: then its newest
     version is compared. The compared text is that extracted from the files, as `opx show` prints it.
     """
-    document = _version_named(session, request.document_id).document
+    document = version_named(session, request.document_id).document
     found = session.client.call(diff_document, replace(request, document_id=document.document_id))
     if as_json:
         print_json(found.to_json())
@@ -479,7 +479,7 @@ def _named(name: VersionName) -> str:
 
 
 @request_command("restore", restore_document, CommandShape(arguments=("document_id",)), json="")
-@_NAME
+@NAME
 @click.option(
     "--version", type=click.IntRange(min=1), metavar="N", help="Number of the version.  [default: the one with this id]"
 )
@@ -495,7 +495,7 @@ def restore_command(session: Session, request: RestoreDocument) -> None:
     Exit codes: 0 it is restored, 1 its ingestion failed (see `opx failed`) or is unfinished after the wait, 2 it is
     unknown, of another scope, or current.
     """
-    document = _version_named(session, request.document_id).document
+    document = version_named(session, request.document_id).document
     request = replace(request, document_id=document.document_id)
     session.loader.note_failures()
     restored = session.call(restore_document, request)

@@ -38,6 +38,7 @@ _COMMANDS = {
     "do": ("do", "Step through the procedure for an alert."),
     "alerts": ("alerts", "Import alert rules, list alerts with their runbooks."),
     "show": ("documents", "Show a document, its outline or one step, by id, path or title."),
+    "why": ("provenance", "Show where a document comes from, and prove that nobody touched it."),
     "list": ("documents", "List documents."),
     "history": ("documents", "List the versions of a document, and when each was current."),
     "diff": ("documents", "Show what changed between two versions of a document."),

@@ -15,6 +15,7 @@ from operator import itemgetter
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, is_kept_out
 from opx.domain.ids import iso_time
+from opx.domain.provenance import Provenance
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
@@ -29,6 +30,16 @@ _PAGE = 1000
 """References per item: 20 bytes each, far below the 400 KB of a DynamoDB item."""
 
 _EXPECTED = "expected"
+PROVENANCE = "provenance"
+"""Attribute of a version's item."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionOrigin:
+    """The object state that a version was made of: its fingerprint, and its provenance."""
+
+    fingerprint: str
+    provenance: Provenance | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +101,7 @@ class Catalog:
         self,
         claim: Claim,
         document: KnowledgeDocument,
-        fingerprint: str,
+        made: VersionOrigin,
         references: list[str] | None,
         *,
         edition: str = "",
@@ -101,7 +112,7 @@ class Catalog:
         Raises `ConditionFailedError` if the claim was lost meanwhile; the caller then undoes what it wrote.
         """
         self._claims.renew(claim)  # first: a worker that lost the claim must not touch the other tables
-        since = self._put(claim, document)
+        since = self._put(claim, document, made.provenance)
         if references is not None:
             self.keep_references({claim.key.id: references}, edition)
         if claim.current_id != document.document_id:
@@ -111,7 +122,7 @@ class Catalog:
             "documentId": document.document_id,
             "version": document.version,
             "state": DocumentState.CURRENT.value,
-            "fingerprint": fingerprint,
+            "fingerprint": made.fingerprint,
         }
         if (kept_out := is_kept_out(document)) or claim.head.get("keptOut"):
             facts["keptOut"] = kept_out
@@ -142,7 +153,7 @@ class Catalog:
 
     def keep_version(self, document: KnowledgeDocument) -> None:
         """Cancels the removal of a version."""
-        self._documents.put(document_item(document))
+        self._documents.put(document_item(document) | self._provenance_item(document))
 
     def forget_key(self, key: DocumentKey, removed: Container[tuple[str, int]]) -> bool:
         """Deletes the item of a key all versions of which are `removed` (document ids and numbers). False if it has others,
@@ -155,7 +166,7 @@ class Catalog:
         """Makes the next event of the document clean up the writes of a worker that had lost its claim."""
         self._claims.note_unfinished(key, document_id)
 
-    def _put(self, claim: Claim, document: KnowledgeDocument) -> str:
+    def _put(self, claim: Claim, document: KnowledgeDocument, provenance: Provenance | None = None) -> str:
         """Writes the version and its tags, and returns since when it is current. An earlier write of the same version may
         have had other tags."""
         tags = tag_items(document)
@@ -169,7 +180,10 @@ class Catalog:
             self._calendar.leave(known)
         self._calendar.enter(document, known)
         gone = [item for item in tag_items(known) if item["entry"] not in entries] if known else []
-        self._documents.put(document_item(document))
+        item = document_item(document)
+        if provenance:
+            item[PROVENANCE] = replace(provenance, ingested_at=iso_time(self._clock())).to_json()
+        self._documents.put(item)
         self._documents.put_many(tags)
         self._delete(gone)
         return document.current_since
@@ -194,7 +208,7 @@ class Catalog:
             at = old.superseded_at  # set by the worker that took over the claim
         retired = replace(old, state=state, superseded_at=at)
         leaving = {} if gone_by is None else {DOCUMENTS.ttl: int(gone_by)}
-        self._documents.put(document_item(retired) | leaving)
+        self._documents.put(document_item(retired) | self._provenance_item(old) | leaving)
         self._calendar.replaced(retired)
         self._delete(tag_items(old))
 
@@ -232,6 +246,17 @@ class Catalog:
                     self._entries.delete({"documentKey": key, "page": item["page"]})
 
     # -- reading
+
+    def provenance(self, document: KnowledgeDocument) -> Provenance | None:
+        """The provenance of a version; None for one that was ingested before it was recorded."""
+        found = self._provenance_item(document).get(PROVENANCE)
+        return Provenance.from_json(found) if found else None
+
+    def _provenance_item(self, document: KnowledgeDocument) -> Item:
+        """The attribute of a version's item that isn't a field of the document: who put it is not for all its readers."""
+        key = {"documentId": document.document_id, "entry": version_entry(document.key.id, document.version)}
+        item = self._documents.get(key) or {}
+        return {PROVENANCE: item[PROVENANCE]} if PROVENANCE in item else {}
 
     def references(self, key_id: str, edition: str = "") -> StoredReferences:
         """References of the current version in the index of an edition."""

@@ -38,6 +38,9 @@ class GuardedObjectStore:
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self._store.list(prefix)
 
+    def attests(self, info: ObjectInfo) -> bool:
+        return self._store.attests(info)
+
 
 class GuardedUploadSigner:
     """An `UploadSigner` that signs nothing for a removed client."""
@@ -106,6 +109,9 @@ class AnnouncingObjectStore:
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         return self._store.list(prefix)
+
+    def attests(self, info: ObjectInfo) -> bool:
+        return self._store.attests(info)
 
     def announce_all(self) -> Sequence[str]:
         """Enqueues an event for every document as if it had just been put; returns their keys."""

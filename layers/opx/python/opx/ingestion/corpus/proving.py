@@ -1,0 +1,93 @@
+"""Proves that a stored version is what was ingested: its object by its checksum, its chunks by their ids, which are hashes of
+their text."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta
+
+from opx.domain.documents import DocumentChunk, KnowledgeDocument
+from opx.domain.ids import chunk_id
+from opx.domain.provenance import Provenance
+from opx.domain.record import Record
+from opx.errors import InvalidInputError, ObjectNotFoundError
+from opx.ingestion.corpus.chunk_files import joined_text, read_chunks
+from opx.ports import ObjectStore
+
+_BLOCK = 1024 * 1024
+
+
+class Integrity(StrEnum):
+    """The state of something stored, compared with its checksum."""
+
+    INTACT = "intact"
+    ALTERED = "altered"
+    GONE = "gone"
+    REPLACED = "replaced"
+    """A later object has its name: the version is an earlier one."""
+    UNKNOWN = "unknown"
+    """No checksum was recorded when it was ingested."""
+
+
+class ObjectProof(Record, frozen=True):
+    key: Annotated[str, Meta(description="The object's key in the corpus.")]
+    checksum: Annotated[str, Meta(description="The SHA-256 of the object that was ingested, in hexadecimal.")]
+    version: Annotated[str, Meta(description="The store's version of the object; empty if it keeps none.")]
+    integrity: Annotated[Integrity, Meta(description="The object as it is stored now, compared with that checksum.")]
+
+
+class TextProof(Record, frozen=True):
+    chunks: Annotated[int, Meta(description="Chunks that were ingested.")]
+    checksum: Annotated[str, Meta(description="The SHA-256 of the version's text, in hexadecimal.")]
+    integrity: Annotated[Integrity, Meta(description="The stored chunks, compared with their ids and that checksum.")]
+    altered: Annotated[tuple[str, ...], Meta(description="Ids of chunks whose text is another one.")] = ()
+
+
+def prove_object(store: ObjectStore, document: KnowledgeDocument, provenance: Provenance | None) -> ObjectProof:
+    """Compares the stored object with its checksum. The object of an earlier version is replaced, usually."""
+    key = f"{document.key.scope.prefix}{document.key.source}"
+    recorded = provenance.object_checksum if provenance else ""
+    version = provenance.object_version if provenance else ""
+    return ObjectProof(key, recorded, version, _object_integrity(store, key, recorded, document))
+
+
+def _object_integrity(store: ObjectStore, key: str, recorded: str, document: KnowledgeDocument) -> Integrity:
+    try:
+        with store.open(key) as stream:
+            if not recorded:
+                return Integrity.UNKNOWN
+            digest = hashlib.sha256()
+            while block := stream.read(_BLOCK):
+                digest.update(block)
+    except ObjectNotFoundError:
+        return Integrity.GONE
+    if digest.hexdigest() == recorded:
+        return Integrity.INTACT
+    return Integrity.REPLACED if document.superseded_at else Integrity.ALTERED
+
+
+def prove_text(store: ObjectStore, document: KnowledgeDocument) -> TextProof:
+    """Compares the stored chunks with their ids, and their text with the checksum of the version."""
+    digest, seen, altered = hashlib.sha256(), list[str](), list[str]()
+
+    def checked() -> Iterator[DocumentChunk]:
+        for chunk in read_chunks(store, document.key, document.document_id):
+            seen.append(chunk.chunk_id)
+            if chunk_id(document.document_id, chunk.chunk_index, chunk.content) != chunk.chunk_id:
+                altered.append(chunk.chunk_id)
+            yield chunk
+
+    try:
+        for piece in joined_text(checked()):
+            digest.update(piece.encode("utf-8", "surrogatepass"))
+    except ObjectNotFoundError:
+        return TextProof(document.chunk_count, document.content_hash, Integrity.GONE)
+    except (InvalidInputError, ValueError):
+        return TextProof(document.chunk_count, document.content_hash, Integrity.ALTERED)
+    same = len(seen) == document.chunk_count and digest.hexdigest() == document.content_hash
+    found = Integrity.INTACT if same and not altered else Integrity.ALTERED
+    return TextProof(document.chunk_count, document.content_hash, found, tuple(altered))
