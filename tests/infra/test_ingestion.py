@@ -172,6 +172,7 @@ def test_the_function_may_do_exactly_this(default: Assembly) -> None:
         pairs("logs:CreateLogStream PutLogEvents", {logs})
         | pairs("s3:ListBucket", {BUCKET})
         | pairs("s3:GetObject", chunks | documents)
+        | pairs("s3:GetObjectTagging GetObjectVersionTagging", documents)
         | pairs("s3:AbortMultipartUpload PutObject", chunks)
         | pairs("dynamodb:BatchGetItem GetItem Query BatchWriteItem DeleteItem PutItem", table_arns(*WRITTEN))
         | pairs("dynamodb:GetItem UpdateItem", table_arns(IDEMPOTENCY))

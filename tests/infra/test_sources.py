@@ -106,7 +106,7 @@ class TestPullSources:
         assert found == (
             pairs("logs:CreateLogStream PutLogEvents", {f"<{logs}.Arn>"})
             | pairs("s3:ListBucket", {BUCKET})
-            | pairs("s3:AbortMultipartUpload DeleteObject GetObject PutObject", documents)
+            | pairs("s3:AbortMultipartUpload DeleteObject GetObject PutObject PutObjectTagging", documents)
             | pairs("dynamodb:BatchGetItem BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(SOURCES))
             | pairs("dynamodb:GetItem", clients_arn())
             | pairs(

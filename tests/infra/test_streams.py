@@ -148,7 +148,7 @@ def test_the_function_may_do_exactly_this(reading: Assembly) -> None:
         pairs("logs:CreateLogStream PutLogEvents", {f"<{logs}.Arn>"})
         | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})
         | pairs("s3:ListBucket", {BUCKET})
-        | pairs("s3:AbortMultipartUpload DeleteObject GetObject PutObject", documents)
+        | pairs("s3:AbortMultipartUpload DeleteObject GetObject PutObject PutObjectTagging", documents)
         | pairs("dynamodb:Query", table_arns(SOURCES))
         | pairs("dynamodb:BatchGetItem BatchWriteItem GetItem PutItem Query", table_arns(BASELINES))
         | pairs("dynamodb:GetItem", clients_arn())

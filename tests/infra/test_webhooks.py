@@ -97,7 +97,7 @@ def test_the_function_may_do_exactly_this(open_to_others: Assembly) -> None:
     assert rights(open_to_others, "webhooks") == (
         pairs("logs:CreateLogStream PutLogEvents", {logs})
         | pairs("s3:ListBucket", {BUCKET})
-        | pairs("s3:DeleteObject PutObject", deliveries)
+        | pairs("s3:DeleteObject PutObject PutObjectTagging", deliveries)
         | pairs("s3:GetObject", {f"{each}.metadata.json" for each in deliveries})
         | pairs("dynamodb:GetItem PutItem", table_arns(DELIVERIES))
         | pairs("dynamodb:PutItem", table_arns(BASELINES))
