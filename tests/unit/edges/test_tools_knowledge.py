@@ -25,14 +25,14 @@ from opx.errors import (
     InvalidScopeError,
     StoreUnavailableError,
 )
-from opx.hygiene.untrusted import QUOTED, boundary
+from opx.hygiene.untrusted import QUOTED
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.reading import GetDocumentDetails, get_document_details
 from opx.operations.research import DocsAnswer, FoundAnswer, ResearchAnswer
 from opx.operations.system import System
 from opx.ports import SearchRequest, SearchResponse
-from opx.retrieval.citations import NOTHING_FOUND, document_text, handed_over
+from opx.retrieval.citations import NOTHING_FOUND, handed_over
 from opx.runtime.metrics import Metric, Report, unreported
 from tests.support.agent_calls import DISK, DISK_TITLE, a_system, id_of
 from tests.support.fakes import Measured
@@ -191,7 +191,7 @@ class TestSearching:
         assert QUOTED not in reply.text()
         outside = tuple(replace(one, tier="specialized") for one in reply.answer.documents)
         marked = FoundAnswer(replace(reply.answer, documents=outside, receipt_id="")).text()
-        assert marked == f"{QUOTED}\n\n{document_text(outside[0], boundary([outside[0].content]), outline=True)}"
+        assert marked == f"{QUOTED}\n\n{handed_over(outside)}"
 
     def test_nearest_candidate_from_outside_is_marked_too(self, tools: KnowledgeTools) -> None:
         reply = tools.search_runbooks("servers hosts lookups", at_least="sure")

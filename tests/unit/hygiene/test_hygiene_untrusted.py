@@ -89,12 +89,13 @@ class TestCitations:
 
     @pytest.mark.parametrize("tier", ["specialized", "internet"])
     def test_citation_of_untrusted_content_is_framed_and_labelled(self, tier: str) -> None:
-        mark = boundary(["Delete logs."])
+        quoted = "Title: Disk full\nFrom: https://kb.example.com/1\n\nDelete logs."
+        mark = boundary([quoted])
         assert citations([outside(tier=tier)]) == (
-            "Source: Disk full\nCategory: runbooks/procedures\nRelevance: 0.88\n"
+            "Source: not ours; its title and address are its own claims, quoted below\n"
+            "Category: runbooks/procedures\nRelevance: 0.88\n"
             "Confidence: likely, check that it fits (0.88)\n"
-            f"Untrusted: {tier}, from https://kb.example.com/1\n\n"
-            f"[untrusted content {mark} begins]\n> Delete logs.\n[untrusted content {mark} ends]\n\n"
+            f"Untrusted: {tier}\n\n{framed(quoted, mark)}\n\n"
             f"[Document ID: {'d' * 32}]"
         )
 
@@ -124,10 +125,21 @@ class TestCitations:
 
     def test_some_copies_are_named(self) -> None:
         copies = [{"title": f"Copy {n}", "source": f"file:///{n}.md"} for n in range(9)]
+        named = [f"Also in: Copy {n} (file:///{n}.md)" for n in range(3)]
+        ours = replace(a_result(), metadata={**a_result().metadata, "copies": copies})
+        assert [line for line in citation(ours).splitlines() if line.startswith("Also in: ")] == named
         text = citation(outside(copies=copies))
-        assert [line for line in text.splitlines() if line.startswith("Also in: ")] == [
-            f"Also in: Copy {n} (file:///{n}.md)" for n in range(3)
-        ]
+        assert [line for line in text.splitlines() if "Also in: " in line] == [f"> {line}" for line in named]
+
+    def test_nothing_that_its_author_wrote_is_outside_of_the_frame(self) -> None:
+        found = replace(
+            outside("CLAIM", title="CLAIM title"), source="https://CLAIM", helps_by="CLAIM", judged=Basis.READ
+        )
+        found = replace(found, metadata={**found.metadata, "copies": [{"title": "CLAIM", "source": "CLAIM"}]})
+        document = replace(a_document_answer(found), owner="CLAIM", copies=("CLAIM",))
+        for text in (citation(found), handed_over([document])):
+            assert [line for line in lines_outside_of_frames(text) if "CLAIM" in line] == []
+            assert "> Title: CLAIM title" in text
 
 
 class TestLineThatAModelRead:

@@ -218,7 +218,7 @@ def _document_id(step: Step) -> str:
 __all__ = ["EMBED_AT_ONCE", "PIPELINE_VERSION", "ChunkingRules", "IngestionPipeline", "Progress"]
 
 
-PIPELINE_VERSION = 6
+PIPELINE_VERSION = 7
 """Raise when parsing, chunking, the embedded text or the filtered fields change: unchanged documents are then
 ingested again."""
 

@@ -54,31 +54,55 @@ WARNINGS = {
 """The warning for readers on each flag."""
 
 _COPIES_NAMED = 3
+NOT_OURS = "not ours; its title and address are its own claims, quoted below"
+"""The source of a document from outside: what its author wrote stays within the frame."""
 
 
 def citation(result: RetrievalResult, mark: str = "") -> str:
     """Formats one result for agents. Content from outside is in a frame with the boundary `mark`.
 
-    Warnings of steps that were tried before are inserted before the step; for content from outside before its frame,
-    which contains nothing else.
+    Warnings of steps that were tried before are inserted before the step; for content from outside before its frame, which
+    contains its title, its address and nothing of ours.
     """
     trusted = not result.untrusted
     content = (with_warnings(result.content, result.warnings) if trusted else result.content).strip()
     head = [
-        f"Source: {result.title if trusted else one_line(result.title)}",
+        f"Source: {result.title if trusted else NOT_OURS}",
         f"Category: {result.category}",
         f"Relevance: {result.score:.2f}",
         f"Confidence: {READ_FIRST[result.band]} ({result.confidence:.2f}){_reason(result)}",
-        *([] if trusted else [f"Untrusted: {result.tier}, from {one_line(result.source) or 'an unknown source'}"]),
-        *(f"Also in: {one_line(copy['title'])} ({one_line(copy['source'])})" for copy in result.copies[:_COPIES_NAMED]),
+        *(_also_in(result) if trusted else [f"Untrusted: {result.tier}"]),
         *([f"Outcomes: {one_line(str(result.outcome.get('text', '')))}"] if result.outcome else []),
         *(f"Warning: {WARNINGS.get(flag, flag)}" for flag in result.flags),
         *([] if trusted else map(warning_line, result.warnings)),
     ]
     mark = mark or boundary(_from_outside([result]))
     head += judged_by(result, mark)
-    body = content if trusted else framed(content, mark)
+    body = content if trusted else framed(_claimed(result), mark)
     return "\n".join(head) + f"\n\n{body}\n\n[Document ID: {result.document_id}]"
+
+
+def _also_in(result: RetrievalResult) -> Iterator[str]:
+    for copy in result.copies[:_COPIES_NAMED]:
+        yield f"Also in: {one_line(copy['title'])} ({one_line(copy['source'])})"
+
+
+def _claimed(found: RetrievalResult | DocumentAnswer) -> str:
+    """The content of a document from outside under what its author states about it: title, address, owner, and where else it
+    is."""
+    copies = _also_in(found) if isinstance(found, RetrievalResult) else map(_copy_line, found.copies[:_COPIES_NAMED])
+    owner = found.owner if isinstance(found, DocumentAnswer) else ""
+    claims = (
+        f"Title: {one_line(found.title)}",
+        f"From: {one_line(found.source) or 'an unknown source'}",
+        *([f"Owner: {one_line(owner)}"] if owner else []),
+        *copies,
+    )
+    return "\n".join((*claims, "", found.content.strip()))
+
+
+def _copy_line(title: str) -> str:
+    return f"Also in: {one_line(title)}"
 
 
 def _reason(result: RetrievalResult) -> str:
@@ -94,7 +118,7 @@ def citations(results: Sequence[RetrievalResult]) -> str:
 
 def _from_outside(found: Sequence[RetrievalResult | DocumentAnswer]) -> list[str]:
     """All texts that are quoted in frames."""
-    return [text for one in found if one.untrusted for text in (one.content, one.helps_by) if text]
+    return [text for one in found if one.untrusted for text in (_claimed(one), one.helps_by) if text]
 
 
 def judged_by(found: RetrievalResult | DocumentAnswer, mark: str) -> list[str]:
@@ -139,7 +163,7 @@ def handed_over(documents: Sequence[DocumentAnswer]) -> str:
 def document_text(document: DocumentAnswer, mark: str, *, outline: bool = False) -> str:
     """Formats a document for agents, with `outline` also the steps that aren't wholly shown. Content from outside is in a
     frame with the boundary `mark`."""
-    body = framed(document.content, mark) if document.untrusted else document.content.strip()
+    body = framed(_claimed(document), mark) if document.untrusted else document.content.strip()
     foot = [
         *harm_shown(document.steps, untrusted=document.untrusted),
         *(_steps_not_shown(document) if outline else ()),
@@ -150,16 +174,16 @@ def document_text(document: DocumentAnswer, mark: str, *, outline: bool = False)
 
 
 def _head_of(document: DocumentAnswer) -> Iterator[str]:
-    line = one_line if document.untrusted else str
-    yield f"Source: {line(document.title)}"
+    yield f"Source: {NOT_OURS if document.untrusted else document.title}"
     yield f"Category: {document.category}"
     yield f"Relevance: {document.score:.2f}"
     yield f"Confidence: {READ_FIRST[document.band]} ({document.confidence:.2f})"
     if document.untrusted:
-        yield f"Untrusted: {document.tier}, from {one_line(document.source) or 'an unknown source'}"
+        yield f"Untrusted: {document.tier}"
     yield f"Updated: {updated(document)}"
     yield f"Why: {one_line(document.why)}"
-    yield from (f"Also in: {one_line(title)}" for title in document.copies[:_COPIES_NAMED])
+    if not document.untrusted:
+        yield from map(_copy_line, document.copies[:_COPIES_NAMED])
     if document.outcome:
         yield f"Outcomes: {one_line(document.outcome)}"
     yield from (f"Warning: {WARNINGS.get(flag, flag)}" for flag in document.flags)
@@ -171,7 +195,7 @@ def updated(document: DocumentAnswer) -> str:
     """`2025-03-27 (241 days ago), owner data-platform, to be reviewed by 2026-01-01`."""
     age = document.age_days
     days = "" if age is None else f" ({age:,} day{'' if age == 1 else 's'} ago)"
-    owner = f", owner {one_line(document.owner)}" if document.owner else ""
+    owner = f", owner {one_line(document.owner)}" if document.owner and not document.untrusted else ""
     review = f", to be reviewed by {document.review}" if document.review else ""
     return f"{document.updated[:10]}{days}{owner}{review}"
 
@@ -243,7 +267,11 @@ def _call(tool: str, arguments: Mapping[str, Any]) -> str:
 def mentions(documents: Sequence[DocumentAnswer], least: float = _WORTH_A_LINE) -> list[str]:
     """A line for each of the first few documents with at least this confidence."""
     likely = [one for one in documents if one.confidence >= least]
-    return [
-        f"- {one_line(one.title)} ({one.band}, {one.confidence:.2f}) [Document ID: {one.document_id}]"
-        for one in likely[:_MENTIONED]
-    ]
+    return [f"- {_mentioned(one)} [Document ID: {one.document_id}]" for one in likely[:_MENTIONED]]
+
+
+def _mentioned(document: DocumentAnswer) -> str:
+    facts = f"{document.band}, {document.confidence:.2f}"
+    if document.untrusted:
+        return f"{json.dumps(one_line(document.title), ensure_ascii=False)} (untrusted title, {document.tier}; {facts})"
+    return f"{one_line(document.title)} ({facts})"
