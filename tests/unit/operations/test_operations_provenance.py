@@ -138,7 +138,7 @@ def test_passages_of_a_receipt_are_compared(system: System) -> None:
         explain(system, OPERATOR, other, receipt_id=answer.receipt_id)
 
 
-def test_a_version_without_provenance_says_so(system: System) -> None:
+def test_a_version_of_before_has_no_provenance(system: System) -> None:
     document = put(system, ACME)
     (version,) = system.corpus.catalog.find(document)
     system.corpus.catalog.keep_version(version)

@@ -17,7 +17,7 @@ class ChannelKind(StrEnum):
     """Kinds of channels by which objects reach the corpus."""
 
     UPLOAD = "upload"
-    """Put by somebody with a right to write to the store itself."""
+    """Put by an unknown person or program with a right to write to the store itself."""
     COMMAND = "command"
     """Put by the owner of the machine, with the `opx` command or the library."""
     API = "api"
@@ -50,7 +50,7 @@ class Provenance(Record, frozen=True, kw_only=True):
     channel: Channel
     attested: Annotated[
         bool,
-        Meta(description="True if the installation itself put the object; else somebody with a right to write there."),
+        Meta(description="True if the installation itself put the object; else anyone with a right to write there."),
     ]
     at_most: Annotated[
         str,

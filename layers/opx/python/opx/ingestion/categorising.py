@@ -49,7 +49,7 @@ class CategoryChoice:
         return self._within_channel(claimed)
 
     def _option(self, uploaded: Mapping[str, Any], folder: Category | None) -> Category | None:
-        """The category of the object's own metadata. Whoever may write to a bucket can state them: only those of an
+        """The category of the object's own metadata. Anyone with a right to write to a bucket can state them: only those of an
         attested object may raise the folder's."""
         stated = uploaded.get("category")
         if self.arrival.attested:

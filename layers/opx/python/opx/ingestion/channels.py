@@ -93,7 +93,7 @@ class Arrival:
 
 
 def arrival_of(store: ObjectStore, info: ObjectInfo) -> Arrival:
-    """The channel by which an object came: the stated one if the store attests it, else an upload by somebody unknown."""
+    """The channel by which an object came: the stated one if the store attests it, else an unknown upload."""
     attested = store.attests(info)
     text = info.metadata.get(CHANNEL_METADATA)
     if not (attested and text):

@@ -33,7 +33,7 @@ MAX_OBJECT_METADATA = 800
 channel is beside them."""
 
 OWNER = Channel(ChannelKind.COMMAND, proof="rights of the home's owner")
-"""The channel of whoever runs this program on a home of their own."""
+"""The channel of the owner of a home, who runs this program on it."""
 
 
 class CorpusWriter:

@@ -36,8 +36,8 @@ class ObjectStore(Protocol):
         """Metadata of the object, or None if it doesn't exist."""
 
     def attests(self, info: ObjectInfo) -> bool:
-        """True if the installation itself put this object with these metadata; false if somebody may have, with no more than
-        a right to put objects into the store."""
+        """True if the installation itself put this object with these metadata; false if anyone with a right to put objects
+        into the store may have."""
 
     def delete(self, key: str, *, etag: str = "") -> bool:
         """Remove the object; with an etag only while it has that one. False if it has another by now, and stays. Removing

@@ -120,8 +120,8 @@ class BodyStream(io.RawIOBase):
 
 
 TAG = CHANNEL_METADATA
-"""Tag of objects that the installation put: the hash of key and channel. It needs `s3:PutObjectTagging`, which whoever
-uploads documents has no use for."""
+"""Tag of objects that the installation put: the hash of key and channel. It needs `s3:PutObjectTagging`, which people
+who upload documents have no use for."""
 
 
 def attestation_of(key: str, metadata: Mapping[str, str]) -> str:
