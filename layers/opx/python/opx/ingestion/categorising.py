@@ -49,8 +49,8 @@ class CategoryChoice:
         return self._within_channel(claimed)
 
     def _option(self, uploaded: Mapping[str, Any], folder: Category | None) -> Category | None:
-        """The category of the object's own metadata. Anyone with a right to write to a bucket can state them: only those of an
-        attested object may raise the folder's."""
+        """The category of the object's own metadata. Anyone with a right to write to a bucket can state them: only those of
+        an attested object may raise the folder's."""
         stated = uploaded.get("category")
         if self.arrival.attested:
             return self.knowledge.category(str(stated)) if stated else None
