@@ -12,6 +12,7 @@ import pytest
 from opx.connectors.connector import Connector, Options, SourceTools
 from opx.connectors.repository import SourceItems, definition_of
 from opx.connectors.storing import object_name
+from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.sources import Page, PullReport, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.errors import (
     InvalidInputError,
@@ -21,6 +22,7 @@ from opx.errors import (
     SourceUnavailableError,
     StoreUnavailableError,
 )
+from opx.ingestion.channels import arrival_of
 from opx.ingestion.events import Result
 from opx.operations.system import System
 from opx.ports.tables import SOURCES
@@ -388,6 +390,14 @@ class TestGoingOn:
         system.pull(a_page("a", at=1), SourceUnavailableError("gone"))
         system.pull(a_page("a", at=1), a_page("b"), everything=True)
         assert (system.requests[1].since, dict(system.requests[1].cursor)) == ("", {})
+
+    def test_the_object_states_its_source(self, system: SystemUnderTest) -> None:
+        (key,) = system.pull(a_page("a")).put
+        info = system.services.store.head(key)
+        assert info
+        assert arrival_of(system.services.store, info).channel == Channel(
+            ChannelKind.SOURCE, "docs", "scripted", "read by the installation"
+        )
 
     def test_replies_are_committed_only_after_their_page_is_stored(self, system: SystemUnderTest) -> None:
         class Full:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from opx.connectors.streams.taking import consume_batch, delivered_records
+from opx.domain.provenance import ChannelKind
 from opx.errors import InvalidInputError
+from opx.ingestion.channels import arrival_of
 from opx.runtime.metrics import Metric
 from tests.support.cli_support import Opx
 from tests.support.fakes import Measured
@@ -45,6 +47,13 @@ class TestDocuments:
         assert system.consume(from_kinesis([an_incident(1), an_incident(2)])) == []
         assert system.titles == ["Outage 1", "Outage 2"]
         assert system.keys[0] == f"{FOLDER}/shardId-000000000000/0.json"
+
+    def test_the_object_states_its_stream(self, system: SystemUnderTest) -> None:
+        system.consume(from_kinesis([an_incident(1)]))
+        info = system.services.store.head(system.keys[0])
+        assert info
+        channel = arrival_of(system.services.store, info).channel
+        assert (channel.kind, channel.name) == (ChannelKind.STREAM, "incidents")
 
     def test_other_text_is_markdown(self, system: SystemUnderTest) -> None:
         system.consume(from_kinesis([b"# Disk full\n\nDelete rotated logs."]))

@@ -13,7 +13,9 @@ import pytest
 
 from opx.connectors.deliveries import MAX_BODY_BYTES, Delivery, DocumentUpdate
 from opx.connectors.webhooks.remembering import LEASE_SECONDS, Deliveries, Order
+from opx.domain.provenance import Channel, ChannelKind
 from opx.errors import StoreUnavailableError
+from opx.ingestion.channels import arrival_of
 from opx.ports import Condition
 from opx.ports.tables import DELIVERIES
 from tests.support.webhook_support import (
@@ -84,6 +86,13 @@ class TestAccepted:
     def test_the_document_goes_through_the_pipeline_like_any_other(self, webhooks: Webhooks) -> None:
         webhooks.send(github(an_issue()))
         assert webhooks.services.queue.waiting() == 1
+
+    def test_the_object_states_its_webhook_and_how_it_was_proven(self, webhooks: Webhooks) -> None:
+        webhooks.send(github(an_issue()))
+        info = webhooks.services.store.head("documents/" + ISSUE)
+        assert info
+        arrival = arrival_of(webhooks.services.store, info)
+        assert arrival.channel == Channel(ChannelKind.WEBHOOK, "github", "github", "signature of the webhook's secret")
 
     def test_tags_of_the_webhook_come_first(self, webhooks: Webhooks) -> None:
         webhooks.send(github(an_issue()))
