@@ -20,15 +20,15 @@ E = TypeVar("E", bound=StrEnum)
 TABLE_TEXT = """
 action         | reader  | writer  | curator | orchestrator | project admin | client admin | operator | owner   | permits
 read           | visible | visible | visible | visible      | visible       | visible      | visible  | visible | search and read documents, procedures, the graph, baselines and reviews
-read records   | own     | own     | own     | own          | own           | own          | own      | any     | list gaps, failed items, stored objects and captured entries
+read records   | own     | own     | own     | own          | own           | own          | own      | any     | list gaps, failed items and captured entries
 write          | -       | own     | own     | -            | own           | own          | own      | own     | change documents, aliases, baselines, captured entries and outcomes
 curate         | -       | -       | own     | -            | own           | own          | own      | any     | check and settle gaps
 query patterns | -       | -       | -       | visible      | -             | -            | -        | visible | query patterns learned from earlier work
 read audit     | -       | -       | -       | -            | own           | own          | within   | within  | read the audit log
-read usage     | -       | -       | -       | -            | -             | within       | within   | any     | read the use of clients
+read usage     | -       | -       | -       | -            | -             | client       | client   | client  | read the use of clients
 hold           | -       | -       | -       | -            | within        | within       | within   | within  | list, add and lift legal holds
-see project    | -       | -       | -       | -            | within        | within       | within   | any     | see a project's group and its visible scopes
-group projects | -       | -       | -       | -            | -             | within       | within   | any     | list and remove projects, and put them into groups
+see project    | -       | -       | -       | -            | within        | client       | client   | client  | see a project's group and its visible scopes
+group projects | -       | -       | -       | -            | -             | client       | client   | client  | list and remove projects, and put them into groups
 manage sources | -       | -       | -       | -            | own           | own          | own      | own     | manage sources, streams and models of confidence
 watch          | -       | -       | -       | -            | -             | -            | any      | any     | see counts of all clients: queue, backlog, pruning reports
 administer     | -       | -       | -       | -            | -             | -            | any      | any     | administer clients, archives, indexes, webhooks and secrets
@@ -71,14 +71,16 @@ class Reach(StrEnum):
     """The targets of an action that a role reaches.
 
     NONE: none. VISIBLE: scopes whose documents the caller sees. OWN: exactly the caller's scope; what belongs to everybody
-    is the own of curators, operators and owners only. WITHIN: the caller's scope and all scopes in it; without a client,
-    every target. ANY: every target, whatever client the caller names.
+    is the own of curators, operators and owners only. WITHIN: the caller's scope and all scopes in it. CLIENT: the
+    caller's client and all scopes in it. Without a client, both are every target. ANY: every target, whatever client the
+    caller names.
     """
 
     NONE = "-"
     VISIBLE = "visible"
     OWN = "own"
     WITHIN = "within"
+    CLIENT = "client"
     ANY = "any"
 
 
@@ -127,12 +129,12 @@ class Principal(Record, frozen=True):
         """True if a role of this reach covers the target."""
         own = self.own
         if isinstance(target, Everything) or reach in (Reach.NONE, Reach.ANY):
-            return reach is Reach.ANY or (reach is Reach.WITHIN and not own.client_id)
+            return reach is Reach.ANY or (reach in (Reach.WITHIN, Reach.CLIENT) and not own.client_id)
         if reach is Reach.VISIBLE:
             return self.sees(target)
         if reach is Reach.OWN:
             return target == own and bool(own.client_id or role in _OWNERS_OF_THE_GLOBAL)
-        return _is_within(target, own)
+        return _is_within(target, own if reach is Reach.WITHIN else Scope(own.client_id))
 
 
 def _is_within(target: Scope, own: Scope) -> bool:

@@ -372,7 +372,7 @@ class ObjectPage(Record, frozen=True, omit_defaults=True):
     next: Next = ""
 
 
-@operation(http="GET /objects", action=Action.READ_RECORDS)
+@operation(http="GET /objects")
 def list_objects(context: Context, request: ListObjects) -> ObjectPage:
     """List keys of the caller's own stored documents."""
     keys = dropwhile(lambda key: key <= request.after, _stored_under(context, request.under))
