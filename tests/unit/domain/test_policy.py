@@ -33,7 +33,8 @@ from tests.support.attack_support import attack_cases
 
 CLIENTS, PROJECTS, GROUPS = ("acme", "acme-b", "acmeb"), ("shop", "depot", "shop2"), ("retail", "shop")
 READING = {Action.READ, Action.QUERY_PATTERNS}
-CASES = attack_cases(100)
+CASES = attack_cases(100, share=0.1)
+pytestmark = pytest.mark.timeout(600)
 
 OF_PROJECTS = [Scope(client, project_id=project) for client in CLIENTS for project in PROJECTS]
 OF_GROUPS = [Scope(client, group_id=group) for client in CLIENTS for group in GROUPS]

@@ -214,10 +214,23 @@ def authorize(principal: Principal, action: Action, target: Target) -> None:
 def _needed(row: Mapping[Role, Reach]) -> str:
     able = [role for role, reach in row.items() if reach is not Reach.NONE and role is not Role.OWNER]
     scopes = [scope for scope, roles in _ROLES_OF_SCOPES.items() if not set(roles).isdisjoint(able)]
-    of = ""
-    if Role.PROJECT_ADMIN not in able:
-        of = " and no project" if Role.CLIENT_ADMIN in able else " and no client"
-    return f"this needs a token with the scope {' or '.join(sorted(scopes))}{of} (role: {', '.join(able)})"
+    level = _level(row)
+    return f"this needs a token with the scope {' or '.join(sorted(scopes))}{level} (role: {', '.join(able)})"
+
+
+def _level(row: Mapping[Role, Reach]) -> str:
+    """The condition on an administrator's token beyond its scope, "" for none."""
+    if row[Role.PROJECT_ADMIN] is not Reach.NONE:
+        return ""
+    return " and no project" if row[Role.CLIENT_ADMIN] is not Reach.NONE else " and no client"
+
+
+def token_of(action: Action) -> str:
+    """The token that an action needs, in words."""
+    if action is Action.QUERY_PATTERNS:
+        return f"{ORCHESTRATE_SCOPE}, or a name in knowledge.yaml"
+    scopes = scopes_for([action])
+    return " or ".join(scopes) + _level(row_of(action)) if scopes else "any"
 
 
 def _beyond(own: Scope, target: Target) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar, Union, get_args, get_origin,
 
 from msgspec import UnsetType, inspect
 
-from opx.domain.policy import Action, Target
+from opx.domain.policy import TABLE, Action, Target
 from opx.domain.record import Record
 from opx.domain.requests import Request
 from opx.operations.context import Context
@@ -311,7 +311,7 @@ def agent_tool(
 
 def _actions(declared: Action | tuple[Action, ...], tool: Tool | None) -> tuple[Action, ...]:
     """The actions that a call needs: a tool that writes needs those of a writing route."""
-    actions = (declared,) if isinstance(declared, Action) else declared
+    actions = (declared,) if isinstance(declared, str) else declared
     if tool is None or not tool.writes or Action.WRITE in actions:
         return actions
     return (*(one for one in actions if one is not Action.READ), Action.WRITE)
@@ -347,6 +347,8 @@ def _check_declaration(added: Operation[Any, Any]) -> None:
         problem = "its request is no Request"
     elif not added.about:
         problem = "it has no docstring"
+    elif unknown := [action for action in added.actions if action not in TABLE]:
+        problem = f"the policy has no action {unknown[0]!r}"
     elif added.tool and len(added.request.__struct_fields__) > MAX_FUNCTION_PARAMETERS:
         count = len(added.request.__struct_fields__)
         problem = f"a tool takes at most {MAX_FUNCTION_PARAMETERS} parameters, not {count}"
