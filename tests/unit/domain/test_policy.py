@@ -250,7 +250,7 @@ class TestReasons:
             (Scope("acme"), "opx/admin", Action.HOLD, EVERYTHING, "concerns all clients"),
         ],
     )
-    def test_a_refusal_says_what_is_needed(
+    def test_a_refusal_names_the_role_and_the_token(
         self, own: Scope, scope: str, action: Action, target: Target, reason: str
     ) -> None:
         with pytest.raises(ForbiddenError, match=re.escape(reason)):

@@ -68,7 +68,7 @@ class TestDeclarations:
         assert len(writing) > 5
         assert [one.name for one in writing if Action.WRITE not in one.actions] == []
 
-    def test_every_action_of_an_operation_is_asked_for(self, services: System) -> None:
+    def test_an_operation_needs_all_of_its_actions(self, services: System) -> None:
         """An orchestrator that may only read doesn't merge patterns, and neither does a writer that is no orchestrator."""
         merging = load().get("merge_patterns")
         assert merging is not None
