@@ -18,6 +18,7 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import GetStatus, ListFailures, get_status, list_failures
 from opx.operations.documents import list_categories
+from opx.operations.graph import ListMerges, list_merges
 from opx.operations.lifecycle import ListPrunings, list_prunings
 from opx.operations.patterns import ListPatterns, list_patterns
 from opx.operations.projects import AssignProject, GetProject, assign_project, get_project
@@ -159,6 +160,7 @@ class TestCounts:
             (list_gaps, ListGaps()),
             (list_failures, ListFailures()),
             (list_prunings, ListPrunings()),
+            (list_merges, ListMerges()),
             (get_usage, GetUsage()),
             (settle_gap, SettleGap(gap_id="0", ignore=True)),
         ],

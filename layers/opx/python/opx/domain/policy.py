@@ -20,7 +20,7 @@ E = TypeVar("E", bound=StrEnum)
 TABLE_TEXT = """
 action         | reader  | writer  | curator | orchestrator | project admin | client admin | operator | owner   | permits
 read           | visible | visible | visible | visible      | visible       | visible      | visible  | visible | search and read documents, procedures, the graph, baselines and reviews
-read records   | own     | own     | own     | own          | own           | own          | own      | any     | list gaps, failed items and captured entries
+read records   | own     | own     | own     | own          | own           | own          | own      | any     | list gaps, failed items, captured entries and merges
 write          | -       | own     | own     | -            | own           | own          | own      | own     | change documents, aliases, baselines, captured entries and outcomes
 curate         | -       | -       | own     | -            | own           | own          | own      | any     | check and settle gaps
 query patterns | -       | -       | -       | visible      | -             | -            | -        | visible | query patterns learned from earlier work

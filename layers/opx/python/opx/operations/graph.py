@@ -261,7 +261,7 @@ def list_aliases(context: Context, request: ListAliases) -> Aliases:
     `setBy` is shown only to callers of the alias's own scope.
     """
     found = context.system.graph.aliases.aliases(context.reader.visible, limit=request.limit)
-    own = context.scope.key
+    own = context.scope.key if context.may(Action.READ_RECORDS, context.scope) else ""
     return Aliases(tuple(one if one.area == own else replace(one, set_by="") for one in found))
 
 
@@ -273,7 +273,7 @@ class Merges(Record, frozen=True):
     merges: tuple[Merge, ...]
 
 
-@operation(http="GET /graph/merges")
+@operation(http="GET /graph/merges", action=Action.READ_RECORDS)
 def list_merges(context: Context, request: ListMerges) -> Merges:  # noqa: ARG001 - as all operations
     """List the merges in the caller's scope, the newest first."""
     return Merges(tuple(context.system.graph.merging.merges(context.scope)))
