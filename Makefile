@@ -110,6 +110,7 @@ adopt: $(VENV)/.ready-dev ## deploy and take back what an earlier deployment lef
 schemas: $(VENV)/.ready ## write the interface documents of tools, HTTP and Python to docs/api
 	$(BIN)/python -m opx.edges.schemas docs/api
 	$(BIN)/python .ci/python_api.py docs/api/python.md
+	$(BIN)/python -m opx.edges.policy_table docs/tenants.md
 
 docs: schemas $(VENV)/.ready-dev ## make anew what documentation has from code: interfaces, drawing, costs
 	$(BIN)/python -m infra.diagram docs/architecture.md

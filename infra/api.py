@@ -23,7 +23,7 @@ from infra.constructs.use_case_function import (
     reaching_settings,
 )
 from infra.names import PULLS, PULLS_FAILED, REBUILDS, Names
-from opx.edges.calling import token_scopes
+from opx.domain.policy import scopes_for
 from opx.operations import load
 from opx.operations.registry import Function
 from opx.ports.tables import ALIASES, BASELINES, DOCUMENTS, FAILURES, GRAPH, KEYS, LIFECYCLE, PROJECTS, SOURCES, USAGE
@@ -144,7 +144,7 @@ class ApiStack(Stack):
                 authorization_type="JWT" if tokens else "AWS_IAM",
                 authorizer_id=tokens.ref if tokens else None,
                 # With IAM, a caller's own policy lists the routes it may call.
-                authorization_scopes=list(token_scopes(operation.access)) or None if tokens else None,
+                authorization_scopes=list(scopes_for(operation.actions)) or None if tokens else None,
             )
         add_stage(
             self,

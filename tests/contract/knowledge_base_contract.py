@@ -451,13 +451,25 @@ class KnowledgeBaseContract:
 
     # -- projects
 
-    def test_a_project_joins_and_leaves_a_group(self, access: CallerAccess) -> None:
-        assign(access, "acme", "depot", "retail")
-        found = access.call(get_project, GetProject(client_id="acme", project_id="depot"))
+    def test_a_project_joins_and_leaves_a_group(self, operator: CallerAccess) -> None:
+        assign(operator, "acme", "depot", "retail")
+        found = operator.call(get_project, GetProject(client_id="acme", project_id="depot"))
         assert found.group_id == "retail"
         assert "client:acme/group:retail" in found.visible
-        assign(access, "acme", "depot", "")
-        assert access.call(get_project, GetProject(client_id="acme", project_id="depot")).group_id == ""
+        assign(operator, "acme", "depot", "")
+        assert operator.call(get_project, GetProject(client_id="acme", project_id="depot")).group_id == ""
+
+    @pytest.mark.parametrize("project", [CALLER.project_id, "depot"])
+    def test_an_administrator_of_a_project_moves_no_project(self, access: CallerAccess, project: str) -> None:
+        with pytest.raises(
+            (ForbiddenError, AccessDeniedError), match="needs a token with the scope opx/admin and no pro"
+        ):
+            assign(access, CALLER.client_id, project, "retail")
+        assert access.call(get_project, GetProject(client_id="acme", project_id=CALLER.project_id)).group_id == ""
+
+    def test_an_administrator_of_a_project_sees_no_other_one(self, access: CallerAccess) -> None:
+        with pytest.raises((ForbiddenError, AccessDeniedError), match="belongs to client:acme/project:depot"):
+            access.call(get_project, GetProject(client_id="acme", project_id="depot"))
 
     @pytest.mark.parametrize(
         ("client", "project", "named"), [("ac*me", "shop", "ac\\*me"), ("acme", "a/b", "a/b"), ("", "shop", "client")]
@@ -473,7 +485,7 @@ class KnowledgeBaseContract:
     def test_projects_of_another_client_are_refused(self, access: CallerAccess) -> None:
         with pytest.raises((ForbiddenError, AccessDeniedError), match="another client"):
             access.call(get_project, GetProject(client_id="rival", project_id="shop"))
-        with pytest.raises((ForbiddenError, AccessDeniedError), match="another client"):
+        with pytest.raises((ForbiddenError, AccessDeniedError), match="no project"):
             assign(access, "rival", "shop", "retail")
 
 

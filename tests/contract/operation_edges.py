@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from mcp.client.client import Client as McpClient
 
 from opx.adapters.connections import Connections
+from opx.domain.policy import TABLE, Reach, Role
 from opx.domain.record import Json
 from opx.domain.requests import fields_of, read_request
 from opx.domain.scopes import Identity, Scope
@@ -93,13 +94,30 @@ class World:
     def context(self) -> Context:
         return Context(self.services, self.caller)
 
+    def for_operation(self, operation: Operation[Any, Any]) -> World:
+        """With a caller whose role the operation is for: the usual one, who is the project's administrator, one of the client
+        or of all clients, or the owner of the machine."""
+        if self.caller.token_scopes is not None:
+            return self
+        row = [TABLE[action] for action in operation.actions]
+        usual = all(
+            one[Role.PROJECT_ADMIN] is not Reach.NONE or one[Role.ORCHESTRATOR] is not Reach.NONE for one in row
+        )
+        if usual:
+            return self
+        if operation.route is None:
+            return replace(self, caller=replace(self.caller, owns_system=True))
+        of_client = all(one[Role.CLIENT_ADMIN] is not Reach.NONE for one in row)
+        client = self.caller.identity.client_id if of_client else ""
+        return replace(self, caller=replace(self.caller, identity=Identity(client, "", AGENT)))
+
     @property
     def claims(self) -> Json:
         """Those of the caller's token; without any scopes, it has all of them."""
         scopes = self.caller.token_scopes
         return {
-            "opx_client_id": CALLER.client_id,
-            "opx_project_id": CALLER.project_id,
+            "opx_client_id": self.caller.identity.client_id,
+            "opx_project_id": self.caller.identity.project_id,
             "sub": self.caller.identity.principal,
             "scope": "opx/write opx/admin" if scopes is None else " ".join(scopes),
         }
@@ -168,7 +186,9 @@ def local(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeRep
     """In this process."""
 
     def work() -> EdgeReply:
-        reply = LocalClient(world.context).call(operation.run, read_request(operation.request, fields))
+        reply = LocalClient(world.for_operation(operation).context).call(
+            operation.run, read_request(operation.request, fields)
+        )
         return EdgeReply(json.loads(json_bytes(reply)), text_of(reply))
 
     return attempt(work, _refused, operation.name)
@@ -185,7 +205,7 @@ def over_http(world: World, operation: Operation[Any, Any], fields: Json) -> Edg
         operation.name,
         body=body,
         query={} if route.takes_body else {name: _in_address(value) for name, value in rest.items()},
-        caller={"jwt": {"claims": world.claims, "scopes": None}},
+        caller={"jwt": {"claims": world.for_operation(operation).claims, "scopes": None}},
         **path,
     )
     reply = http.respond(event, route.function, lambda: world.services, unreported)
@@ -203,7 +223,7 @@ def _in_address(value: Any) -> Any:
 
 def remote(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
     """A client of the deployed system, over a socket."""
-    with DeployedSystem(world.services, tokens={"token": world.claims}) as system:
+    with DeployedSystem(world.services, tokens={"token": world.for_operation(operation).claims}) as system:
         client = RemoteClient(system.endpoint, bearer("token"), Connections(), pause=lambda _: None)
         try:
             return EdgeReply(plain(client.call(operation.run, read_request(operation.request, fields))))
@@ -279,7 +299,7 @@ def command(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeR
 
 def remote_command(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
     """The same on a deployed system."""
-    with DeployedSystem(world.services, tokens={"token": world.claims}) as system:
+    with DeployedSystem(world.services, tokens={"token": world.for_operation(operation).claims}) as system:
         where = {"OPX_API_URL": system.endpoint, "OPX_API_TOKEN": "token"}
         return _commanded(Launch(bootstrap, connect, where), operation, fields)
 

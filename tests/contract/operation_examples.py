@@ -251,7 +251,7 @@ EXAMPLES: Mapping[str, Example] = {
     "query_for_gate": fixed(gateType="security_review"),
     "build_context_for_task": fixed(task=PROBLEM),
     # projects
-    "get_project": fixed(clientId="acme", projectId="depot"),
+    "get_project": fixed(clientId="acme", projectId="shop"),
     "assign_project": fixed(clientId="acme", projectId="shop", groupId="retail"),
     "preview_project_move": fixed(clientId="acme", projectId="shop", groupId="retail"),
     "list_projects": fixed(clientId="acme"),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from opx.edges.calling import token_scopes
+from opx.domain.policy import scopes_for
 from opx.operations import load
 from opx.operations.registry import Function
 from opx.ports.tables import (
@@ -112,8 +112,8 @@ class TestRoutes:
 
     def test_tokens_need_a_routes_scopes(self, tokens: Assembly, default: Assembly) -> None:
         for key, route in routes(tokens).items():
-            assert route.get("AuthorizationScopes", []) == list(token_scopes(ROUTES[key].access))
-        assert routes(tokens)["POST /uploads"]["AuthorizationScopes"] == ["opx/write", "opx/admin"]
+            assert route.get("AuthorizationScopes", []) == list(scopes_for(ROUTES[key].actions))
+        assert routes(tokens)["POST /uploads"]["AuthorizationScopes"] == ["opx/write", "opx/curate", "opx/admin"]
         assert not [route for route in routes(default).values() if "AuthorizationScopes" in route]
 
     def test_tokens_are_those_of_the_issuer_for_the_audience(self, tokens: Assembly) -> None:

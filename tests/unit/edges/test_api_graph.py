@@ -177,7 +177,8 @@ class TestAliases:
         body = {"alias": "service:pay", "canonical": "service:payments"}
         assert call(managing, "add_alias", body=body, caller=ADMIN)[0] == 200
         assert [one["setBy"] for one in call(handler, "list_aliases", caller=ADMIN)[1]["aliases"]] == ["alice"]
-        assert [one["setBy"] for one in call(handler, "list_aliases", caller=ACME)[1]["aliases"]] == [""]
+        for caller in (ACME, a_token(scopes="opx/read"), a_token(scopes="opx/write")):
+            assert [one["setBy"] for one in call(handler, "list_aliases", caller=caller)[1]["aliases"]] == [""]
         call(managing, "remove_alias", query={"alias": "service:pay"}, caller=ADMIN)
 
 

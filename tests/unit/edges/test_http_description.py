@@ -10,12 +10,12 @@ import pytest
 from msgspec import inspect
 from openapi_spec_validator import validate
 
+from opx.domain.policy import ADMIN_SCOPE, TABLE, Reach, Role, scopes_for
 from opx.domain.queries import QueryConfig
 from opx.domain.requests import FieldFacts, fields_of
 from opx.edges import schemas
-from opx.edges.calling import ADMIN_SCOPE, token_scopes
 from opx.operations import load
-from opx.operations.registry import Access, Function, Operation
+from opx.operations.registry import Function, Operation
 
 FOLDER = Path(__file__).parents[3] / "docs" / "api"
 DOCUMENT = FOLDER / schemas.HTTP_FILE
@@ -26,9 +26,10 @@ every_operation = pytest.mark.parametrize("operation", list(load()), ids=lambda 
 
 @every_route
 def test_writing_needs_a_scope_and_reading_does_not(operation: Operation[Any, Any]) -> None:
-    scopes = token_scopes(operation.access)
+    scopes = scopes_for(operation.actions)
     assert operation.route is not None
-    assert bool(scopes) == (operation.route.function is Function.MANAGE or operation.name == "list_audit_records")
+    reports = ("list_audit_records", "list_prunings")
+    assert bool(scopes) == (operation.route.function is Function.MANAGE or operation.name in reports)
     assert not scopes or ADMIN_SCOPE in scopes
 
 
@@ -40,7 +41,7 @@ def test_no_route_takes_an_identity(operation: Operation[Any, Any]) -> None:
     names = {field.json_name.lower() for field in fields_of(operation.request)}
     if operation.route.path in ("/learning/entries", "/learning/checkpoints"):
         names -= {"project_id", "projectid"}
-    if operation.access is not Access.OPERATOR:
+    if any(TABLE[action][Role.WRITER] is not Reach.NONE for action in operation.actions):
         assert not {name for name in names if "client" in name or "project" in name or "scope" in name}
 
 
@@ -85,7 +86,7 @@ class TestDocument:
         assert route is not None
         described: dict[str, Any] = schemas.openapi()["paths"][route.path.replace("+}", "}")][route.method.lower()]
         tokens = [scheme["token"] for scheme in described["security"] if "token" in scheme]
-        assert tokens == ([[scope] for scope in token_scopes(operation.access)] or [[]])
+        assert tokens == ([[scope] for scope in scopes_for(operation.actions)] or [[]])
         assert {"role": []} in described["security"]
 
     def test_command_writes_the_same_bytes_every_time(self, tmp_path: Path) -> None:

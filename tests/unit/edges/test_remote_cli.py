@@ -189,7 +189,7 @@ def test_a_token_that_may_only_read_can_not_write(opx: DeployedOpx) -> None:
     assert opx("list", OPX_API_TOKEN="abc").exit_code == 0
     result = opx("ingest", opx.write("a.md", RUNBOOK), OPX_API_TOKEN="abc")
     assert result.exit_code == 2
-    assert "needs a token with the scope opx/admin or opx/write" in result.stderr
+    assert "needs a token with the scope opx/admin or opx/curate or opx/write" in result.stderr
 
 
 def test_an_invalid_token_is_one_line(opx: DeployedOpx) -> None:

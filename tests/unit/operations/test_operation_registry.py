@@ -17,6 +17,7 @@ from mcp.client.client import Client
 from msgspec import Meta
 from openapi_spec_validator import validate
 
+from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Request, fields_of
 from opx.domain.scopes import Identity
@@ -28,7 +29,7 @@ from opx.errors import InvalidInputError
 from opx.operations import load, of_route, of_tool
 from opx.operations.context import Caller, Context
 from opx.operations.grants import ToolGrants, read_grants
-from opx.operations.registry import KNOWLEDGE, REGISTRY, Access, Function, Registry, Tool, operation
+from opx.operations.registry import KNOWLEDGE, REGISTRY, Function, Registry, Tool, operation
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import connect
@@ -101,7 +102,7 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     moons = "/planets/{planet}/moons"
     tool = Tool(KNOWLEDGE, DESCRIPTION, opt_in=True)
     operation(http=f"GET {moons}", command="moons", tool=tool)(count_moons)
-    operation(http=f"POST {moons}", function=Function.MANAGE, status=201, access=Access.WRITER)(name_moon)
+    operation(http=f"POST {moons}", function=Function.MANAGE, status=201, action=Action.WRITE)(name_moon)
     for run in (count_moons, name_moon):
         monkeypatch.setitem(api_requests.ROUTE, run.__name__, REGISTRY.of(run).route)
     yield
@@ -164,7 +165,12 @@ class TestDescriptions:
         ]
         assert get["parameters"][1]["schema"] == {"type": "integer", "minimum": 1, "maximum": 5000, "default": 1}
         assert list(post["requestBody"]["content"]["application/json"]["schema"]["properties"]) == ["name"]
-        assert post["security"] == [{"role": []}, {"token": ["opx/write"]}, {"token": ["opx/admin"]}]
+        assert post["security"] == [
+            {"role": []},
+            {"token": ["opx/write"]},
+            {"token": ["opx/curate"]},
+            {"token": ["opx/admin"]},
+        ]
         assert set(document["components"]["schemas"]) >= {"Moons", "Moon"}
 
     def test_it_is_in_the_tools_documents(self) -> None:

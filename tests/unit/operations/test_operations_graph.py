@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from opx.domain.graph import Direction, EdgeStatement, NodeStatement
+from opx.domain.policy import Action
 from opx.domain.requests import RequestError, read_request
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError, InvalidReferenceError, MergeNotFoundError, NodeNotFoundError
 from opx.operations import graph
 from opx.operations.context import Caller, Context
 from opx.operations.graph_answers import RelatedThings, RelationChain
-from opx.operations.registry import REGISTRY, Access
+from opx.operations.registry import REGISTRY
 from opx.operations.system import System
 from tests.support.agent_calls import a_system
 from tests.support.graph_support import CHECKOUT, PAYMENTS, STATED_EDGES, TEXTS, seed_graph, write
@@ -209,8 +210,8 @@ class TestNames:
 
     def test_names_are_changed_by_writers_and_mentions_added_by_operators(self) -> None:
         names = ("add_alias", "remove_alias", "merge_nodes", "undo_merge", "relink", "list_aliases")
-        access = [operation.access for name in names if (operation := REGISTRY.get(name))]
-        assert access == [*[Access.WRITER] * 4, Access.OPERATOR, Access.READER]
+        actions = [operation.actions for name in names if (operation := REGISTRY.get(name))]
+        assert actions == [*[(Action.WRITE,)] * 4, (Action.ADMINISTER,), (Action.READ,)]
 
     def test_documents_mention_what_was_declared_after_them(self, changed: System) -> None:
         declared = NodeStatement("service:payments", "service", declared=True)

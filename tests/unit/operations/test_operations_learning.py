@@ -11,6 +11,7 @@ import pytest
 from msgspec import inspect
 
 from opx.domain.learning import CheckpointType, EntryState, EntryType, RAGPattern
+from opx.domain.policy import Action
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace, to_json
 from opx.domain.requests import fields_of, read_request
@@ -28,7 +29,7 @@ from opx.learning.fields import FIELDS
 from opx.operations import learning, outcomes, patterns
 from opx.operations.context import Caller, Context
 from opx.operations.patterns import NO_PATTERN, PatternsAnswer
-from opx.operations.registry import REGISTRY, Access, Function
+from opx.operations.registry import REGISTRY, Function
 from opx.operations.system import System
 from opx.settings import Settings
 from tests.support.cli_support import word_services
@@ -237,7 +238,7 @@ class TestPatterns:
             perform(operation, Context(services, Caller(session, agent="deployer")), request)
 
     def test_every_operation_that_returns_patterns_is_for_orchestrators(self) -> None:
-        reading = {one.name for one in REGISTRY if one.access is Access.ORCHESTRATOR}
+        reading = {one.name for one in REGISTRY if one.actions == (Action.QUERY_PATTERNS,)}
         returning = {one.name for one in REGISTRY if one.run.__module__ == patterns.__name__}
         assert (returning <= reading, len(returning)) == (True, 10)
 
@@ -403,7 +404,7 @@ def test_whatever_writes_is_served_by_the_function_that_may_write() -> None:
         operation = REGISTRY.get(name)
         assert operation
         assert operation.route
-        assert (operation.route.function, operation.access) == (Function.MANAGE, Access.WRITER)
+        assert (operation.route.function, operation.actions) == (Function.MANAGE, (Action.WRITE,))
 
 
 def test_a_checkpoint_type_is_read_as_people_write_it() -> None:

@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 
+from opx.domain.policy import Action
 from opx.domain.record import replace, to_json
 from opx.domain.requests import RequestError, read_request
 from opx.domain.scopes import Identity
+from opx.edges.calling import LocalClient
 from opx.errors import ForbiddenError, InvalidInputError
 from opx.operations.context import Caller, Context
-from opx.operations.registry import REGISTRY, Access, Function
+from opx.operations.registry import REGISTRY, Function
 from opx.operations.sources import (
     CheckSource,
     CrawlSite,
@@ -159,10 +161,11 @@ class TestSources:
 
     def test_whoever_is_of_another_scope_has_nothing_to_do_with_them(self, system: System) -> None:
         for caller in (Caller(Identity("acme")), Caller(Identity("acme"), owns_system=True)):
-            with pytest.raises(ForbiddenError, match="you are in client:acme"):
-                list_sources(Context(system, caller), ListSources())
-            with pytest.raises(ForbiddenError, match="streams belong to"):
-                list_streams(Context(system, caller), ListStreams())
+            client = LocalClient(Context(system, caller))
+            with pytest.raises(ForbiddenError, match="belongs to global, and you are in client:acme"):
+                client.call(list_sources, ListSources())
+            with pytest.raises(ForbiddenError, match="manage sources, streams"):
+                client.call(list_streams, ListStreams())
 
 
 class TestCrawl:
@@ -244,4 +247,4 @@ class TestStreams:
 def test_sources_are_for_operators_alone(run: Any) -> None:
     operation = REGISTRY.of(run)
     assert operation.route is not None
-    assert (operation.access, operation.route.function) == (Access.OPERATOR, Function.MANAGE)
+    assert (operation.actions, operation.route.function) == ((Action.MANAGE_SOURCES,), Function.MANAGE)

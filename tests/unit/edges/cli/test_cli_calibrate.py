@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from opx.domain.scopes import Identity
+from opx.edges.calling import LocalClient
 from opx.edges.cli.main import Launch, cli
 from opx.errors import ForbiddenError, StoreUnavailableError
 from opx.operations.calibration import Calibrate, calibrate
@@ -97,9 +98,9 @@ def test_a_damaged_calibration_is_reported(opx: Run, tmp_path: Path) -> None:
 
 def test_a_client_can_not_calibrate_for_all(tmp_path: Path) -> None:
     with a_corpus(tmp_path / "home", 3).services as system:
-        context = Context(system, Caller(Identity("acme")))
-        with pytest.raises(ForbiddenError, match="models of confidence are for all clients"):
-            calibrate(context, Calibrate())
+        client = LocalClient(Context(system, Caller(Identity("acme"))))
+        with pytest.raises(ForbiddenError, match="models of confidence there: it belongs to global"):
+            client.call(calibrate, Calibrate())
 
 
 class Sent:

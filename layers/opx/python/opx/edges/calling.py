@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
@@ -13,13 +13,10 @@ from opx.domain.requests import Request, fields_of, read_request
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import ForbiddenError, InvalidScopeError
 from opx.operations.context import Context
-from opx.operations.registry import REGISTRY, Access, AgentReply, Operation, Run, is_agent_reply
+from opx.operations.registry import REGISTRY, AgentReply, Operation, Run, is_agent_reply
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
-
-WRITE_SCOPE, ADMIN_SCOPE = "opx/write", "opx/admin"
-"""Token scopes for writing; a token needs one of them. The latter also allows writing global documents."""
 
 
 class OperationClient(Protocol):
@@ -42,36 +39,15 @@ class LocalClient:
 
 
 def perform(operation: Operation[Q, R], context: Context, request: Q) -> R:
-    """Performs an operation if access allows it. Raises `ForbiddenError`, `NotOrchestratorError` and errors of its own."""
+    """Performs an operation if the policy permits its actions on the target of the request. API Gateway has checked the
+    scopes of a token before; without a token, permissions are on routes and tools.
+
+    Raises `ForbiddenError`, `NotOrchestratorError` and errors of the operation.
+    """
     own = replace(context)  # a context caches its caller's scopes, which may change from one call to the next
-    check_access(_access(operation), own)
+    for action in operation.actions:
+        own.authorize(action, operation.target(own, request) if operation.target else None)
     return operation.run(own, request)
-
-
-def _access(operation: Operation[Any, Any]) -> Access:
-    """The access that a call needs: a tool that writes needs the scope of a token that a writing route needs."""
-    writes = operation.tool is not None and operation.tool.writes
-    return Access.WRITER if writes and operation.access is Access.READER else operation.access
-
-
-def check_access(access: Access, context: Context) -> None:
-    """Raises `ForbiddenError` or `NotOrchestratorError` for a caller without access. API Gateway has checked the scopes of a
-    token before; without a token, permissions are on routes."""
-    caller = context.caller
-    if caller.owns_system:
-        return
-    if access is Access.ORCHESTRATOR:
-        from opx.learning.rules import check_orchestrator
-
-        identity = replace(caller.identity, principal=caller.agent or caller.identity.principal)
-        check_orchestrator(context.system.learning.rules, identity)
-    needed = token_scopes(access)
-    if caller.token_scopes is None or not needed:
-        return
-    if caller.token_scopes.isdisjoint(needed):
-        raise ForbiddenError(f"this needs a token with the scope {' or '.join(sorted(needed))}")
-    if not caller.identity.client_id and ADMIN_SCOPE not in caller.token_scopes:
-        raise ForbiddenError(f"a token that names no client may write only with the scope {ADMIN_SCOPE}")
 
 
 def check_identity(identity: Identity, whose: str) -> None:
@@ -80,11 +56,6 @@ def check_identity(identity: Identity, whose: str) -> None:
         reader_of(identity)
     except InvalidScopeError as exc:
         raise ForbiddenError(f"the {whose}'s client or project id is malformed") from exc
-
-
-def token_scopes(access: Access) -> Collection[str]:
-    """Scopes of which a token needs one; empty for operations open to every token."""
-    return {Access.WRITER: (WRITE_SCOPE, ADMIN_SCOPE), Access.OPERATOR: (ADMIN_SCOPE,)}.get(access, ())
 
 
 def record_of(reply: Any) -> Any:

@@ -12,11 +12,12 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from opx.domain.policy import ADMIN_SCOPE
 from opx.domain.record import Json, Record
 from opx.domain.results import Answer
 from opx.domain.scopes import SELF_TEST_CLIENTS, Identity, Scope
 from opx.edges import tools
-from opx.edges.calling import ADMIN_SCOPE, OperationClient, decoded
+from opx.edges.calling import OperationClient, decoded
 from opx.edges.client import error_of
 from opx.errors import NotApplicableError, OpxError
 from opx.ingestion.indexing.measuring import EmbeddingSpeed

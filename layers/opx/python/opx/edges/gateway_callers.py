@@ -15,10 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from opx.domain.policy import SCOPES
 from opx.domain.record import Json, Record
 from opx.domain.requests import RequestError
 from opx.domain.scopes import Identity
-from opx.edges.calling import ADMIN_SCOPE, WRITE_SCOPE, check_identity, decoded, encoded
+from opx.edges.calling import check_identity, decoded, encoded
 from opx.edges.claims import agent_of_claims, caller_of_claims
 from opx.edges.failures import ErrorResponse, attempt, started
 from opx.errors import ForbiddenError, StoreUnavailableError
@@ -206,7 +207,7 @@ def _called_tool(body: object) -> str:
 
 def _statement(caller: Caller, agent: str, tool: str, until: float) -> CallerStatement:
     identity = caller.identity
-    scopes = tuple(sorted((caller.token_scopes or frozenset()) & {WRITE_SCOPE, ADMIN_SCOPE}))
+    scopes = tuple(sorted((caller.token_scopes or frozenset()) & SCOPES))
     principal = identity.principal[:_MAX_PRINCIPAL]
     return CallerStatement(identity.client_id, identity.project_id, principal, agent, scopes, tool, until)
 

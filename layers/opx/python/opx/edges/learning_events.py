@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from opx.domain.learning import EntryType
+from opx.domain.policy import Action
 from opx.domain.requests import read_request
 from opx.domain.scopes import Identity
+from opx.edges.calling import perform
 from opx.errors import (
     ConditionFailedError,
     EntryNotFoundError,
@@ -32,6 +34,7 @@ from opx.learning.fields import (
 from opx.operations.context import Caller, Context
 from opx.operations.learning import CaptureEntry, VerifyEntry, verify_entry
 from opx.operations.outcomes import RecordOutcome, record_outcome
+from opx.operations.registry import REGISTRY
 from opx.runtime.metrics import Metric, Report, unreported
 
 if TYPE_CHECKING:
@@ -117,13 +120,16 @@ def learn(services: System, event: LearningEvent) -> str:
 
     Raises `InvalidInputError`, `EntryNotFoundError`, `ReceiptNotFoundError` and `StoreUnavailableError`.
     """
-    if event.kind in _CAPTURED:
-        return _capture(services, event)
     context = Context(services, Caller(event.identity))
+    if event.kind in _CAPTURED:
+        context.authorize(Action.WRITE)
+        return _capture(services, event)
     if event.kind is EntryKind.VERIFIED:
-        return verify_entry(context, read_request(VerifyEntry, _given(event), attributes=True)).id
+        verified = read_request(VerifyEntry, _given(event), attributes=True)
+        return perform(REGISTRY.of(verify_entry), context, verified).id
     if event.kind is EntryKind.OUTCOME:
-        return record_outcome(context, read_request(RecordOutcome, _given(event), attributes=True)).outcome_id
+        recorded = read_request(RecordOutcome, _given(event), attributes=True)
+        return perform(REGISTRY.of(record_outcome), context, recorded).outcome_id
     raise InvalidInputError(f"{event.kind.value} is handled by the function for checkpoints")
 
 

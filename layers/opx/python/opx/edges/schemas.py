@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from opx.domain.policy import Action, scopes_for
 from opx.domain.record import INTERNAL, Json, without_references
 from opx.domain.requests import NOT_BLANK, FieldFacts, Request, fields_of
-from opx.edges.calling import token_scopes
 from opx.operations import load
 from opx.operations.corpus import API_VERSION
 from opx.operations.forms import FILE_FIELD, MEDIA_TYPE
-from opx.operations.registry import GROUPS, Access, Operation, ToolGroup
+from opx.operations.registry import GROUPS, Operation, ToolGroup
 
 Tools = Sequence[Operation[Any, Any]]
 HTTP_FILE = "http-api.json"
@@ -182,15 +182,15 @@ def _http_operation(operation: Operation[Any, Any], named: Json, reply: Json) ->
             str(route.status): {"description": "Done.", "content": _content(reply)},
             **{status: {"$ref": f"#/components/responses/Error{status}"} for status in _ERRORS},
         },
-        "security": _security(operation.access),
+        "security": _security(operation),
     }
 
 
 _KNOWLEDGE_BASE: Json = {"type": "string", "maxLength": 100, "description": "The environment's name, or `default`."}
 
 
-def _security(access: Access) -> list[Json]:
-    scopes = token_scopes(access)
+def _security(operation: Operation[Any, Any]) -> list[Json]:
+    scopes = scopes_for(operation.actions)
     return [{"role": []}, *({"token": [scope]} for scope in scopes)] if scopes else [{"role": []}, {"token": []}]
 
 
@@ -339,7 +339,7 @@ def _tool_operation(operation: Operation[Any, Any], reply: Json) -> Json:
     assert tool is not None
     failures = {
         "400": "An argument is invalid; the message states what is accepted.",
-        **({"403": "Only orchestrators may call this."} if operation.access is Access.ORCHESTRATOR else {}),
+        **({"403": "Only orchestrators may call this."} if Action.QUERY_PATTERNS in operation.actions else {}),
         "404": "There is no such document or operation.",
         "500": "The call failed; the error was logged.",
         "503": "The knowledge base is unavailable for now.",

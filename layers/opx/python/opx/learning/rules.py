@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from opx.domain.knowledge import PATTERNS_CATEGORY
+from opx.domain.policy import Action, Principal, Role, authorize
 from opx.domain.scopes import Identity, Scope
-from opx.errors import NotOrchestratorError
 from opx.runtime.knowledge_file import Marked, read_section
 
 SECTION = "learning"
@@ -90,16 +90,18 @@ def _choice(fields: Mapping[str, Marked], name: str, default: C) -> C:
 _ROLE = re.compile(r"arn:[\w-]+:(?:iam|sts)::\d*:(?:assumed-role|role)/(?P<path>.+)\Z", re.ASCII)
 
 
-def check_orchestrator(rules: LearningRules, identity: Identity) -> None:
-    """Raises `NotOrchestratorError` unless the identity's principal is one of the named orchestrators.
+def is_orchestrator(rules: LearningRules, principal: str) -> bool:
+    """True if the principal is one of the named orchestrators. A name is compared as it is; that of a role in AWS also stands
+    for each of its sessions."""
+    return not rules.orchestrators.isdisjoint(_names(principal))
 
-    A name is compared as it is; that of a role in AWS also stands for each of its sessions.
-    """
-    if rules.orchestrators.isdisjoint(_names(identity.principal)):
-        raise NotOrchestratorError(
-            f"{identity.principal[:100] or 'a caller without a name'} is no orchestrator, and only orchestrators may query "
-            "patterns: name it in knowledge.yaml under `learning: {orchestrators: [...]}`"
-        )
+
+def check_orchestrator(rules: LearningRules, identity: Identity) -> None:
+    """Raises `NotOrchestratorError` unless the policy permits an identity without a token to query patterns."""
+    named = {Role.ORCHESTRATOR} if is_orchestrator(rules, identity.principal) else set()
+    own = Scope(identity.client_id, project_id=identity.project_id)
+    principal = Principal(own, frozenset({Role.READER, *named}), name=identity.principal)
+    authorize(principal, Action.QUERY_PATTERNS, own)
 
 
 def _names(principal: str) -> set[str]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from opx.domain.ids import iso_time
+from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, Share, Text
 from opx.errors import InvalidInputError, ReindexBusyError
@@ -23,7 +24,7 @@ from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.lifecycle.reindex.job import ReindexJob, ReindexPhase
 from opx.lifecycle.report import ExportReport, ImportReport, RemovalReport
 from opx.operations.context import Context
-from opx.operations.registry import Access, operation
+from opx.operations.registry import operation
 
 if TYPE_CHECKING:
     from opx.ingestion.indexing.book import Edition
@@ -54,7 +55,7 @@ class ClientList(Record, frozen=True):
     clients: tuple[ClientView, ...]
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def list_clients(context: Context, request: ListClients) -> ClientList:  # noqa: ARG001 - as all operations
     """List the clients by id, removed ones included."""
     return ClientList(tuple(_administration(context).clients()))
@@ -71,7 +72,7 @@ class ClientInventory(Record, frozen=True):
     stores: Annotated[dict[str, int], Meta(description="Number of its items, by store.")]
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def get_client(context: Context, request: GetClient) -> ClientInventory:
     """Count a client's items in each store.
 
@@ -87,7 +88,7 @@ class AddClient(Request, frozen=True):
     client_id: ClientId
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def add_client(context: Context, request: AddClient) -> Client:
     """Add a client, also one that was removed: it starts empty.
 
@@ -100,7 +101,7 @@ class RemoveClient(Request, frozen=True):
     client_id: ClientId
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def remove_client(context: Context, request: RemoveClient) -> RemovalReport:
     """Remove all data of a client, or continue an interrupted removal, and verify every store afterwards.
 
@@ -126,7 +127,7 @@ class ExportArchive(Request, frozen=True):
     audit: Annotated[bool, Meta(description="Also the audit log, and the key of this installation's hashes.")] = False
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def export_archive(context: Context, request: ExportArchive) -> ExportReport:
     """Export everything that can't be rebuilt, of all clients, to one file.
 
@@ -145,7 +146,7 @@ class ImportArchive(Request, frozen=True):
     dry_run: Annotated[bool, Meta(description="Verify it, show what would be imported, and change nothing.")] = False
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def import_archive(context: Context, request: ImportArchive) -> ImportReport:
     """Restore an archive, and enqueue its documents for ingestion.
 
@@ -169,7 +170,7 @@ class Reconcile(Request, frozen=True):
     ] = None
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def reconcile(context: Context, request: Reconcile) -> ReconcileReport:
     """Compare corpus, catalog, chunk files, index, graph and calendar of all clients; repair differences.
 
@@ -192,7 +193,7 @@ class Enqueued(Record, frozen=True):
     object_keys: tuple[str, ...]
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def rebuild(context: Context, request: Rebuild) -> Enqueued:
     """Enqueue every stored document, for the worker to ingest those that the index lacks.
 
@@ -254,7 +255,7 @@ class IndexStatus(Record, frozen=True):
     job: IndexJob | None
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def get_index_status(context: Context, request: GetIndexStatus) -> IndexStatus:  # noqa: ARG001 - as all operations
     """List the editions of the index, with the progress of a reindex job."""
     state, job = context.system.lifecycle.reindexer.status()
@@ -269,7 +270,7 @@ class Reindex(Request, frozen=True):
     collection: Annotated[str, Meta(max_length=32, description="The search collection to build it in, on AWS.")] = ""
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def reindex(context: Context, request: Reindex) -> IndexJob:
     """Build a new index from the stored chunk files and switch to it, or continue the running job.
 
@@ -294,7 +295,7 @@ class SwitchIndex(Request, frozen=True):
     pass
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def force_reindex(context: Context, request: SwitchIndex) -> IndexJob:  # noqa: ARG001 - as all operations
     """Switch to the new index although its checks found it worse.
 
@@ -305,7 +306,7 @@ def force_reindex(context: Context, request: SwitchIndex) -> IndexJob:  # noqa: 
         return _finished(context, context.system.lifecycle.reindexer)
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def roll_back_reindex(context: Context, request: SwitchIndex) -> IndexJob:  # noqa: ARG001 - as all operations
     """Switch back to the previous edition of the index.
 
@@ -320,7 +321,7 @@ class DiscardedIndexes(Record, frozen=True):
     indexes: tuple[IndexEdition, ...]
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def discard_indexes(context: Context, request: SwitchIndex) -> DiscardedIndexes:  # noqa: ARG001 - as all operations
     """Remove the editions that don't answer, and abandon a running job.
 

@@ -1,4 +1,7 @@
-"""Operations on the calibration of confidence: show it, fit a new one, or return to the shipped models."""
+"""Operations on the calibration of confidence: show it, fit a new one, or return to the shipped models.
+
+Models are for all clients, so only administrators of the installation's own scope may manage them.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
+from opx.domain.policy import Action
 from opx.domain.record import Record, rounded
 from opx.domain.requests import Request
-from opx.errors import ForbiddenError
 from opx.operations.context import Context
-from opx.operations.registry import Access, Function, operation
+from opx.operations.registry import Function, operation
 
 if TYPE_CHECKING:
     from opx.retrieval.calibration.calibrating import Calibrator
@@ -53,7 +56,7 @@ class CalibrationStatus(Record, frozen=True):
     remark: Annotated[str, Meta(description="Reason why a stored calibration is not used; empty otherwise.")]
 
 
-@operation(http="GET /calibration", function=Function.MANAGE, access=Access.OPERATOR)
+@operation(http="GET /calibration", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
 def get_calibration(context: Context, request: GetCalibration) -> CalibrationStatus:  # noqa: ARG001 - as all operations
     """Show the models of confidence in use, and their figures.
 
@@ -85,7 +88,7 @@ class CalibrationReport(Record, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-@operation(http="POST /calibration", function=Function.MANAGE, status=202, access=Access.OPERATOR)
+@operation(http="POST /calibration", function=Function.MANAGE, status=202, action=Action.MANAGE_SOURCES)
 def calibrate(context: Context, request: Calibrate) -> CalibrationReport:  # noqa: ARG001 - as all operations
     """Fit the models of confidence to this corpus, on questions generated from it, and use them if they are better.
 
@@ -120,7 +123,7 @@ class CalibrationDiscarded(Record, frozen=True):
     discarded: Annotated[bool, Meta(description="False if the shipped models were in use before.")]
 
 
-@operation(http="DELETE /calibration", function=Function.MANAGE, access=Access.OPERATOR)
+@operation(http="DELETE /calibration", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
 def discard_calibration(context: Context, request: DiscardCalibration) -> CalibrationDiscarded:  # noqa: ARG001 - as all operations
     """Discard the calibration and use the shipped models of confidence.
 
@@ -132,10 +135,6 @@ def discard_calibration(context: Context, request: DiscardCalibration) -> Calibr
 
 
 def _calibrator(context: Context) -> Calibrator:
-    """Raises `ForbiddenError` for a caller of another scope than the installation's: models are for all clients."""
-    own = context.system.installation.scope
-    if context.scope != own:
-        raise ForbiddenError(f"models of confidence are for all clients: only callers in {own.key} may manage them")
     return context.system.lifecycle.calibrator(context.progress)
 
 

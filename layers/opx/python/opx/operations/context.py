@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from opx.domain.policy import EVERYTHING, Action, Principal, Role, Target, administrator_of, authorize, decide, roles_of
 from opx.domain.record import Json
 from opx.domain.scopes import Identity, Reader, Scope
 from opx.runtime.metrics import Report, unreported
@@ -27,13 +28,25 @@ def unwatched(_step: str, _count: int) -> None:
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Caller of an operation. `owns_system`: works on the machine itself, and sees every scope. `token_scopes` is None
-    without a token, as permissions are then checked on routes. `agent` is the calling agent's name in the grants, "" for
-    none."""
+    without a token: the caller's permissions are then on routes (IAM) or tools (grants). `agent` is the calling agent's
+    name in the grants, "" for none."""
 
     identity: Identity
     owns_system: bool = False
     token_scopes: frozenset[str] | None = None
     agent: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name by which knowledge.yaml may list it as an orchestrator."""
+        return self.agent or self.identity.principal
+
+    def roles(self, own: Scope) -> frozenset[Role]:
+        """Its roles in its own scope: the owner's on the machine itself, those of a token's scopes, else the administrator's,
+        whose permissions on routes and tools are the limit. Orchestrators are known by name, too (`Context.principal`)."""
+        if self.owns_system:
+            return frozenset({Role.OWNER})
+        return frozenset({administrator_of(own)}) if self.token_scopes is None else roles_of(self.token_scopes, own)
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,34 @@ class Context:
             return Scope(self.identity.client_id, group_id=self.group_id)
         return Scope(self.identity.client_id, project_id=self.identity.project_id)
 
-    @property
-    def sees_every_scope(self) -> bool:
-        """True for the owner of the machine, who sees the records of all scopes unless a client is named."""
-        return self.caller.owns_system and not self.identity.client_id
+    def principal(self, action: Action) -> Principal:
+        """The caller as the policy sees it. Groups are left out: `reader` has them, and no action but reading depends on
+        them. The names of orchestrators are looked up only for actions on patterns."""
+        roles = self.caller.roles(self.scope)
+        if action is Action.QUERY_PATTERNS and self._is_named_orchestrator():
+            roles |= {Role.ORCHESTRATOR}
+        return Principal(self.scope, roles, name=self.caller.name)
+
+    def authorize(self, action: Action, target: Target | None = None) -> None:
+        """Raises `ForbiddenError` or `NotOrchestratorError` unless the caller may do this to the target, by default the usual
+        one."""
+        authorize(self.principal(action), action, self.usual_target(action) if target is None else target)
+
+    def usual_target(self, action: Action) -> Target:
+        """The target of an action whose request names none: the caller's own scope, or what the action always concerns."""
+        if action in (Action.WATCH, Action.ADMINISTER):
+            return EVERYTHING
+        return self.system.installation.scope if action is Action.MANAGE_SOURCES else self.scope
+
+    def may(self, action: Action, target: Target) -> bool:
+        """True if the policy permits the caller to do this to the target."""
+        return not decide(self.principal(action), action, target)
+
+    def sees_every_scope(self, action: Action) -> bool:
+        """True for callers whose lists have the records of all scopes: who may read them, and names no client."""
+        return not self.identity.client_id and self.may(action, EVERYTHING)
+
+    def _is_named_orchestrator(self) -> bool:
+        from opx.learning.rules import is_orchestrator
+
+        return is_orchestrator(self.system.learning.rules, self.caller.name)

@@ -12,6 +12,7 @@ from msgspec import Meta, UnsetType
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
+from opx.domain.policy import EVERYTHING, Action
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, RequestError, Text
@@ -35,7 +36,7 @@ from opx.operations.documents import (
 )
 from opx.operations.forms import put_form
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, page_of, read_token
-from opx.operations.registry import Access, Function, operation
+from opx.operations.registry import Function, operation
 from opx.ports import SearchFilter
 
 if TYPE_CHECKING:
@@ -91,23 +92,26 @@ class Status(Record, frozen=True, kw_only=True):
     """Counts of the corpus, and the state of the index. `chunks` is None if the index can't be read; `index` then states
     the reason.
 
-    `scope` owns the caller's new documents, `categories` counts the documents that the caller sees, `failed` the caller's
-    objects that could not be ingested.
+    `scope` owns the caller's new documents, `categories` counts the documents that the caller sees.
     """
 
     scope: str
     documents: int
     waiting: Annotated[
-        int | None, Meta(description="Objects of all clients that wait for a worker; null for callers of one client.")
+        int | None,
+        Meta(description="Objects of all clients that wait for a worker; null unless the caller is an operator."),
     ]
     backlog: Annotated[
         Backlog | None,
         Meta(
             description="Changes of all clients that are not ingested; where the bucket announces them, those of more than "
-            "15 minutes ago, also if their messages are lost. Null for callers of one client."
+            "15 minutes ago, also if their messages are lost. Null unless the caller is an operator."
         ),
     ] = None
-    failed: int
+    failed: Annotated[
+        int | None,
+        Meta(description="The caller's objects that could not be ingested; null for readers without a client."),
+    ]
     index: Annotated[str, Meta(description="`ok`, or its error.")]
     chunks: int | None = None
     embedding_model: str = ""
@@ -131,15 +135,14 @@ def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 
     """Show counts of documents, waiting and failed objects, changes not ingested, and the state of the index."""
     counts, expired, chunks_expected = _counts(context)
     chunks, model, confidence, index = _index_facts(context, chunks_expected)
-    shared = (
-        context.caller.owns_system or not context.identity.client_id
-    )  # the length of the queue reveals activity of others
+    shared = context.may(Action.WATCH, EVERYTHING)  # the length of the queue reveals activity of others
+    counted = context.may(Action.READ_RECORDS, context.scope)
     return Status(
         scope=context.scope.key,
         documents=sum(counts.values()),
         waiting=context.system.queue.waiting() if shared else None,
         backlog=context.system.corpus.backlog() if shared else None,
-        failed=sum(1 for _ in _failed_items(context)),
+        failed=sum(1 for _ in _failed_items(context)) if counted else None,
         index=index,
         chunks=chunks,
         embedding_model=model,
@@ -241,7 +244,7 @@ class Ingested(Record, frozen=True):
 
 
 @operation(
-    http="POST /ingest/{tier}/{category+}", function=Function.MANAGE, status=202, access=Access.WRITER, form=IngestForm
+    http="POST /ingest/{tier}/{category+}", function=Function.MANAGE, status=202, action=Action.WRITE, form=IngestForm
 )
 def ingest(context: Context, request: Ingest) -> Ingested:
     """Ingest documents: one with its metadata, or several. Accepted ones are processed asynchronously."""
@@ -306,7 +309,7 @@ class UploadAddress(Record, frozen=True, omit_defaults=True):
     ] = False
 
 
-@operation(http="POST /uploads", function=Function.MANAGE, access=Access.WRITER)
+@operation(http="POST /uploads", function=Function.MANAGE, action=Action.WRITE)
 def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
     """Prepare an upload: presigned URLs that accept exactly this file, valid for 15 minutes.
 
@@ -400,7 +403,7 @@ class ObjectStatesFound(Record, frozen=True):
     states: tuple[ObjectState, ...]
 
 
-@operation(http="POST /objects/states", function=Function.MANAGE, access=Access.WRITER)
+@operation(http="POST /objects/states", function=Function.MANAGE, action=Action.WRITE)
 def get_object_states(context: Context, request: GetObjectStates) -> ObjectStatesFound:
     """Show the ingestion state of the caller's own objects.
 
@@ -428,7 +431,7 @@ class DeletedObjects(Record, frozen=True):
     deleted: int
 
 
-@operation(http="POST /objects/delete", function=Function.MANAGE, access=Access.WRITER)
+@operation(http="POST /objects/delete", function=Function.MANAGE, action=Action.WRITE)
 def delete_objects(context: Context, request: DeleteObjects) -> DeletedObjects:
     """Remove some of the caller's own objects with their metadata files, or metadata files only.
 
@@ -449,19 +452,20 @@ def _own_keys(context: Context, keys: Sequence[str]) -> tuple[str, ...]:
         if {"", ".", ".."} & set(key.split("/")):
             raise RequestError(f"{key[:100]!r} is no object key: a part of it is empty, `.` or `..`")
     for key in found:
-        if not _is_own(context, key):
+        if not _is_own(context, key, Action.WRITE):
             raise InvalidScopeError(f"object {key[:100]!r} does not belong to {context.scope.key}")
     return found
 
 
-def _is_own(context: Context, key: str) -> bool:
+def _is_own(context: Context, key: str, action: Action) -> bool:
+    """True for the key of a document whose scope is in the caller's reach."""
     from opx.ingestion.events import DOCUMENTS_FOLDER
 
     try:
         scope, source = scope_of_object(key)
     except InvalidScopeError:
         return False
-    return scope == context.scope and source.startswith(DOCUMENTS_FOLDER)
+    return context.may(action, scope) and source.startswith(DOCUMENTS_FOLDER)
 
 
 # -- deleting and restoring documents
@@ -475,7 +479,7 @@ class DeletedDocuments(Record, frozen=True):
     deleted: tuple[KnowledgeDocument, ...]
 
 
-@operation(http="DELETE /documents/{documentId}", function=Function.MANAGE, access=Access.WRITER)
+@operation(http="DELETE /documents/{documentId}", function=Function.MANAGE, action=Action.WRITE)
 def delete_document(context: Context, request: DeleteDocument) -> DeletedDocuments:
     """Delete one of the caller's own documents; its versions stay readable. For one that is already deleted, none is
     removed.
@@ -483,7 +487,7 @@ def delete_document(context: Context, request: DeleteDocument) -> DeletedDocumen
     Idempotent: without a reply, call again. Raises `DocumentNotFoundError`, and `HeldError`.
     """
     document_id = request.document_id.lower()
-    found = [one for one in context.system.corpus.catalog.find(document_id) if one.scope == context.scope]
+    found = [one for one in context.system.corpus.catalog.find(document_id) if context.may(Action.WRITE, one.scope)]
     context.system.lifecycle.holds.check((one.key, one.category) for one in found)
     try:
         return DeletedDocuments(tuple(manager_of(context).delete(document_id)))
@@ -500,7 +504,7 @@ class RestoreDocument(Request, frozen=True):
     ] = None
 
 
-@operation(http="POST /documents/{documentId}/restore", function=Function.MANAGE, status=202, access=Access.WRITER)
+@operation(http="POST /documents/{documentId}/restore", function=Function.MANAGE, status=202, action=Action.WRITE)
 def restore_document(context: Context, request: RestoreDocument) -> Restored:
     """Restore an old version of one of the caller's own documents. It becomes a new version once it is ingested.
 
@@ -510,7 +514,7 @@ def restore_document(context: Context, request: RestoreDocument) -> Restored:
 
     found = find_document(context, request.document_id)
     chosen = numbered(tuple(versions_of(context, found)), request.version) if request.version else found
-    if chosen.scope != context.scope:
+    if not context.may(Action.WRITE, chosen.scope):
         raise InvalidScopeError(
             f"document {chosen.document_id} belongs to {chosen.scope.key}, you may restore only {context.scope.key}"
         )
@@ -532,7 +536,7 @@ class FailurePage(Record, frozen=True, omit_defaults=True):
     next: Next = ""
 
 
-@operation(http="GET /failures")
+@operation(http="GET /failures", action=Action.READ_RECORDS)
 def list_failures(context: Context, request: ListFailures) -> FailurePage:
     """List the caller's own documents that could not be ingested, the oldest first."""
     position = read_token(request.after, 2)
@@ -548,9 +552,9 @@ def list_failures(context: Context, request: ListFailures) -> FailurePage:
 
 def _failed_items(context: Context, since: str = "") -> Iterator[FailedItem]:
     """Failed items of the caller's own scope; of all scopes for the owner of the system."""
-    owns = context.caller.owns_system
-    found = context.system.corpus.failures.items(since=since, scope="" if owns else context.scope.key)
-    return (item for item in found if owns or _is_own(context, item.object_key))
+    scope = "" if context.may(Action.READ_RECORDS, EVERYTHING) else context.scope.key
+    found = context.system.corpus.failures.items(since=since, scope=scope)
+    return (item for item in found if not scope or _is_own(context, item.object_key, Action.READ_RECORDS))
 
 
 class RetryFailures(Request, frozen=True):
@@ -563,7 +567,7 @@ class RetriedFailures(Record, frozen=True):
     object_keys: tuple[str, ...]
 
 
-@operation(http="POST /failures/retry", function=Function.MANAGE, access=Access.WRITER)
+@operation(http="POST /failures/retry", function=Function.MANAGE, action=Action.WRITE)
 def retry_failures(context: Context, request: RetryFailures) -> RetriedFailures:
     """Retry the ingestion of failed items.
 
@@ -573,7 +577,8 @@ def retry_failures(context: Context, request: RetryFailures) -> RetriedFailures:
         raise RequestError("give either failureIds, or all as true")
     ids = request.failure_ids or [one.failure_id for one in list_failures(context, ListFailures()).failures]
     found = (context.system.corpus.failures.get(failure_id) for failure_id in ids)
-    own = [one for one in found if one and (context.caller.owns_system or _is_own(context, one.object_key))]
+    every = context.may(Action.READ_RECORDS, EVERYTHING)
+    own = [one for one in found if one and (every or _is_own(context, one.object_key, Action.WRITE))]
     for item in own:
         context.system.queue.send(item.event)
     return RetriedFailures(len(own), tuple(item.object_key for item in own))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, field
 
 from opx.domain.graph import MAX_HOPS, Alias, Direction, Edge, Merge, Node, Relinked, Walk
+from opx.domain.policy import Action
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, Request
 from opx.domain.results import PathStep
@@ -28,7 +29,7 @@ from opx.graph.views import (
 )
 from opx.operations.context import Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
-from opx.operations.registry import KNOWLEDGE, Access, Function, agent_tool, operation
+from opx.operations.registry import KNOWLEDGE, Function, agent_tool, operation
 
 if TYPE_CHECKING:
     from opx.graph.bindings import NearPage
@@ -260,7 +261,7 @@ def list_aliases(context: Context, request: ListAliases) -> Aliases:
     `setBy` is shown only to callers of the alias's own scope.
     """
     found = context.system.graph.aliases.aliases(context.reader.visible, limit=request.limit)
-    own = context.scope.key
+    own = context.scope.key if context.may(Action.READ_RECORDS, context.scope) else ""
     return Aliases(tuple(one if one.area == own else replace(one, set_by="") for one in found))
 
 
@@ -272,7 +273,7 @@ class Merges(Record, frozen=True):
     merges: tuple[Merge, ...]
 
 
-@operation(http="GET /graph/merges")
+@operation(http="GET /graph/merges", action=Action.READ_RECORDS)
 def list_merges(context: Context, request: ListMerges) -> Merges:  # noqa: ARG001 - as all operations
     """List the merges in the caller's scope, the newest first."""
     return Merges(tuple(context.system.graph.merging.merges(context.scope)))
@@ -283,7 +284,7 @@ class AddAlias(Request, frozen=True):
     canonical: Annotated[Reference, Meta(description="The reference that it stands for.")]
 
 
-@operation(http="POST /graph/aliases", function=Function.MANAGE, access=Access.WRITER)
+@operation(http="POST /graph/aliases", function=Function.MANAGE, action=Action.WRITE)
 def add_alias(context: Context, request: AddAlias) -> Alias:
     """Add an alias of a node in the caller's scope.
 
@@ -301,7 +302,7 @@ class RemovedAlias(Record, frozen=True):
     removed: Annotated[bool, Meta(description="False if there was none.")]
 
 
-@operation(http="DELETE /graph/aliases", function=Function.MANAGE, access=Access.WRITER)
+@operation(http="DELETE /graph/aliases", function=Function.MANAGE, action=Action.WRITE)
 def remove_alias(context: Context, request: RemoveAlias) -> RemovedAlias:
     """Remove an alias of the caller's scope."""
     return RemovedAlias(
@@ -314,7 +315,7 @@ class MergeNodes(Request, frozen=True):
     into: Annotated[Reference, Meta(description="The reference that it stands for from then on.")]
 
 
-@operation(http="POST /graph/merges", function=Function.MANAGE, access=Access.WRITER)
+@operation(http="POST /graph/merges", function=Function.MANAGE, action=Action.WRITE)
 def merge_nodes(context: Context, request: MergeNodes) -> Merge:
     """Merge two references in the caller's scope; the evidence of both is kept.
 
@@ -329,7 +330,7 @@ class UndoMerge(Request, frozen=True):
     merge_id: Annotated[str, Meta(max_length=100, description="The id of a merge.")]
 
 
-@operation(http="DELETE /graph/merges/{mergeId}", function=Function.MANAGE, access=Access.WRITER)
+@operation(http="DELETE /graph/merges/{mergeId}", function=Function.MANAGE, action=Action.WRITE)
 def undo_merge(context: Context, request: UndoMerge) -> Merge:
     """Undo a merge: the two references are separate nodes again.
 
@@ -342,7 +343,7 @@ class Relink(Request, frozen=True):
     pass
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def relink(context: Context, request: Relink) -> Relinked:  # noqa: ARG001 - as all operations
     """Add mentions to documents of nodes that were declared after their ingestion, for all names."""
     return context.system.relinking.relink()

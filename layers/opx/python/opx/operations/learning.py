@@ -36,12 +36,13 @@ from opx.domain.learning import (
     StagingEntry,
     TriedEffect,
 )
+from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.operations.context import Context
 from opx.operations.corpus import manager_of
 from opx.operations.paging import Paragraphs, fitting, noted
-from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
+from opx.operations.registry import LEARNING, Function, agent_tool, operation
 
 MAX_ENTRIES = 500
 
@@ -66,7 +67,7 @@ class EntryPage(Record, frozen=True, omit_defaults=True):
     next: Annotated[str, Meta(description="`after` of the next page.")] = ""
 
 
-@operation(http="GET /learning/entries")
+@operation(http="GET /learning/entries", action=Action.READ_RECORDS)
 def list_entries(context: Context, request: ListEntries) -> EntryPage:
     """List entries captured in the caller's own scope, the newest first.
 
@@ -121,7 +122,7 @@ class CapturedEntry(Record, frozen=True):
     note: Annotated[str, Meta(description="The next step of the entry.")]
 
 
-@operation(http="POST /learning/entries", function=Function.MANAGE, status=201, access=Access.WRITER)
+@operation(http="POST /learning/entries", function=Function.MANAGE, status=201, action=Action.WRITE)
 def capture_entry(context: Context, request: CaptureEntry) -> CapturedEntry:
     """Capture an entry: a fix, a failure, a decision. It is stored until a checkpoint processes it; repeats are the same
     entry.
@@ -152,7 +153,7 @@ class VerifyEntry(Request, frozen=True):
     incident: Annotated[Text, Meta(description="The incident's id.")] = ""
 
 
-@operation(http="POST /learning/entries/{entryId}/verification", function=Function.MANAGE, access=Access.WRITER)
+@operation(http="POST /learning/entries/{entryId}/verification", function=Function.MANAGE, action=Action.WRITE)
 def verify_entry(context: Context, request: VerifyEntry) -> StagingEntry:
     """Record if the solution of an entry worked.
 
@@ -175,7 +176,7 @@ class Checkpoint(Record, frozen=True, omit_defaults=True):
     report: CheckpointReport | None = None
 
 
-@operation(http="POST /learning/checkpoints", function=Function.MANAGE, status=202, access=Access.WRITER)
+@operation(http="POST /learning/checkpoints", function=Function.MANAGE, status=202, action=Action.WRITE)
 def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoint:
     """Process the entries captured for a project: turn verified ones into patterns. On AWS a function does
     it; elsewhere it is done at once.
@@ -359,7 +360,7 @@ class StoredEvidence(Record, frozen=True):
     object_key: Annotated[str, Meta(description="The object that waits to be ingested.")]
 
 
-@operation(http="POST /evidence", function=Function.MANAGE, status=202, access=Access.WRITER)
+@operation(http="POST /evidence", function=Function.MANAGE, status=202, action=Action.WRITE)
 def put_evidence(context: Context, request: PutEvidence) -> StoredEvidence:
     """Ingest the evidence of an agent's work; rules select its category. It is stored at once;
     ingestion follows.

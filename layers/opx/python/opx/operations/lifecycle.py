@@ -8,17 +8,18 @@ from msgspec import Meta
 
 from opx.domain.documents import DocumentKey
 from opx.domain.ids import ID_LENGTH
+from opx.domain.policy import EVERYTHING, Action
 from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, Share, Text
-from opx.domain.scopes import Scope, scope_of_key
+from opx.domain.scopes import scope_of_key
 from opx.errors import DocumentNotFoundError, ForbiddenError, HoldNotFoundError, InvalidInputError
 from opx.lifecycle.report import PruneReport
 from opx.lifecycle.retention.holds import MAX_REASON, Hold
 from opx.lifecycle.retention.reviews import SOON_DAYS, ReviewReport
 from opx.operations.context import Context
 from opx.operations.documents import checked_id, find_document
-from opx.operations.registry import Access, Function, operation
+from opx.operations.registry import Function, operation
 
 ScopeKey = Annotated[Filled, Meta(max_length=300)]
 
@@ -50,14 +51,9 @@ class Prunings(Record, frozen=True):
     prunings: tuple[PruneReport, ...]
 
 
-@operation(http="GET /prunings")
+@operation(http="GET /prunings", action=Action.WATCH)
 def list_prunings(context: Context, request: ListPrunings) -> Prunings:
-    """List the removals of the last pruning runs, over all clients: for callers without a client.
-
-    The newest first. Raises `ForbiddenError` for a caller with a client.
-    """
-    if context.identity.client_id:
-        raise ForbiddenError("pruning reports count all clients: only the operator may see them")
+    """List the removals of the last pruning runs, over all clients, the newest first: for operators."""
     return Prunings(context.system.lifecycle.prune_reports.last(request.limit))
 
 
@@ -71,7 +67,7 @@ class PruneExpired(Request, frozen=True):
     ] = None
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def prune_expired(context: Context, request: PruneExpired) -> PruneReport:
     """Delete expired documents, versions and patterns of all clients.
 
@@ -92,7 +88,7 @@ class HoldList(Record, frozen=True):
     holds: tuple[Hold, ...]
 
 
-@operation(http="GET /holds", function=Function.MANAGE, access=Access.OPERATOR)
+@operation(http="GET /holds", function=Function.MANAGE, action=Action.HOLD)
 def list_holds(context: Context, request: ListHolds) -> HoldList:
     """List the legal holds on the caller's documents, with reason, time and principal."""
     holds = context.system.lifecycle.holds
@@ -110,7 +106,7 @@ class AddHold(Request, frozen=True):
     everything: Annotated[bool, Meta(description="All documents of the caller.")] = False
 
 
-@operation(http="POST /holds", function=Function.MANAGE, access=Access.OPERATOR)
+@operation(http="POST /holds", function=Function.MANAGE, action=Action.HOLD)
 def add_hold(context: Context, request: AddHold) -> Hold:
     """Add a legal hold on documents of the caller, which forbids their removal. Give a document, a category and/or a
     scope (within), or everything.
@@ -133,7 +129,7 @@ class LiftHold(Request, frozen=True):
     hold_id: Annotated[Text, Meta(description="The id of a hold.")]
 
 
-@operation(http="DELETE /holds/{holdId}", function=Function.MANAGE, access=Access.OPERATOR)
+@operation(http="DELETE /holds/{holdId}", function=Function.MANAGE, action=Action.HOLD)
 def lift_hold(context: Context, request: LiftHold) -> Hold:
     """Lift a hold. It is kept as a record.
 
@@ -181,9 +177,5 @@ def _own_scope_key(context: Context) -> str:
 
 
 def _is_own(context: Context, hold: Hold) -> bool:
-    """True if the caller may see and change a hold: a caller with a client may if it covers that client (or project)."""
-    who = context.identity
-    if not who.client_id:
-        return True
-    scope = scope_of_key(hold.within) if hold.within else Scope()
-    return scope.client_id == who.client_id and (not who.project_id or scope.project_id == who.project_id)
+    """True if the policy permits the caller to see and change a hold; one without a scope covers all clients."""
+    return context.may(Action.HOLD, scope_of_key(hold.within) if hold.within else EVERYTHING)

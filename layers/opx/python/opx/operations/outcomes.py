@@ -20,6 +20,7 @@ from opx.domain.outcomes import (
     OutcomeReport,
     OutcomeResult,
 )
+from opx.domain.policy import Action
 from opx.domain.record import Record, replace
 from opx.domain.requests import FilledText, Request, Text
 from opx.domain.scopes import Identity
@@ -28,7 +29,7 @@ from opx.hygiene.untrusted import one_line
 from opx.operations.context import Context
 from opx.operations.documents import DocumentId, find_by_id, old_step
 from opx.operations.paging import Paragraphs
-from opx.operations.registry import LEARNING, Access, Function, agent_tool, operation
+from opx.operations.registry import LEARNING, Function, agent_tool, operation
 
 if TYPE_CHECKING:
     from opx.domain.procedures import Outline
@@ -60,7 +61,7 @@ class RecordOutcome(Request, frozen=True):
     ] = ""
 
 
-@operation(http="POST /outcomes", function=Function.MANAGE, status=201, access=Access.WRITER)
+@operation(http="POST /outcomes", function=Function.MANAGE, status=201, action=Action.WRITE)
 def record_outcome(context: Context, request: RecordOutcome) -> OutcomeReport:
     """Record the outcome of acting upon a found document. Repeated reports count once.
 

@@ -12,6 +12,7 @@ from msgspec import Meta
 from msgspec.structs import asdict
 
 from opx.domain.learning import DEFAULT_RESULTS, MAX_RESULTS, MAX_TEXT, Pattern, PatternView, RAGPattern
+from opx.domain.policy import Action
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.errors import PatternNotFoundError
@@ -19,7 +20,7 @@ from opx.hygiene.untrusted import one_line
 from opx.operations.context import Context
 from opx.operations.learning import FilledLongText, Notes
 from opx.operations.paging import Paragraphs, fitting, left_out, noted
-from opx.operations.registry import LEARNING, Access, agent_tool, operation
+from opx.operations.registry import LEARNING, agent_tool, operation
 
 if TYPE_CHECKING:
     from opx.learning.context import BuiltContext
@@ -52,7 +53,7 @@ class Patterns(Record, frozen=True):
     patterns: tuple[Pattern, ...]
 
 
-@operation(http="GET /learning/patterns", access=Access.ORCHESTRATOR)
+@operation(http="GET /learning/patterns", action=Action.QUERY_PATTERNS)
 def list_patterns(context: Context, request: ListPatterns) -> Patterns:
     """List patterns that the caller may see, the last updated first; for orchestrators."""
     latest = nlargest(request.limit, _visible(context), key=lambda pattern: (pattern.embedded_at, pattern.pattern_id))
@@ -68,7 +69,7 @@ class GetPattern(Request, frozen=True):
     pattern_id: Annotated[FilledText, Meta(description="The id of a pattern.")]
 
 
-@operation(http="GET /learning/patterns/{patternId}", access=Access.ORCHESTRATOR)
+@operation(http="GET /learning/patterns/{patternId}", action=Action.QUERY_PATTERNS)
 def get_pattern(context: Context, request: GetPattern) -> PatternView:
     """Get a pattern with the entries that were counted for it; for orchestrators.
 
@@ -95,7 +96,7 @@ class FoundPatterns(Record, frozen=True):
     patterns: tuple[RAGPattern, ...]
 
 
-@operation(http="POST /learning/patterns/task", access=Access.ORCHESTRATOR)
+@operation(http="POST /learning/patterns/task", action=Action.QUERY_PATTERNS)
 def find_patterns_for_task(context: Context, request: FindPatternsForTask) -> FoundPatterns:
     """Find patterns for a task, the best first; for orchestrators.
 
@@ -112,7 +113,7 @@ class FindPatternsForFailure(Request, frozen=True):
     score_threshold: Threshold = None
 
 
-@operation(http="POST /learning/patterns/failure", access=Access.ORCHESTRATOR)
+@operation(http="POST /learning/patterns/failure", action=Action.QUERY_PATTERNS)
 def find_patterns_for_failure(context: Context, request: FindPatternsForFailure) -> FoundPatterns:
     """Find patterns for a failure, the best three; for orchestrators.
 
@@ -128,7 +129,7 @@ class FindPatternsForGate(Request, frozen=True):
     score_threshold: Threshold = None
 
 
-@operation(http="POST /learning/patterns/gate", access=Access.ORCHESTRATOR)
+@operation(http="POST /learning/patterns/gate", action=Action.QUERY_PATTERNS)
 def find_patterns_for_gate(context: Context, request: FindPatternsForGate) -> FoundPatterns:
     """Find the decisions of people at a gate, those about the proposal first; for orchestrators.
 
@@ -149,7 +150,7 @@ class PromptContext(Record, frozen=True):
     patterns: Annotated[int, Meta(description="Number of patterns in it.")] = 0
 
 
-@operation(http="POST /learning/context", access=Access.ORCHESTRATOR)
+@operation(http="POST /learning/context", action=Action.QUERY_PATTERNS)
 def get_task_context(context: Context, request: GetTaskContext) -> PromptContext:
     """Render patterns for a task as context for the prompt of the agent that does it; for orchestrators."""
     built = _context_for(context, **asdict(request))
@@ -262,7 +263,7 @@ class QueryForTask(Request, frozen=True):
     "Find what earlier work taught about a task: problems that came up and what solved them, with how often it "
     "worked. For orchestrators, before they hand the task out.",
     opt_in=True,
-    access=Access.ORCHESTRATOR,
+    action=Action.QUERY_PATTERNS,
 )
 def query_for_task(context: Context, request: QueryForTask) -> PatternsAnswer:
     """Find patterns for a task."""
@@ -281,7 +282,7 @@ class QueryForFailure(Request, frozen=True):
     "Find what solved a failure like this one before, the best three. For orchestrators, when an agent reports that "
     "something failed.",
     opt_in=True,
-    access=Access.ORCHESTRATOR,
+    action=Action.QUERY_PATTERNS,
 )
 def query_for_failure(context: Context, request: QueryForFailure) -> PatternsAnswer:
     """Find patterns for a failure."""
@@ -299,7 +300,7 @@ class QueryForGate(Request, frozen=True):
     "Find what people rejected and approved at a review before, with their reasons: those about your proposal first. For "
     "orchestrators, before they request the review.",
     opt_in=True,
-    access=Access.ORCHESTRATOR,
+    action=Action.QUERY_PATTERNS,
 )
 def query_for_gate(context: Context, request: QueryForGate) -> PatternsAnswer:
     """Find decisions of people at a gate."""
@@ -317,7 +318,7 @@ class BuildContextForTask(Request, frozen=True):
     LEARNING,
     "Get what earlier work taught about a task, as text for the prompt of the agent that does it. For orchestrators.",
     opt_in=True,
-    access=Access.ORCHESTRATOR,
+    action=Action.QUERY_PATTERNS,
 )
 def build_context_for_task(context: Context, request: BuildContextForTask) -> ContextAnswer:
     """Render the patterns for a task."""

@@ -1,5 +1,4 @@
-"""Operations on projects and the groups in which they share knowledge. A caller with a client sees its own projects
-only."""
+"""Operations on projects and the groups in which they share knowledge. The policy judges the project that a request names."""
 
 from __future__ import annotations
 
@@ -7,13 +6,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Request, Text
 from opx.domain.scopes import Identity, Scope
-from opx.errors import ForbiddenError, InvalidScopeError
+from opx.errors import InvalidScopeError
 from opx.ingestion.corpus.clients import ProjectPlace, SightChange
 from opx.operations.context import Context
-from opx.operations.registry import Access, Function, operation
+from opx.operations.registry import Function, operation
 
 ClientId = Annotated[Text, Meta(description="A client.")]
 
@@ -28,19 +28,24 @@ class GetProject(Request, frozen=True):
             raise InvalidScopeError("no project id")
 
 
+def _named(_: Context, request: GetProject) -> Scope:
+    return Scope(request.client_id, project_id=request.project_id)
+
+
 class Project(Record, frozen=True):
     group_id: str
     visible: Annotated[tuple[str, ...], Meta(description="The scopes whose documents it sees.")]
 
 
-@operation(http="GET /projects/{clientId}/{projectId}", function=Function.MANAGE, access=Access.OPERATOR)
+@operation(
+    http="GET /projects/{clientId}/{projectId}", function=Function.MANAGE, action=Action.SEE_PROJECT, target=_named
+)
 def get_project(context: Context, request: GetProject) -> Project:
     """Get a project's group, and the scopes whose documents it sees.
 
-    All operations of projects raise `ForbiddenError` for another client; their requests raise `InvalidScopeError` for
-    malformed ids.
+    All operations of projects raise `ForbiddenError` for projects beyond the caller's; their requests raise
+    `InvalidScopeError` for malformed ids.
     """
-    _check_client(context, request.client_id)
     projects = context.system.corpus.projects
     group_id = projects.group_of(request.client_id, request.project_id)
     return Project(group_id, projects.reader(Identity(request.client_id, request.project_id)).visible)
@@ -54,13 +59,14 @@ class AssignProject(GetProject, frozen=True):
         Scope(self.client_id, group_id=self.group_id)
 
 
-@operation(http="PUT /projects/{clientId}/{projectId}", function=Function.MANAGE, access=Access.OPERATOR)
+@operation(
+    http="PUT /projects/{clientId}/{projectId}", function=Function.MANAGE, action=Action.GROUP_PROJECTS, target=_named
+)
 def assign_project(context: Context, request: AssignProject) -> Project:
     """Put a project into a group.
 
     It applies from the next query on.
     """
-    _check_client(context, request.client_id)
     context.system.corpus.projects.assign(request.client_id, request.project_id, request.group_id)
     return get_project(context, GetProject(client_id=request.client_id, project_id=request.project_id))
 
@@ -71,13 +77,12 @@ class ProjectMove(Record, frozen=True):
     changes: tuple[SightChange, ...]
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.GROUP_PROJECTS, target=_named)
 def preview_project_move(context: Context, request: AssignProject) -> ProjectMove:
     """Preview the changes of visibility if a project were put into a group.
 
     Nothing is changed.
     """
-    _check_client(context, request.client_id)
     changes = context.system.corpus.projects.effects(request.client_id, request.project_id, request.group_id)
     return ProjectMove(tuple(changes))
 
@@ -91,10 +96,9 @@ class ProjectList(Record, frozen=True):
     projects: tuple[ProjectPlace, ...]
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.GROUP_PROJECTS, target=lambda _, request: Scope(request.client_id))
 def list_projects(context: Context, request: ListProjects) -> ProjectList:
     """List the projects of a client that had documents or were put into a group, by id."""
-    _check_client(context, request.client_id)
     registry = context.system.corpus.projects
     members = registry.members(request.client_id, request.group_id) if request.group_id else None
     found = registry.projects(request.client_id)
@@ -105,21 +109,13 @@ class RemoveProject(GetProject, frozen=True):
     pass
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.GROUP_PROJECTS, target=_named)
 def remove_project(context: Context, request: RemoveProject) -> ProjectMove:
     """Remove a project with its group membership; returns the changes of visibility.
 
     Its documents stay in its scope; the next ingested one registers it again.
     """
-    _check_client(context, request.client_id)
     registry = context.system.corpus.projects
     changes = registry.effects(request.client_id, request.project_id, "")
     registry.remove(request.client_id, request.project_id)
     return ProjectMove(tuple(changes))
-
-
-def _check_client(context: Context, client_id: str) -> None:
-    """Raises `ForbiddenError` for another client than the caller's. A caller without one may name any."""
-    own = context.identity.client_id
-    if own and client_id != own:
-        raise ForbiddenError("the caller may not access projects of another client")

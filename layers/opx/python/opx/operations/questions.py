@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from opx.domain.policy import EVERYTHING, Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.errors import InvalidInputError, ReceiptNotFoundError
 from opx.hygiene.untrusted import one_line
 from opx.operations.context import Context
 from opx.operations.paging import Paragraphs, fitting
-from opx.operations.registry import LEARNING, Access, agent_tool, operation
+from opx.operations.registry import LEARNING, agent_tool, operation
 from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of
 from opx.records.gaps.listing import GapView, listed
 from opx.records.gaps.log import MAX_CHECKED
@@ -39,11 +40,11 @@ class AuditRecords(Record, frozen=True):
     records: tuple[AuditRecord, ...]
 
 
-@operation(http="GET /audit", access=Access.OPERATOR)
+@operation(http="GET /audit", action=Action.READ_AUDIT)
 def list_audit_records(context: Context, request: ListAuditRecords) -> AuditRecords:
     """List audit records (principal, time, returned documents), the newest first: of the caller's own scope, or of all
-    scopes for a caller without a client."""
-    scope = scope_of(context.identity) if context.identity.client_id else ""
+    scopes for operators."""
+    scope = "" if context.sees_every_scope(Action.READ_AUDIT) else scope_of(context.identity)
     records = context.system.records.audit.records(scope, since=request.since)
     found = matching(records, principal=request.who, document=request.document_id, limit=request.limit)
     return AuditRecords(tuple(found))
@@ -53,7 +54,7 @@ class GetAuditRecord(Request, frozen=True):
     receipt_id: Annotated[FilledText, Meta(description="The id of a receipt, as in its answer.")]
 
 
-@operation()
+@operation(action=Action.READ_RECORDS)
 def get_audit_record(context: Context, request: GetAuditRecord) -> AuditRecord:
     """Get the record of an answer to a query of the caller's own scope.
 
@@ -77,7 +78,7 @@ class Gaps(Record, frozen=True):
     dropped: Annotated[int, Meta(description="Gaps that were dropped for others.")]
 
 
-@operation(http="GET /gaps")
+@operation(http="GET /gaps", action=Action.READ_RECORDS)
 def list_gaps(context: Context, request: ListGaps) -> Gaps:
     """List questions of the caller's own scope that have no good answer, or name something that no page is about; the
     most important first.
@@ -85,7 +86,7 @@ def list_gaps(context: Context, request: ListGaps) -> Gaps:
     For the owner of the machine, those of every scope, however many. Raises `KnowledgeConfigError` if the section
     `owners` of `knowledge.yaml` is invalid.
     """
-    records, scopes = context.system.records, _scopes(context)
+    records, scopes = context.system.records, _scopes(context, Action.READ_RECORDS)
     found = listed(
         _gaps_of(context, scopes), records.owners, service=request.service, owner=request.owner, settled=request.settled
     )
@@ -116,11 +117,11 @@ class GapCheck(Record, frozen=True):
     failed: Annotated[int, Meta(description="Gaps that could not be checked.")]
 
 
-@operation()
+@operation(action=Action.CURATE)
 def check_gaps(context: Context, request: CheckGaps) -> GapCheck:
     """Search again for open gaps, the most important first, and close those of which every wording has an answer now."""
-    every_scope = request.every_scope and context.caller.owns_system
-    scopes = context.system.records.gaps.scopes() if every_scope else _scopes(context)
+    every_scope = request.every_scope and context.may(Action.CURATE, EVERYTHING)
+    scopes = context.system.records.gaps.scopes() if every_scope else _scopes(context, Action.CURATE)
     from opx.records.capability import check_gaps as query_again
 
     found = query_again(context.system.records, context.system.questions, scopes, request.limit)
@@ -138,7 +139,7 @@ class SettleGap(Request, frozen=True):
     ] = False
 
 
-@operation()
+@operation(action=Action.CURATE)
 def settle_gap(context: Context, request: SettleGap) -> GapView:
     """Close a gap by hand, or ignore it from now on.
 
@@ -152,7 +153,7 @@ def settle_gap(context: Context, request: SettleGap) -> GapView:
         raise InvalidInputError("because is missing: state why the gap is closed")
     records = context.system.records
     owners = records.owners  # an error there is raised before anything is written
-    gap = find_gap(iter(_gaps_of(context, _scopes(context))), request.gap_id)
+    gap = find_gap(iter(_gaps_of(context, _scopes(context, Action.CURATE))), request.gap_id)
     status = GapStatus.IGNORED if request.ignore else GapStatus.CLOSED
     settled = records.gaps.settle(gap, status, because=request.because)
     return listed([settled], owners, settled=True)[0]
@@ -204,9 +205,9 @@ def report_gap(context: Context, request: ReportGap) -> GapAnswer:
     return GapAnswer(context.system.records.report_gap(context.reader, request.question, request.missing))
 
 
-def _scopes(context: Context) -> list[str]:
-    """Returns the scopes whose gaps the caller sees."""
-    return context.system.records.gaps.scopes() if context.sees_every_scope else [scope_of(context.identity)]
+def _scopes(context: Context, action: Action) -> list[str]:
+    """Returns the scopes whose gaps the caller may read or curate."""
+    return context.system.records.gaps.scopes() if context.sees_every_scope(action) else [scope_of(context.identity)]
 
 
 def _gaps_of(context: Context, scopes: Iterable[str]) -> Iterable[Gap]:

@@ -19,6 +19,7 @@ from typing import Any, Generic, Protocol, TypeVar, Union, get_args, get_origin,
 
 from msgspec import UnsetType, inspect
 
+from opx.domain.policy import TABLE, Action, Target
 from opx.domain.record import Record
 from opx.domain.requests import Request
 from opx.operations.context import Context
@@ -34,21 +35,12 @@ Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Run = Callable[[Context, Q], R]
+FindTarget = Callable[[Context, Any], Target]
+"""Returns the target of a request, as the policy judges it."""
 
 
 class DeclarationError(TypeError):
     """An operation is declared in a way that can't be served."""
-
-
-class Access(StrEnum):
-    """Access required to call an operation. READER: every caller. WRITER: callers that may change documents of their own
-    scope. ORCHESTRATOR: callers that `knowledge.yaml` permits to query patterns. OPERATOR: administrators of the
-    installation."""
-
-    READER = "reader"
-    WRITER = "writer"
-    ORCHESTRATOR = "orchestrator"
-    OPERATOR = "operator"
 
 
 class Function(StrEnum):
@@ -126,14 +118,16 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[Q, R]):
-    """A use case. `reply` is the type of its JSON; `command` its name on the command line, "" for none of its own."""
+    """A use case. `actions` are those of the policy that a call needs, all of them, on the `target` of a request (None: the
+    usual one). `reply` is the type of its JSON; `command` its name on the command line, "" for none of its own."""
 
     name: str
     run: Run[Q, R]
     request: type[Q]
     reply: Any
     about: str
-    access: Access
+    actions: tuple[Action, ...]
+    target: FindTarget | None
     route: HttpRoute | None
     tool: Tool | None
     command: str
@@ -273,12 +267,14 @@ def operation(
     function: Function = Function.RETRIEVE,
     status: int = 200,
     form: type[Request] | None = None,
-    access: Access = Access.READER,
+    action: Action | tuple[Action, ...] = Action.READ,
+    target: FindTarget | None = None,
     tool: Tool | None = None,
     command: str = "",
     registry: Registry = REGISTRY,
 ) -> Callable[[Run[Q, R]], Run[Q, R]]:
-    """Declares the decorated function as an operation: `http` is its method and path. Raises `DeclarationError`."""
+    """Declares the decorated function as an operation: `http` is its method and path, `action` what the policy has to permit
+    (on the `target` of a request; left out, on the usual one). Raises `DeclarationError`."""
 
     def declare(run: Run[Q, R]) -> Run[Q, R]:
         name = run.__name__
@@ -295,7 +291,8 @@ def operation(
                 request=hints["request"],
                 reply=_record_of(hints["return"]),
                 about=run.__doc__ or "",
-                access=access,
+                actions=_actions(action, tool),
+                target=target,
                 route=HttpRoute(method, path, function, status, form) if http else None,
                 tool=tool,
                 command=command,
@@ -307,10 +304,18 @@ def operation(
 
 
 def agent_tool(
-    group: ToolGroup, description: str, *, opt_in: bool = False, writes: bool = False, access: Access = Access.READER
+    group: ToolGroup, description: str, *, opt_in: bool = False, writes: bool = False, action: Action = Action.READ
 ) -> Callable[[Run[Q, R]], Run[Q, R]]:
     """Declares the decorated function as an operation that only agents call, as a `Tool`."""
-    return operation(tool=Tool(group, description, opt_in, writes), access=access)
+    return operation(tool=Tool(group, description, opt_in, writes), action=action)
+
+
+def _actions(declared: Action | tuple[Action, ...], tool: Tool | None) -> tuple[Action, ...]:
+    """The actions that a call needs: a tool that writes needs those of a writing route."""
+    actions = (declared,) if isinstance(declared, str) else declared
+    if tool is None or not tool.writes or Action.WRITE in actions:
+        return actions
+    return (*(one for one in actions if one is not Action.READ), Action.WRITE)
 
 
 def _claims(operation: Operation[Any, Any]) -> list[object]:
@@ -343,6 +348,8 @@ def _check_declaration(added: Operation[Any, Any]) -> None:
         problem = "its request is no Request"
     elif not added.about:
         problem = "it has no docstring"
+    elif unknown := [action for action in added.actions if action not in TABLE]:
+        problem = f"the policy has no action {unknown[0]!r}"
     elif added.tool and len(added.request.__struct_fields__) > MAX_FUNCTION_PARAMETERS:
         count = len(added.request.__struct_fields__)
         problem = f"a tool takes at most {MAX_FUNCTION_PARAMETERS} parameters, not {count}"

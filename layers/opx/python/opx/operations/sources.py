@@ -1,6 +1,6 @@
 """Operations on sources, crawls of web sites, and streams.
 
-Their documents belong to the installation's own scope, so only its operators may manage them.
+Their documents belong to the installation's own scope, so only its administrators may manage them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from msgspec import Meta, field
 from msgspec.structs import asdict
 
 from opx.connectors.states import SourceView
+from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, RequestError, Text
 from opx.domain.sources import PullReport, StreamDefinition
-from opx.errors import ForbiddenError
 from opx.operations.context import Context
-from opx.operations.registry import Access, Function, operation
+from opx.operations.registry import Function, operation
 
 if TYPE_CHECKING:
     from opx.connectors.control import SourceControl
@@ -38,7 +38,7 @@ class Sources(Record, frozen=True):
     sources: tuple[SourceView, ...]
 
 
-@operation(http="GET /sources", function=Function.MANAGE, access=Access.OPERATOR)
+@operation(http="GET /sources", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
 def list_sources(context: Context, request: ListSources) -> Sources:  # noqa: ARG001 - as all operations
     """List all sources with the state of their pulls."""
     return Sources(tuple(_sources(context).views()))
@@ -49,7 +49,7 @@ class RegisterSource(Request, frozen=True):
     definition: Annotated[dict[str, Any], Meta(description=_DEFINITION)]
 
 
-@operation(http="PUT /sources/{sourceId}", function=Function.MANAGE, access=Access.OPERATOR)
+@operation(http="PUT /sources/{sourceId}", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
 def register_source(context: Context, request: RegisterSource) -> SourceView:
     """Register a source, and pull it by its schedule.
 
@@ -67,7 +67,7 @@ class RemovedSource(Record, frozen=True):
     removed: Annotated[str, Meta(description="The id of the source.")]
 
 
-@operation(http="DELETE /sources/{sourceId}", function=Function.MANAGE, access=Access.OPERATOR)
+@operation(http="DELETE /sources/{sourceId}", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
 def remove_source(context: Context, request: RemoveSource) -> RemovedSource:
     """Remove a registered source; its documents stay.
 
@@ -92,7 +92,7 @@ class PullStarted(Record, frozen=True, omit_defaults=True):
     ] = None
 
 
-@operation(http="POST /sources/{sourceId}/pull", function=Function.MANAGE, status=202, access=Access.OPERATOR)
+@operation(http="POST /sources/{sourceId}/pull", function=Function.MANAGE, status=202, action=Action.MANAGE_SOURCES)
 def pull_source(context: Context, request: PullSource) -> PullStarted:
     """Pull a source now.
 
@@ -109,7 +109,7 @@ class CheckSource(Request, frozen=True):
     source_id: SourceId
 
 
-@operation(http="GET /sources/{sourceId}/health", function=Function.MANAGE, access=Access.OPERATOR)
+@operation(http="GET /sources/{sourceId}/health", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
 def check_source(context: Context, request: CheckSource) -> SourceView:
     """Check if a source can be pulled now, by a request to it."""
     return _sources(context).health(request.source_id)
@@ -125,7 +125,7 @@ class CrawlSite(Request, frozen=True, kw_only=True):
     exclude: Annotated[tuple[UrlPath, ...], Meta(max_length=MAX_URLS, description="Paths to leave out.")] = ()
 
 
-@operation(http="POST /crawl", function=Function.MANAGE, status=202, access=Access.OPERATOR)
+@operation(http="POST /crawl", function=Function.MANAGE, status=202, action=Action.MANAGE_SOURCES)
 def crawl_site(context: Context, request: CrawlSite) -> PullStarted:
     """Ingest a web site: within its robots.txt, on the same site, at a polite rate.
 
@@ -147,15 +147,7 @@ def crawl_site(context: Context, request: CrawlSite) -> PullStarted:
 
 
 def _sources(context: Context) -> SourceControl:
-    _check_scope(context, "sources")
     return context.system.connectors.control
-
-
-def _check_scope(context: Context, what: str) -> None:
-    """Raises `ForbiddenError` for a caller of another scope than the installation's, which owns their documents."""
-    own = context.system.installation.scope
-    if context.scope != own:
-        raise ForbiddenError(f"{what} belong to {own.key}, and you are in {context.scope.key}")
 
 
 # -- streams
@@ -171,10 +163,9 @@ class Streams(Record, frozen=True):
     streams: tuple[StreamDefinition, ...]
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.MANAGE_SOURCES)
 def list_streams(context: Context, request: ListStreams) -> Streams:  # noqa: ARG001 - as all operations
     """List the streams whose records become documents, by name."""
-    _check_scope(context, "streams")
     return Streams(tuple(context.system.connectors.streams.all()))
 
 
@@ -204,7 +195,7 @@ class Subscribed(Record, frozen=True):
     deployed: Annotated[bool, Meta(description="True if a function of the deployed system reads it, and no `opx run`.")]
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.MANAGE_SOURCES)
 def subscribe_stream(context: Context, request: SubscribeStream) -> Subscribed:
     """Subscribe to a stream: its records become documents from now on.
 
@@ -223,7 +214,7 @@ class EndedStream(Record, frozen=True):
     removed: StreamName
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.MANAGE_SOURCES)
 def end_stream(context: Context, request: EndStream) -> EndedStream:
     """End a subscription; its documents stay.
 
@@ -234,5 +225,4 @@ def end_stream(context: Context, request: EndStream) -> EndedStream:
 
 
 def _streams(context: Context) -> StreamControl:
-    _check_scope(context, "streams")
     return context.system.connectors.stream_control

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from opx.domain.baselines import AddedValues, BaselineStats, SeriesView, Verdict
+from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, RequestError
 from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavailableError
 from opx.operations.context import Context
 from opx.operations.paging import After, Next, fitting, read_token, token
-from opx.operations.registry import OPERATIONS, Access, Function, agent_tool, operation
+from opx.operations.registry import OPERATIONS, Function, agent_tool, operation
 from opx.operations.telemetry_answers import BaselineAnswer, LogsAnswer, MetricsAnswer, TracesAnswer
 from opx.ports.telemetry import LogShow
 
@@ -222,7 +223,7 @@ class AddValues(Request, frozen=True):
     ] = None
 
 
-@operation(http="POST /baselines", function=Function.MANAGE, access=Access.WRITER)
+@operation(http="POST /baselines", function=Function.MANAGE, action=Action.WRITE)
 def add_values(context: Context, request: AddValues) -> AddedValues:
     """Add values to the baselines of the caller's scope.
 

@@ -7,13 +7,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from opx.domain.policy import EVERYTHING, Action, Target
 from opx.domain.record import Record
 from opx.domain.requests import Request, Text
-from opx.domain.scopes import GLOBAL_KEY
+from opx.domain.scopes import GLOBAL_KEY, Scope
 from opx.lifecycle.usage import ClientUsage, DayCount
 from opx.operations.context import Context
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting, read_token, token
-from opx.operations.registry import Access, Function, operation
+from opx.operations.registry import Function, operation
 
 Month = Annotated[
     str, Meta(pattern=r"^(\d{4}-(0[1-9]|1[0-2]))?$", description="Such as 2026-11; left out, the current one (UTC).")
@@ -34,7 +35,12 @@ class Usage(Record, frozen=True, omit_defaults=True):
     next: Next = ""
 
 
-@operation(http="GET /usage", function=Function.MANAGE, access=Access.OPERATOR)
+def _whose(context: Context, _: GetUsage) -> Target:
+    """The use of the caller's whole client, or of all clients."""
+    return Scope(context.identity.client_id) if context.identity.client_id else EVERYTHING
+
+
+@operation(http="GET /usage", function=Function.MANAGE, action=Action.READ_USAGE, target=_whose)
 def get_usage(context: Context, request: GetUsage) -> Usage:
     """List the questions and documents of a month by client. A caller with a client sees that of its client only.
 
@@ -56,7 +62,7 @@ class MeasureUsage(Request, frozen=True):
     day: Annotated[Text, Meta(description="A past day, such as 2026-11-24; left out, the last one (UTC).")] = ""
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def measure_usage(context: Context, request: MeasureUsage) -> DayCount:
     """Count the use of a past day again. Stored documents are counted as they are now.
 

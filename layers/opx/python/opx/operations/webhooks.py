@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request
 from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookView
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
-from opx.operations.registry import Access, operation
+from opx.operations.registry import operation
 
 if TYPE_CHECKING:
     from opx.connectors.webhooks.setup import WebhookSetup
@@ -32,7 +33,7 @@ class Webhooks(Record, frozen=True):
     webhooks: tuple[WebhookView, ...]
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def list_webhooks(context: Context, request: ListWebhooks) -> Webhooks:  # noqa: ARG001 - as all operations
     """List the webhooks that knowledge.yaml declares, with their addresses and whether their secrets are set."""
     return Webhooks(_setup(context).views())
@@ -48,7 +49,7 @@ class MakeWebhookSecret(Request, frozen=True):
     ] = False
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def make_webhook_secret(context: Context, request: MakeWebhookSecret) -> MadeSecret:
     """Generate a secret of a webhook, and store it.
 
@@ -62,7 +63,7 @@ class SignDelivery(Request, frozen=True):
     body: Annotated[Body, Meta(description="The body of the delivery.")]
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def sign_delivery(context: Context, request: SignDelivery) -> DeliveryProof:
     """Sign a body as a delivery to a webhook: returns the headers and query parameters.
 
@@ -76,7 +77,7 @@ class SendTestDelivery(Request, frozen=True):
     body: Annotated[Body | None, Meta(description="The body; left out, a small sample of the format.")] = None
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def send_test_delivery(context: Context, request: SendTestDelivery) -> DeliveryAnswer:
     """Send a signed delivery to a webhook, and return its answer. A sample becomes a document called "Test delivery".
 
@@ -103,7 +104,7 @@ class SecretNames(Record, frozen=True):
     names: tuple[str, ...]
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def list_secrets(context: Context, request: ListSecrets) -> SecretNames:  # noqa: ARG001 - as all operations
     """List the names of the secrets that are stored on this machine."""
     return SecretNames(tuple(_secrets(context).names()))
@@ -118,7 +119,7 @@ class SecretChanged(Record, frozen=True):
     name: str
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def set_secret(context: Context, request: SetSecret) -> SecretChanged:
     """Set a secret, replacing it."""
     value = request.value.strip()
@@ -132,7 +133,7 @@ class RemoveSecret(Request, frozen=True):
     name: SecretName
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def remove_secret(context: Context, request: RemoveSecret) -> SecretChanged:
     """Remove a secret. Raises `InvalidInputError` if it doesn't exist."""
     secrets = _secrets(context)
