@@ -142,6 +142,10 @@ class StoreUnavailableError(OpxError):
     """A store or service didn't answer, or refused temporarily; retrying later may help."""
 
 
+class DamagedStoreError(StoreUnavailableError):
+    """A stored file is damaged: it is truncated, altered or unreadable. The message names the repair."""
+
+
 class IndexUnavailableError(StoreUnavailableError):
     """The search index can't be reached or refused the request as a whole."""
 

@@ -14,6 +14,7 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
 from opx.ports import Storage, Tables, WorkQueue
+from opx.ports.files import StoreFiles
 from opx.ports.tables import DOCUMENTS, KEYS, LIFECYCLE, USAGE
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from opx.lifecycle.archive.exporting import Exporter
     from opx.lifecycle.archive.importing import Importer
     from opx.lifecycle.consistency.reconcile import Reconciler
+    from opx.lifecycle.consistency.repair import StoreRepair
     from opx.lifecycle.coverage import CoverageReport
     from opx.lifecycle.holdings import HoldingsCount
     from opx.lifecycle.past.as_of import AsOf
@@ -71,7 +73,9 @@ class Lifecycle:
         calibrations: Callable[[], CalibrationStore],
         audit: Callable[[], AuditLog],
         schedule: Callable[[], None],
+        files: Callable[[], StoreFiles | None] = lambda: None,
     ) -> None:
+        self._files = files
         self._installation = installation
         self._tables = tables
         self._storage = storage
@@ -254,15 +258,23 @@ class Lifecycle:
     def reconciler(
         self, *, thorough: bool = False, progress: Callable[[str, int], None] = lambda _what, _count: None
     ) -> Reconciler:
-        """Reconciles the stores; with `thorough`, index entries are compared one by one. `progress` is called with the kind
-        of item compared and the count so far."""
+        """Reconciles the stores; with `thorough`, index entries are compared one by one, and all files are read.
+        `progress` is called with the kind of item compared and the count so far."""
         from opx.lifecycle.consistency.reconcile import Reconciler, Repairs
         from opx.lifecycle.consistency.store_checks import ComparedStores, StoreChecks
 
-        stores = ComparedStores(self._tables, self._storage, self._corpus, self._indexing)
+        stores = ComparedStores(self._tables, self._storage, self._corpus, self._indexing, self._files())
         checks = StoreChecks(stores, self._installation, self._ingestion, thorough=thorough)
         repairs = Repairs(stores, checks, self._graph, self._ingestion, self._work)
         return Reconciler(stores, checks, repairs, progress)
+
+    def repair(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> StoreRepair:
+        """Rebuilds stores from whatever is left. `progress` is called with the kind of item compared and the count so far."""
+        from opx.lifecycle.consistency.repair import StoreRepair
+
+        return StoreRepair(
+            self._files(), self._tables, partial(self.reconciler, thorough=True, progress=progress), progress
+        )
 
     def calibrator(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Calibrator:
         """Fits the confidence models to this corpus, for the active embedding model. `progress` is called with the kind of
