@@ -9,11 +9,13 @@ from typing import Protocol
 
 
 class StoreFile(StrEnum):
-    """What a damaged file holds. `ENTRIES` are those of one document in an index that can be read."""
+    """What a damaged file holds. `ENTRIES` are those of one document in an index that can be read; `IRREGULAR` is something
+    else than a file in the place of one, such as a folder or a link."""
 
     DATABASE = "database"
     INDEX = "index"
     ENTRIES = "entries"
+    IRREGULAR = "irregular"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -59,6 +60,9 @@ class HomeFiles:
             yield from self._database(name)
         for folder in self._index_folders():
             yield from IndexFiles(self._home, folder).damaged()
+        for path in irregular(self._home / "corpus"):
+            name = path.relative_to(self._home).as_posix()
+            yield FileDamage(name, StoreFile.IRREGULAR, "it is no regular file")
 
     def _index_folders(self) -> list[Path]:
         folders = (self._home / "index", *sorted(self._home.glob("index-*")))
@@ -66,7 +70,7 @@ class HomeFiles:
 
     def _database(self, name: str) -> Iterator[FileDamage]:
         path = self._home / name
-        if not path.exists() or not path.stat().st_size:
+        if not path.exists() or (path.is_file() and not path.stat().st_size):
             if name == MAIN and self._has_objects():
                 state = "is empty" if path.exists() else "is missing"
                 yield FileDamage(name, StoreFile.DATABASE, f"it {state}, although there are documents")
@@ -88,6 +92,7 @@ class HomeFiles:
             found = list(self.damaged())
             databases = {one.file for one in found if one.kind is StoreFile.DATABASE}
             folders = {one.file.partition("/")[0] for one in found if one.kind is StoreFile.INDEX}
+            folders |= {one.file for one in found if one.kind is StoreFile.IRREGULAR}
             if databases or folders:
                 self._set_aside(sorted(databases), sorted(folders), mended, progress)
         return mended
@@ -113,7 +118,7 @@ class HomeFiles:
         for ending in ("", *_BESIDE):
             Path(f"{part}{ending}").unlink(missing_ok=True)  # of a repair that was interrupted
         path = self._home / name
-        if not path.exists() or not path.stat().st_size:
+        if not path.is_file() or not path.stat().st_size:
             return Salvaged(lost=[Loss("", f"all rows of {name}")])
         return salvage(path, part, _SPECS[name], self._queue if name == MAIN else "")
 
@@ -155,7 +160,8 @@ class HomeFiles:
 
     def _move(self, name: str, target: Path, mended: MendedFiles) -> None:
         source = self._home / name
-        if source.exists() and not (target / name).exists():
+        if os.path.lexists(source) and not os.path.lexists(target / name):
+            make_folders((target / name).parent)
             os.replace(source, target / name)  # noqa: PTH105 - kept bare for tests
             if not name.endswith(_BESIDE):
                 mended.moved.append(name)
@@ -175,12 +181,30 @@ class HomeFiles:
             lock.release()
 
 
+def irregular(corpus: Path) -> Iterator[Path]:
+    """What can't be an object or a folder of objects: links, pipes, and folders named as files (names of files have dots,
+    or end with a mark)."""
+    for base, folders, files in os.walk(corpus):
+        if Path(base) == corpus:
+            folders[:] = [name for name in folders if name != ".tmp"]
+        for name in [name for name in folders if _is_name_of_file(name)]:
+            folders.remove(name)
+            yield Path(base, name)
+        yield from (path for name in files if not stat.S_ISREG((path := Path(base, name)).lstat().st_mode))
+
+
+def _is_name_of_file(name: str) -> bool:
+    return "." in name and not name.startswith(".") and not name.endswith(("%", "%+"))
+
+
 # -- databases
 
 
 def database_problems(path: Path, specs: Sequence[TableSpec] = ()) -> list[str]:
     """Problems of a SQLite file: of its pages, and of rows that are no items with the key of their columns. Raises
     `StoreUnavailableError` if it is locked."""
+    if not path.is_file():
+        return ["it is no file"]
     try:
         with closing(sqlite3.connect(path, timeout=_LOCK_SECONDS)) as connection:
             checked = connection.execute(f"PRAGMA integrity_check({_MOST_PROBLEMS})").fetchall()

@@ -276,8 +276,9 @@ class FolderObjectStore:
         notes = _joined(self._metadata, key)
         try:
             known = read_versions(notes)
-        except DamagedStoreError:  # this put replaces it
-            known = [version]
+        except DamagedStoreError:  # this put replaces the record
+            known = []
+            remove_file(notes, self._metadata)
         if version.metadata or known:
             current = [old for old in known if old.is_of(self._path(key))]
             write_versions(notes, [version, *(current or known[:2])], self._temporary)
@@ -331,7 +332,8 @@ class FolderObjectIntegrity:
                 with _joined(self._root, key).open("rb") as file:
                     identity = identity_of(file)
                     known = read_versions(_joined(self._root / ".meta", key))
-                    return all(version.etag == _digest(file) for version in known if version.identity == identity)
+                    recorded = next((version.etag for version in known if version.identity == identity), None)
+                    return recorded is None or recorded == _digest(file)
             except FileNotFoundError:
                 return True
 

@@ -39,6 +39,8 @@ def salvage(damaged: Path, target: Path, specs: Sequence[TableSpec], queue: str 
     """Writes every readable row of these tables, and the messages of a queue, to a new database at `target`."""
     found = Salvaged()
     with closing(_tolerant(damaged)) as source, closing(open_database(target)) as made:
+        if not _has_schema(source):
+            return Salvaged(lost=[Loss("", f"all rows of {damaged.name}")])
         for spec in specs:
             with made.transaction():
                 _table(source, made, spec, found)
@@ -55,6 +57,13 @@ def _tolerant(path: Path) -> sqlite3.Connection:
     with suppress(sqlite3.DatabaseError):
         connection.execute("PRAGMA writable_schema = ON")
     return connection
+
+
+def _has_schema(source: sqlite3.Connection) -> bool:
+    try:
+        return bool(source.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    except sqlite3.DatabaseError:
+        return False
 
 
 def _table(source: sqlite3.Connection, made: Database, spec: TableSpec, found: Salvaged) -> None:

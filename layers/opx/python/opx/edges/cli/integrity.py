@@ -17,6 +17,10 @@ _ELSEWHERE = (
 )
 
 
+_CHANGED = "not as it was ingested; it was ingested as it is now, and `opx history` has the version before"
+_KEPT = "that belong to nothing were kept: `opx reconcile` lists them, --repair removes them"
+
+
 @request_command(
     "repair",
     integrity.repair_stores,
@@ -55,6 +59,8 @@ def _print_report(report: RepairReport) -> None:
         click.echo(f"{plural(report.heads, 'document')} entered in the catalog again, from their versions")
     for problem, count in report.repaired.items():
         click.echo(f"repaired: {plural(count, 'difference')} of the kind {problem.value.replace('_', ' ')}")
+    for key in report.changed:
+        click.echo(f"changed: {printable(key)}: {_CHANGED}")
     for left in report.left:
         name = printable(left.object_key) or f"scope {left.scope_key}"
         click.echo(
@@ -71,9 +77,6 @@ def _print_rest(report: RepairReport) -> None:
     if report.failed:
         click.echo(f"{plural(report.failed, 'document')} could not be ingested: `opx failed` lists the reasons")
     if report.surplus:
-        click.echo(
-            f"{plural(report.surplus, 'item')} that belong to nothing, or whose object is gone, were kept: `opx reconcile` "
-            "lists them, --repair removes them"
-        )
+        click.echo(f"{plural(report.surplus, 'item')} {_KEPT}")
     if report.is_whole and not report.waiting:
         click.echo("all stores are in order")

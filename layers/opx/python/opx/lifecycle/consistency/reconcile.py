@@ -65,8 +65,6 @@ class Reconciler:
         report.add(damaged)
         if any(one.problem is Problem.STORE_DAMAGED for one in damaged):
             return report  # what is read from a damaged file can't be compared
-        if repair:
-            self._repair(damaged, report)
         for checked in chain(self._in_corpus(report), self._in_catalog(report)):
             report.in_flight += checked.in_flight
             report.failed += checked.failed
@@ -75,6 +73,7 @@ class Reconciler:
                 removals.extend(one for one in checked.found if one.problem in REMOVALS)
                 self._repair([one for one in checked.found if one.problem not in REMOVALS], report)
         if repair:
+            self._repair(damaged, report)
             if remove:
                 self._remove(removals, report, max_share)
             report.waiting, failed = self._repairs.work()
@@ -174,7 +173,13 @@ def _is_version_file(info: ObjectInfo) -> bool:
 # -- repairs
 
 
-_ENQUEUED_ONLY = (Problem.NOT_TAKEN_IN, Problem.CHANGED, Problem.INTERRUPTED, Problem.OBJECT_MISSING)
+_ENQUEUED_ONLY = (
+    Problem.NOT_TAKEN_IN,
+    Problem.CHANGED,
+    Problem.INTERRUPTED,
+    Problem.OBJECT_MISSING,
+    Problem.METADATA_DAMAGED,
+)
 """Problems for which an event is enough: the pipeline sees the difference itself."""
 
 

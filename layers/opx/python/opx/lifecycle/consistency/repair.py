@@ -19,12 +19,31 @@ from opx.errors import ConditionFailedError
 from opx.ingestion.corpus.version import renew
 from opx.lifecycle.consistency.differences import REMOVALS, Problem, ReconcileReport, StoreDifference
 from opx.lifecycle.consistency.reconcile import Reconciler
+from opx.lifecycle.consistency.store_checks import CONTENT
 from opx.ports import Item, KeyAbsent, Tables
-from opx.ports.files import MendedFiles, StoreFiles
-from opx.ports.tables import DOCUMENTS, GRAPH, KEYS
+from opx.ports.files import Loss, MendedFiles, StoreFiles
+from opx.ports.tables import (
+    ANNOUNCEMENTS,
+    CALENDAR,
+    DELIVERIES,
+    DOCUMENTS,
+    EMBEDDINGS,
+    ENTRIES,
+    FAILURES,
+    GRAPH,
+    IDEMPOTENCY,
+    KEYS,
+    WEB_CACHE,
+)
 
-DERIVED = ("opx-knowledge-graph", "opx-knowledge-embeddings", "opx-knowledge-calendar", "opx-knowledge-web-cache")
-"""Tables whose rows are made again, so that lost ones are no loss."""
+_DERIVED = (KEYS, ENTRIES, FAILURES, EMBEDDINGS, GRAPH, CALENDAR, ANNOUNCEMENTS, IDEMPOTENCY, DELIVERIES, WEB_CACHE)
+DERIVED = (*(spec.name for spec in _DERIVED), "queue_messages")
+"""Tables whose rows are made again, recur, or are caches: lost ones are no loss."""
+
+SURPLUS = tuple(problem for problem in REMOVALS if problem is not Problem.OBJECT_MISSING)
+"""Kinds of items that belong to nothing in the catalog: after a loss, they may be all that is left."""
+
+_HISTORY = "the documents are entered again as they are now; their earlier versions and times are lost"
 
 
 class DamagedFile(Record, frozen=True):
@@ -36,8 +55,10 @@ class DamagedFile(Record, frozen=True):
 
 class RepairReport(Draft):
     """Outcome of a repair. `damaged` files were moved to `folder` of the home folder; `rows` are those read from damaged
-    databases by table, `lost` what is lost for good. `repaired` are numbers of mended differences by kind, `left` those
-    that remain, and `surplus` items that only `opx reconcile --repair` removes. `waiting` documents are left to functions.
+    databases by table, `heads` the keys that were entered again, `lost` what is lost for good. `repaired` are numbers of
+    mended differences by kind, `changed` the objects among them that were not as they had been ingested, `left` the
+    differences that remain, and `surplus` items that only `opx reconcile --repair` removes. `waiting` documents are left to
+    functions.
     """
 
     dry_run: bool = False
@@ -46,6 +67,7 @@ class RepairReport(Draft):
     rows: dict[str, int] = field(default_factory=dict)
     heads: int = 0
     repaired: dict[Problem, int] = field(default_factory=dict)
+    changed: list[str] = field(default_factory=list)
     left: list[StoreDifference] = field(default_factory=list)
     surplus: int = 0
     failed: int = 0
@@ -85,18 +107,21 @@ class StoreRepair:
             self._mend(self._files, report)
         found = self._reconciler().run(repair=True, remove=False)
         report.waiting = found.waiting
+        report.changed = [
+            one.object_key for one in found.differences if one.problem is Problem.CHANGED and one.text.endswith(CONTENT)
+        ]
         self._progress("comparing again", 0)
         self._describe(found if found.waiting else self._reconciler().run(), report)
         left = {one.problem for one in report.left}
         report.repaired = {
-            problem: count for problem, count in found.counts.items() if problem not in (*REMOVALS, *left)
+            problem: count for problem, count in found.counts.items() if problem not in (*SURPLUS, *left)
         }
         return report
 
     def _mend(self, files: StoreFiles, report: RepairReport) -> None:
         mended = files.mend(lambda step: self._progress(step, 0))
         report.folder, report.rows = mended.folder, mended.rows
-        report.lost = [loss.text for loss in mended.lost if loss.table not in DERIVED]
+        report.lost = [_described(loss) for loss in mended.lost if loss.table not in DERIVED]
         if mended.lost:
             self._rebuild_derived(mended, report)
 
@@ -111,8 +136,14 @@ class StoreRepair:
     @staticmethod
     def _describe(found: ReconcileReport, report: RepairReport) -> None:
         report.failed = found.failed
-        report.surplus = sum(found.counts.get(problem, 0) for problem in REMOVALS)
-        report.left = [one for one in found.differences if one.problem not in REMOVALS]
+        report.surplus = sum(found.counts.get(problem, 0) for problem in SURPLUS)
+        report.left = [one for one in found.differences if one.problem not in SURPLUS]
+
+
+def _described(loss: Loss) -> str:
+    return (
+        f"{loss.text}: {_HISTORY}" if loss.table in ("", DOCUMENTS.name) and "questions" not in loss.text else loss.text
+    )
 
 
 def restore_heads(tables: Tables) -> int:

@@ -30,6 +30,9 @@ from opx.ports.tables import FAILURES, GRAPH, KEYS
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.threads import Each
 
+CONTENT = "its content, metadata or sidecar"
+"""Detail of a changed object."""
+
 YOUNG_SECONDS = 120.0
 """Age up to which an item may not be visible everywhere: a search service shows writes after a minute at most."""
 
@@ -113,7 +116,14 @@ class StoreChecks:
         elif failed:
             to.failed += 1
         else:
-            to.found.append(problem(Problem.CHANGED if current else Problem.NOT_TAKEN_IN, current))
+            kind = Problem.CHANGED if current else Problem.NOT_TAKEN_IN
+            to.found.append(problem(kind, current, self._what_changed(info.key, head) if current else ""))
+
+    def _what_changed(self, object_key: str, head: Item | None) -> str:
+        """Tells a change of the object from one of the rules, for which it is ""."""
+        info = self._corpus.store.head(object_key)
+        same = info is None or self._ingestion.pipeline.is_of(str((head or {}).get("fingerprint", "")), info)
+        return "" if same else CONTENT
 
     def _object_damage(self, object_key: str) -> tuple[Problem, str] | None:
         """Damage of an object or its sidecar. Their metadata are read in any case, their bytes only if it is thorough."""
