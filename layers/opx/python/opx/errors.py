@@ -134,6 +134,20 @@ class ObjectNotFoundError(NotFoundError):
     kind = "object"
 
 
+class SealNotFoundError(NotFoundError):
+    """Nothing was sealed yet."""
+
+    kind = "seal"
+
+
+class AlteredSealError(OpxError):
+    """A seal was altered after it was made, or is another one than expected."""
+
+
+class UntrustedSealError(OpxError):
+    """A seal is not signed by the key that is known, but by another one, or by none."""
+
+
 class ConditionFailedError(OpxError):
     """A conditional write found the item in another state."""
 

@@ -351,6 +351,7 @@ class System:
             audit=lambda: self.records.audit,
             schedule=self._schedule,
             files=lambda: self.ports.files,
+            secrets=lambda: self.secrets,
         )
 
     def _schedule(self) -> None:
