@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from opx.adapters.embedded import home_files
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.scopes import scope_of_object
 from opx.errors import DamagedStoreError
@@ -158,7 +157,7 @@ def test_an_interrupted_repair_goes_on_where_it_was(home: Path, monkeypatch: pyt
         replace(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(home_files.os, "replace", killed)
+        patch.setattr(os, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
             repaired(home)
     report = repaired(home)
