@@ -202,7 +202,7 @@ def test_a_signed_seal_that_was_altered_is_an_error(home: Path, key: str, fields
 
 
 def test_a_seal_made_by_somebody_without_the_key_is_an_error(home: Path, key: str, tmp_path: Path) -> None:
-    """Who changes data and seal can only sign with a key of his own."""
+    """An attacker who changes data and seal can only sign with a key of his own."""
     mine = sealed(home, key)
     write_new_key(tmp_path / "his.pem")
     sealed(home, str(tmp_path / "his.pem"))

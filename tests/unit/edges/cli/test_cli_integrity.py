@@ -52,7 +52,7 @@ def test_a_damaged_chunk_file_is_named_where_it_is_read(opx: Opx) -> None:
     assert "the chunk file of the current version is damaged" in found.stdout
 
 
-def test_a_repair_says_what_it_did(opx: Opx) -> None:
+def test_a_repair_reports_its_work(opx: Opx) -> None:
     truncate_chunks(opx)
     result = opx("repair")
     assert result.exit_code == 0, result.output

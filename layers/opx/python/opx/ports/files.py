@@ -9,8 +9,8 @@ from typing import Protocol
 
 
 class StoreFile(StrEnum):
-    """What a damaged file holds. `ENTRIES` are those of one document in an index that can be read; `IRREGULAR` is something
-    else than a file in the place of one, such as a folder or a link."""
+    """Content of a damaged file. `ENTRIES` are those of one document in an index that can be read; `IRREGULAR` is something
+    else than a file under the name of one, such as a folder or a link."""
 
     DATABASE = "database"
     INDEX = "index"
@@ -30,7 +30,7 @@ class FileDamage:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What could not be read of a table; of a whole database if there is no table."""
+    """Rows that could not be read of a table; of a whole database if there is no table."""
 
     table: str
     text: str

@@ -130,7 +130,7 @@ class HomeFiles:
 
     def _complete(self, mended: MendedFiles) -> None:
         """Makes the moves of the journal that are not done yet, each of which can be repeated. The journal itself is moved
-        last: it tells what could not be read."""
+        last, as the record of what could not be read."""
         moves = self._journal()
         if not moves:
             return
@@ -182,7 +182,7 @@ class HomeFiles:
 
 
 def irregular(corpus: Path) -> Iterator[Path]:
-    """What can't be an object or a folder of objects: links, pipes, and folders named as files (names of files have dots,
+    """Lists entries that are neither an object nor a folder of objects: links, pipes, and folders named as files (names of files have dots,
     or end with a mark)."""
     for base, folders, files in os.walk(corpus):
         if Path(base) == corpus:

@@ -22,7 +22,7 @@ from opx.ports.tables import KEYS, TableSpec, from_json
 
 ROWS_AT_ONCE = 200
 MOST_PROBED = 100_000
-"""Numbers of rows tried one by one where neither the table nor its index tells which exist: 10 µs each."""
+"""Numbers of rows tried one by one where neither the table nor its index shows which exist: 10 µs each."""
 
 _SHOWN_KEYS = 5
 

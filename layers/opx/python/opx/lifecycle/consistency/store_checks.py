@@ -120,7 +120,7 @@ class StoreChecks:
             to.found.append(problem(kind, current, self._what_changed(info.key, head) if current else ""))
 
     def _what_changed(self, object_key: str, head: Item | None) -> str:
-        """Tells a change of the object from one of the rules, for which it is ""."""
+        """Distinguishes a change of the object from one of the rules, for which it is ""."""
         info = self._corpus.store.head(object_key)
         same = info is None or self._ingestion.pipeline.is_of(str((head or {}).get("fingerprint", "")), info)
         return "" if same else CONTENT

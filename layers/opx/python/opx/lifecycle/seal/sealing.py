@@ -60,7 +60,7 @@ class Seal(Record, frozen=True):
 
     @property
     def message(self) -> bytes:
-        """What is signed."""
+        """The signed bytes."""
         content = {name: value for name, value in self.to_json().items() if name != "signature"}
         return _CONTEXT + json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
