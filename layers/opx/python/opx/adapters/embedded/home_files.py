@@ -182,8 +182,8 @@ class HomeFiles:
 
 
 def irregular(corpus: Path) -> Iterator[Path]:
-    """Lists entries that are neither an object nor a folder of objects: links, pipes, and folders named as files (names of files have dots,
-    or end with a mark)."""
+    """Lists entries that are neither an object nor a folder of objects: links, pipes, and folders named as files (names of
+    files have dots, or end with a mark)."""
     for base, folders, files in os.walk(corpus):
         if Path(base) == corpus:
             folders[:] = [name for name in folders if name != ".tmp"]
