@@ -56,6 +56,7 @@ def build(home: Path) -> dict[str, str]:
         values = [{"node": "web-1", "metric": "cpu", "value": float(n % 7)} for n in range(40)]
         done(world, "add_values", values=values)
         done(world, "query", query="brew espresso")
+        done(world, "seal_stores")
         found = done(world, "query", query="disk full", config={"minConfidence": 0}, receipt=True)
         ids["receipt"] = found["receiptId"]
         ids["waiting"] = done(world, "capture_entry", **a_failure(occurrence="a"))["id"]
@@ -163,6 +164,11 @@ EXAMPLES: Mapping[str, Example] = {
     "force_reindex": fixed(),
     "roll_back_reindex": fixed(),
     "discard_indexes": fixed(),
+    # integrity
+    "repair_stores": fixed(),
+    "seal_stores": fixed(),
+    "compare_seal": fixed(),
+    "make_signing_key": lambda world: {"path": str(world.home.parent / "key.pem")},
     # alerts
     "list_alerts": fixed(limit=5),
     # baselines

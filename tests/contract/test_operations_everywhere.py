@@ -93,6 +93,7 @@ READING = (
 BY_NATURE: Mapping[str, tuple[str, ...]] = {
     "get_status": ("waiting", "backlog"),
     "make_webhook_secret": ("value",),
+    "make_signing_key": ("publicKey",),
     **dict.fromkeys(
         ("capture_failure_solution", "capture_gate_rejection", "capture_gate_approval", "capture_warning"), ("entryId",)
     ),

@@ -467,7 +467,7 @@ class TestUnavailable:
             index.apply(changes(index, "w", 1))
         damage(tmp_path)
         with (
-            pytest.raises(IndexUnavailableError, match=r"vectors\.f32 has .* vectors\. Delete the folder"),
+            pytest.raises(IndexUnavailableError, match=r"vectors\.f32 has .* vectors\. `opx repair`"),
             opened(tmp_path) as index,
         ):
             index.apply(changes(index, "w", 2))

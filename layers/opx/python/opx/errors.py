@@ -134,12 +134,30 @@ class ObjectNotFoundError(NotFoundError):
     kind = "object"
 
 
+class SealNotFoundError(NotFoundError):
+    """Nothing was sealed yet."""
+
+    kind = "seal"
+
+
+class AlteredSealError(OpxError):
+    """A seal was altered after it was made, or is another one than expected."""
+
+
+class UntrustedSealError(OpxError):
+    """A seal is not signed by the key that is known, but by another one, or by none."""
+
+
 class ConditionFailedError(OpxError):
     """A conditional write found the item in another state."""
 
 
 class StoreUnavailableError(OpxError):
     """A store or service didn't answer, or refused temporarily; retrying later may help."""
+
+
+class DamagedStoreError(StoreUnavailableError):
+    """A stored file is damaged: it is truncated, altered or unreadable. The message names the repair."""
 
 
 class IndexUnavailableError(StoreUnavailableError):

@@ -122,6 +122,9 @@ class Settings:
     `audit_days` is the retention of the audit log (caller, time and returned documents of each query); `gap_days` that of
     a question without a good answer, since its last occurrence. 0: not recorded; without the audit log no answer has a
     receipt.
+
+    `signing_key` signs seals (`opx seal`): the name of a secret, or the path of a file (with a `/`), with an Ed25519 key in
+    PEM form.
     """
 
     backend: str = "embedded"
@@ -210,6 +213,7 @@ class Settings:
     research_seconds: float = 20.0
     audit_days: int = 365
     gap_days: int = 365
+    signing_key: str = ""
     log_level: str = "INFO"
     api_url: str = ""
     api_token: str = field(default="", repr=False)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
+    from opx.ports.files import StoreFiles
     from opx.ports.models import ImageDescriber, Ocr, ParsingTools
     from opx.ports.queues import Functions
     from opx.ports.sources import OpenWeb, Secrets
@@ -240,6 +241,16 @@ class Ports:
         adapter = importlib.import_module(index_module(address.partition(":")[0]))
         opened: IndexService = adapter.open_indexes(address, self.settings)
         return opened
+
+    @property
+    def files(self) -> StoreFiles | None:
+        """The files of the home folder, where the settings put tables there."""
+        if "tables" in self.given or self.settings.address("tables") != FOLDER or not self.settings.home_path.is_dir():
+            return None
+        from opx.adapters.embedded.home import QUEUE_NAME
+        from opx.adapters.embedded.home_files import HomeFiles
+
+        return HomeFiles(self._home_folder, queue=QUEUE_NAME, clock=self._clock)
 
     def _serverless_indexes(self, address: str) -> IndexService:
         from opx.adapters.aws.ports import OpenSearchIndexes, SearchCollection

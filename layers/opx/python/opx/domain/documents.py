@@ -105,6 +105,8 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
     From `current_since` to `superseded_at` the version was the current one; versions stored before this was recorded have
     no start. `expires` is the day from which it is hidden, if the document states one, `review_by` the day by which
     `owner` is to review it.
+
+    The checksums are of the files that were stored with the version; versions stored before they were recorded have none.
     """
 
     document_id: str
@@ -136,6 +138,8 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
     trust: float
     token_count: int = 0
     content_hash: str = ""
+    chunks_checksum: Annotated[str, Meta(description="SHA-256 of its chunk file in hex; empty if unknown.")] = ""
+    outline_checksum: Annotated[str, Meta(description="SHA-256 of its outline file in hex; empty if unknown.")] = ""
 
     def __post_init__(self) -> None:
         derive(self, untrusted=self.tier is not Tier.INTERNAL)

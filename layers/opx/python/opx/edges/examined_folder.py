@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from opx.operations.system import System
 
 _REPAIR = (
-    "`opx reconcile` lists what differs, `opx reconcile --repair` ingests it again. A damaged index can be deleted before: "
-    "it is the folder `index`, and is made from the documents in the folder `corpus`. Other files are restored from a backup "
-    "(docs/backup.md)"
+    "`opx reconcile` lists what differs, `opx reconcile --repair` ingests it again. If a file is damaged, `opx repair` makes "
+    "what it can from what is left; the rest is in a backup (docs/backup.md)"
 )
 
 REMEDIES: Mapping[str, str] = {

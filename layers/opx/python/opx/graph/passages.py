@@ -10,7 +10,7 @@ from msgspec import UnsetType
 from opx.domain.documents import RemarkKind
 from opx.domain.graph import GraphEvidence
 from opx.domain.scopes import Reader
-from opx.errors import ObjectNotFoundError
+from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.graph.views import Passage
 from opx.runtime.threads import Each
 
@@ -79,7 +79,7 @@ class PassageReader:
                     found.append(_passage(document, chunk.chunk_id, " > ".join(chunk.section), chunk.content))
                 if len(found) == len(chunk_ids):
                     break
-        except ObjectNotFoundError:  # withdrawn since; its statements are removed, too
+        except (ObjectNotFoundError, DamagedStoreError):  # withdrawn since, with its statements; or to be repaired
             return found
         return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import compress, islice
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from opx.domain.scopes import scope_of_object
 from opx.domain.titles import is_completed
 from opx.errors import (
     ConditionFailedError,
+    DamagedStoreError,
     IndexWakingError,
     InvalidInputError,
     ObjectNotFoundError,
@@ -135,9 +136,8 @@ class Publisher:
         key = claim.key
         if self._index.derives_ids:
             documents = dict.fromkeys(filter(None, (claim.current_id, *claim.unfinished)))
-            chunks = (chunk for document in documents for chunk in self._chunks.read(key, document))
-            found = [entry_id(key.id, chunk.chunk_id) for chunk in chunks]
-            unknown = claim.interrupted
+            found, unknown = self._derived(key, documents)
+            unknown = unknown or claim.interrupted
         else:
             stored = self._catalog.references(key.id, self._writers.edition)
             found, unknown = list(stored.found), claim.interrupted or bool(stored.expected_since)
@@ -145,6 +145,17 @@ class Publisher:
         if unknown or recut:
             found.extend(self._index.references(key.id))
         return list(dict.fromkeys(found))
+
+    def _derived(self, key: DocumentKey, documents: Iterable[str]) -> tuple[list[str], bool]:
+        """References by the chunk files of these versions, and True if one of them is damaged."""
+        chunks = (chunk for document in documents for chunk in self._chunks.read(key, document))
+        found: list[str] = []
+        try:
+            found.extend(entry_id(key.id, chunk.chunk_id) for chunk in chunks)
+        except DamagedStoreError as exc:
+            log.warning("%s", exc)
+            return found, True
+        return found, False
 
     def _start(self, step: Step) -> bool:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import shutil
 import tempfile
@@ -129,7 +130,7 @@ class Chunks:
         """
         lines = stack.enter_context(_spool())
         document = self._cut(read, lines)
-        self._keep(document, lines)
+        document = replace(document, chunks_checksum=self._keep(document, lines))
         document = self._keep_outline(document, read)
         prepared = Prepared(claim, document, fingerprint, lines, read.provenance, suspected=read.suspected)
         expired = is_kept_out(document)
@@ -146,12 +147,12 @@ class Chunks:
 
         read.text.seek(0)
         outline = outline_of(document.document_id, document.title, read.text.read(MAX_CHARACTERS + 1))
-        write_outline(self._store, document.key, outline)
+        document = replace(document, outline_checksum=write_outline(self._store, document.key, outline))
         remarks = tuple(Remark(RemarkKind.IRREGULAR, _UNCLOSED.format(line=line)) for line in outline.unclosed)
         return replace(document, remarks=bounded((*document.remarks, *remarks))) if remarks else document
 
     def read(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
-        """The chunks of any version, current or not; none if they are gone."""
+        """The chunks of any version, current or not; none if they are gone. Raises `DamagedStoreError`."""
         try:
             yield from read_chunks(self._store, key, document_id)
         except ObjectNotFoundError:
@@ -170,12 +171,16 @@ class Chunks:
             raise UnparsableDocumentError(f"{document.key.source}: the document has no text")
         return replace(document, chunk_count=count, token_count=tokens)
 
-    def _keep(self, document: KnowledgeDocument, lines: IO[bytes]) -> None:
+    def _keep(self, document: KnowledgeDocument, lines: IO[bytes]) -> str:
+        """Stores the chunk file; returns its SHA-256."""
         with _spool() as data:  # a copy: a store may close the file
             lines.seek(0)
             shutil.copyfileobj(lines, data)
             data.seek(0)
+            checksum = hashlib.file_digest(data, "sha256").hexdigest()
+            data.seek(0)
             self._store.put(chunk_file(document.key, document.document_id), data)  # type: ignore[arg-type]
+        return checksum
 
 
 def _statements(extract: Extract, document: KnowledgeDocument, *material: Any) -> Statements:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opx.errors import InvalidInputError, ObjectNotFoundError
@@ -14,6 +15,8 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
 from opx.ports import Storage, Tables, WorkQueue
+from opx.ports.files import StoreFiles
+from opx.ports.sources import Secrets
 from opx.ports.tables import DOCUMENTS, KEYS, LIFECYCLE, USAGE
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from opx.lifecycle.archive.exporting import Exporter
     from opx.lifecycle.archive.importing import Importer
     from opx.lifecycle.consistency.reconcile import Reconciler
+    from opx.lifecycle.consistency.repair import StoreRepair
     from opx.lifecycle.coverage import CoverageReport
     from opx.lifecycle.holdings import HoldingsCount
     from opx.lifecycle.past.as_of import AsOf
@@ -35,6 +39,9 @@ if TYPE_CHECKING:
     from opx.lifecycle.retention.holds import Holds
     from opx.lifecycle.retention.pruning import DailyCalibration, DailyPruning, KnowledgePruningService
     from opx.lifecycle.retention.reviews import Reviews
+    from opx.lifecycle.seal.daily import DailySeal
+    from opx.lifecycle.seal.sealing import Sealing
+    from opx.lifecycle.seal.signing import SigningKey
     from opx.lifecycle.usage import DailyUsage, DayCount, UsageLog
     from opx.records.audit import AuditLog
     from opx.retrieval.calibration.calibrating import Calibrator
@@ -71,7 +78,11 @@ class Lifecycle:
         calibrations: Callable[[], CalibrationStore],
         audit: Callable[[], AuditLog],
         schedule: Callable[[], None],
+        files: Callable[[], StoreFiles | None],
+        secrets: Callable[[], Secrets],
     ) -> None:
+        self._secrets = secrets
+        self._files = files
         self._installation = installation
         self._tables = tables
         self._storage = storage
@@ -254,15 +265,54 @@ class Lifecycle:
     def reconciler(
         self, *, thorough: bool = False, progress: Callable[[str, int], None] = lambda _what, _count: None
     ) -> Reconciler:
-        """Reconciles the stores; with `thorough`, index entries are compared one by one. `progress` is called with the kind
-        of item compared and the count so far."""
+        """Reconciles the stores; with `thorough`, index entries are compared one by one, and all files are read.
+        `progress` is called with the kind of item compared and the count so far."""
         from opx.lifecycle.consistency.reconcile import Reconciler, Repairs
         from opx.lifecycle.consistency.store_checks import ComparedStores, StoreChecks
 
-        stores = ComparedStores(self._tables, self._storage, self._corpus, self._indexing)
+        stores = ComparedStores(self._tables, self._storage, self._corpus, self._indexing, self._files())
         checks = StoreChecks(stores, self._installation, self._ingestion, thorough=thorough)
         repairs = Repairs(stores, checks, self._graph, self._ingestion, self._work)
         return Reconciler(stores, checks, repairs, progress)
+
+    def repair(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> StoreRepair:
+        """Rebuilds stores from whatever is left. `progress` is called with the kind of item compared and the count so far."""
+        from opx.lifecycle.consistency.repair import StoreRepair
+
+        return StoreRepair(
+            self._files(), self._tables, partial(self.reconciler, thorough=True, progress=progress), progress
+        )
+
+    def sealing(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Sealing:
+        """Seals all contents, and compares them with the last seal. `progress` is called with the kind of item read and the
+        count so far."""
+        from opx.lifecycle.seal.contents import SealedContents
+        from opx.lifecycle.seal.sealing import Sealing
+
+        contents = SealedContents(self._tables, self._storage, self._corpus, progress)
+        table = self._tables.table(LIFECYCLE)
+        documents = self._tables.table(DOCUMENTS)
+        return Sealing(contents, table, documents, self._signing_key, self._installation.clock)
+
+    def _signing_key(self) -> SigningKey | None:
+        """The key of the settings: of a file, or a secret."""
+        from opx.lifecycle.seal.signing import SigningKey
+
+        named = self._installation.settings.signing_key
+        if not named:
+            return None
+        if "/" not in named:
+            return SigningKey.of_pem(self._secrets().get(named))
+        try:
+            return SigningKey.of_pem(Path(named).expanduser().read_text())
+        except (OSError, UnicodeDecodeError) as exc:
+            raise InvalidInputError(f"the signing key {named} can't be read: {exc}") from exc
+
+    def daily_seal(self) -> DailySeal:
+        """Daily seals within the background loop of a single-process installation."""
+        from opx.lifecycle.seal.daily import DailySeal
+
+        return DailySeal(self.sealing, self._installation.clock)
 
     def calibrator(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Calibrator:
         """Fits the confidence models to this corpus, for the active embedding model. `progress` is called with the kind of

@@ -163,7 +163,7 @@ def import_archive(context: Context, request: ImportArchive) -> ImportReport:
 class Reconcile(Request, frozen=True):
     repair: Annotated[bool, Meta(description="Repair differences.")] = False
     thorough: Annotated[
-        bool, Meta(description="Compare entries of the index one by one; otherwise only their counts.")
+        bool, Meta(description="Read every file, and compare index entries one by one instead of counting them.")
     ] = False
     max_share: Annotated[
         Share | None, Meta(description="The share of a kind that repairs may remove; 0.2 if left out.")

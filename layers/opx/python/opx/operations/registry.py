@@ -255,6 +255,7 @@ MODULES = (
     Module("projects", ("projects",)),
     Module("calibration", ("calibration",)),
     Module("administration"),
+    Module("integrity"),
 )
 """Modules in the order in which their operations are listed."""
 

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
+    from opx.ports.files import StoreFiles
     from opx.ports.models import ParsingTools
     from opx.ports.queues import Functions
     from opx.ports.sources import OpenWeb, Secrets
@@ -114,6 +115,10 @@ class Backend(Protocol):
 
     @property
     def indexes(self) -> IndexService: ...
+
+    @property
+    def files(self) -> StoreFiles | None:
+        """The files of databases and indexes in a home folder; None where services hold them."""
 
     @property
     def index_sync(self) -> IndexSync: ...
@@ -346,6 +351,8 @@ class System:
             calibrations=lambda: self.questions.calibrations,
             audit=lambda: self.records.audit,
             schedule=self._schedule,
+            files=lambda: self.ports.files,
+            secrets=lambda: self.secrets,
         )
 
     def _schedule(self) -> None:

@@ -87,6 +87,10 @@ class Storage(Protocol):
         """Earlier contents of objects; None if the store keeps none."""
 
     @property
+    def integrity(self) -> ObjectIntegrity | None:
+        """Verifies stored bytes; None if the service does so itself."""
+
+    @property
     def signer(self) -> UploadSigner | None:
         """Signs uploads that bypass this process; None if the store can't."""
 
@@ -114,6 +118,14 @@ class ObjectHistory(Protocol):
 
     def erase(self, prefix: str) -> int:
         """Permanently remove all of it, without events; returns the number removed. Idempotent."""
+
+
+class ObjectIntegrity(Protocol):
+    """Compares the bytes of objects with the digests that were recorded when they were put."""
+
+    def is_intact(self, key: str) -> bool:
+        """False if the bytes are not those that were put. True for a missing object. Raises `StoreUnavailableError` for a
+        file that can't be read, and `DamagedStoreError` if the record can't."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,7 @@ class S3Storage:
     """`Storage` in a bucket."""
 
     read_threads = 8
+    integrity = None
 
     def __init__(self, bucket: str, client: NewClient) -> None:
         self._bucket = bucket

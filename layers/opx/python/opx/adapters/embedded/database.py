@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from opx.adapters.embedded.durable_files import PRIVATE_FOLDER, private
-from opx.errors import StoreUnavailableError
+from opx.errors import DamagedStoreError, StoreUnavailableError
 
 BUSY_SECONDS = 30.0
 JOURNAL_BYTES = 64 * 1024 * 1024
@@ -24,9 +24,17 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_CANTOPEN: "the file can't be opened; check that its folder exists and may be written to",
     sqlite3.SQLITE_PERM: "the file may not be accessed",
     sqlite3.SQLITE_READONLY: "the file may not be written to",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged; restore it from a backup",
-    sqlite3.SQLITE_NOTADB: "the file is no SQLite database; restore it from a backup",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged; run `opx repair`: what it can't rebuild is in a backup",
+    sqlite3.SQLITE_NOTADB: "the file is no SQLite database; run `opx repair`: what it can't rebuild is in a backup",
 }
+
+
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_undecodable(error: sqlite3.Error) -> bool:
+    """True if stored text is no UTF-8, for which SQLite has no code."""
+    return str(error).startswith("Could not decode")
 
 
 class Database:
@@ -101,10 +109,12 @@ class Database:
         try:
             yield
         except sqlite3.DatabaseError as exc:
-            reason = _UNAVAILABLE.get(getattr(exc, "sqlite_errorcode", 0) & 0xFF)
+            code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+            reason = _UNAVAILABLE[sqlite3.SQLITE_CORRUPT] if is_undecodable(exc) else _UNAVAILABLE.get(code)
             if reason is None:
                 raise
-            raise StoreUnavailableError(f"database {self.path}: {reason}") from exc
+            kind = DamagedStoreError if is_undecodable(exc) or code in _DAMAGED else StoreUnavailableError
+            raise kind(f"database {self.path}: {reason}") from exc
 
     def _connect(self) -> sqlite3.Connection:
         # close() runs in one thread and closes the connections of others.

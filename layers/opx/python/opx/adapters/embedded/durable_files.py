@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import secrets
 import stat
@@ -90,6 +91,12 @@ def sync_file(file: BinaryIO) -> None:
         os.fsync(file.fileno())
     else:
         fcntl.fcntl(file.fileno(), full_sync)
+
+
+def digest_of_file(path: Path) -> str:
+    """SHA-256 of a file in hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def move_into_place(source: Path, target: Path) -> None:

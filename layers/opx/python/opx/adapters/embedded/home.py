@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from opx.adapters.embedded.table import SqliteQueue, SqliteTable
     from opx.ingestion.indexing.book import Edition
     from opx.ports import Clock, Embedder, Item, ObjectStore, Table
-    from opx.ports.objects import ObjectHistory
+    from opx.ports.objects import ObjectHistory, ObjectIntegrity
 
 QUEUE_NAME = "ingest"
 
@@ -113,6 +113,12 @@ class FolderStorage:
         from opx.adapters.embedded.object_store import FolderObjectStore
 
         return FolderObjectStore(self._folder)
+
+    @cached_property
+    def integrity(self) -> ObjectIntegrity:
+        from opx.adapters.embedded.object_store import FolderObjectIntegrity
+
+        return FolderObjectIntegrity(self._folder)
 
     @cached_property
     def history(self) -> ObjectHistory:

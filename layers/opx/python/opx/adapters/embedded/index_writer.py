@@ -15,12 +15,13 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from opx.adapters.embedded.durable_files import PRIVATE_FILE, private, sync_file, sync_folder
-from opx.adapters.embedded.lexical import LexicalWriter
+from opx.adapters.embedded.lexical import LexicalWriter, term_files
 from opx.adapters.embedded.segments import (
     SPREAD,
     VECTORS,
     IndexDatabase,
     Matrix,
+    SegmentDigest,
     SegmentFacts,
     SegmentRow,
     check_rows,
@@ -56,9 +57,9 @@ class VectorWriter:
         if new:
             sync_folder(path.parent)
 
-    def write(self, slot: int, vectors: Sequence[Vector] | Matrix) -> None:
-        """Writes `vectors` at `slot` and the following ones. Raises `ValueError` for another dimension, and
-        `IndexUnavailableError` if rows before the slot are missing."""
+    def write(self, slot: int, vectors: Sequence[Vector] | Matrix) -> bytes:
+        """Writes `vectors` at `slot` and the following ones; returns the bytes written. Raises `ValueError` for
+        another dimension, and `IndexUnavailableError` if rows before the slot are missing."""
         rows = np.asarray(vectors, dtype="<f4")
         if rows.shape[1:] != (self._dimension,):
             raise ValueError(f"vectors have dimension {rows.shape[1:]}, the index has {self._dimension}")
@@ -66,7 +67,9 @@ class VectorWriter:
             self._path, self._file.seek(0, SEEK_END) // self._row_bytes, slot
         )  # no gap: it would be read as zeros
         self._file.seek(slot * self._row_bytes)
-        self._file.write(rows.tobytes())
+        data = rows.tobytes()
+        self._file.write(data)
+        return data
 
     def sync(self) -> None:
         """Returns when all rows written are on disk."""
@@ -83,6 +86,7 @@ class IndexWriter:
         self._folder = folder
         self._dimension = dimension
         self._lock = FileLock(folder / "writer.lock", mode=PRIVATE_FILE)
+        self._applied = False
 
     def __enter__(self) -> IndexWriter:
         try:
@@ -93,6 +97,7 @@ class IndexWriter:
             opened.callback(self._lock.release)
             self._database = IndexDatabase(self._folder / "index.db")
             opened.callback(self._database.close)
+            opened.callback(self._record_files)
             self._lexical = LexicalWriter(self._folder / "terms")
             opened.callback(self._lexical.close)
             self._vectors = VectorWriter(self._vector_path(), self._dimension)
@@ -104,6 +109,14 @@ class IndexWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._opened.close()
+
+    def _record_files(self) -> None:
+        """Records the checksums of the term index's files, once merges have ended. Only new files are read. They stay
+        outdated if a batch failed, until the next one."""
+        if not self._applied:
+            return
+        with self._database.transaction():
+            self._database.put_file_checksums(term_files(self._folder, self._database.known_files()))
 
     def _close_vectors(self) -> None:
         """Closes the current vector file, which compaction may have changed."""
@@ -118,6 +131,7 @@ class IndexWriter:
         self._compact()
         buried = self._clean_up()
         with self._database.transaction():
+            self._database.forget_file_checksums()
             self._database.begin_batch(batch)
         with self._database.transaction():
             written = [self._write(change, batch) for change in changes]
@@ -126,6 +140,7 @@ class IndexWriter:
             self._database.end_batch(batch)
             self._vectors.sync()
             self._lexical.commit()
+        self._applied = True
         return written
 
     def _clean_up(self) -> list[int]:
@@ -134,6 +149,7 @@ class IndexWriter:
             self._lexical.remove_batch(batch)
             with self._database.transaction():
                 # Forgotten only after the removal is durable.
+                self._database.forget_file_checksums()
                 self._lexical.commit()
                 self._database.end_batch(batch)
         buried = self._database.graveyard()
@@ -184,24 +200,30 @@ class IndexWriter:
         first_slot = slot = int(self._database.meta("next_slot", "0"))
         ids: list[str] = []
         spread = b""
+        digest = SegmentDigest()
         while block := list(islice(entries, _BLOCK)):
             vectors = [vector for entry in block for vector in entry.vectors]
             spread += _spread(entry.vectors for entry in block)
-            self._vectors.write(slot, vectors)
-            self._write_block(segment, len(ids), [entry.indexed for entry in block], batch)
+            digest.add_vectors(self._vectors.write(slot, vectors))
+            digest.add_entries(self._write_block(segment, len(ids), [entry.indexed for entry in block], batch))
             slot += len(vectors)
             ids.extend(entry.indexed.entry_id for entry in block)
         slots = slot - first_slot
         kept = spread if slots > len(ids) else b""
-        self._database.add_segment(SegmentRow(segment, first_slot, len(ids), slots, *facets, kept), facts)
+        row = SegmentRow(segment, first_slot, len(ids), slots, *facets, kept)
+        self._database.add_segment(row, facts)
+        self._database.put_checksums(segment, digest.checksums(row, facts))
         self._database.set_meta("next_slot", str(slot))
         return ids
 
-    def _write_block(self, segment: int, position: int, block: Sequence[IndexedChunk], batch: str) -> None:
+    def _write_block(
+        self, segment: int, position: int, block: Sequence[IndexedChunk], batch: str
+    ) -> list[tuple[int, str, str]]:
         rows = [(position + n, item.entry_id, entry_line(item)) for n, item in enumerate(block)]
         self._database.add_entries(segment, rows)
         for n, item in enumerate(block):
             self._lexical.add(segment, position + n, batch, item)
+        return rows
 
     def _remove(self, entry_ids: Sequence[str], fresh: set[int], batch: str) -> None:
         """Removes entries by id, except in the segments just written; a segment that keeps some is rewritten."""

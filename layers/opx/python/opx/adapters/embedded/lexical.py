@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import tantivy
 
-from opx.adapters.embedded.durable_files import PRIVATE_FOLDER
+from opx.adapters.embedded.durable_files import PRIVATE_FOLDER, digest_of_file
 from opx.domain.ids import day_number
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError
@@ -135,11 +136,34 @@ def _schema() -> tantivy.Schema:
 
 @contextmanager
 def _tantivy_errors(folder: Path) -> Iterator[None]:
-    """Translates tantivy's failures, which are all `ValueError`s."""
+    """Translates tantivy's failures: `ValueError`s, and panics of its code on damaged files."""
     try:
         yield
-    except ValueError as exc:
-        raise IndexUnavailableError(f"the lexical index in {folder} can't be used: {exc}") from exc
+    except BaseException as exc:
+        if not isinstance(exc, ValueError) and type(exc).__name__ != "PanicException":
+            raise
+        raise IndexUnavailableError(
+            f"the lexical index in {folder} can't be used: {exc}. If it is damaged, `opx repair` makes it again"
+        ) from exc
+
+
+TERMS = "terms"
+"""Name of the folder of the lexical index."""
+
+_CHANGING = ".managed.json"
+"""A list of files that tantivy changes whenever it likes, and that no reader needs."""
+
+
+def term_files(folder: Path, known: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """SHA-256 of the files of the lexical index below the folder of an index, by their names in it. Those in `known` are not
+    read again: tantivy never changes a file, but for the list of its segments."""
+    found = {}
+    for path in sorted((folder / TERMS).iterdir()):
+        name = f"{TERMS}/{path.name}"
+        if path.is_file() and path.name != _CHANGING and path.suffix != ".lock":
+            changes = path.suffix == ".json"
+            found[name] = known[name] if name in known and not changes else digest_of_file(path)
+    return found
 
 
 class LexicalReader:
@@ -193,6 +217,13 @@ class LexicalSearcher:
             hits = self._searcher.search(query, limit, count=False).hits
             locations = self._locations([address for _, address in hits])
         return list(zip(locations, (score for score, _ in hits), strict=True))
+
+    def count_in(self, segment: int) -> int:
+        """Counts the entries of a segment."""
+        query = tantivy.Query.term_set_query(self._schema, "segment", [segment])
+        with _tantivy_errors(self._folder):
+            found: Any = self._searcher.search(query, 1, count=True)
+            return int(found.count)
 
     def count(self, where: SearchFilter) -> int:
         """Counts entries that pass the filter, dead ones included."""

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from urllib.parse import unquote
 
 from opx.adapters.embedded.durable_files import (
@@ -40,7 +40,7 @@ from opx.adapters.embedded.durable_files import (
     translated_os_errors,
 )
 from opx.adapters.limits import check_metadata, check_object_key, is_object_key
-from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
+from opx.errors import DamagedStoreError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports import ObjectInfo
 
 MAX_NAME_BYTES = 255
@@ -131,12 +131,30 @@ def identity_of(file: BinaryIO) -> Identity:
 
 
 def read_versions(path: Path) -> list[Version]:
-    """The versions recorded in a file, newest first; none if there is no such file."""
+    """The versions recorded in a file, newest first; none if there is no such file. Raises `DamagedStoreError`."""
     try:
         noted = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
-    return [Version(tuple(entry["identity"]), entry["etag"], entry["metadata"]) for entry in noted]
+    except (ValueError, RecursionError) as exc:
+        raise _damaged_record(path) from exc
+    try:
+        return [_version_of(entry) for entry in noted]
+    except (KeyError, TypeError, ValueError) as exc:
+        raise _damaged_record(path) from exc
+
+
+def _version_of(entry: Mapping[str, Any]) -> Version:
+    """Raises `KeyError`, `TypeError` and `ValueError` for anything that `write_versions` doesn't write."""
+    inode, changed, size = map(int, entry["identity"])
+    etag, metadata = entry["etag"], entry["metadata"]
+    if not isinstance(etag, str) or not all(isinstance(value, str) for pair in metadata.items() for value in pair):
+        raise TypeError("a version has a digest and metadata that are strings")
+    return Version((inode, changed, size), etag, metadata)
+
+
+def _damaged_record(path: Path) -> DamagedStoreError:
+    return DamagedStoreError(f"the record of an object's metadata, {path}, is damaged: `opx repair` makes it again")
 
 
 def write_versions(path: Path, versions: Sequence[Version], temporary: Path) -> None:
@@ -220,9 +238,20 @@ class FolderObjectStore:
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         # Code points sort like UTF-8 bytes.
         for key in sorted(self._keys(prefix)):
-            info = self.head(key)
+            info = self._listed(key)
             if info is not None:
                 yield info
+
+    def _listed(self, key: str) -> ObjectInfo | None:
+        """As `head`, but without metadata if their record is damaged: one object must not hide all others."""
+        try:
+            return self.head(key)
+        except DamagedStoreError:
+            file = self._open(key)
+        if file is None:
+            return None
+        with file, translated_os_errors(f"read object {key}"):
+            return self._info(key, Version(identity_of(file), _digest(file), {}))
 
     def _keys(self, prefix: str) -> Iterator[str]:
         parent = prefix.rpartition("/")[0]
@@ -249,7 +278,11 @@ class FolderObjectStore:
     def _announce(self, key: str, version: Version) -> None:
         """Records the metadata of an object that is about to be put, beside those of the one that it replaces."""
         notes = _joined(self._metadata, key)
-        known = read_versions(notes)
+        try:
+            known = read_versions(notes)
+        except DamagedStoreError:  # this put replaces the record
+            known = []
+            remove_file(notes, self._metadata)
         if version.metadata or known:
             current = [old for old in known if old.is_of(self._path(key))]
             write_versions(notes, [version, *(current or known[:2])], self._temporary)
@@ -261,7 +294,7 @@ class FolderObjectStore:
         for version in known:
             if version.identity == identity:
                 return version
-        etag = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # files have readinto
+        etag = _digest(file)
         found = Version(identity, etag, {})
         if not found.is_of(self._path(key)):
             return None
@@ -276,6 +309,10 @@ class FolderObjectStore:
         return ObjectInfo(key, version.size, version.etag, location, dict(version.metadata))
 
 
+def _digest(file: BinaryIO) -> str:
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type] # files have readinto
+
+
 def _copy(source: BinaryIO, target: BinaryIO) -> str:
     """Copies a stream to its end and returns the SHA-256 of the copied bytes."""
     digest = hashlib.sha256()
@@ -283,6 +320,26 @@ def _copy(source: BinaryIO, target: BinaryIO) -> str:
         digest.update(block)
         target.write(block)
     return digest.hexdigest()
+
+
+class FolderObjectIntegrity:
+    """`ObjectIntegrity` of a `FolderObjectStore` at the same root."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+
+    def is_intact(self, key: str) -> bool:
+        """An object whose file was changed by a person is intact: it is another one. What changed without being written, and
+        so without another time, is damaged."""
+        with translated_os_errors(f"read object {key}"):
+            try:
+                with _joined(self._root, key).open("rb") as file:
+                    identity = identity_of(file)
+                    known = read_versions(_joined(self._root / ".meta", key))
+                    recorded = next((version.etag for version in known if version.identity == identity), None)
+                    return recorded is None or recorded == _digest(file)
+            except FileNotFoundError:
+                return True
 
 
 class FolderObjectHistory:

@@ -6,6 +6,7 @@ millisecond and opening takes a few.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Tier
 from opx.domain.record import from_json
 from opx.domain.results import LATER_FACTS, IndexedChunk, later_facts
-from opx.errors import IndexUnavailableError, StoreUnavailableError
+from opx.errors import DamagedStoreError, IndexUnavailableError, StoreUnavailableError
 from opx.ports import SearchFilter
 
 # -- the vector file: unit vectors of float32, read through a memory map, which opens at once at any size
@@ -39,7 +40,7 @@ def read_rows(path: Path, dimension: int, count: int) -> Matrix:
     fewer."""
     if count == 0:
         return np.empty((0, dimension), dtype=np.float32)
-    check_rows(path, path.stat().st_size // (4 * dimension), count)
+    check_rows(path, path.stat().st_size // (4 * dimension) if path.is_file() else 0, count)
     rows: Matrix = np.memmap(path, dtype="<f4", mode="r", shape=(count, dimension)).view(np.ndarray)
     return rows
 
@@ -48,8 +49,8 @@ def check_rows(path: Path, there: int, needed: int) -> None:
     """Raises `IndexUnavailableError` if vectors are missing at the end of the file."""
     if there < needed:
         raise IndexUnavailableError(
-            f"the index in {path.parent} is damaged: {path.name} has {there:,} of {needed:,} vectors. Delete the folder, and "
-            "its documents are ingested into a new one by `opx reconcile --repair`"
+            f"the index in {path.parent} is damaged: {path.name} has {there:,} of {needed:,} vectors. `opx repair` makes a "
+            "new one from the documents"
         )
 
 
@@ -99,6 +100,52 @@ class SegmentFacts:
     trust: float
     source_uri: str
     last_updated: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentChecksums:
+    """SHA-256 of a segment's entries with the fields that they share, and of its vectors."""
+
+    entries: str
+    vectors: str
+
+
+class SegmentDigest:
+    """Computes the checksums of a segment while it is written or read, entry by entry."""
+
+    def __init__(self) -> None:
+        self._entries = hashlib.sha256()
+        self._vectors = hashlib.sha256()
+
+    def add_entries(self, rows: Iterable[tuple[int, str, str]]) -> None:
+        """Adds rows of position, entry id and the entry's JSON line."""
+        for row in rows:
+            self._entries.update(json.dumps(row, separators=(",", ":")).encode() + b"\n")
+
+    def add_vectors(self, rows: bytes) -> None:
+        """Adds vectors as the file holds them."""
+        self._vectors.update(rows)
+
+    def checksums(self, row: SegmentRow, facts: SegmentFacts) -> SegmentChecksums:
+        """The checksums of all that was added; the position in the vector file is no part of them, as compaction moves it."""
+        fields = [getattr(row, name) for name in _SEALED_FIELDS]
+        shared = [*fields, row.spread.hex(), facts.key_id, facts.trust, facts.source_uri, facts.last_updated]
+        self._entries.update(json.dumps(shared, separators=(",", ":")).encode())
+        return SegmentChecksums(self._entries.hexdigest(), self._vectors.hexdigest())
+
+
+_SEALED_FIELDS = (
+    "count",
+    "slots",
+    "scope",
+    "category",
+    "tier",
+    "language",
+    "document_id",
+    "tags",
+    "services",
+    "updated_day",
+)
 
 
 class SegmentMap:
@@ -312,6 +359,8 @@ CREATE TABLE IF NOT EXISTS entries (
 CREATE INDEX IF NOT EXISTS entries_by_id ON entries (entry_id);
 CREATE TABLE IF NOT EXISTS unfinished (batch TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS graveyard (segment INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS segment_checksums (segment INTEGER PRIMARY KEY, entries TEXT NOT NULL, vectors TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS file_checksums (name TEXT PRIMARY KEY, sha256 TEXT NOT NULL) WITHOUT ROWID;
 """
 
 _ROW = (
@@ -332,9 +381,8 @@ def index_errors(folder: Path) -> Iterator[None]:
     except (sqlite3.Error, OSError) as exc:
         raise IndexUnavailableError(f"the index in {folder} can't be used: {exc}") from exc
     except StoreUnavailableError as exc:
-        if (
-            type(exc) is not StoreUnavailableError
-        ):  # a subclass has a better message, such as which process holds the lock
+        # Another subclass has a better message, such as which process holds the lock.
+        if type(exc) not in (StoreUnavailableError, DamagedStoreError):
             raise
         raise IndexUnavailableError(f"the index in {folder} can't be used: {exc}") from exc
 
@@ -397,6 +445,34 @@ class IndexDatabase:
         """Adds rows of position, entry id and the entry's JSON line."""
         self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", ((segment, *row) for row in rows))
 
+    def put_checksums(self, segment: int, checksums: SegmentChecksums) -> None:
+        row = (segment, checksums.entries, checksums.vectors)
+        self._db.execute("INSERT OR REPLACE INTO segment_checksums VALUES (?, ?, ?)", row)
+
+    def checksums(self) -> dict[int, SegmentChecksums]:
+        """The checksums of segments; those written by an earlier release have none."""
+        rows = self._db.execute("SELECT segment, entries, vectors FROM segment_checksums")
+        return {segment: SegmentChecksums(entries, vectors) for segment, entries, vectors in rows}
+
+    def file_checksums(self) -> dict[str, str] | None:
+        """SHA-256 of the index's other files by name; None if they may have changed since these were recorded."""
+        if not self.meta("files") or self.meta("files") != self.meta("generation", "0"):
+            return None
+        return dict(self._db.execute("SELECT name, sha256 FROM file_checksums"))
+
+    def known_files(self) -> dict[str, str]:
+        return dict(self._db.execute("SELECT name, sha256 FROM file_checksums"))
+
+    def put_file_checksums(self, files: Mapping[str, str]) -> None:
+        """Records the checksums of all files, as of the present generation."""
+        self._db.execute("DELETE FROM file_checksums")
+        self._db.executemany("INSERT INTO file_checksums VALUES (?, ?)", files.items())
+        self.set_meta("files", self.meta("generation", "0"))
+
+    def forget_file_checksums(self) -> None:
+        """Marks the checksums of files as outdated, before files change."""
+        self.set_meta("files", "")
+
     def move_segment(self, segment: int, first_slot: int) -> None:
         self._db.execute("UPDATE segments SET first_slot = ? WHERE id = ?", (first_slot, segment))
 
@@ -404,6 +480,7 @@ class IndexDatabase:
         self._db.execute("DELETE FROM segments WHERE id = ?", (segment,))
         self._db.execute("DELETE FROM entries WHERE segment = ?", (segment,))
         self._db.execute("DELETE FROM several_vectors WHERE segment = ?", (segment,))
+        self._db.execute("DELETE FROM segment_checksums WHERE segment = ?", (segment,))
         self._db.execute("INSERT OR REPLACE INTO graveyard VALUES (?)", (segment,))
 
     def segments(self) -> list[SegmentRow]:

@@ -252,7 +252,8 @@ def reconcile_command(report: ReconcileReport, *, as_json: bool) -> None:
 
     Others may work meanwhile, and the run can be interrupted and repeated at any time. With --repair, documents that
     differ are ingested again or withdrawn, and entries of no document are removed; unless they are more than a share of
-    all, which indicates a lost store that has to be restored from a backup (docs/backup.md).
+    all, which indicates a lost store that has to be restored from a backup (docs/backup.md). With --thorough, every file is
+    read and compared with its checksum; a database or an index that is damaged is left to `opx repair`.
 
     For a folder of this machine, and for a system on AWS by operators with access to its stores (OPX_BACKEND=aws with the
     settings of its functions), where functions do the repairs: compare again a few minutes later.

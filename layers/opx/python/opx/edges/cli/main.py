@@ -54,6 +54,8 @@ _COMMANDS = {
     "reindex": ("indexes", "Build a new index beside the old one, and switch to it."),
     "calibrate": ("indexes", "Fit the confidence models to this corpus."),
     "reconcile": ("indexes", "Compare all stores, and repair differences."),
+    "repair": ("integrity", "Rebuild damaged stores from whatever is left."),
+    "seal": ("integrity", "Seal what is stored, and show what changed since."),
     "export": ("retention", "Export everything that can't be rebuilt into one archive."),
     "import": ("retention", "Import an archive written by export."),
     "watch": ("watch", "Keep the knowledge in sync with a folder."),

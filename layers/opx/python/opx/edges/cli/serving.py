@@ -27,15 +27,20 @@ from opx.operations.corpus import GetStatus, Status, get_status
 @click.option("--listen", metavar="HOST:PORT", help="Receive webhooks at this address, such as 127.0.0.1:8321.")
 @pass_session
 def run_command(session: Session, *, once: bool, listen: str | None) -> None:
-    """Pull sources on schedule, follow watched directories, ingest documents, and once a day prune, calibrate if due, and
-    count the use of clients, until Ctrl-C.
+    """Pull sources on schedule, follow watched directories, ingest documents, and once a day prune, calibrate if due,
+    count the use of clients, and seal what is stored, until Ctrl-C.
 
     One process does the work of AWS functions and schedules; a second one waits for work that the first has claimed.
     """
     services = session.services
     with ExitStack() as stack:
         connectors, lifecycle = services.connectors, services.lifecycle
-        daily = (lifecycle.daily_pruning(), lifecycle.daily_calibration(), lifecycle.daily_usage())
+        daily = (
+            lifecycle.daily_pruning(),
+            lifecycle.daily_calibration(),
+            lifecycle.daily_usage(),
+            lifecycle.daily_seal(),
+        )
         feeds = (connectors.directory_feed(), *connectors.stream_feeds(), *daily)
         runner = services.runner(_log, feeds)
         if once:

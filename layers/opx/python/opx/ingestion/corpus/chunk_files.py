@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,7 @@ import msgspec
 from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.procedures import Outline
 from opx.domain.record import Record, from_json, prepared
-from opx.errors import ObjectNotFoundError
+from opx.errors import DamagedStoreError, InvalidInputError, ObjectNotFoundError
 from opx.ports import ObjectStore
 
 VERSION_FILE = re.compile(r"chunks/([0-9a-f]+)\.(?:jsonl|outline\.json)\Z")
@@ -45,13 +46,22 @@ def version_files(key: DocumentKey, document_id: str) -> tuple[str, str]:
 
 
 def read_chunks(store: ObjectStore, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
-    """The chunks of any version, current or not, in order. Raises `ObjectNotFoundError` if they are gone."""
-    with store.open(chunk_file(key, document_id)) as stream:
-        yield from map(chunk_of_line, stream)
+    """The chunks of any version, current or not, in order. Raises `ObjectNotFoundError` if they are gone, and
+    `DamagedStoreError` at the first line that is no chunk."""
+    name = chunk_file(key, document_id)
+    with store.open(name) as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                yield chunk_of_line(line)
+            except (ValueError, RecursionError, InvalidInputError) as exc:
+                raise DamagedStoreError(_DAMAGED.format(name=name, number=number)) from exc
+
+
+_DAMAGED = "the chunk file {name} is damaged in line {number}: `opx repair` makes it again from its document"
 
 
 def chunk_of_line(line: bytes) -> DocumentChunk:
-    """The chunk of a line of a chunk file. Raises `InvalidInputError`."""
+    """The chunk of a line of a chunk file. Raises `InvalidInputError` and `ValueError`."""
     try:
         return _chunks.decode(line)
     except (
@@ -59,6 +69,14 @@ def chunk_of_line(line: bytes) -> DocumentChunk:
         UnicodeDecodeError,
     ):  # half of a surrogate pair, or an error, which `from_json` names
         return from_json(DocumentChunk, json.loads(line.decode("utf-8", "surrogatepass")))
+
+
+def text_hash(chunks: Iterable[DocumentChunk]) -> str:
+    """The `content_hash` of the version that these are all chunks of."""
+    digest = hashlib.sha256()
+    for piece in joined_text(chunks):
+        digest.update(piece.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
 
 
 _chunks = msgspec.json.Decoder(DocumentChunk)
@@ -73,26 +91,40 @@ def joined_text(chunks: Iterable[DocumentChunk]) -> Iterator[str]:
             written = chunk.end
 
 
-def write_outline(store: ObjectStore, key: DocumentKey, outline: Outline) -> None:
+def write_outline(store: ObjectStore, key: DocumentKey, outline: Outline) -> str:
+    """Stores the outline; returns the SHA-256 of its file."""
+    data = outline_data(outline)
+    store.put(outline_file(key, outline.document_id), data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def outline_data(outline: Outline) -> bytes:
+    """The bytes of an outline's file."""
     file = _OutlineFile(OUTLINE_RULES, outline)
     try:
-        data = msgspec.json.encode(file)
+        return msgspec.json.encode(file)
     except UnicodeEncodeError:  # a half of a surrogate pair, which only `json` writes
-        data = json.dumps(file.to_json(), separators=(",", ":")).encode()
-    store.put(outline_file(key, outline.document_id), data)
+        return json.dumps(file.to_json(), separators=(",", ":")).encode()
 
 
 def read_outline(store: ObjectStore, key: DocumentKey, document_id: str, title: str) -> Outline:
-    """The outline of any version, current or not. A missing outline, or one of earlier rules, is built from the chunks.
-    Raises `ObjectNotFoundError` if they are gone, too."""
+    """The outline of any version, current or not. A missing or unreadable outline, or one of earlier rules, is built from
+    the chunks. Raises `ObjectNotFoundError` if they are gone, too, and `DamagedStoreError`."""
     file = _outline_on_file(store, outline_file(key, document_id))
     if file and file.rules == OUTLINE_RULES:
         return file.outline
+    return _built(store, key, document_id, title, file.outline.text if file else "")
+
+
+def rebuilt_outline(store: ObjectStore, key: DocumentKey, document_id: str, title: str) -> Outline:
+    """The outline of any version, built from its chunks. Raises `ObjectNotFoundError` and `DamagedStoreError`."""
+    return _built(store, key, document_id, title, "")
+
+
+def _built(store: ObjectStore, key: DocumentKey, document_id: str, title: str, text: str) -> Outline:
     from opx.text.procedures.outline import MAX_CHARACTERS, outline_of  # with its parser, only where it is needed
 
-    text = (
-        file.outline.text if file else _beginning(joined_text(read_chunks(store, key, document_id)), MAX_CHARACTERS + 1)
-    )
+    text = text or _beginning(joined_text(read_chunks(store, key, document_id)), MAX_CHARACTERS + 1)
     return outline_of(document_id, title, text)
 
 
@@ -117,5 +149,12 @@ def _outline_on_file(store: ObjectStore, name: str) -> _OutlineFile | None:
         return msgspec.json.decode(data, type=prepared(_OutlineFile))
     except msgspec.ValidationError:
         return None
-    except msgspec.DecodeError:  # written by `json`
+    except (msgspec.DecodeError, UnicodeDecodeError):  # written by `json`, or damaged
+        return _outline_of_json(data)
+
+
+def _outline_of_json(data: bytes) -> _OutlineFile | None:
+    try:
         return from_json(_OutlineFile, json.loads(data))
+    except (ValueError, RecursionError, InvalidInputError):
+        return None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.record import replace
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
-from opx.errors import InvalidScopeError, ObjectNotFoundError
+from opx.errors import DamagedStoreError, InvalidScopeError, ObjectNotFoundError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.chunk_files import VERSION_FILE, read_chunks
 from opx.ingestion.corpus.claims import REMOVAL
@@ -140,11 +140,12 @@ class Finder:
 
 
 def chunks_in(store: ObjectStore, file: tuple[Scope, str]) -> Iterator[DocumentChunk]:
-    """The chunks of a version; none if its chunk file is gone."""
+    """The chunks of a version; none if its chunk file is gone, and those before the first damaged line of one that is
+    damaged."""
     scope, document_id = file
     try:
         yield from read_chunks(store, DocumentKey(scope, ""), document_id)
-    except ObjectNotFoundError:
+    except (ObjectNotFoundError, DamagedStoreError):
         return
 
 

@@ -32,10 +32,19 @@ class Problem(StrEnum):
     INDEX_UNKNOWN = "index_unknown"
     CHUNK_FILE_UNKNOWN = "chunk_file_unknown"
     OUTLINE_UNKNOWN = "outline_unknown"
+    CHUNKS_DAMAGED = "chunks_damaged"
+    OLD_CHUNKS_DAMAGED = "old_chunks_damaged"
+    OUTLINE_DAMAGED = "outline_damaged"
+    OLD_OUTLINE_DAMAGED = "old_outline_damaged"
+    OBJECT_DAMAGED = "object_damaged"
+    METADATA_DAMAGED = "metadata_damaged"
+    INDEX_DAMAGED = "index_damaged"
+    STORE_DAMAGED = "store_damaged"
 
 
 _AGAIN = "the document is ingested again"
 _NOTHING = "none; restore it from a backup, if one has it"
+_NEW = "`opx repair` makes it again; what it can't rebuild is in a backup"
 
 WORDS: Mapping[Problem, tuple[str, str]] = {
     Problem.NOT_TAKEN_IN: ("the corpus has an object that the catalog doesn't know", _AGAIN),
@@ -57,13 +66,34 @@ WORDS: Mapping[Problem, tuple[str, str]] = {
     Problem.INDEX_UNKNOWN: ("the index has entries of a document that the catalog doesn't know", "they are removed"),
     Problem.CHUNK_FILE_UNKNOWN: ("a chunk file belongs to no version in the catalog", "the file is removed"),
     Problem.OUTLINE_UNKNOWN: ("an outline belongs to no version in the catalog", "the file is removed"),
+    Problem.CHUNKS_DAMAGED: ("the chunk file of the current version is damaged", _AGAIN),
+    Problem.OLD_CHUNKS_DAMAGED: ("the chunk file of an earlier version is damaged: some of its text is lost", _NOTHING),
+    Problem.OUTLINE_DAMAGED: ("the outline of the current version is damaged", _AGAIN),
+    Problem.OLD_OUTLINE_DAMAGED: ("the outline of an earlier version is damaged", "it is made again from the chunks"),
+    Problem.OBJECT_DAMAGED: (
+        "the bytes of the object are not those that were stored",
+        "none; ingest the document from where it came, or restore it from a backup. Its text is still in the chunk file",
+    ),
+    Problem.METADATA_DAMAGED: (
+        "the record of the object's metadata is damaged",
+        "it is made again from the catalog, and the document ingested again",
+    ),
+    Problem.INDEX_DAMAGED: ("the index has damaged entries of the current version", _AGAIN),
+    Problem.STORE_DAMAGED: ("a file of the stores is damaged", _NEW),
 }
 """Description and repair of each problem."""
 
 REMOVALS = (Problem.OBJECT_MISSING, Problem.INDEX_UNKNOWN, Problem.CHUNK_FILE_UNKNOWN, Problem.OUTLINE_UNKNOWN)
 """Repaired by removal; many of them indicate that another store was lost, not that this one has too much."""
 
-UNREPAIRED = (Problem.MALFORMED_OWNER, Problem.OLD_CHUNKS_MISSING)
+UNREPAIRED = (
+    Problem.MALFORMED_OWNER,
+    Problem.OLD_CHUNKS_MISSING,
+    Problem.OLD_CHUNKS_DAMAGED,
+    Problem.OBJECT_DAMAGED,
+    Problem.STORE_DAMAGED,
+)
+"""Not repaired by reconciliation: what is lost, and files that other processes have open."""
 
 MOST_SHOWN = 1000
 
@@ -82,7 +112,8 @@ class StoreDifference(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StoreFinding:
-    """A difference with the data that its repair needs. `key` is None if no document is known."""
+    """A difference with the data that its repair needs. `key` is None if no document is known. `object_key` names the file
+    in the home folder, if it is no object that is damaged."""
 
     problem: Problem
     object_key: str

@@ -1,4 +1,5 @@
-"""Compares corpus, catalog, chunk files, index, graph and calendar, and repairs differences.
+"""Compares corpus, catalog, chunk files, index, graph and calendar, and repairs differences; a thorough run reads every
+file.
 
 It lists the corpus once, and merges catalog and index, both in the order of scopes and keys, so that memory is bounded by
 a few documents. Other processes may write meanwhile. It may be interrupted at any time and run again. Repairs use the
@@ -12,15 +13,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import merge
 from itertools import chain, groupby, islice
 
+from opx.domain.documents import KnowledgeDocument
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidScopeError
 from opx.graph.capability import Graph
 from opx.graph.naming import ScopeDirectory
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX, VERSION_FILE
+from opx.ingestion.corpus_writer import metadata_text
 from opx.ingestion.events import ObjectEvent, Result, is_document
+from opx.ingestion.reading import OBJECT_METADATA
 from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, Problem, ReconcileReport, StoreFinding
 from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, KnownKey, StoreChecks, scope_of
+from opx.lifecycle.consistency.version_files import metadata_of, restore_outline
 from opx.ports import DocumentChange, HeldDocument, Item, ObjectInfo, WorkQueue
 from opx.ports.tables import KEYS, LIFECYCLE
 
@@ -46,14 +51,20 @@ class Reconciler:
         self._repairs = repairs
         self._progress = progress
 
-    def run(self, *, repair: bool = False, max_share: float = MOST_REMOVED) -> ReconcileReport:
-        """Compare, and with `repair` repair everything but removals of more than `max_share` of a kind.
+    def run(self, *, repair: bool = False, max_share: float = MOST_REMOVED, remove: bool = True) -> ReconcileReport:
+        """Compare, and with `repair` repair everything but removals of more than `max_share` of a kind, and without
+        `remove` all but removals.
 
-        Where functions ingest, documents are only enqueued (`waiting`), and a later run verifies the result. Raises
+        Where functions ingest, documents are only enqueued (`waiting`), and a later run verifies the result. A thorough run
+        that finds a damaged database or index ends with that, and compares nothing. Raises
         `StoreUnavailableError`: then run it again.
         """
         report = ReconcileReport()
         removals: list[StoreFinding] = []
+        damaged = list(self._checks.damaged_files())
+        report.add(damaged)
+        if any(one.problem is Problem.STORE_DAMAGED for one in damaged):
+            return report  # what is read from a damaged file can't be compared
         for checked in chain(self._in_corpus(report), self._in_catalog(report)):
             report.in_flight += checked.in_flight
             report.failed += checked.failed
@@ -62,7 +73,9 @@ class Reconciler:
                 removals.extend(one for one in checked.found if one.problem in REMOVALS)
                 self._repair([one for one in checked.found if one.problem not in REMOVALS], report)
         if repair:
-            self._remove(removals, report, max_share)
+            self._repair(damaged, report)
+            if remove:
+                self._remove(removals, report, max_share)
             report.waiting, failed = self._repairs.work()
             report.repaired -= failed
             if not (failed or report.failed or report.waiting or report.held_back):
@@ -160,7 +173,13 @@ def _is_version_file(info: ObjectInfo) -> bool:
 # -- repairs
 
 
-_ENQUEUED_ONLY = (Problem.NOT_TAKEN_IN, Problem.CHANGED, Problem.INTERRUPTED, Problem.OBJECT_MISSING)
+_ENQUEUED_ONLY = (
+    Problem.NOT_TAKEN_IN,
+    Problem.CHANGED,
+    Problem.INTERRUPTED,
+    Problem.OBJECT_MISSING,
+    Problem.METADATA_DAMAGED,
+)
 """Problems for which an event is enough: the pipeline sees the difference itself."""
 
 
@@ -191,7 +210,11 @@ class Repairs:
                     self._remove_unknown(difference)
                 case Problem.CHUNK_FILE_UNKNOWN | Problem.OUTLINE_UNKNOWN:
                     self._delete_file(difference)
+                case Problem.OLD_OUTLINE_DAMAGED:
+                    self._make_outline(difference)
                 case _:
+                    if difference.problem is Problem.METADATA_DAMAGED:
+                        self._describe_again(difference)
                     self._mark_unfinished(difference)
                     again[difference.object_key] = difference
                     self._enqueued[difference.object_key] += 1
@@ -224,6 +247,24 @@ class Repairs:
         for document in self._corpus.catalog.versions(difference.key):
             if document.document_id == difference.document_id:
                 self._corpus.calendar.complete(document)
+
+    def _make_outline(self, difference: StoreFinding) -> None:
+        """Make the outline of a version from its chunks. One of earlier rules is removed: it is made when it is read."""
+        document = self._version(difference)
+        if document is not None:
+            restore_outline(self._corpus.store, document)
+
+    def _describe_again(self, difference: StoreFinding) -> None:
+        """Put the object again, with the metadata of its current version."""
+        key, store = difference.object_key, self._corpus.store
+        document = self._version(difference)
+        metadata = {OBJECT_METADATA: metadata_text(metadata_of(document))} if document else {}
+        with store.open(key) as stream:
+            store.put(key, stream, metadata=metadata)
+
+    def _version(self, difference: StoreFinding) -> KnowledgeDocument | None:
+        key = difference.key
+        return self._corpus.catalog.version(key, difference.document_id) if key and difference.document_id else None
 
     def _remove_unknown(self, difference: StoreFinding) -> None:
         """Remove entries of a key that the catalog doesn't know. Such a key can't be claimed: other writers are locked out

@@ -13,7 +13,7 @@ from functools import cached_property
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, RemarkKind, is_kept_out
 from opx.domain.ids import entry_id, iso_time
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
-from opx.errors import InvalidScopeError, UnknownCategoryError
+from opx.errors import DamagedStoreError, InvalidScopeError, StoreUnavailableError, UnknownCategoryError
 from opx.graph import manifest
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
@@ -23,10 +23,15 @@ from opx.ingestion.corpus.failures import failure_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.indexing.capability import Indexing
 from opx.lifecycle.consistency.differences import Problem, StoreFinding
+from opx.lifecycle.consistency.version_files import VersionFileChecks
 from opx.ports import HeldDocument, Item, ObjectInfo, Storage, Table, Tables
+from opx.ports.files import StoreFile, StoreFiles
 from opx.ports.tables import FAILURES, GRAPH, KEYS
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.threads import Each
+
+CONTENT = "its content, metadata or sidecar"
+"""Detail of a changed object."""
 
 YOUNG_SECONDS = 120.0
 """Age up to which an item may not be visible everywhere: a search service shows writes after a minute at most."""
@@ -40,6 +45,7 @@ class ComparedStores:
     storage: Storage
     corpus: Corpus
     indexing: Indexing
+    files: StoreFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,8 @@ class CheckedDocuments:
 
 
 class StoreChecks:
-    """Checks stores. With `thorough`, index entries are compared one by one instead of counted."""
+    """Checks stores. With `thorough`, index entries are compared one by one instead of counted, and every file is read and
+    compared with its checksum."""
 
     def __init__(
         self, stores: ComparedStores, installation: Installation, ingestion: Ingestion, *, thorough: bool = False
@@ -69,9 +76,11 @@ class StoreChecks:
         self._tables = stores.tables
         self._corpus = stores.corpus
         self._indexing = stores.indexing
+        self._stores_files = stores.files
         self._installation = installation
         self._ingestion = ingestion
         self._thorough = thorough
+        self._files = VersionFileChecks(stores.corpus, stores.storage.integrity)
         self._each = Each(stores.storage.read_threads)
 
     # -- corpus
@@ -97,15 +106,35 @@ class StoreChecks:
         self, info: ObjectInfo, key: DocumentKey, head: Item | None, to: CheckedDocuments, *, failed: bool
     ) -> None:
         current = current_id(head or {})
+        problem = _Findings(key)
         if self._is_busy(head) or (not current and self._is_young(info.modified)):
             to.in_flight += 1
+        elif (damage := self._object_damage(info.key)) is not None:
+            to.found.append(problem(damage[0], current, damage[1]))
         elif current and self._fingerprint(info.key) in ("", (head or {}).get("fingerprint")):
             return
         elif failed:
             to.failed += 1
         else:
-            problem = Problem.CHANGED if current else Problem.NOT_TAKEN_IN
-            to.found.append(StoreFinding(problem, info.key, current, key=key, key_id=key.id, scope_key=key.scope.key))
+            kind = Problem.CHANGED if current else Problem.NOT_TAKEN_IN
+            to.found.append(problem(kind, current, self._what_changed(info.key, head) if current else ""))
+
+    def _what_changed(self, object_key: str, head: Item | None) -> str:
+        """Distinguishes a change of the object from one of the rules, for which it is ""."""
+        info = self._corpus.store.head(object_key)
+        same = info is None or self._ingestion.pipeline.is_of(str((head or {}).get("fingerprint", "")), info)
+        return "" if same else CONTENT
+
+    def _object_damage(self, object_key: str) -> tuple[Problem, str] | None:
+        """Damage of an object or its sidecar. Their metadata are read in any case, their bytes only if it is thorough."""
+        for name in (object_key, object_key + SIDECAR_SUFFIX):
+            try:
+                self._corpus.store.head(name)
+            except DamagedStoreError:
+                return Problem.METADATA_DAMAGED, name if name != object_key else ""
+            if self._thorough and (damage := self._files.of_object(name)):
+                return Problem.OBJECT_DAMAGED, damage if name == object_key else f"{name}: {damage}"
+        return None
 
     def _fingerprint(self, object_key: str) -> str:
         """Fingerprint of an object's present state; "" if it is gone."""
@@ -188,8 +217,11 @@ class StoreChecks:
         if document is None or document.state is not DocumentState.CURRENT:
             yield difference(Problem.VERSION_MISSING, current)
             return
-        if corpus.store.head(chunk_file(key, current)) is None:
+        if self._lacks_chunks(document):
             yield difference(Problem.CHUNKS_MISSING, current)
+            return
+        if self._thorough and (damage := self._files.of_chunks(document)):
+            yield difference(Problem.CHUNKS_DAMAGED, current, damage)
             return
         entries = self._expected(document)
         if entries is not None:
@@ -239,9 +271,42 @@ class StoreChecks:
         for document in self._corpus.catalog.versions(difference.key):
             if self._corpus.calendar.lacks(document):
                 yield difference(Problem.CALENDAR_MISSING, document.document_id, f"version {document.version}")
-            is_old = document.document_id != current
-            if is_old and self._corpus.store.head(chunk_file(document.key, document.document_id)) is None:
-                yield difference(Problem.OLD_CHUNKS_MISSING, document.document_id, f"version {document.version}")
+            yield from self._version_files(difference, document, is_old=document.document_id != current)
+
+    def _version_files(
+        self, difference: _Findings, document: KnowledgeDocument, *, is_old: bool
+    ) -> Iterator[StoreFinding]:
+        number = f"version {document.version}"
+        if is_old and self._lacks_chunks(document):
+            yield difference(Problem.OLD_CHUNKS_MISSING, document.document_id, number)
+            return
+        if not self._thorough:
+            return
+        if damage := self._files.of_chunks(document):
+            if is_old:
+                yield difference(Problem.OLD_CHUNKS_DAMAGED, document.document_id, f"{number}: {damage}")
+        elif damage := self._files.of_outline(document, may_be_missing=is_old):
+            problem = Problem.OLD_OUTLINE_DAMAGED if is_old else Problem.OUTLINE_DAMAGED
+            yield difference(problem, document.document_id, f"{number}: {damage}")
+
+    def _lacks_chunks(self, document: KnowledgeDocument) -> bool:
+        try:
+            return self._corpus.store.head(chunk_file(document.key, document.document_id)) is None
+        except StoreUnavailableError:  # such as a folder of its name: found by the thorough check
+            return not self._thorough
+
+    # -- files
+
+    def damaged_files(self) -> Iterator[StoreFinding]:
+        """Damage of databases and indexes on this machine, for a thorough check."""
+        files = self._stores_files if self._thorough else None
+        for damage in files.damaged() if files else ():
+            head = self._tables.table(KEYS).get({"documentKey": damage.key_id}) if damage.key_id else None
+            if head and head.get("scope"):
+                difference = _Findings(DocumentKey(scope_of_key(head["scope"]), head["source"]))
+                yield difference(Problem.INDEX_DAMAGED, current_id(head), damage.problem)
+            elif damage.kind is not StoreFile.ENTRIES:  # entries of no document are found by their key
+                yield StoreFinding(Problem.STORE_DAMAGED, damage.file, detail=damage.problem)
 
     # -- work in flight
 

@@ -17,7 +17,7 @@ from opx.domain.ids import iso_time
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.errors import EmbeddingError, ModelError, ObjectNotFoundError, UnknownCategoryError
+from opx.errors import DamagedStoreError, EmbeddingError, ModelError, ObjectNotFoundError, UnknownCategoryError
 from opx.hygiene.instructions import FLAG
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import Catalog
@@ -119,10 +119,11 @@ class PastReader:
         return read
 
     def _chunks(self, document: KnowledgeDocument) -> list[DocumentChunk] | None:
-        """The chunks of a version, up to the limit, so that one document can't exhaust memory; None if they are gone."""
+        """The chunks of a version, up to the limit, so that one document can't exhaust memory; None if they are gone or
+        damaged."""
         try:
             return list(islice(read_chunks(self._store, document.key, document.document_id), self._bounds.chunks + 1))
-        except ObjectNotFoundError:
+        except (ObjectNotFoundError, DamagedStoreError):
             return None
 
     def _add_vectors(self, read: PastVersions, found: Sequence[IndexedChunk]) -> None:

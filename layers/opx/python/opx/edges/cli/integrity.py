@@ -1,0 +1,168 @@
+"""`opx repair` and `opx seal`: rebuild damaged stores, and prove that nobody changed them."""
+
+from __future__ import annotations
+
+import click
+
+from opx.edges.cli.operations import CommandShape, request_command
+from opx.edges.cli.output import exit_unless, plural, print_json, print_table, printable
+from opx.edges.cli.retention import Phases
+from opx.edges.cli.session import Session
+from opx.errors import InvalidInputError
+from opx.lifecycle.consistency.repair import RepairReport
+from opx.lifecycle.seal.sealing import Seal, SealComparison, SealDifference
+from opx.operations import integrity
+
+_WORKS_ON = (
+    "works on a folder of this machine, or with OPX_BACKEND=aws on the stores of a deployed system: see docs/backup.md"
+)
+_ELSEWHERE = f"repair {_WORKS_ON}"
+
+
+_SEAL_ELSEWHERE = f"seal {_WORKS_ON}"
+_UNSIGNED = "not signed: set OPX_SIGNING_KEY"
+_CHANGED = "not as it was ingested; it was ingested as it is now, and `opx history` has the version before"
+_KEPT = "that belong to nothing were kept: `opx reconcile` lists them, --repair removes them"
+
+
+@request_command(
+    "repair",
+    integrity.repair_stores,
+    CommandShape(fields={"dry_run": "List the damage, and change nothing."}, elsewhere=_ELSEWHERE),
+    json="Print the report as JSON.",
+)
+def repair_command(session: Session, request: integrity.RepairStores, *, as_json: bool) -> None:
+    """Rebuild whatever can be rebuilt from whatever is left: index, chunk files, outlines, catalog, graph and tables; and
+    list what is lost for good.
+
+    Every file is read. A database that is damaged, or can't be opened, is read row by row; a damaged index is built again
+    from the documents. Damaged files are moved to a folder `damaged-TIME` of the home folder, never deleted. End other opx
+    processes before. It can be interrupted and repeated at any time.
+
+    On AWS the services keep files and pages intact: there it ingests again what a thorough comparison finds.
+
+    Exit codes: 0 all is in order, 1 something is lost or left, 2 it could not be done.
+    """
+    with Phases() as phases:
+        report = session.watched_client(phases.progress).call(integrity.repair_stores, request)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _print_report(report)
+    exit_unless(report.is_whole)
+
+
+def _print_report(report: RepairReport) -> None:
+    for one in report.damaged:
+        click.echo(f"damaged: {printable(one.file)}: {printable(one.problem)}")
+    if report.folder:
+        click.echo(f"the damaged files are in the folder {report.folder}: delete it when you don't need it any more")
+    if report.rows:
+        click.echo(f"{plural(sum(report.rows.values()), 'row')} read from damaged databases")
+    if report.heads:
+        click.echo(f"{plural(report.heads, 'document')} entered in the catalog again, from their versions")
+    for problem, count in report.repaired.items():
+        click.echo(f"repaired: {plural(count, 'difference')} of the kind {problem.value.replace('_', ' ')}")
+    for key in report.changed:
+        click.echo(f"changed: {printable(key)}: {_CHANGED}")
+    for left in report.left:
+        name = printable(left.object_key) or f"scope {left.scope_key}"
+        click.echo(
+            f"{'would repair' if report.dry_run else 'left'}: {name}: {printable(left.text)}; repair: {left.repair}"
+        )
+    for loss in report.lost:
+        click.echo(f"lost for good, unless a backup has it: {printable(loss)}")
+    _print_rest(report)
+
+
+def _print_rest(report: RepairReport) -> None:
+    if report.waiting:
+        click.echo(f"{plural(report.waiting, 'document')} sent again; functions ingest them: then run it again")
+    if report.failed:
+        click.echo(f"{plural(report.failed, 'document')} could not be ingested: `opx failed` lists the reasons")
+    if report.surplus:
+        click.echo(f"{plural(report.surplus, 'item')} {_KEPT}")
+    if report.is_whole and not report.waiting:
+        click.echo("all stores are in order")
+
+
+# -- seals
+
+
+@request_command(
+    "seal",
+    integrity.compare_seal,
+    CommandShape(
+        fields={
+            "root": "HEX  With --verify: the root that the last seal has to have.",
+            "public_key": "HEX  With --verify: the public key that has to have signed it.",
+        },
+        elsewhere=_SEAL_ELSEWHERE,
+        anywhere=True,
+    ),
+)
+@click.option("--verify", is_flag=True, help="Compare what is stored with the last seal, and name what differs.")
+@click.option("--new-key", metavar="FILE", help="Write a new signing key to this file.")
+def seal_command(
+    session: Session, request: integrity.CompareSeal, *, verify: bool, new_key: str | None, as_json: bool
+) -> None:
+    """Seal what is stored: compute one hash, the root, of all documents, versions with their files, audit records and other
+    rows that an archive has, sign it, and store it. Keep the root that it prints elsewhere, too.
+
+    \b
+    opx seal --new-key ~/opx-key.pem       a key; keep it away from the data
+    OPX_SIGNING_KEY=~/opx-key.pem opx seal
+    opx seal --verify --public-key HEX     what was added, removed or altered since
+
+    Without OPX_SIGNING_KEY (a file, or the name of a secret) the seal is not signed: then it shows accidents, and not who
+    changed the seal as well. Two homes that were restored from one archive have the same root.
+
+    Exit codes: 0 sealed, or as sealed; 1 something differs; 2 the seal itself was altered, is of another key, or another
+    error.
+    """
+    if bool(new_key) + verify > 1 or ((request.root or request.public_key) and not verify):
+        raise InvalidInputError("give one of --verify and --new-key; --root and --public-key belong to --verify")
+    if new_key:
+        made = session.client.call(integrity.make_signing_key, integrity.MakeSigningKey(path=new_key))
+        click.echo(f"{made.path}: a signing key, with the public key {made.public_key}")
+        return
+    session.require_knowledge()
+    with Phases() as phases:
+        client = session.watched_client(phases.progress)
+        found: Seal | SealComparison = (
+            client.call(integrity.compare_seal, request)
+            if verify
+            else client.call(integrity.seal_stores, integrity.SealStores())
+        )
+    if as_json:
+        print_json(found.to_json())
+    elif isinstance(found, Seal):
+        _print_seal(found)
+    else:
+        _print_comparison(found)
+    exit_unless(isinstance(found, Seal) or found.is_same)
+
+
+def _print_seal(seal: Seal) -> None:
+    print_table(("PART", "ITEMS", "ROOT"), [(one.part, f"{one.count:,}", one.root[:16]) for one in seal.parts])
+    click.echo(f"root {seal.root}")
+    click.echo(f"signed by {seal.public_key}" if seal.signature else _UNSIGNED)
+
+
+def _print_comparison(found: SealComparison) -> None:
+    for one in found.differences:
+        click.echo(_difference_line(one))
+    if found.count > len(found.differences):
+        click.echo(f"... and {found.count - len(found.differences):,} more")
+    seal = found.seal
+    if not seal.signature:
+        click.echo(_UNSIGNED)
+    elif not found.is_trusted:
+        click.echo(f"signed by {seal.public_key}: give --public-key to check that this is your key")
+    verdict = "all is as it was sealed" if found.is_same else plural(found.count, "difference")
+    click.echo(f"{verdict} on {seal.at}; root {found.root}")
+
+
+def _difference_line(one: SealDifference) -> str:
+    since = f"; ingested on {one.since}" if one.since else ""
+    return f"{one.kind}: {one.part}: {printable(one.name)}{since}"

@@ -1,0 +1,179 @@
+"""Rebuilds what can be rebuilt from whatever is left of the stores, and lists what is lost for good.
+
+First the files: damaged databases are read row by row, damaged indexes moved aside. Then the catalog: keys whose item is
+lost get it from their versions. Then a thorough reconciliation ingests every document again that differs. Nothing is
+removed: after a loss, what seems to be too much in one store may be all that is left. It may be interrupted at any time
+and run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec import field
+
+from opx.domain.documents import DocumentState
+from opx.domain.record import Draft, Record
+from opx.errors import ConditionFailedError
+from opx.ingestion.corpus.version import renew
+from opx.lifecycle.consistency.differences import REMOVALS, Problem, ReconcileReport, StoreDifference
+from opx.lifecycle.consistency.reconcile import Reconciler
+from opx.lifecycle.consistency.store_checks import CONTENT
+from opx.ports import Item, KeyAbsent, Tables
+from opx.ports.files import Loss, MendedFiles, StoreFiles
+from opx.ports.tables import (
+    ANNOUNCEMENTS,
+    CALENDAR,
+    DELIVERIES,
+    DOCUMENTS,
+    EMBEDDINGS,
+    ENTRIES,
+    FAILURES,
+    GRAPH,
+    IDEMPOTENCY,
+    KEYS,
+    WEB_CACHE,
+)
+
+_DERIVED = (KEYS, ENTRIES, FAILURES, EMBEDDINGS, GRAPH, CALENDAR, ANNOUNCEMENTS, IDEMPOTENCY, DELIVERIES, WEB_CACHE)
+DERIVED = (*(spec.name for spec in _DERIVED), "queue_messages")
+"""Tables whose rows are made again, recur, or are caches: lost ones are no loss."""
+
+SURPLUS = tuple(problem for problem in REMOVALS if problem is not Problem.OBJECT_MISSING)
+"""Kinds of items that belong to nothing in the catalog: after a loss, they may be all that is left."""
+
+_HISTORY = "the documents are entered again as they are now; their earlier versions and times are lost"
+
+
+class DamagedFile(Record, frozen=True):
+    """A damaged file of the home folder, and its damage."""
+
+    file: str
+    problem: str
+
+
+class RepairReport(Draft):
+    """Outcome of a repair. `damaged` files were moved to `folder` of the home folder; `rows` are those read from damaged
+    databases by table, `heads` the keys that were entered again, `lost` what is lost for good. `repaired` are numbers of
+    mended differences by kind, `changed` the objects among them that were not as they had been ingested, `left` the
+    differences that remain, and `surplus` items that only `opx reconcile --repair` removes. `waiting` documents are left to
+    functions.
+    """
+
+    dry_run: bool = False
+    damaged: list[DamagedFile] = field(default_factory=list)
+    folder: str = ""
+    rows: dict[str, int] = field(default_factory=dict)
+    heads: int = 0
+    repaired: dict[Problem, int] = field(default_factory=dict)
+    changed: list[str] = field(default_factory=list)
+    left: list[StoreDifference] = field(default_factory=list)
+    surplus: int = 0
+    failed: int = 0
+    waiting: int = 0
+    lost: list[str] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """True if nothing is lost or left."""
+        return not (self.left or self.failed or self.lost or (self.dry_run and self.damaged))
+
+
+class StoreRepair:
+    """Repairs the stores of an installation. `reconciler` makes one for each comparison, after the files were mended."""
+
+    def __init__(
+        self,
+        files: StoreFiles | None,
+        tables: Tables,
+        reconciler: Callable[[], Reconciler],
+        progress: Callable[[str, int], None],
+    ) -> None:
+        self._files = files
+        self._tables = tables
+        self._reconciler = reconciler
+        self._progress = progress
+
+    def run(self, *, dry_run: bool = False) -> RepairReport:
+        """Repair everything; with `dry_run` only list what would be. Raises `StoreUnavailableError`: then run it again."""
+        report = RepairReport(dry_run=dry_run)
+        if self._files:
+            report.damaged = [DamagedFile(one.file, one.problem) for one in self._files.damaged()]
+        if dry_run:
+            self._describe(self._reconciler().run(), report)
+            return report
+        if self._files:
+            self._mend(self._files, report)
+        found = self._reconciler().run(repair=True, remove=False)
+        report.waiting = found.waiting
+        report.changed = [
+            one.object_key for one in found.differences if one.problem is Problem.CHANGED and one.text.endswith(CONTENT)
+        ]
+        self._progress("comparing again", 0)
+        self._describe(found if found.waiting else self._reconciler().run(), report)
+        left = {one.problem for one in report.left}
+        report.repaired = {
+            problem: count for problem, count in found.counts.items() if problem not in (*SURPLUS, *left)
+        }
+        return report
+
+    def _mend(self, files: StoreFiles, report: RepairReport) -> None:
+        mended = files.mend(lambda step: self._progress(step, 0))
+        report.folder, report.rows = mended.folder, mended.rows
+        report.lost = [_described(loss) for loss in mended.lost if loss.table not in DERIVED]
+        if mended.lost:
+            self._rebuild_derived(mended, report)
+
+    def _rebuild_derived(self, mended: MendedFiles, report: RepairReport) -> None:
+        """Gives keys their items, and has the graph made again if it lost rows."""
+        lost = {loss.table for loss in mended.lost}
+        if KEYS.name in lost or "" in lost:
+            report.heads = restore_heads(self._tables)
+        if GRAPH.name in lost:
+            renew(self._tables.table(GRAPH))
+
+    @staticmethod
+    def _describe(found: ReconcileReport, report: RepairReport) -> None:
+        report.failed = found.failed
+        report.surplus = sum(found.counts.get(problem, 0) for problem in SURPLUS)
+        report.left = [one for one in found.differences if one.problem not in SURPLUS]
+
+
+def _described(loss: Loss) -> str:
+    return (
+        f"{loss.text}: {_HISTORY}" if loss.table in ("", DOCUMENTS.name) and "questions" not in loss.text else loss.text
+    )
+
+
+def restore_heads(tables: Tables) -> int:
+    """Gives each key of the catalog without an item one that names its newest version; returns their number. It has no
+    fingerprint, so that the document is ingested again."""
+    keys = tables.table(KEYS)
+    count = 0
+    for item in list(_newest(tables.every_item(DOCUMENTS))):
+        try:
+            keys.put(_head(item), condition=KeyAbsent())
+        except ConditionFailedError:
+            continue
+        count += 1
+    return count
+
+
+def _newest(items: Iterator[Item]) -> Iterator[Item]:
+    """The current version of each key, or else its newest."""
+    found: dict[str, Item] = {}
+    for item in items:
+        key_id = str(item.get("documentKey", ""))
+        if key_id and (key_id not in found or _rank(item) > _rank(found[key_id])):
+            found[key_id] = item
+    return iter(found.values())
+
+
+def _rank(item: Item) -> tuple[bool, int]:
+    return item["state"] == DocumentState.CURRENT, int(item["version"])
+
+
+def _head(item: Item) -> dict[str, Any]:
+    facts = {name: item[name] for name in ("documentKey", "documentId", "version", "state", "source")}
+    return {**facts, "scope": item["scopeKey"], "fingerprint": "", "revision": 1}

@@ -1,0 +1,82 @@
+"""Operations of an installation's operator that prove and repair its stores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from opx.domain.record import Record
+from opx.domain.requests import Filled, Request, Text
+from opx.lifecycle.consistency.repair import RepairReport
+from opx.lifecycle.seal.sealing import Seal, SealComparison
+from opx.operations.context import Context
+from opx.operations.registry import Access, operation
+
+
+class RepairStores(Request, frozen=True):
+    dry_run: Annotated[bool, Meta(description="List the damage, and change nothing.")] = False
+
+
+@operation(access=Access.OPERATOR)
+def repair_stores(context: Context, request: RepairStores) -> RepairReport:
+    """Rebuild indexes, chunk files, catalog and graph from whatever is left, and list what is lost for good.
+
+    No other process may have the stores open. Damaged files are moved aside, never deleted. Raises
+    `StoreUnavailableError`: then call it again.
+    """
+    return context.system.lifecycle.repair(context.progress).run(dry_run=request.dry_run)
+
+
+# -- seals
+
+
+class SealStores(Request, frozen=True):
+    pass
+
+
+@operation(access=Access.OPERATOR)
+def seal_stores(context: Context, request: SealStores) -> Seal:  # noqa: ARG001 - as all operations
+    """Compute the Merkle root of all contents, sign it with the installation's key if it has one, and store it.
+
+    Two installations that were restored from one archive have the same root. Raises `InvalidInputError` for a key that can't
+    be used, and `StoreUnavailableError`.
+    """
+    return context.system.lifecycle.sealing(context.progress).seal()
+
+
+class CompareSeal(Request, frozen=True):
+    root: Annotated[Text, Meta(description="The root that the last seal has to have, noted elsewhere.")] = ""
+    public_key: Annotated[Text, Meta(description="The public key that has to have signed it, 64 hex digits.")] = ""
+
+
+@operation(access=Access.OPERATOR)
+def compare_seal(context: Context, request: CompareSeal) -> SealComparison:
+    """Compare all contents with the last seal, and name what differs.
+
+    Raises `SealNotFoundError`, `AlteredSealError` for a seal that was altered or has another root, and `UntrustedSealError`
+    if it is not signed by the known key.
+    """
+    sealing = context.system.lifecycle.sealing(context.progress)
+    return sealing.compare(root=request.root, public_key=request.public_key)
+
+
+class MakeSigningKey(Request, frozen=True):
+    path: Annotated[Filled, Meta(max_length=4096, description="The path of the new file.")]
+
+
+class MadeSigningKey(Record, frozen=True):
+    path: str
+    public_key: str
+
+
+@operation(access=Access.OPERATOR)
+def make_signing_key(context: Context, request: MakeSigningKey) -> MadeSigningKey:  # noqa: ARG001 - as all operations
+    """Write a new private key for seals to a file that only its owner can read.
+
+    Raises `InvalidInputError` if the file exists or can't be written.
+    """
+    from opx.lifecycle.seal.signing import write_new_key
+
+    return MadeSigningKey(request.path, write_new_key(Path(request.path)).public)

@@ -1,0 +1,60 @@
+"""Port of the files behind the stores of an installation on this machine: finds damaged ones, and sets them aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+
+class StoreFile(StrEnum):
+    """Content of a damaged file. `ENTRIES` are those of one document in an index that can be read; `IRREGULAR` is something
+    else than a file under the name of one, such as a folder or a link."""
+
+    DATABASE = "database"
+    INDEX = "index"
+    ENTRIES = "entries"
+    IRREGULAR = "irregular"
+
+
+@dataclass(frozen=True, slots=True)
+class FileDamage:
+    """A damaged file, by its path in the home folder. `key_id` is the document key of damaged entries."""
+
+    file: str
+    kind: StoreFile
+    problem: str
+    key_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Rows that could not be read of a table; of a whole database if there is no table."""
+
+    table: str
+    text: str
+
+
+@dataclass(slots=True)
+class MendedFiles:
+    """Files that were moved aside, to `folder` in the home folder, the numbers of rows that were read from damaged databases
+    by table, and what could not be read."""
+
+    folder: str = ""
+    moved: list[str] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    lost: list[Loss] = field(default_factory=list)
+
+
+class StoreFiles(Protocol):
+    """The databases and indexes of an installation, as files that nothing else has open."""
+
+    def damaged(self) -> Iterator[FileDamage]:
+        """The damage that is found by reading every file whole. Changes nothing. Raises `StoreUnavailableError` while
+        another process writes."""
+
+    def mend(self, progress: Callable[[str], None]) -> MendedFiles:
+        """Moves damaged files aside, never deletes them, and makes databases of the rows that can still be read; completes
+        what an interrupted call has begun. A removed index is made again by its writer. Raises `StoreUnavailableError`
+        while another process works."""

@@ -1,0 +1,136 @@
+"""`opx repair`, `opx seal`, and other commands on damaged files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli_support import Opx
+
+
+@pytest.fixture
+def opx(tmp_path: Path) -> Opx:
+    opx = Opx(tmp_path)
+    opx.write("disk.md", "# Disk full\n\nDelete old logs.")
+    opx.write("pods.md", "# Pods\n\nRead the log of the pod.")
+    assert opx("ingest", tmp_path / "docs").exit_code == 0
+    return opx
+
+
+def truncate_chunks(opx: Opx) -> None:
+    for path in opx.home.glob("corpus/chunks/*.jsonl"):
+        path.write_bytes(path.read_bytes()[:40])
+
+
+def overwrite_database(opx: Opx) -> None:
+    path = opx.home / "opx.db"
+    path.write_bytes(b"\x00" * path.stat().st_size)
+    for beside in opx.home.glob("opx.db-*"):
+        beside.unlink()
+
+
+# -- repair
+
+
+def test_stores_in_order_are_left_alone(opx: Opx) -> None:
+    result = opx("repair")
+    assert result.exit_code == 0, result.output
+    assert result.stdout == "all stores are in order\n"
+    assert not list(opx.home.glob("damaged-*"))
+
+
+def test_a_damaged_chunk_file_is_named_where_it_is_read(opx: Opx) -> None:
+    truncate_chunks(opx)
+    result = opx("show", "disk")
+    assert result.exit_code == 2
+    assert "is damaged in line 1: `opx repair`" in result.stderr
+    found = opx("reconcile", "--thorough")
+    assert found.exit_code == 1
+    assert "the chunk file of the current version is damaged" in found.stdout
+
+
+def test_a_repair_reports_its_work(opx: Opx) -> None:
+    truncate_chunks(opx)
+    result = opx("repair")
+    assert result.exit_code == 0, result.output
+    assert "repaired: 2 differences of the kind chunks damaged" in result.stdout
+    assert "Delete old logs." in opx("show", "disk").stdout
+
+
+def test_a_database_that_cannot_be_opened_is_made_of_the_documents(opx: Opx) -> None:
+    overwrite_database(opx)
+    for command in ("status", "list", "reconcile", "rebuild"):
+        result = opx(command)
+        assert result.exit_code == 2
+        assert "`opx repair`" in result.stderr
+    result = opx("repair")
+    assert result.exit_code == 1
+    assert "lost for good, unless a backup has it: all rows of opx.db" in result.stdout
+    assert "Disk full" in opx("search", "disk full").stdout
+    assert opx("repair").stdout == "all stores are in order\n"
+
+
+def test_a_dry_run_changes_nothing(opx: Opx) -> None:
+    overwrite_database(opx)
+    result = opx("repair", "--dry-run")
+    assert result.exit_code == 1
+    assert "damaged: opx.db: file is not a database" in result.stdout
+    assert opx("status").exit_code == 2
+
+
+def test_a_damaged_index_names_the_repair_that_makes_it_again(opx: Opx) -> None:
+    for path in (opx.home / "index" / "terms").glob("*"):
+        path.write_bytes(path.read_bytes()[:10])
+    for command in (("search", "disk full"), ("ingest", opx.folder / "docs")):
+        result = opx(*command)
+        assert result.exit_code == 2
+        assert "`opx repair`" in result.stderr
+    assert opx("repair").exit_code == 0
+    assert "Disk full" in opx("search", "disk full").stdout
+
+
+def test_the_report_comes_as_json(opx: Opx) -> None:
+    shutil.rmtree(opx.home / "index")
+    report = json.loads(opx("repair", "--json").stdout)
+    assert report["repaired"]["index_differs"] == 2
+    assert report["left"] == []
+
+
+def test_a_repair_of_nothing_makes_no_folder(tmp_path: Path) -> None:
+    assert Opx(tmp_path)("repair").exit_code == 2
+    assert not (tmp_path / ".opx").exists()
+
+
+# -- seal
+
+
+def test_a_seal_is_shown_and_what_differs_later_is_named(opx: Opx) -> None:
+    sealed = opx("seal")
+    assert sealed.exit_code == 0, sealed.output
+    assert "not signed: set OPX_SIGNING_KEY" in sealed.stdout
+    assert opx("seal", "--verify").exit_code == 0
+    path = next(opx.home.glob("corpus/chunks/*.jsonl"))
+    path.write_text(path.read_text().replace("log", "LOG"))
+    found = opx("seal", "--verify")
+    assert found.exit_code == 1
+    assert "altered: versions: version 1 of documents/" in found.stdout
+
+
+def test_a_signed_seal_is_verified_by_its_public_key(opx: Opx, tmp_path: Path) -> None:
+    key = str(tmp_path / "key.pem")
+    public = opx("seal", "--new-key", key).stdout.split()[-1]
+    assert f"signed by {public}" in opx("seal", OPX_SIGNING_KEY=key).stdout
+    result = opx("seal", "--verify", "--public-key", public)
+    assert result.exit_code == 0
+    assert "all is as it was sealed" in result.stdout
+    other = opx("seal", "--verify", "--public-key", "00" * 32)
+    assert other.exit_code == 2
+    assert "was signed by another key" in other.stderr
+
+
+def test_options_that_belong_to_a_verification_are_refused_without_it(opx: Opx) -> None:
+    assert opx("seal", "--root", "00").exit_code == 2
+    assert opx("seal", "--verify", "--new-key", "x.pem").exit_code == 2
