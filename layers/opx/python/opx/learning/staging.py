@@ -94,20 +94,24 @@ class Staging:
         return (entry for entry in kept if after is None or _order(entry) < _order(after))
 
     def _row(self, entry: StagingEntry, revision: int) -> Item:
-        waits = entry.state in _WAITING
-        partition = _partition(entry.state, entry.scope_key, entry.project_id)
+        waits = waiting_partition(entry)
         return {
             **entry.to_json(),
             "scopeKey": entry.scope_key,
             "revision": revision,
             "expiresAt": int(self._clock()) + KEPT_SECONDS,
-            **({"waitingPlace": partition} if waits else {}),
+            **({"waitingPlace": waits} if waits else {}),
         }
 
 
 def first(entries: Iterable[StagingEntry], limit: int) -> list[StagingEntry]:
     """The first `limit` entries."""
     return list(islice(entries, limit))
+
+
+def waiting_partition(entry: StagingEntry) -> str:
+    """Partition of the index of unprocessed entries that an entry is in; "" for a processed one."""
+    return _partition(entry.state, entry.scope_key, entry.project_id) if entry.state in _WAITING else ""
 
 
 def _partition(state: EntryState, scope_key: str, project_id: str) -> str:

@@ -165,7 +165,7 @@ class AuditLog:
     def get(self, receipt_id: str, who: str) -> AuditRecord | None:
         """The record of a receipt, if it is of that scope; None also for a record of another one."""
         item = self._table.get({"receiptId": receipt_id}) if receipt_id else None
-        return _from_item(item) if item and item["who"] == who else None
+        return record_in(item) if item and item["who"] == who else None
 
     def find(self, wanted: str, identity: Identity) -> AuditRecord | None:
         """The record of a receipt of the identity's own scope. `wanted` is its id, a prefix of 6 digits or more of one of
@@ -189,7 +189,7 @@ class AuditLog:
 
     def _of_scope(self, scope: str, since: str) -> Iterator[AuditRecord]:
         where = KeyRange(low=since) if since else None
-        return map(_from_item, self._table.query(scope, index=_INDEX, where=where, reverse=True))
+        return map(record_in, self._table.query(scope, index=_INDEX, where=where, reverse=True))
 
     def count(self, who: str, day: str) -> int:
         """The number of a scope's records of a day (`2026-11-24`). Their items are read, but not transferred."""
@@ -245,7 +245,8 @@ def _to_item(record: AuditRecord) -> Item:
     }
 
 
-def _from_item(item: Item) -> AuditRecord:
+def record_in(item: Item) -> AuditRecord:
+    """The record of an item."""
     documents = zip(item["documents"], item["chunks"], item["confidences"], strict=True)
     names = ("documentId", "chunkId", "confidence")
     return AuditRecord.from_json({**item, "documents": [dict(zip(names, each, strict=True)) for each in documents]})
