@@ -262,8 +262,8 @@ class ArchiveContents:
             raise ArchiveError(f"a version of {document.key.source[:200]} is filed under another key")
         if not _DOCUMENT_ID.match(document.document_id) or document.version < 1 or document.chunk_count < 0:
             raise ArchiveError(f"the id, number or size of a version of {document.key.source[:200]} is malformed")
-        for name in ("created_at", "last_updated", "current_since", "superseded_at", "expires", "review_by"):
-            require_time(getattr(document, name), name)
+        for time in document.times:
+            require_time(time, "a time of the version")
         return document
 
     def _row(self, table: ArchivedTable, line: bytes, kinds: tuple[RowKind, ...]) -> Item:
