@@ -23,21 +23,26 @@ from opx.ports.tables import LIFECYCLE, SOURCES, USES
 from tests.support.archive_support import Entries, put, resealed, services_at
 
 SHOP = Identity("acme", "shop", "bob")
+READERS = (SHOP, Identity("acme"), Identity("other"), Identity())
 QUEUE = "arn:aws:sqs:eu-central-1:111122223333:alarms"
 
 
 def a_whole_archive(folder: Path) -> Path:
     """Of five documents of four scopes, with everything that people, agents and sources leave beside them."""
     with services_at(folder / "from") as services:
-        services.corpus.projects.assign("acme", "shop", "web")
-        for scope in (Scope(), Scope("acme"), Scope("acme", project_id="shop"), Scope("other")):
-            put(services, "restart", "Restart the heron. depends_on: service:pay", scope, tags=["birds"])
-        put(services, "restart", "Restart the zebrafish.\n\n```sh\nrm -r /tmp/cache\n```", Scope("acme"))
-        put(services, "due", "The auk.", Scope("acme"), expires="2035-01-01", owner="ann")
-        learn(services)
-        keep_beside(services)
+        fill(services)
         services.lifecycle.exporter().write(folder / "whole.opx", audit=True)
     return folder / "whole.opx"
+
+
+def fill(services: System) -> None:
+    services.corpus.projects.assign("acme", "shop", "web")
+    for scope in (Scope(), Scope("acme"), Scope("acme", project_id="shop"), Scope("other")):
+        put(services, "restart", "Restart the heron. depends_on: service:pay", scope, tags=["birds"])
+    put(services, "restart", "Restart the zebrafish.\n\n```sh\nrm -r /tmp/cache\n```", Scope("acme"))
+    put(services, "due", "The auk.", Scope("acme"), expires="2035-01-01", owner="ann")
+    learn(services)
+    keep_beside(services)
 
 
 def learn(services: System) -> None:
@@ -81,6 +86,38 @@ def keep_beside(services: System) -> None:
     items.put_many([SourceItem("a", "d1", "documents/web/blogs/a.md", "r1"), SourceItem("b", "d2", "", "r1")])
     items.put("https://status.example/feed.xml", {"etag": '"1"'})
     services.connectors.streams.put(stream_of("alarms", {"source": QUEUE, "category": "operations/alerts"}, knowledge))
+
+
+def work_of(services: System) -> dict[str, Callable[[], object]]:
+    """Things that people and agents do with a system, by name."""
+    reader = services.corpus.projects.reader(SHOP)
+    telemetry, learning, records = services.telemetry, services.learning, services.records
+    return {
+        "clients": lambda: list(services.corpus.clients.all()),
+        "projects": lambda: list(services.corpus.projects.projects("acme")),
+        "search": lambda: [
+            services.questions.search(one).answer(text, QueryConfig(min_confidence=0.0))
+            for one in READERS
+            for text in ("restart the heron", "gannet", "espresso")
+        ],
+        "reconcile": lambda: services.lifecycle.reconciler(thorough=True).run(repair=True),
+        "gaps": lambda: [list(records.gaps.gaps(scope)) for scope in reader.visible],
+        "audit": lambda: list(records.audit.records()),
+        "patterns": lambda: [list(learning.patterns.patterns(scope)) for scope in reader.visible],
+        "checkpoint": lambda: learning.checkpoints(SHOP).process_checkpoint("shop", "manual"),
+        "warnings": lambda: [learning.warnings.tried(scope) for scope in reader.visible],
+        "outcomes": lambda: [list(learning.outcome_store.heads([one], ["0" * 32])) for one in reader.visible],
+        "series": lambda: telemetry.baselines.series(reader),
+        "baseline": lambda: telemetry.baselines.get(reader, "web-1", "cpu", "7d"),
+        "sources": lambda: [
+            services.connectors.sources.state(one.source_id) for one in services.connectors.sources.all()
+        ],
+        "streams": services.connectors.streams.all,
+        "holds": lambda: (services.lifecycle.holds.in_force(), services.lifecycle.holds.lifted()),
+        "merges": lambda: services.graph.merging.merges(Scope("acme")),
+        "usage": lambda: list(services.lifecycle.usage.of_month("2026-01")),
+        "pruning": lambda: services.lifecycle.pruning().prune_old_knowledge(),
+    }
 
 
 # -- mutations

@@ -6,24 +6,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from opx.domain.queries import QueryConfig
-from opx.domain.scopes import Identity, Scope
 from opx.errors import ArchiveError, IndexUnavailableError
 from opx.lifecycle.archive.exporting import ARCHIVED
 from opx.lifecycle.report import ImportReport
 from opx.operations.system import System
 from tests.support.archive_support import Entries, entries_of, everything_in, services_at, write
 from tests.support.cli_support import Opx
-from tests.support.whole_archive import SHOP, a_whole_archive, mutated
+from tests.support.whole_archive import a_whole_archive, mutated, work_of
 
 CASES, FIRST = int(os.environ.get("OPX_ATTACK_CASES", "80")), int(os.environ.get("OPX_ATTACK_SEED", "0"))
 BATCH = 40
-READERS = (SHOP, Identity("acme"), Identity("other"), Identity())
 
 
 @pytest.fixture(scope="module")
@@ -35,38 +32,6 @@ def entries(tmp_path_factory: pytest.TempPathFactory) -> Entries:
 def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with services_at(tmp_path_factory.mktemp("empty")) as services:
         yield services
-
-
-def work_of(services: System) -> dict[str, Callable[[], object]]:
-    """Things that people and agents do with a system, by name."""
-    reader = services.corpus.projects.reader(SHOP)
-    telemetry, learning, records = services.telemetry, services.learning, services.records
-    return {
-        "clients": lambda: list(services.corpus.clients.all()),
-        "projects": lambda: list(services.corpus.projects.projects("acme")),
-        "search": lambda: [
-            services.questions.search(one).answer(text, QueryConfig(min_confidence=0.0))
-            for one in READERS
-            for text in ("restart the heron", "gannet", "espresso")
-        ],
-        "reconcile": lambda: services.lifecycle.reconciler(thorough=True).run(repair=True),
-        "gaps": lambda: [list(records.gaps.gaps(scope)) for scope in reader.visible],
-        "audit": lambda: list(records.audit.records()),
-        "patterns": lambda: [list(learning.patterns.patterns(scope)) for scope in reader.visible],
-        "checkpoint": lambda: learning.checkpoints(SHOP).process_checkpoint("shop", "manual"),
-        "warnings": lambda: [learning.warnings.tried(scope) for scope in reader.visible],
-        "outcomes": lambda: [list(learning.outcome_store.heads([one], ["0" * 32])) for one in reader.visible],
-        "series": lambda: telemetry.baselines.series(reader),
-        "baseline": lambda: telemetry.baselines.get(reader, "web-1", "cpu", "7d"),
-        "sources": lambda: [
-            services.connectors.sources.state(one.source_id) for one in services.connectors.sources.all()
-        ],
-        "streams": services.connectors.streams.all,
-        "holds": lambda: (services.lifecycle.holds.in_force(), services.lifecycle.holds.lifted()),
-        "merges": lambda: services.graph.merging.merges(Scope("acme")),
-        "usage": lambda: list(services.lifecycle.usage.of_month("2026-01")),
-        "pruning": lambda: services.lifecycle.pruning().prune_old_knowledge(),
-    }
 
 
 def imported(path: Path, folder: Path) -> ImportReport:

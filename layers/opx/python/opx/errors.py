@@ -142,6 +142,10 @@ class StoreUnavailableError(OpxError):
     """A store or service didn't answer, or refused temporarily; retrying later may help."""
 
 
+class DamagedRowError(StoreUnavailableError):
+    """A stored row lacks an attribute that every row of its kind has. The message names table, key and attribute."""
+
+
 class IndexUnavailableError(StoreUnavailableError):
     """The search index can't be reached or refused the request as a whole."""
 

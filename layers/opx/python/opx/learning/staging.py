@@ -15,6 +15,7 @@ from opx.domain.learning import EntryState, StagingEntry
 from opx.domain.record import replace
 from opx.errors import ConditionFailedError, EntryNotFoundError
 from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
+from opx.ports.tables import readable
 
 KEPT_SECONDS = 365 * 86_400
 """Lifetime of a captured entry. By then it is counted in its pattern, or was never verified."""
@@ -69,7 +70,7 @@ class Staging:
     def get_many(self, ids: Sequence[str]) -> list[StagingEntry]:
         """The entries of these ids that exist, in the order of the ids."""
         found = {str(item["id"]): item for item in self._table.get_many([{"id": one} for one in ids])}
-        return [StagingEntry.from_json(found[one]) for one in ids if one in found]
+        return list(readable(StagingEntry.from_json, (found[one] for one in ids if one in found)))
 
     def ids(self, scope_key: str, project_id: str, state: EntryState) -> Iterator[str]:
         """Ids of a project's waiting or ready entries according to the index, the oldest first."""
@@ -89,7 +90,7 @@ class Staging:
             rows = heapq.merge(*found, key=lambda item: str(item["timestamp"]), reverse=True)
         else:
             rows = self._table.query(scope_key, index="scope-index", where=until, reverse=True)
-        entries = (StagingEntry.from_json(item) for item in rows if item["project_id"] in wanted)
+        entries = readable(StagingEntry.from_json, (item for item in rows if item.get("project_id") in wanted))
         kept = (entry for entry in _in_order(entries) if state is None or entry.state is state)
         return (entry for entry in kept if after is None or _order(entry) < _order(after))
 

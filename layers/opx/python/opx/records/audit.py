@@ -21,6 +21,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.errors import ConditionFailedError
 from opx.ports import Clock, Item, KeyAbsent, KeyRange, Table
 from opx.ports.search import CorpusState
+from opx.ports.tables import readable
 
 if TYPE_CHECKING:
     from opx.retrieval.query import Answered
@@ -50,10 +51,10 @@ class InstallationKey:
 
     def _stored(self) -> bytes:
         item = self._table.get(_KEY)
-        if item is None:
+        if item is None or "key" not in item:
             item = {**_KEY, "key": self._new_key(_BYTES)}
             try:
-                self._table.put(item, condition=KeyAbsent())
+                self._table.put(item, condition=KeyAbsent("key"))
             except ConditionFailedError:  # another process was faster
                 item = self._table.get(_KEY) or item
         return bytes(item["key"])
@@ -189,7 +190,7 @@ class AuditLog:
 
     def _of_scope(self, scope: str, since: str) -> Iterator[AuditRecord]:
         where = KeyRange(low=since) if since else None
-        return map(record_in, self._table.query(scope, index=_INDEX, where=where, reverse=True))
+        return readable(record_in, self._table.query(scope, index=_INDEX, where=where, reverse=True))
 
     def count(self, who: str, day: str) -> int:
         """The number of a scope's records of a day (`2026-11-24`). Their items are read, but not transferred."""

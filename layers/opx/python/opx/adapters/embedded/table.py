@@ -25,7 +25,7 @@ from opx.adapters.limits import (
 )
 from opx.errors import ConditionFailedError
 from opx.ports import Clock, Condition, Item, ItemPage, KeyRange, Message
-from opx.ports.tables import IndexSpec, TableSpec, from_json, to_json
+from opx.ports.tables import IndexSpec, TableSpec, from_json, stored, to_json
 
 # -- SQL that creates a table
 
@@ -245,7 +245,7 @@ class SqliteTable:
         names = position_names(self._spec, part)
         after = tuple(begin[name] for name in names) if begin else None
         rows = self._rows(part, after, CONTINUED_PAGE, reverse=False)
-        items = (from_json(row[0]) for row in rows)
+        items = (stored(self._spec, from_json(row[0])) for row in rows)
         found = [with_fields(item, fields) for item in items if not self._is_expired(item)]
         last = dict(zip(names, rows[-1][1:], strict=True)) if len(rows) == CONTINUED_PAGE else None
         return ItemPage(found, last)
@@ -279,7 +279,7 @@ class SqliteTable:
         after: tuple[Any, ...] | None = None
         while True:
             rows = self._rows(part, after, page, reverse=reverse)
-            items = (from_json(row[0]) for row in rows)
+            items = (stored(self._spec, from_json(row[0])) for row in rows)
             yield from (item for item in items if not self._is_expired(item))
             if len(rows) < page:
                 return
@@ -295,7 +295,7 @@ class SqliteTable:
     def _stored(self, connection: sqlite3.Connection, key: Mapping[str, Any]) -> Item | None:
         statement = f"SELECT {ITEM} FROM {self._name} WHERE {self._is_key}"  # noqa: S608
         row = connection.execute(statement, self._key_values(key)).fetchone()
-        item = from_json(row[0]) if row else None
+        item = stored(self._spec, from_json(row[0])) if row else None
         return None if item is None or self._is_expired(item) else item
 
     def _require(self, connection: sqlite3.Connection, condition: Condition | None, key: Mapping[str, Any]) -> None:

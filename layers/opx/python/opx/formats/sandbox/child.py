@@ -70,7 +70,7 @@ def _limit(seconds: float, memory: int, written: int) -> None:
         return
     whole = max(1, math.ceil(seconds))
     signal.alarm(2 * whole + 5)  # ends the process if its parent is gone
-    _lower(resource, resource.RLIMIT_CPU, whole, last=whole + 1)  # SIGXCPU first, which tells the limit from a crash
+    _lower(resource, resource.RLIMIT_CPU, whole, last=whole + 1)  # SIGXCPU first: it is no crash
     _lower(resource, resource.RLIMIT_FSIZE, max(written, 1024 * 1024))
     _lower(resource, resource.RLIMIT_CORE, 0)
     if sys.platform == "linux":  # macOS has the limit, but fails at values that work elsewhere
