@@ -17,7 +17,7 @@ from opx.domain.documents import Remark, RemarkKind
 from opx.errors import UnparsableDocumentError
 from opx.formats.registry import parse
 from opx.formats.sandbox import child
-from opx.formats.sandbox import parser as isolation
+from opx.formats.sandbox import workspace as isolation
 from opx.ports.models import ParsingTools
 from tests.support.parsing_support import a_category
 

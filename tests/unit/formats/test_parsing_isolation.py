@@ -12,9 +12,9 @@ import pytest
 
 from opx.formats.registry import parse
 from opx.formats.sandbox import child
-from opx.formats.sandbox import parser as isolation
+from opx.formats.sandbox import workspace as isolation
 from opx.formats.sandbox.output import ReadingJob
-from opx.formats.sandbox.parser import Workspace
+from opx.formats.sandbox.workspace import Workspace
 from opx.ports.models import ParsingLimits, ParsingTools
 from tests.support.binary_files import PdfWriter, an_email, read, refused
 from tests.support.parsing_support import a_category

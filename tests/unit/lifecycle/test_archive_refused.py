@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import stat
+import struct
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -112,11 +113,26 @@ def test_names_that_could_be_paths_are_refused(empty: System, entries: Entries, 
     assert "not one that" in refused(empty, write(tmp_path / "x", resealed({**entries, name: b"x"})))
 
 
-def test_links_and_encrypted_entries_are_refused(empty: System, entries: Entries, tmp_path: Path) -> None:
-    def link(info: zipfile.ZipInfo) -> None:
-        info.external_attr = (stat.S_IFLNK | 0o777) << 16
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK, stat.S_IFDIR])
+def test_links_devices_and_folders_are_refused(empty: System, entries: Entries, tmp_path: Path, kind: int) -> None:
+    def other(info: zipfile.ZipInfo) -> None:
+        if info.filename == PACK:
+            info.external_attr = (kind | 0o777) << 16
 
-    assert "not one that" in refused(empty, write(tmp_path / "x", entries, change_info=link))
+    assert "not one that" in refused(empty, write(tmp_path / "x", entries, change_info=other))
+
+
+def test_a_file_that_is_a_link_by_its_extra_field_is_refused(empty: System, entries: Entries, tmp_path: Path) -> None:
+    """PKWARE's Unix field holds the target of a symbolic or hard link (APPNOTE.TXT, 4.5.7)."""
+
+    def hard_link(info: zipfile.ZipInfo) -> None:
+        if info.filename == PACK:
+            info.extra = struct.pack("<HH12s11s", 0x000D, 23, bytes(12), b"/etc/passwd")
+
+    assert "not one that" in refused(empty, write(tmp_path / "x", entries, change_info=hard_link))
+
+
+def test_encrypted_entries_are_refused(empty: System, entries: Entries, tmp_path: Path) -> None:
     data = bytearray(write(tmp_path / "y", entries).read_bytes())
     data[data.index(b"PK\x01\x02") + 8] |= 1
     (tmp_path / "y").write_bytes(data)

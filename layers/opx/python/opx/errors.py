@@ -160,6 +160,10 @@ class DamagedStoreError(StoreUnavailableError):
     """A stored file is damaged: it is truncated, altered or unreadable. The message names the repair."""
 
 
+class DamagedRowError(StoreUnavailableError):
+    """A stored row lacks an attribute that every row of its kind has. The message names table, key and attribute."""
+
+
 class IndexUnavailableError(StoreUnavailableError):
     """The search index can't be reached or refused the request as a whole."""
 

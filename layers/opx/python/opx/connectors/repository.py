@@ -17,7 +17,7 @@ from opx.domain.ids import Clock
 from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.sources import MAX_MISSING_SHARE, SourceDefinition
-from opx.errors import ConditionFailedError, InvalidInputError, SourceBusyError
+from opx.errors import ConditionFailedError, DamagedRowError, InvalidInputError, SourceBusyError
 from opx.ports.tables import AllOf, AnyOf, Condition, Equals, KeyAbsent, KeyRange, LessThan, Table
 from opx.runtime.knowledge_file import Marked, read_section
 
@@ -49,7 +49,10 @@ class SourceRepository:
         for item in self._table.query(REGISTERED):
             try:
                 found[item["entry"]] = self._registered(item)
-            except InvalidInputError as exc:  # of a category, say, that knowledge.yaml had when it was registered
+            except (
+                InvalidInputError,
+                DamagedRowError,
+            ) as exc:  # of a category, say, that knowledge.yaml had when it was registered
                 log.warning("source %s is left out: %s", item["entry"], exc)
         return sorted({**found, **self._declared}.values(), key=lambda definition: definition.source_id)
 

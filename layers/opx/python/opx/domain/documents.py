@@ -153,6 +153,18 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
         return self.metadata.last_updated
 
     @property
+    def times(self) -> tuple[str, ...]:
+        """All of its days and times; an unknown one is empty."""
+        return (
+            self.created_at,
+            self.last_updated,
+            self.current_since,
+            self.superseded_at,
+            self.expires,
+            self.review_by,
+        )
+
+    @property
     def author(self) -> str:
         return self.metadata.author
 

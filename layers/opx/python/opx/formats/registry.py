@@ -65,7 +65,7 @@ class Format:
 _FORMATS = {
     "markdown": Format("markup.plain", "parse_markdown", ".md .markdown"),
     "plain": Format("markup.plain", "parse_plain", ".txt .text .log"),
-    "html": Format("markup.html", "parse_html", ".html .htm .xhtml"),
+    "html": Format("sandbox.apart", "parse_html", ".html .htm .xhtml"),
     "json": Format("data.json_mapping", "parse_json", ".json"),
     "pdf": Format("sandbox.parser", "parse_pdf", ".pdf", binary=True),
     "docx": Format("sandbox.parser", "parse_docx", ".docx .docm", binary=True),

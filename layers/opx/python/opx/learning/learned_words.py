@@ -19,7 +19,8 @@ from opx.domain.outcomes import LearntPage, OutcomeResult, RecordedOutcome
 from opx.domain.scopes import scope_of_key
 from opx.ingestion.corpus.catalog import Catalog
 from opx.learning.outcome_store import KEPT_DAYS, LEARNT, KnownScopes, resolved_key, resolved_partition
-from opx.ports import Clock, Table
+from opx.ports import Clock, Item, Table
+from opx.ports.tables import readable
 from opx.text.analyzer import STEMMERS
 from opx.text.fields import words
 
@@ -62,11 +63,10 @@ class ReportedIncident:
 class ScopeWords:
     """Reported incidents of one scope, by the terms of their reports."""
 
-    def __init__(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, rows: Iterable[Item]) -> None:
         self._by_term: dict[str, list[ReportedIncident]] = defaultdict(list)
-        for row in rows:
-            one = _from_row(row)
-            for term in _terms_of(row["said"]):
+        for one, report in readable(lambda row: (_from_row(row), str(row["said"])), rows):
+            for term in _terms_of(report):
                 self._by_term[term].append(one)
 
     def with_any(self, terms: Iterable[str]) -> dict[str, ReportedIncident]:

@@ -18,6 +18,7 @@ from opx.domain.outcomes import Counted, DocumentOutcomes, RecordedOutcome, Tall
 from opx.domain.record import replace
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import AnyOf, Clock, Equals, Item, KeyAbsent, LessThan, Table
+from opx.ports.tables import readable
 
 log = logging.getLogger(__name__)
 
@@ -97,11 +98,11 @@ class OutcomeStore:
     def heads(self, scopes: Sequence[str], key_ids: Iterable[str]) -> list[tuple[str, str, DocumentOutcomes]]:
         """Scope, key id and outcome counts of those documents that have any."""
         keys = [head_key(scope, key_id) for key_id in key_ids for scope in scopes]
-        return [read_head(item) for item in self._table.get_many(keys)] if keys else []
+        return list(readable(read_head, self._table.get_many(keys))) if keys else []
 
     def outcomes(self, scope_key: str, key_id: str) -> Iterator[RecordedOutcome]:
         """Single outcomes of a document, in no particular order."""
-        return map(RecordedOutcome.from_json, self._table.query(outcome_partition(scope_key, key_id)))
+        return readable(RecordedOutcome.from_json, self._table.query(outcome_partition(scope_key, key_id)))
 
 
 def read_head(item: Item) -> tuple[str, str, DocumentOutcomes]:

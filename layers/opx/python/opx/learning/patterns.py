@@ -37,6 +37,7 @@ from opx.learning.pattern_rows import (
     pattern_in,
 )
 from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
+from opx.ports.tables import readable
 
 MOST_COUNTED = 50
 """Maximum of entries that one write of a head counts: the head names them all."""
@@ -102,14 +103,14 @@ class PatternStore:
         rank = {one: at for at, one in reversed(list(enumerate(ids)))}
         rows = sorted(self._table.get_many(keys) if keys else [], key=lambda row: (rank[row["entry"]], row["place"]))
         followed = (self._followed(row["place"], row["entry"]) if row.get(MERGED_INTO) else row for row in rows)
-        found = [pattern_in(row) for row in followed if row]
+        found = list(readable(pattern_in, filter(None, followed)))
         return list({(one.scope_key, one.pattern_id): one for one in found}.values())
 
     def patterns(self, scope_key: str, limit: int | None = None, after: str = "") -> Iterator[Pattern]:
         """A scope's patterns by id, `after` the one of that id."""
         where = KeyRange(low=after + "\0") if after else None
         rows = self._table.query(heads_partition(scope_key), where=where)
-        return islice((pattern_in(row) for row in rows if not row.get(MERGED_INTO)), limit)
+        return islice(readable(pattern_in, (row for row in rows if not row.get(MERGED_INTO))), limit)
 
     def occurrences(self, scope_key: str, pattern_id: str, limit: int | None = None) -> Iterator[PatternOccurrence]:
         """Occurrences of a pattern, ordered by entry id."""
@@ -124,7 +125,7 @@ class PatternStore:
 
     def fresh(self, scope_key: str) -> Iterator[Pattern]:
         """The patterns of the last day, the newest first, as they were when they were new: without counts."""
-        return map(fresh_in, self._table.query(fresh_partition(scope_key), reverse=True, limit=MOST_FRESH))
+        return readable(fresh_in, self._table.query(fresh_partition(scope_key), reverse=True, limit=MOST_FRESH))
 
     @staticmethod
     def pattern_id_of_source(source: str) -> str:

@@ -15,6 +15,7 @@ from opx.domain.learning import EntryState, StagingEntry
 from opx.domain.record import replace
 from opx.errors import ConditionFailedError, EntryNotFoundError
 from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
+from opx.ports.tables import readable
 
 KEPT_SECONDS = 365 * 86_400
 """Lifetime of a captured entry. By then it is counted in its pattern, or was never verified."""
@@ -69,7 +70,7 @@ class Staging:
     def get_many(self, ids: Sequence[str]) -> list[StagingEntry]:
         """The entries of these ids that exist, in the order of the ids."""
         found = {str(item["id"]): item for item in self._table.get_many([{"id": one} for one in ids])}
-        return [StagingEntry.from_json(found[one]) for one in ids if one in found]
+        return list(readable(StagingEntry.from_json, (found[one] for one in ids if one in found)))
 
     def ids(self, scope_key: str, project_id: str, state: EntryState) -> Iterator[str]:
         """Ids of a project's waiting or ready entries according to the index, the oldest first."""
@@ -89,25 +90,29 @@ class Staging:
             rows = heapq.merge(*found, key=lambda item: str(item["timestamp"]), reverse=True)
         else:
             rows = self._table.query(scope_key, index="scope-index", where=until, reverse=True)
-        entries = (StagingEntry.from_json(item) for item in rows if item["project_id"] in wanted)
+        entries = readable(StagingEntry.from_json, (item for item in rows if item.get("project_id") in wanted))
         kept = (entry for entry in _in_order(entries) if state is None or entry.state is state)
         return (entry for entry in kept if after is None or _order(entry) < _order(after))
 
     def _row(self, entry: StagingEntry, revision: int) -> Item:
-        waits = entry.state in _WAITING
-        partition = _partition(entry.state, entry.scope_key, entry.project_id)
+        waits = waiting_partition(entry)
         return {
             **entry.to_json(),
             "scopeKey": entry.scope_key,
             "revision": revision,
             "expiresAt": int(self._clock()) + KEPT_SECONDS,
-            **({"waitingPlace": partition} if waits else {}),
+            **({"waitingPlace": waits} if waits else {}),
         }
 
 
 def first(entries: Iterable[StagingEntry], limit: int) -> list[StagingEntry]:
     """The first `limit` entries."""
     return list(islice(entries, limit))
+
+
+def waiting_partition(entry: StagingEntry) -> str:
+    """Partition of the index of unprocessed entries that an entry is in; "" for a processed one."""
+    return _partition(entry.state, entry.scope_key, entry.project_id) if entry.state in _WAITING else ""
 
 
 def _partition(state: EntryState, scope_key: str, project_id: str) -> str:

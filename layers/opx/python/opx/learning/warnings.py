@@ -13,6 +13,7 @@ from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.scopes import Scope
 from opx.learning.outcome_store import WARNINGS, KnownScopes, warned_partition
 from opx.ports import Clock, Item, Table
+from opx.ports.tables import readable
 
 if TYPE_CHECKING:
     from opx.domain.learning import StagingEntry, TriedEffect
@@ -96,7 +97,8 @@ class StepWarnings:
 
     def tried(self, scope_key: str) -> list[TriedStep]:
         """The tried steps of a scope, at most `MAX_TRIED`."""
-        found = [_from_row(row) for row in islice(self._table.query(warned_partition(scope_key)), MAX_TRIED + 1)]
+        rows = islice(self._table.query(warned_partition(scope_key)), MAX_TRIED + 1)
+        found = list(readable(_from_row, rows))
         if len(found) > MAX_TRIED:
             log.warning("%s has more than %d warnings of steps; the rest is left out", scope_key, MAX_TRIED)
         return found[:MAX_TRIED]

@@ -193,10 +193,14 @@ def _sort_key(client_id: str, day: str) -> str:
     return f"{client_id or GLOBAL_KEY}#{day}"
 
 
+def usage_key(used: DayUsage) -> dict[str, str]:
+    """Key of a client's day."""
+    return {"month": used.day[:7], "clientDay": _sort_key(used.client_id, used.day)}
+
+
 def _to_item(used: DayUsage, expires: int) -> Item:
     return {
         **used.to_json(),
-        "month": used.day[:7],
-        "clientDay": _sort_key(used.client_id, used.day),
+        **usage_key(used),
         "expiresAt": expires,
     }

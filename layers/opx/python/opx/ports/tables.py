@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
+
+from opx.errors import DamagedRowError, InvalidInputError
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 Item = dict[str, Any]
 """A table item: JSON-like values (str, int, float, bool, None, list, dict) and bytes. Numbers are returned unchanged."""
@@ -68,6 +75,38 @@ class ItemPage:
 
     items: list[Item]
     next: Item | None
+
+
+class StoredItem(dict[str, Any]):
+    """An item as a store returned it. An attribute that it lacks is a `DamagedRowError`, not a `KeyError` somewhere."""
+
+    __slots__ = ("spec",)
+    spec: TableSpec
+
+    def __missing__(self, name: str) -> Any:
+        spec = self.spec
+        key = {part: str(self.get(part))[:100] for part in (spec.partition, spec.sort) if part}
+        raise DamagedRowError(
+            f"a row of table {spec.name} is damaged: {key} has no {name}; restore it from a backup, or delete it"
+        )
+
+
+def stored(spec: TableSpec, item: Item) -> Item:
+    """The item as one of this table."""
+    found = StoredItem(item)
+    found.spec = spec
+    return found
+
+
+def readable(read: Callable[[Item], R], items: Iterable[Item]) -> Iterator[R]:
+    """Reads rows one by one. A damaged one is left out and logged: it must not keep the others from being read."""
+    for item in items:
+        try:
+            found = read(item)
+        except (DamagedRowError, InvalidInputError, ValueError) as exc:
+            log.warning("a damaged row is left out: %s", exc)
+        else:
+            yield found
 
 
 class Table(Protocol):

@@ -21,6 +21,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.errors import ConditionFailedError
 from opx.ports import Clock, Item, KeyAbsent, KeyRange, Table
 from opx.ports.search import CorpusState
+from opx.ports.tables import readable
 
 if TYPE_CHECKING:
     from opx.retrieval.query import Answered
@@ -50,10 +51,10 @@ class InstallationKey:
 
     def _stored(self) -> bytes:
         item = self._table.get(_KEY)
-        if item is None:
+        if item is None or "key" not in item:
             item = {**_KEY, "key": self._new_key(_BYTES)}
             try:
-                self._table.put(item, condition=KeyAbsent())
+                self._table.put(item, condition=KeyAbsent("key"))
             except ConditionFailedError:  # another process was faster
                 item = self._table.get(_KEY) or item
         return bytes(item["key"])
@@ -165,7 +166,7 @@ class AuditLog:
     def get(self, receipt_id: str, who: str) -> AuditRecord | None:
         """The record of a receipt, if it is of that scope; None also for a record of another one."""
         item = self._table.get({"receiptId": receipt_id}) if receipt_id else None
-        return _from_item(item) if item and item["who"] == who else None
+        return record_in(item) if item and item["who"] == who else None
 
     def find(self, wanted: str, identity: Identity) -> AuditRecord | None:
         """The record of a receipt of the identity's own scope. `wanted` is its id, a prefix of 6 digits or more of one of
@@ -189,7 +190,7 @@ class AuditLog:
 
     def _of_scope(self, scope: str, since: str) -> Iterator[AuditRecord]:
         where = KeyRange(low=since) if since else None
-        return map(_from_item, self._table.query(scope, index=_INDEX, where=where, reverse=True))
+        return readable(record_in, self._table.query(scope, index=_INDEX, where=where, reverse=True))
 
     def count(self, who: str, day: str) -> int:
         """The number of a scope's records of a day (`2026-11-24`). Their items are read, but not transferred."""
@@ -245,7 +246,8 @@ def _to_item(record: AuditRecord) -> Item:
     }
 
 
-def _from_item(item: Item) -> AuditRecord:
+def record_in(item: Item) -> AuditRecord:
+    """The record of an item."""
     documents = zip(item["documents"], item["chunks"], item["confidences"], strict=True)
     names = ("documentId", "chunkId", "confidence")
     return AuditRecord.from_json({**item, "documents": [dict(zip(names, each, strict=True)) for each in documents]})

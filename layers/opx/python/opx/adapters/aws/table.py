@@ -30,7 +30,7 @@ from opx.adapters.limits import (
 )
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import AllOf, AnyOf, Clock, Condition, Equals, Item, ItemPage, KeyAbsent, KeyRange
-from opx.ports.tables import TableSpec
+from opx.ports.tables import TableSpec, stored
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -328,7 +328,7 @@ class DynamoTable:
     def _current(self, found: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
         """Filters out expired items: DynamoDB removes them up to two days late."""
         now = self._clock()
-        items = map(from_attributes, found)
+        items = (stored(self._spec, from_attributes(attributes)) for attributes in found)
         return (item for item in items if not is_expired(item, self._spec.ttl, now))
 
     def _batches(self, items: Iterable[Mapping[str, Any]]) -> Iterator[Batch]:

@@ -25,7 +25,7 @@ from opx.adapters.limits import (
 )
 from opx.errors import ConditionFailedError, DamagedStoreError
 from opx.ports import Clock, Condition, Item, ItemPage, KeyRange, Message
-from opx.ports.tables import IndexSpec, TableSpec, from_json, to_json
+from opx.ports.tables import IndexSpec, TableSpec, from_json, stored, to_json
 
 # -- SQL that creates a table
 
@@ -312,7 +312,7 @@ class SqliteTable:
     def _item_of(self, text: str) -> Item:
         """Raises `DamagedStoreError` for an item that is no JSON."""
         try:
-            return from_json(text)
+            return stored(self._spec, from_json(text))
         except (ValueError, RecursionError) as exc:
             raise DamagedStoreError(
                 f"database {self._database.path}: a row of the table {self._spec.name} is damaged; run `opx repair`: what it "

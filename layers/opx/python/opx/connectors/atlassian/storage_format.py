@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from bs4 import BeautifulSoup, Tag
 from bs4.element import PageElement
@@ -18,7 +19,8 @@ from markdownify import ATX, MarkdownConverter
 
 from opx.formats.data.replies import OddRecordError
 from opx.formats.markdown import fenced, one_line
-from opx.formats.markup.html import spread_cells
+from opx.formats.markup.html import ShallowSoup, spread_cells
+from opx.formats.sandbox.apart import call_apart
 from opx.formats.source import well_formed
 
 MAX_DEPTH = 150
@@ -40,9 +42,20 @@ class ConvertedPage:
 
 
 def storage_markdown(text: str) -> ConvertedPage:
-    """Converts storage format to Markdown. Raises `OddRecordError` if it can't be read."""
+    """Converts storage format to Markdown; a large page in the sandbox process. Raises `OddRecordError` if it can't be
+    read."""
+    data = text.encode("utf-8", "surrogatepass")
+    found = call_apart(
+        "opx.connectors.atlassian.storage_format:page_of", data, {}, name="the page", raises=OddRecordError
+    )
+    return ConvertedPage(found["markdown"], tuple(found["issues"]))
+
+
+def page_of(data: bytes, _facts: Mapping[str, object]) -> dict[str, Any]:
+    """The fields of a page. Raises `OddRecordError`."""
+    text = data.decode("utf-8", "surrogatepass")
     try:
-        soup = BeautifulSoup(f"<div>{_prepared(text)}</div>", "html.parser")
+        soup = ShallowSoup(f"<div>{_prepared(text)}</div>", "html.parser")
         _refuse_deep(soup)
         issues: list[str] = []
         _replace_macros(soup, issues)
@@ -53,7 +66,8 @@ def storage_markdown(text: str) -> ConvertedPage:
         raise OddRecordError(f"the page is nested deeper than {MAX_DEPTH} levels") from exc
     except (ParserRejectedMarkup, ValueError) as exc:
         raise OddRecordError(f"the page is not readable as storage format: {exc}") from exc
-    return ConvertedPage(re.sub(r"\n{3,}", "\n\n", well_formed(markdown)).strip(), tuple(dict.fromkeys(issues)))
+    markdown = re.sub(r"\n{3,}", "\n\n", well_formed(markdown)).strip()
+    return asdict(ConvertedPage(markdown, tuple(dict.fromkeys(issues))))
 
 
 class _Converter(MarkdownConverter):

@@ -271,7 +271,7 @@ def _sections(posts: list[_Post], first: _Post | None, solution: _Post | None) -
 
 def _markdown(post: _Post) -> str:
     """Converts a post's HTML to Markdown; "" for one without text. Raises `SourceShapeError` for unreadable HTML."""
-    from opx.formats.markup.html import parse_html
+    from opx.formats.sandbox.apart import parse_html
 
     if not post.cooked.strip():
         return ""

@@ -14,7 +14,7 @@ from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.sources import BROKERS, QUEUE_OR_STREAM, REDIS, StreamDefinition, StreamKind
-from opx.errors import InvalidInputError
+from opx.errors import DamagedRowError, InvalidInputError
 from opx.ports.tables import Table
 from opx.runtime.knowledge_file import read_section
 from opx.telemetry.baselines.readings import FIELDS as VALUE_FIELDS
@@ -202,7 +202,7 @@ class StreamRepository:
         for item in self._table.query(REGISTERED):
             try:
                 yield stream_of(item["entry"], item["definition"], self._knowledge)
-            except InvalidInputError as exc:
+            except (InvalidInputError, DamagedRowError) as exc:
                 if item["entry"] not in self._wrong:
                     log.error("a stream isn't read: %s", exc)  # noqa: TRY400 - the message says it all
                 self._wrong.add(item["entry"])

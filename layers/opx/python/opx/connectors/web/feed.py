@@ -10,7 +10,7 @@ import io
 import re
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain, dropwhile, islice
 from typing import Any
 from urllib.parse import urlsplit
@@ -28,6 +28,7 @@ from opx.errors import (
     SourceUnavailableError,
     UnparsableDocumentError,
 )
+from opx.formats.sandbox.apart import call_apart
 from opx.hygiene.addresses import shown_address
 from opx.ports.sources import PageMemory, WebReply
 
@@ -51,27 +52,36 @@ class FeedEntry:
 
 
 def feed_entries(reply: WebReply, *, limit: int) -> Iterator[FeedEntry]:
-    """Parses the entries of a feed in its order, each key once, `limit` at most. Raises `SourceShapeError` if it is not a
-    feed, or is cut off."""
+    """Parses the entries of a feed in its order, each key once, `limit` at most; a large feed in the sandbox process.
+    Raises `SourceShapeError` if it is not a feed, or is cut off."""
+    facts = {"url": reply.url, "type": reply.headers.get("content-type", ""), "limit": limit}
+    found = call_apart("opx.connectors.web.feed:entries_of", reply.body, facts, name=reply.url, raises=SourceShapeError)
+    return (FeedEntry(**entry) for entry in found)
+
+
+def entries_of(data: bytes, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The fields of the entries. `facts` are the feed's `url` and media `type`, and the `limit`. Raises
+    `SourceShapeError`."""
     import feedparser
 
-    prolog = _ROOT.split(reply.body.replace(b"\0", b""), maxsplit=1)[0]  # without the zeros of UTF-16
+    url = facts["url"]
+    prolog = _ROOT.split(data.replace(b"\0", b""), maxsplit=1)[0]  # without the zeros of UTF-16
     if b"<!entity" in prolog.lower():
-        raise SourceShapeError(f"{reply.url}: the feed declares entities, which may grow beyond measure")
+        raise SourceShapeError(f"{url}: the feed declares entities, which may grow beyond measure")
     try:
         parsed = feedparser.parse(
-            io.BytesIO(reply.body),
-            response_headers={"content-location": reply.url, "content-type": reply.headers.get("content-type", "")},
+            io.BytesIO(data),
+            response_headers={"content-location": url, "content-type": facts["type"]},
             resolve_relative_uris=False,
             sanitize_html=False,  # the conversion to Markdown leaves out scripts and styles
         )
     except (ValueError, LookupError, RecursionError) as exc:
-        raise SourceShapeError(f"{reply.url}: not readable as a feed: {exc}") from exc
+        raise SourceShapeError(f"{url}: not readable as a feed: {exc}") from exc
     if not parsed.get("version"):
-        raise SourceShapeError(f"{reply.url}: RSS or Atom was expected; is it the address of the feed?")
-    if parsed.get("bozo") and not reply.body.rstrip().lower().endswith(_ENDS):
-        raise SourceShapeError(f"{reply.url}: the feed breaks off")
-    return _entries(parsed["entries"][:limit], reply.url)
+        raise SourceShapeError(f"{url}: RSS or Atom was expected; is it the address of the feed?")
+    if parsed.get("bozo") and not data.rstrip().lower().endswith(_ENDS):
+        raise SourceShapeError(f"{url}: the feed breaks off")
+    return [asdict(entry) for entry in _entries(parsed["entries"][: facts["limit"]], url)]
 
 
 def _entries(found: list[Mapping[str, Any]], url: str) -> Iterator[FeedEntry]:

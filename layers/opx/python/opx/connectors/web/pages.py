@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime
 from typing import Any
 from urllib.parse import urljoin
@@ -18,6 +18,7 @@ from bs4 import BeautifulSoup, Tag
 
 from opx.connectors.web.urls import identity, page_url
 from opx.formats.markup.html import read_html
+from opx.formats.sandbox.apart import call_apart
 from opx.formats.source import declared_charset
 from opx.ports.sources import WebReply
 
@@ -127,26 +128,35 @@ class WebPage:
 
 
 def read_page(reply: WebReply) -> WebPage:
-    """Converts an HTML page's content to Markdown, with the metadata that it states. Raises `UnparsableDocumentError`."""
-    page = WebPage()
+    """Converts an HTML page's content to Markdown, with the metadata that it states; a large one in the sandbox process.
+    Raises `UnparsableDocumentError`."""
+    facts = {"url": reply.url, "robots": reply.headers.get("x-robots-tag", "")}
+    data = html_text(reply).encode("utf-8", "surrogatepass")
+    found = call_apart("opx.connectors.web.pages:page_of", data, facts, name=reply.url)
+    return WebPage(**{**found, "links": tuple(found["links"])})
+
+
+def page_of(data: bytes, facts: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of a page. `facts` are its `url`, and the header for `robots`. Raises `UnparsableDocumentError`."""
+    page, url = WebPage(), facts["url"]
 
     def prepare(soup: BeautifulSoup) -> None:
-        _heed_robots(soup, reply, page)
-        base = _base(soup, reply.url)
+        _heed_robots(soup, facts["robots"], page)
+        base = _base(soup, url)
         link = soup.find("link", attrs={"rel": "canonical"})
         named = _text(link, "href") if isinstance(link, Tag) else ""
         canonical = page_url(base, named) if named else ""
-        page.canonical = canonical if identity(canonical) != identity(page_url(reply.url, "")) else ""
+        page.canonical = canonical if identity(canonical) != identity(page_url(url, "")) else ""
         page.links = tuple(dict.fromkeys(_links(soup, base))) if page.followed else ()
         page.metadata = _dates(soup) | _title(soup)
         remove_surroundings(soup)
 
-    html = read_html(html_text(reply), reply.url, prepare)
+    html = read_html(data.decode("utf-8", "surrogatepass"), url, prepare)
     page.text = html.text if html.text.strip() else ""
     found = {name: html.metadata[name][:MAX_TITLE] for name in ("author", "language") if html.metadata.get(name)}
     title = {"title": html.title[:MAX_TITLE]} if html.title else {}
     page.metadata = {**title, **found, **page.metadata}
-    return page
+    return asdict(page)
 
 
 def html_text(reply: WebReply) -> str:
@@ -171,8 +181,8 @@ def iso_date(value: object) -> str:
     return aware.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _heed_robots(soup: BeautifulSoup, reply: WebReply, page: WebPage) -> None:
-    rules = [reply.headers.get("x-robots-tag", "")]
+def _heed_robots(soup: BeautifulSoup, header: str, page: WebPage) -> None:
+    rules = [header]
     rules += [_text(tag, "content") for tag in soup.find_all("meta") if _text(tag, "name").lower() in _ROBOTS]
     words = set(re.split(r"[\s,:]+", " ".join(rules).lower()))
     page.indexed = not words & {"noindex", "none"}

@@ -221,7 +221,7 @@ def show_command(
         click.echo(made_safe(text), nl=False)
         return
     for chunk in chunks:
-        click.echo(_chunk_head(chunk))
+        click.echo(safe(_chunk_head(chunk)))
         click.echo(made_safe(chunk.content), nl=not chunk.content.endswith("\n"))
 
 
@@ -415,13 +415,13 @@ def _print_diff(found: VersionDiff) -> None:
     for safeguard in found.safeguards:
         colour = _COLOURS.get(_MARKS[safeguard.kind])
         first, *others = _safeguard_lines(safeguard)
-        click.echo(click.style(f"  {first}", fg=colour, bold=safeguard.kind is StepChangeKind.REMOVED))
+        click.echo(click.style(f"  {safe(first)}", fg=colour, bold=safeguard.kind is StepChangeKind.REMOVED))
         print_lines([click.style(f"  {line}", fg=_COLOURS.get(line.lstrip()[:1])) for line in others])
     for change in found.changes:
         click.echo(f"  {change.field}: {printable(change.before) or '(none)'} -> {printable(change.after) or '(none)'}")
     for step in found.steps:
         for line in _step_lines(step):
-            click.echo(click.style(f"  {line}", fg=_COLOURS.get(line.lstrip()[:1])))
+            click.echo(click.style(f"  {safe(line)}", fg=_COLOURS.get(line.lstrip()[:1])))
     print_lines([f"  {_renumbered_line(one)}" for one in found.renumbered])
     for line in found.diff.split("\n")[2:-1]:
         click.echo(click.style(safe(line), fg=_COLOURS.get(line[:1])))
@@ -541,7 +541,7 @@ def delete_command(session: Session, document_ids: tuple[str, ...], *, yes: bool
     for document_id, document in documents.items():
         deleted = remove_document(client, document_id)
         sent.extend(found.key.scope.prefix + found.key.source for found in deleted)
-        click.echo(f"deleted {document_id}  {document.title}")
+        click.echo(f"deleted {document_id}  {printable(document.title)}")
     tally = settled(loader, sent)
     warn_of(tally.failures, tally.left_to_others)
     exit_unless(not (tally.failures or tally.left_to_others))
@@ -566,5 +566,5 @@ def _confirm(lines: list[str]) -> None:
     if not sys.stdin.isatty():
         raise InvalidInputError("this needs a terminal to confirm: add --yes to delete without confirmation")
     for line in lines:
-        click.echo(line, err=True)
+        click.echo(safe(line), err=True)
     click.confirm(f"Delete {plural(len(lines), 'document')}?", abort=True, err=True)

@@ -13,7 +13,7 @@ from opx.domain.learning import EntryType, TriedEffect
 from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
 from opx.domain.requests import read_request
 from opx.edges.cli.operations import CommandShape, OperationGroup, request_of
-from opx.edges.cli.output import exit_unless, print_json, print_lines, printable, read_bytes, warn
+from opx.edges.cli.output import exit_unless, print_json, print_lines, printable, read_bytes, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.ingestion.events import Result
@@ -187,7 +187,7 @@ def evidence_command(session: Session, files: tuple[Path, ...]) -> None:
             warn(f"{put[outcome.object_key]}: {outcome.reason}")
             failed = True
         else:
-            click.echo(f"{outcome.document_id}  {outcome.object_key}")
+            click.echo(safe(f"{outcome.document_id}  {outcome.object_key}"))
     exit_unless(not failed)
 
 

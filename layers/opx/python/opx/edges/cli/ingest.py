@@ -20,6 +20,7 @@ from opx.edges.cli.output import (
     plural,
     print_json,
     print_table,
+    safe,
     warn,
 )
 from opx.edges.cli.reporting import reporter_for_stderr
@@ -204,7 +205,7 @@ def _print_outcomes(outcomes: Sequence[EventOutcome], items: Sequence[Failure], 
         if outcome.result is Result.FAILED:
             warn(f"failed again: {text}")
         else:
-            click.echo(f"{outcome.result.value}  {text}")
+            click.echo(safe(f"{outcome.result.value}  {text}"))
     if not items:
         click.echo("nothing to retry")
     elif not outcomes:

@@ -32,6 +32,7 @@ from opx.edges.cli.output import (
     print_json,
     print_lines,
     printable,
+    safe,
     table,
     warn,
 )
@@ -249,7 +250,7 @@ def _worked(pattern: Pattern) -> str:
 )
 def show_context(reply: patterns.PromptContext) -> None:
     """Print patterns for TASK in the form of an agent's prompt. Exit codes: 0 found some, 1 found none."""
-    click.echo(reply.context)
+    click.echo(safe(reply.context))
     if not reply.patterns:
         warn("no pattern helps with this")
         click.get_current_context().exit(NO_ANSWER)

@@ -25,7 +25,8 @@ SHORT_ID = 12
 def print_json(data: Any) -> None:
     """Prints indented JSON on stdout; pure ASCII if the console isn't UTF-8, since `?` would be another value."""
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
-    click.echo(json.dumps(data, ensure_ascii=encoding != "utf8", indent=2))
+    text = json.dumps(data, ensure_ascii=encoding != "utf8", indent=2)
+    click.echo(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))  # the same value
 
 
 def some_fields(record: Record, names: Sequence[str]) -> Json:
@@ -37,12 +38,13 @@ def some_fields(record: Record, names: Sequence[str]) -> Json:
 def warn(*messages: str) -> None:
     """Prints each message as a line on stderr."""
     for message in messages:
-        click.echo(f"opx: {message}", err=True)
+        click.echo(f"opx: {safe(message)}", err=True)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows as lines with columns of equal width, two blanks apart. Line ends within a cell become blanks."""
-    cells = [[" ".join(cell.splitlines()) for cell in row] for row in rows]
+    """Rows as lines with columns of equal width, two blanks apart. Line ends within a cell become blanks, and what a
+    terminal would act on is left out."""
+    cells = [[safe(" ".join(cell.splitlines())) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))] if cells else []
     for row in cells:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -64,7 +66,7 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str 
 
 def print_lines(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line)
+        click.echo(tame(line))
 
 
 def plural(count: int, noun: str) -> str:
@@ -93,6 +95,14 @@ _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u20
 def safe(text: str) -> str:
     """The text without control characters other than line ends and tabs, and without those that reorder letters."""
     return _UNSAFE.sub("", text.replace("\r\n", "\n"))
+
+
+_OURS = re.compile(r"(\x1b\[[0-9;]*m|\x1b\]8;;(?:(?:https?|file)://[^\x00-\x20\x7f-\x9f]*)?\x1b\\)")
+
+
+def tame(line: str) -> str:
+    """The line with the colours and links of `Screen`, and nothing else that a terminal would act on."""
+    return "".join(part if at % 2 else safe(part) for at, part in enumerate(_OURS.split(line)))
 
 
 # -- the screen
@@ -185,7 +195,7 @@ class CommandFailed(click.ClickException):
         self.exit_code = exit_code  # type: ignore[misc]  # click means it to be set
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"opx: {self.message}", file=file, err=True)
+        click.echo(f"opx: {safe(self.message)}", file=file, err=True)
 
 
 def exit_unless(found: object) -> None:

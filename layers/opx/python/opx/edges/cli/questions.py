@@ -21,6 +21,7 @@ from opx.edges.cli.output import (
     print_json,
     print_table,
     printable,
+    safe,
     warn,
     write_text,
 )
@@ -119,7 +120,7 @@ def _gap_row(gap: GapView) -> tuple[str, ...]:
 def check(found: questions.GapCheck) -> None:
     """Query open gaps again, the most important first, and close those of which every wording has an answer now."""
     for gap in found.closed:
-        click.echo(f"closed  {gap.question}  <- {gap.closed_by_title}")
+        click.echo(safe(f"closed  {gap.question}  <- {gap.closed_by_title}"))
     if found.failed:
         warn(f"{plural(found.failed, 'gap')} could not be checked; for the reason: opx -v gaps check")
     left = f", {found.left:,} not checked" if found.left else ""
@@ -207,9 +208,10 @@ def _print_replay(receipt: Receipt, found: Replay) -> None:
         ReplayVerdict.CHANGED: "another answer",
         ReplayVerdict.UNEXPLAINED: "another answer, without a known change",
     }
-    click.echo(f"{verdicts[found.verdict]} as on {receipt['askedAt']}: {' '.join(receipt['question'].split())[:200]}")
+    question = printable(receipt["question"])[:200]
+    click.echo(f"{verdicts[found.verdict]} as on {receipt['askedAt']}: {question}")
     for cause in found.causes:
-        click.echo(f"  {cause}")
+        click.echo(safe(f"  {cause}"))
     if found.differences:
         rows = [(each.kind, each.before, each.now, each.title, each.document_id[:12]) for each in found.differences]
         print_table(("WHAT", "THEN", "NOW", "DOCUMENT", "ID"), rows)

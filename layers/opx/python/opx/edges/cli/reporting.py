@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 import click
 
 from opx.domain.documents import Remark, RemarkKind
-from opx.edges.cli.output import plural
+from opx.edges.cli.output import plural, safe
 from opx.ingestion.events import EventOutcome, Result
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class LineReporter(Reporter):
     def settled(self, outcome: EventOutcome) -> None:
         line = outcome_line(outcome)
         if line:
-            click.echo(line, err=True)
+            click.echo(safe(line), err=True)
 
 
 class BarReporter(Reporter):

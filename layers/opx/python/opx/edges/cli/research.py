@@ -19,7 +19,7 @@ from opx.domain.research import (
 )
 from opx.domain.results import Answer
 from opx.edges.cli.hits import HitPage, heading
-from opx.edges.cli.output import CommandFailed, Screen, aligned, exit_unless, print_json, print_lines, warn
+from opx.edges.cli.output import CommandFailed, Screen, aligned, exit_unless, print_json, print_lines, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.operations.research import Research, research
@@ -155,10 +155,10 @@ def web_command(session: Session, query: str, *, max_results: int, as_json: bool
 def _print_pages(answer: Answer) -> None:
     for rank, hit in enumerate(answer.results, start=1):
         site, trust = hit.metadata["site"], hit.trust_score
-        click.echo(click.style(f"{rank}. {heading(hit)}", bold=True))
-        click.echo(f"   {site}, trust {trust:.2f}, score {hit.score:.2f}")
-        click.echo(f"   | {hit.content}")
-        click.echo("   " + click.style(hit.source, dim=True))
+        click.echo(click.style(safe(f"{rank}. {heading(hit)}"), bold=True))
+        click.echo(safe(f"   {site}, trust {trust:.2f}, score {hit.score:.2f}"))
+        click.echo(safe(f"   | {hit.content}"))
+        click.echo("   " + click.style(safe(hit.source), dim=True))
     if not answer.results:
         click.echo("Nothing was found.")
     warn(*answer.notes)

@@ -78,7 +78,7 @@ def add(session: Session, request: lifecycle.AddHold, *, as_json: bool) -> None:
     found = session.call(lifecycle.list_holds, lifecycle.ListHolds()).holds if request.document else ()
     others = [one for one in found if one.id not in before | {hold.id}]
     for one in (hold, *others):  # the same content may be stored under several sources
-        click.echo(f"hold {one.id} on {one.what}, by {one.by} since {one.since}")
+        click.echo(printable(f"hold {one.id} on {one.what}, by {one.by} since {one.since}"))
 
 
 @hold_command.operation("list", lifecycle.list_holds, CommandShape(items="holds"))

@@ -10,7 +10,7 @@ import click
 import yaml
 
 from opx.edges.cli.operations import CommandShape, OperationGroup
-from opx.edges.cli.output import aligned, exit_unless, print_json, print_lines, print_table, warn
+from opx.edges.cli.output import aligned, exit_unless, print_json, print_lines, print_table, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import AccessDeniedError, InvalidInputError, SourceBusyError
 from opx.operations import sources
@@ -114,7 +114,7 @@ def check_sources(session: Session, source_ids: Sequence[str]) -> None:
     for source_id in wanted:
         health = session.client.call(sources.check_source, sources.CheckSource(source_id=source_id)).health
         assert health
-        click.echo(f"{source_id}: {'ok' if health.ok else health.reason}")
+        click.echo(safe(f"{source_id}: {'ok' if health.ok else health.reason}"))
         failed |= not health.ok
     exit_unless(not failed)
 

@@ -14,7 +14,7 @@ import click
 from opx.domain.baselines import AddedValues, BaselineStats, Distribution, Verdict, shown
 from opx.edges.calling import text_of
 from opx.edges.cli.operations import CommandShape, OperationGroup
-from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, warn
+from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.operations import telemetry as baselines
@@ -49,7 +49,7 @@ def ops_command() -> None:
 @click.option("--show", type=click.Choice(SHOWN), default=SHOWN[0], show_default=True)
 def show_logs(reply: LogsAnswer) -> None:
     """Search the lines of LOG_GROUP for the words and "phrases" of QUERY, without its -words; * matches every line."""
-    click.echo(text_of(reply))
+    click.echo(safe(text_of(reply)))
 
 
 @ops_command.operation(
@@ -60,7 +60,7 @@ def show_logs(reply: LogsAnswer) -> None:
 @click.option("--max-lag", type=int, default=30, show_default=True, help="Largest lag in minutes between two metrics.")
 def show_metrics(reply: MetricsAnswer) -> None:
     """Find other metrics of NODE that moved with METRIC, and those that moved first."""
-    click.echo(text_of(reply))
+    click.echo(safe(text_of(reply)))
 
 
 @ops_command.operation("traces", analyze_traces, CommandShape(arguments=("service",), anywhere=True), json=_ANSWER)
@@ -68,7 +68,7 @@ def show_metrics(reply: MetricsAnswer) -> None:
 @click.option("--limit", type=int, default=5, show_default=True, help="Parts of each kind at most.")
 def show_traces(reply: TracesAnswer) -> None:
     """Find the parts in which requests through SERVICE are slow or fail."""
-    click.echo(text_of(reply))
+    click.echo(safe(text_of(reply)))
 
 
 # -- baselines

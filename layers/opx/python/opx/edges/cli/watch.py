@@ -20,7 +20,7 @@ from opx.edges.cli.intake import (
     summary,
     warn_of,
 )
-from opx.edges.cli.output import warn
+from opx.edges.cli.output import safe, warn
 from opx.edges.cli.reporting import Reporter, outcome_line, reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError, StoreUnavailableError
@@ -186,6 +186,6 @@ def _print(outcome: EventOutcome) -> None:
     now = _now()
     line = outcome_line(outcome)
     if line:
-        click.echo(f"{now} {line}")
+        click.echo(safe(f"{now} {line}"))
     elif outcome.reason and outcome.error:
         warn(f"{now} failed: {outcome.reason}")

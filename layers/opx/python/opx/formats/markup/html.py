@@ -5,9 +5,9 @@ from __future__ import annotations
 import codecs
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bs4 import BeautifulSoup, Tag
@@ -19,7 +19,7 @@ from opx.domain.ids import normalise
 from opx.domain.knowledge import Category, Tier
 from opx.errors import UnparsableDocumentError
 from opx.formats.markup.confluence_export import is_export, taken_apart
-from opx.formats.source import ParsedSource, Source, cut_lines, read_html_text, well_formed
+from opx.formats.source import Source, cut_lines, read_html_text, well_formed
 
 MAX_DEPTH = 150
 """Levels of elements; pages have up to about 60. The converter recurses three calls a level."""
@@ -64,14 +64,14 @@ class HtmlPage:
     text: str
 
 
-def parse_html(source: Source) -> ParsedSource:
-    """Converts the page's main part to Markdown; title, description, author and language come from its head."""
-    page = read_html(read_html_text(source), source.name)
+def page_of(data: bytes, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an `HtmlPage` of a file, whose name is among the facts. Raises `UnparsableDocumentError`."""
+    name = facts["name"]
+    no_category = Category("documents", Tier.INTERNAL, 1.0, "permanent")
+    page = read_html(read_html_text(Source(name, data, io.BytesIO(), no_category)), name)
     if not page.text.strip():
-        raise UnparsableDocumentError(
-            f"{source.name}: the page has no text of its own; save it after its scripts have run"
-        )
-    return ParsedSource(page.title or None, page.metadata, cut_lines([page.text], source.name))
+        raise UnparsableDocumentError(f"{name}: the page has no text of its own; save it after its scripts have run")
+    return asdict(page)
 
 
 def read_html(text: str, name: str, prepare: Callable[[BeautifulSoup], None] | None = None) -> HtmlPage:
@@ -109,7 +109,16 @@ def _readable(name: str) -> Iterator[None]:
         raise UnparsableDocumentError(f"{name}: not readable as HTML: {exc}; correct the markup") from exc
 
 
-class _Soup(BeautifulSoup):
+class ShallowSoup(BeautifulSoup):
+    """Refuses deep nesting as soon as it is reached: half a KB of memory per level adds up before the tree is complete."""
+
+    def handle_starttag(self, *args: Any, **kwargs: Any) -> Tag | None:
+        if len(self.tagStack) > MAX_DEPTH:
+            raise RecursionError
+        return super().handle_starttag(*args, **kwargs)
+
+
+class _Soup(ShallowSoup):
     """Ends elements where their end tag is omitted; the standard library's parser would nest them."""
 
     def handle_starttag(self, name: str, *args: Any, **kwargs: Any) -> Tag | None:
@@ -344,9 +353,8 @@ def markdown_of(html: str) -> str:
     data = codecs.BOM_UTF8 + html.encode(
         "utf-8", "replace"
     )  # whatever charset the page declares, it is decoded already
-    no_category = Category("documents", Tier.INTERNAL, 1.0, "permanent")
     try:
-        return "".join(parse_html(Source("it", data, io.BytesIO(), no_category)).lines)
+        return "".join(cut_lines([page_of(data, {"name": "it"})["text"]], "it"))
     except UnparsableDocumentError as exc:
         if "no text" in str(exc):
             return ""

@@ -25,6 +25,7 @@ _READERS = {
     "email": ("mail", "read_email"),
     "msg": ("mail", "read_msg"),
     "image": ("image", "read_image"),
+    "call": ("sandbox.apart", "answer_call"),
 }
 
 
@@ -69,17 +70,18 @@ def _limit(seconds: float, memory: int, written: int) -> None:
         return
     whole = max(1, math.ceil(seconds))
     signal.alarm(2 * whole + 5)  # ends the process if its parent is gone
-    _lower(resource, resource.RLIMIT_CPU, whole)
+    _lower(resource, resource.RLIMIT_CPU, whole, last=whole + 1)  # SIGXCPU first: it is no crash
     _lower(resource, resource.RLIMIT_FSIZE, max(written, 1024 * 1024))
     _lower(resource, resource.RLIMIT_CORE, 0)
     if sys.platform == "linux":  # macOS has the limit, but fails at values that work elsewhere
         _lower(resource, resource.RLIMIT_AS, memory)
 
 
-def _lower(resource: object, which: int, value: int) -> None:
+def _lower(resource: object, which: int, value: int, *, last: int | None = None) -> None:
+    """Sets a soft limit, and a hard one: `last`, or the same."""
     hard = resource.getrlimit(which)[1]  # type: ignore[attr-defined]
-    bounded = value if hard < 0 else min(value, hard)
-    resource.setrlimit(which, (bounded, bounded))  # type: ignore[attr-defined]
+    bounds = [one if hard < 0 else min(one, hard) for one in (value, value if last is None else last)]
+    resource.setrlimit(which, tuple(bounds))  # type: ignore[attr-defined]
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ class OutputTooLargeError(UnparsableDocumentError):
 class ReadingJob:
     """The file to read, and its limits. `images`: write pictures out; without it they are only named.
 
-    `draw` are the pages (from 1) that the job `pdf_pages` renders.
+    `draw` are the pages (from 1) that the job `pdf_pages` renders; `function` and its `facts` are of the job `call`.
     """
 
     kind: str
@@ -33,6 +33,8 @@ class ReadingJob:
     unpacked_bytes: int
     images: int
     draw: tuple[int, ...] = ()
+    function: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ReadingJob:

@@ -179,10 +179,7 @@ class ProjectRegistry:
 
     def assign(self, client_id: str, project_id: str, group_id: str) -> None:
         """Puts a project in a group; an empty group takes it out. Raises `InvalidScopeError` for malformed ids."""
-        key = _key(client_id, project_id)
-        Scope(client_id, group_id=group_id)
-        in_group = {"groupKey": f"{client_id}#{group_id}"} if group_id else {}
-        self._table.put({**key, "groupId": group_id, **in_group})
+        self._table.put(project_item(client_id, project_id, group_id))
 
     def remove(self, client_id: str, project_id: str) -> None:
         """Deletes a project and its membership in a group. Its documents stay; the next one registers it again."""
@@ -248,6 +245,14 @@ class ProjectRegistry:
         keys = [{"clientId": client, "projectId": item["projectId"]} for item in listed]
         found = (item for item in self._table.get_many(keys) if _group_of(item) == group)
         return tuple(sorted(str(item["projectId"]) for item in found))
+
+
+def project_item(client_id: str, project_id: str, group_id: str) -> Item:
+    """The item of a project in a group, "" for none. Raises `InvalidScopeError`."""
+    key = _key(client_id, project_id)
+    Scope(client_id, group_id=group_id)
+    in_group = {"groupKey": f"{client_id}#{group_id}"} if group_id else {}
+    return {**key, "groupId": group_id, **in_group}
 
 
 def _group_of(item: Item) -> str:

@@ -73,9 +73,9 @@ _GRAPH_KEY = {"place": "#graph", "entry": "incarnation"}
 def incarnation(table: Table) -> str:
     """The random name of the graph in this table; created if missing. Raises `StoreUnavailableError`."""
     item = table.get(_GRAPH_KEY)
-    if item is None:
+    if item is None or "token" not in item:
         with suppress(ConditionFailedError):  # another process was first
-            table.put({**_GRAPH_KEY, "token": secrets.token_hex(8)}, condition=KeyAbsent())
+            table.put({**_GRAPH_KEY, "token": secrets.token_hex(8)}, condition=KeyAbsent("token"))
         item = table.get(_GRAPH_KEY)
     return str(item["token"]) if item else ""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
+from opx.domain.documents import DocumentKey, KnowledgeDocument
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import ArchiveError, InvalidInputError, UnknownCategoryError
 from opx.ingestion.corpus.catalog import document_from_item, document_item
@@ -24,31 +24,75 @@ from opx.lifecycle.archive.exporting import (
     ArchivedTable,
 )
 from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
+from opx.lifecycle.archive.learned_rows import (
+    AUDIT_KINDS,
+    BASELINE_KINDS,
+    GAP_KINDS,
+    KEY_KINDS,
+    OUTCOME_KINDS,
+    PATTERN_KINDS,
+    STAGING_KINDS,
+)
+from opx.lifecycle.archive.references import (
+    ArchivedDocument,
+    DocumentHead,
+    PackOrder,
+    References,
+    check_file_content,
+    reason_of,
+    refusal,
+)
+from opx.lifecycle.archive.rows import (
+    ALIAS_KINDS,
+    HOLD_KINDS,
+    PROJECT_KINDS,
+    REFUSALS,
+    USAGE_KINDS,
+    USE_KINDS,
+    RowKind,
+    check_row,
+    require_text,
+    require_time,
+    source_kinds,
+)
 from opx.lifecycle.report import FOLDER as REMOVALS
 from opx.ports import Item, Storage, Tables
-from opx.ports.tables import DOCUMENTS, PROJECTS, from_json
+from opx.ports.tables import (
+    ALIASES,
+    AUDIT,
+    BASELINES,
+    DOCUMENTS,
+    GAPS,
+    LIFECYCLE,
+    OUTCOMES,
+    PATTERNS,
+    PROJECTS,
+    SOURCES,
+    STAGING,
+    USAGE,
+    USES,
+    from_json,
+    to_json,
+)
 from opx.runtime.knowledge_file import Installation
 
 _NAMING_SCOPES = ("scopeKey", "scope", "within", "place", "seriesKey", "who", "canonicalPlace")
 _CLIENT = re.compile(r"\bclient:([A-Za-z0-9][A-Za-z0-9._-]{0,63})")
+_DOCUMENT_ID = re.compile(r"[0-9a-f]{16,64}\Z")
 
-STATES = tuple(state.value for state in DocumentState)
-
-
-@dataclass(frozen=True, slots=True)
-class ArchivedDocument:
-    """A document of an archive: its key, the key's item in the catalog (empty if it was never ingested), the time since
-    which it has been in that state, its object and its sidecar."""
-
-    key: DocumentKey
-    head: Mapping[str, Any]
-    since: str
-    object: Blob | None
-    sidecar: Blob | None
-
-    @property
-    def object_key(self) -> str:
-        return self.key.scope.prefix + self.key.source
+_KINDS: Mapping[str, tuple[RowKind, ...]] = {
+    PROJECTS.name: PROJECT_KINDS,
+    BASELINES.name: BASELINE_KINDS,
+    ALIASES.name: ALIAS_KINDS,
+    STAGING.name: STAGING_KINDS,
+    PATTERNS.name: PATTERN_KINDS,
+    OUTCOMES.name: OUTCOME_KINDS,
+    USAGE.name: USAGE_KINDS,
+    USES.name: USE_KINDS,
+    LIFECYCLE.name: HOLD_KINDS,
+    GAPS.name: GAP_KINDS,
+    AUDIT.name: AUDIT_KINDS,
+}
 
 
 @dataclass(slots=True)
@@ -61,7 +105,8 @@ class Contents:
 
 
 class ArchiveContents:
-    """Reads the contents of an archive for one system. All methods raise `ArchiveError`, which names the problem."""
+    """Reads the contents of an archive for one system. All methods raise `ArchiveError`, which names the entry, the line and
+    the problem."""
 
     def __init__(self, archive: ArchiveReader, installation: Installation, *, tables: Tables, storage: Storage) -> None:
         self._archive = archive
@@ -70,89 +115,127 @@ class ArchiveContents:
         self._storage = storage
 
     def check(self, progress: Callable[[str], None] = lambda _: None) -> Contents:
-        """Validate every checksum and line, and that this system's stores would accept each item."""
-        contents = Contents()
-        with BlobReader(self._archive) as blobs:
-            for file in self.files():
-                progress("checking files")
-                blobs.check(file)
-                contents.counts["files"] += 1
+        """Validate every checksum and line, that lines agree with each other, and that this system's stores would accept
+        each item."""
+        contents, known = Contents(), References()
         with BlobReader(self._archive) as blobs:
             for document in self.documents():
                 progress("checking documents")
                 contents.counts["documents"] += 1
                 contents.clients.add(document.key.scope.client_id)
+                known.add_document(document)
                 for one in filter(None, (document.sidecar, document.object)):
                     blobs.check(one)
+        self._check_versions(contents, known)
+        with BlobReader(self._archive) as blobs:
+            for file in self.files():
+                progress("checking files")
+                known.check_file(file)
+                with blobs.open(file) as data:
+                    check_file_content(file, data)
+                contents.counts["files"] += 1
         self._check_rows(contents)
         self._archive.verify(lambda name: progress(f"checking {name}"))
         return contents
 
-    def _check_rows(self, contents: Contents) -> None:
+    def _check_versions(self, contents: Contents, known: References) -> None:
         unknown: Counter[str] = Counter()
         for version in self.versions():
             contents.counts["versions"] += 1
             contents.clients.add(version.key.scope.client_id)
+            known.add_version(version)
             try:
                 self._installation.knowledge.category(version.category)
             except UnknownCategoryError:
                 unknown[version.category] += 1
-        for table in ARCHIVED:
-            for row in self.rows(table):
-                contents.counts[table.entry] += 1
-                contents.clients |= set() if table.spec is PROJECTS else _clients_of(row)
+        known.check_heads()
         contents.notes += [
             f"{count} versions are of category {category}, which this system's knowledge.yaml lacks: its documents can't be "
             "ingested until it is added"
             for category, count in unknown.items()
         ]
 
+    def _check_rows(self, contents: Contents) -> None:
+        for table in ARCHIVED:
+            keys: set[tuple[Any, ...]] = set()
+            for row in self.rows(table):
+                contents.counts[table.entry] += 1
+                contents.clients |= set() if table.spec is PROJECTS else _clients_of(row)
+                key = tuple(table.spec.key_of(row).values())
+                if key in keys:
+                    raise refusal(table.entry, len(keys) + 1, f"two rows have the key {str(key)[:200]}")
+                keys.add(key)
+
     # -- iteration
 
     def documents(self) -> Iterator[ArchivedDocument]:
-        for line in self._archive.lines(DOCUMENT_LINES):
-            yield self._document(line)
+        order = PackOrder(DOCUMENT_LINES)
+        for number, line in enumerate(self._archive.lines(DOCUMENT_LINES), start=1):
+            try:
+                document = self._document(line)
+            except REFUSALS as exc:
+                raise refusal(DOCUMENT_LINES, number, str(exc)) from exc
+            for blob in filter(None, (document.sidecar, document.object)):
+                order.check(blob, number)
+            yield document
 
     def files(self) -> Iterator[Blob]:
         """Objects other than documents: chunk files, outlines and reports of removals."""
-        for line in self._archive.lines(FILE_LINES):
+        order = PackOrder(FILE_LINES)
+        for number, line in enumerate(self._archive.lines(FILE_LINES), start=1):
             blob = self._blob(line)
             is_ours = VERSION_FILE.match(scope_of_object(blob.key)[1]) or blob.key.startswith(REMOVALS)
             if not is_ours:
-                raise ArchiveError(f"{FILE_LINES}: {blob.key[:200]} is no file that the system writes")
+                raise refusal(FILE_LINES, number, f"{blob.key[:200]} is no file that the system writes")
+            order.check(blob, number)
             yield blob
 
     def versions(self) -> Iterator[KnowledgeDocument]:
-        for line in self._archive.raw_lines(VERSION_LINES):
-            yield self._version(line)
+        for number, line in enumerate(self._archive.raw_lines(VERSION_LINES), start=1):
+            try:
+                version = self._version(line)
+            except REFUSALS as exc:
+                raise refusal(VERSION_LINES, number, f"a version is incomplete or malformed: {exc}") from exc
+            yield version
 
     def rows(self, table: ArchivedTable) -> Iterator[Item]:
-        for line in self._archive.raw_lines(table.entry):
-            yield self._row(table, line)
+        kinds = self.kinds(table)
+        for number, line in enumerate(self._archive.raw_lines(table.entry), start=1):
+            try:
+                item = self._row(table, line, kinds)
+            except REFUSALS as exc:
+                raise refusal(table.entry, number, f"the table can't hold the row: {reason_of(exc)}") from exc
+            yield item
+
+    def kinds(self, table: ArchivedTable) -> tuple[RowKind, ...]:
+        """The kinds of rows that a table of the archive may have."""
+        if table.spec is SOURCES:
+            return source_kinds(self._installation.knowledge)
+        return KEY_KINDS if table.name else _KINDS[table.spec.name]
 
     # -- validation of single items
 
     def _document(self, line: Mapping[str, Any]) -> ArchivedDocument:
-        name, head = line.get("key"), line.get("head")
-        if not isinstance(name, str) or not isinstance(head, dict | None):
-            raise ArchiveError(f"{DOCUMENT_LINES}: a document without a key or head")
+        name, given = line.get("key"), line.get("head")
+        if not isinstance(name, str) or not isinstance(given, dict | None):
+            raise ArchiveError("a document without a key or head")
         key = self._key(name)
-        attributes = dict(head or {})
-        since = attributes.pop("since", "")
-        if attributes and not _is_head(attributes, key):
-            raise ArchiveError(
-                f"{DOCUMENT_LINES}: the head of {name[:200]} belongs to another document, or is incomplete"
-            )
+        head = DocumentHead.from_json(given) if given else None
+        if head and not _is_of(head, given or {}, key):
+            raise ArchiveError(f"the head of {name[:200]} belongs to another document, or is incomplete")
+        since = head.since if head else ""
+        require_time(since, "since")
         found, sidecar = (self._blob(line[part]) if line.get(part) else None for part in ("object", "sidecar"))
         if (found and found.key != name) or (sidecar and sidecar.key != name + SIDECAR_SUFFIX):
-            raise ArchiveError(f"{DOCUMENT_LINES}: the object of {name[:200]} has another name")
-        return ArchivedDocument(key, attributes, str(since), found, sidecar)
+            raise ArchiveError(f"the object of {name[:200]} has another name")
+        attributes = {name: value for name, value in (given or {}).items() if name != "since"}
+        return ArchivedDocument(key, attributes, since, found, sidecar)
 
     def _key(self, object_key: str) -> DocumentKey:
         self._check_object(object_key, {})
         key = DocumentKey(*scope_of_object(object_key))
         if not is_document(key.source):
-            raise ArchiveError(f"{DOCUMENT_LINES}: {object_key[:200]} is no name of a document")
+            raise ArchiveError(f"{object_key[:200]} is no name of a document")
         return key
 
     def _blob(self, data: Any) -> Blob:
@@ -169,28 +252,26 @@ class ArchiveContents:
 
     def _version(self, line: bytes) -> KnowledgeDocument:
         """A version, with the location that its object gets in this system."""
-        try:
-            item = _item(line)
-            location = self._storage.location(_object_key(item))
-            item["sourceUri"] = location if item["sourceUri"] == item["s3Location"] else item["sourceUri"]
-            document = document_from_item({**item, "s3Location": location})
-            self._check_object(document.key.scope.prefix + document.key.source, {})
-            self._tables.check_item(DOCUMENTS, document_item(document))
-        except (KeyError, TypeError, ValueError, AttributeError, InvalidInputError) as exc:
-            raise ArchiveError(f"{VERSION_LINES}: a version is incomplete or malformed: {str(exc)[:300]}") from exc
+        item = _item(line)
+        location = self._storage.location(_object_key(item))
+        item["sourceUri"] = location if item["sourceUri"] == item["s3Location"] else item["sourceUri"]
+        document = document_from_item({**item, "s3Location": location})
+        self._check_object(document.key.scope.prefix + document.key.source, {})
+        self._tables.check_item(DOCUMENTS, document_item(document))
         if item.get("documentKey") != document.key.id:
-            raise ArchiveError(f"{VERSION_LINES}: a version of {document.key.source[:200]} is filed under another key")
+            raise ArchiveError(f"a version of {document.key.source[:200]} is filed under another key")
+        if not _DOCUMENT_ID.match(document.document_id) or document.version < 1 or document.chunk_count < 0:
+            raise ArchiveError(f"the id, number or size of a version of {document.key.source[:200]} is malformed")
+        for time in document.times:
+            require_time(time, "a time of the version")
         return document
 
-    def _row(self, table: ArchivedTable, line: bytes) -> Item:
-        try:
-            item = _item(line)
-            self._tables.check_item(table.spec, item)
-            belongs = table.keeps(item)
-        except (KeyError, TypeError, ValueError, InvalidInputError) as exc:
-            raise ArchiveError(f"{table.entry}: the table can't hold a row: {str(exc)[:300]}") from exc
-        if not belongs:
-            raise ArchiveError(f"{table.entry}: a row that is never exported: {str(table.spec.key_of(item))[:200]}")
+    def _row(self, table: ArchivedTable, line: bytes, kinds: tuple[RowKind, ...]) -> Item:
+        item = _item(line)
+        self._tables.check_item(table.spec, item)
+        if not table.keeps(item):
+            raise ArchiveError(f"a row that is never exported: {str(table.spec.key_of(item))[:200]}")
+        check_row(table.spec, item, kinds)
         return item
 
 
@@ -201,23 +282,20 @@ def _item(line: bytes) -> Item:
         raise ValueError("it is nested too deeply") from exc
     if not isinstance(item, dict):
         raise TypeError("it is no JSON object")
+    if b"NaN" in line or b"Infinity" in line:
+        to_json(item)  # raises `ValueError` for such a number, which no store holds
     return item
 
 
 def _object_key(item: Item) -> str:
-    scope = Scope(item["clientId"], item["groupId"], item["projectId"])
+    scope = Scope(*(require_text(item[name], name) for name in ("clientId", "groupId", "projectId")))
     return f"{scope.prefix}{item['source']}"
 
 
-def _is_head(attributes: Mapping[str, Any], key: DocumentKey) -> bool:
-    """True if these are the exported attributes of the key's item."""
-    if set(attributes) != set(HEAD_ATTRIBUTES) or (attributes["scope"], attributes["source"]) != (
-        key.scope.key,
-        key.source,
-    ):
-        return False
-    version, document_id = attributes["version"], attributes["documentId"]
-    return isinstance(version, int) and version > 0 and isinstance(document_id, str) and attributes["state"] in STATES
+def _is_of(head: DocumentHead, given: Mapping[str, Any], key: DocumentKey) -> bool:
+    """True if these are all exported attributes of the key's item."""
+    is_whole = set(given) - {"since"} == set(HEAD_ATTRIBUTES)
+    return is_whole and (head.scope, head.source) == (key.scope.key, key.source)
 
 
 def _clients_of(row: Item) -> set[str]:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import stat
+import struct
 import tempfile
 import zipfile
 import zlib
@@ -43,6 +44,9 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Value
 """Errors that `zipfile` raises for a damaged file or another format; offsets in it may be negative."""
 
 _ENCRYPTED = 0x1
+_FIELD = struct.Struct("<HH")
+_UNIX_FIELD = 0x000D
+"""PKWARE's extra field for Unix, with the target of a link (APPNOTE.TXT, 4.5.7)."""
 
 
 class ArchiveEntry(Record, frozen=True):
@@ -149,6 +153,7 @@ class ArchiveReader:
     def _check_info(self, info: zipfile.ZipInfo) -> None:
         kind = stat.S_IFMT(info.external_attr >> 16)
         plain = info.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) and not info.flag_bits & _ENCRYPTED
+        plain = plain and _UNIX_FIELD not in _fields_of(info.extra)
         if not _NAME.match(info.filename) or kind not in (0, stat.S_IFREG) or not plain:
             raise ArchiveError(f"{self._path}: entry {info.filename[:100]!r} is not one that `opx export` writes")
 
@@ -208,6 +213,16 @@ class ArchiveReader:
         except _DAMAGED as exc:
             where = f"entry {name} is damaged" if name else "it is no archive, or was cut"
             raise ArchiveError(f"{self._path}: {where}: {exc}") from exc
+
+
+def _fields_of(extra: bytes) -> set[int]:
+    """Ids of the extra fields of an entry."""
+    found: set[int] = set()
+    while len(extra) >= _FIELD.size:
+        name, size = _FIELD.unpack_from(extra)
+        found.add(name)
+        extra = extra[_FIELD.size + size :]
+    return found
 
 
 class _Guarded:

@@ -16,6 +16,7 @@ from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
+from opx.ports.tables import readable
 from opx.records.gaps.model import Gap, GapStatus, Wording, from_item, to_item
 
 log = logging.getLogger(__name__)
@@ -153,7 +154,7 @@ class GapLog:
 
     def gaps(self, scope_key: str) -> Iterator[Gap]:
         """All gaps of a scope, by id."""
-        return map(from_item, self._table.query(scope_key))
+        return readable(from_item, self._table.query(scope_key))
 
     def scopes(self) -> list[str]:
         """The scopes that have or had gaps."""

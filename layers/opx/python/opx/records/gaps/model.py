@@ -202,13 +202,18 @@ def to_item(gap: Gap, expires_at: int) -> Item:
     del item["examples"]
     return {
         **item,
-        "statusKey": f"{gap.scope_key}#{gap.status}",
+        "statusKey": status_key(gap),
         "texts": [example.text for example in gap.examples],
         "termsKeys": [example.terms_key for example in gap.examples],
         "signs": [example.signs for example in gap.examples],
         "models": [example.model for example in gap.examples],
         "expiresAt": expires_at,
     }
+
+
+def status_key(gap: Gap) -> str:
+    """Key of a gap in the index by status."""
+    return f"{gap.scope_key}#{gap.status}"
 
 
 def from_item(item: Item) -> Gap:

@@ -207,7 +207,7 @@ class RecordStore:
         record = record_of(given)
         series, now = Series(scope_key, record.node, record.metric), self._clock()
         item = {
-            **_record_key(series, record.time_window),
+            **record_key(series, record.time_window),
             "node": record.node,
             "metric": record.metric,
             "unit": record.unit,
@@ -224,7 +224,7 @@ class RecordStore:
 
     def newest(self, series: Sequence[Series], time_window: str) -> BaselineStats | None:
         """Returns the latest record of the same series in several scopes; None without one."""
-        found = self._table.get_many([_record_key(one, time_window) for one in series])
+        found = self._table.get_many([record_key(one, time_window) for one in series])
         if not found:
             return None
         item = max(found, key=lambda item: float(item["lastSeen"]))
@@ -246,5 +246,6 @@ def recorded_partition(scope_key: str) -> str:
     return f"{scope_key}#records"
 
 
-def _record_key(series: Series, time_window: str) -> dict[str, Any]:
+def record_key(series: Series, time_window: str) -> dict[str, Any]:
+    """Key of a record that was computed elsewhere."""
     return {"seriesKey": series.key, "day": f"record#{time_window}"}

@@ -21,6 +21,7 @@ from opx.domain.record import replace
 from opx.domain.scopes import Reader, Scope
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Item, KeyRange, Table
+from opx.ports.tables import readable
 from opx.telemetry.baselines.items import (
     MAX_SERIES,
     DayPart,
@@ -93,15 +94,14 @@ class BaselineStore:
     def _parts(self, series: Series, window: TimeWindow) -> list[DayPart]:
         """Returns the parts of a series that have values in the window."""
         where = KeyRange(low=window.first_day, high=window.last_day + _ALL_DAY)
-        parts = (part_from(item, series) for item in self._table.query(series.key, where=where))
+        parts = readable(lambda item: part_from(item, series), self._table.query(series.key, where=where))
         return [part for part in parts if any(window.has(start) for start in _hours(part).values())]
 
     def series(self, reader: Reader) -> list[SeriesView]:
         """Lists all series that the reader sees, by node and metric; those without values for 90 days have expired."""
         found: dict[tuple[str, str], SeriesView] = {}
         for scope_key in reader.visible:
-            for item in self._series.of(scope_key):
-                view = SeriesView(item["node"], item["metric"], item["unit"], item["lastSeen"])
+            for view in readable(_view, self._series.of(scope_key)):
                 known = found.get((view.node, view.metric))
                 if known is None or known.last_seen < view.last_seen:
                     found[view.node, view.metric] = view
@@ -272,6 +272,10 @@ def _refuse_other_units(batch: ValueBatch, day: Day, unit: str) -> None:
 def marked(reading: Reading, batch_id: str) -> Reading:
     """Returns the reading with the batch's id as its mark, unless it has one."""
     return reading if reading.mark or not batch_id else replace(reading, mark=batch_id)
+
+
+def _view(item: Item) -> SeriesView:
+    return SeriesView(item["node"], item["metric"], item["unit"], item["lastSeen"])
 
 
 def _hours(part: DayPart) -> dict[int, int]:
