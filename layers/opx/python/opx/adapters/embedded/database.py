@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -27,6 +28,26 @@ _UNAVAILABLE = {
     sqlite3.SQLITE_CORRUPT: "the file is damaged; restore it from a backup",
     sqlite3.SQLITE_NOTADB: "the file is no SQLite database; restore it from a backup",
 }
+
+
+_OF_THE_DISK = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
+"""Codes that SQLite returns also where its own files beside the database can't be made."""
+
+_LEAST_ROOM = 64 * 1024
+"""Bytes that SQLite needs at least: its shared index has 32 KB."""
+
+
+def _state_of_disk(folder: Path) -> str:
+    """The reason why no file can be made in a folder; "" if one can, or if that can't be found out."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return ""
+    if disk.f_flag & os.ST_RDONLY:
+        return "its disk is read-only: opx has to write to its home, also to answer"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "its folder may not be written to: opx has to write to its home, also to answer"
+    return "the disk is full" if disk.f_bavail * disk.f_frsize < _LEAST_ROOM else ""
 
 
 class Database:
@@ -101,9 +122,10 @@ class Database:
         try:
             yield
         except sqlite3.DatabaseError as exc:
-            reason = _UNAVAILABLE.get(getattr(exc, "sqlite_errorcode", 0) & 0xFF)
-            if reason is None:
+            code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+            if code not in _UNAVAILABLE:
                 raise
+            reason = (code in _OF_THE_DISK and _state_of_disk(self.path.parent)) or _UNAVAILABLE[code]
             raise StoreUnavailableError(f"database {self.path}: {reason}") from exc
 
     def _connect(self) -> sqlite3.Connection:

@@ -152,6 +152,28 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def held(path: Path, busy: Exception | None = None, *, seconds: float = 0.0) -> Iterator[None]:
+    """Holds the lock in a file, once per process. Raises `busy` if another process keeps it for so many seconds, or waits as
+    long as it takes without `busy`. Raises `StoreUnavailableError` on a disk without locks."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, timeout=seconds if busy else -1, mode=PRIVATE_FILE)
+    try:
+        lock.acquire()
+    except Timeout as exc:
+        assert busy is not None, "only then there is a limit"
+        raise busy from exc
+    except NotImplementedError as exc:
+        raise StoreUnavailableError(f"can't lock {path}: its disk has no locks") from exc
+    except OSError as exc:
+        raise StoreUnavailableError(f"can't lock {path}: {exc.strerror or exc}") from exc
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextmanager
 def translated_os_errors(action: str) -> Iterator[None]:
     """Raises `StoreUnavailableError` for errors of the operating system, e.g. for lack of space or permission."""
     try:
