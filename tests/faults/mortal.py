@@ -83,7 +83,7 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
     launch = Launch(starter(request["clock"]), connect, {})
     code = 0
     for number, line in enumerate(request["lines"]):
-        code = run(["-v", "--home", request["home"], *line], launch)
+        code = run(["--home", request["home"], *line], launch)
         sys.stdout.flush()
         disk.faults_note(f"{number} {code}".encode())
         if code:

@@ -142,6 +142,10 @@ class StoreUnavailableError(OpxError):
     """A store or service didn't answer, or refused temporarily; retrying later may help."""
 
 
+class IncompatibleHomeError(StoreUnavailableError):
+    """The home folder was written by a newer program, whose data this one would damage; the message names both."""
+
+
 class IndexUnavailableError(StoreUnavailableError):
     """The search index can't be reached or refused the request as a whole."""
 

@@ -35,8 +35,11 @@ class HomeDatabases:
     @cached_property
     def main(self) -> Database:
         from opx.adapters.embedded.database import open_database
+        from opx.adapters.embedded.home_format import mark_format
 
-        return open_database(self.folder / "opx.db")
+        database = open_database(self.folder / "opx.db")
+        mark_format(self.folder)
+        return database
 
     @cached_property
     def questions(self) -> Database:
