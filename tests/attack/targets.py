@@ -53,8 +53,8 @@ TEXTS: Mapping[str, tuple[bytes, ...]] = {
     ".md": (FRONT_MATTER, RELATIONS),
     ".txt": (b"2026-01-02 10:00:00 ERROR disk full on web-01\n\nTitle\n=====\n\n1. Rotate the logs\n",),
     ".html": (
-        b"<!doctype html><html><head><title>T</title></head><body><h1>Disk</h1><p>Rotate &amp; delete</p>"
-        b"<table><tr><th>a<td>b</table><ul><li>x<li>y</ul><pre>df -h</pre></body></html>",
+        b"<!doctype html><html><head><title>T</title></head><body><h1>Disk</h1><p>Rotate &amp; delete</p></body></html>",
+        b"<html><body><table><tr><th>a<td>b</table><ul><li>x<li>y</ul><pre>df -h</pre></body></html>",
     ),
     ".json": (b'{"title": "Disk", "steps": ["a", {"b": [1, 2.5, null, true]}], "id": "CVE-2024-1", "text": "x\\ny"}',),
     ".jsonl": (b'{"a": 1}\n{"a": 2, "b": "text"}\n',),

@@ -96,11 +96,14 @@ def test_errors_leaks_and_hangs_are_found() -> None:
 
 
 def test_watchdog_is_no_error_that_code_may_catch() -> None:
-    with pytest.raises(HangError), watchdog(0.05):
+    def work() -> None:
         try:
             time.sleep(5)
         except Exception:  # noqa: BLE001 - as the code under test may do
             pytest.fail("it was caught")
+
+    with watchdog(0.05), pytest.raises(HangError):
+        work()
 
 
 def test_mutations_are_those_of_their_seed() -> None:

@@ -35,9 +35,13 @@ def test_results_of_a_kind_are_one_row(file: Path, capsys: pytest.CaptureFixture
 def test_result_is_kept_when_the_attack_fails_and_the_table_fails(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(ValueError, match="broken"), AttackReport().attack("fuzz") as found:
-        found.tried, found.leaks, found.examples = 7, 1, ["an example"]
-        raise ValueError("broken")
+    def attack() -> None:
+        with AttackReport().attack("fuzz") as found:
+            found.tried, found.leaks, found.examples = 7, 1, ["an example"]
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        attack()
     with pytest.raises(SystemExit) as ended:
         table.main()
     assert ended.value.code == 1
