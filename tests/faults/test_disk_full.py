@@ -16,7 +16,8 @@ from tests.faults.homes import COMMANDS, Command, Template, facts
 from tests.faults.test_kills import problems_after, run, the_undisturbed
 from tests.support.attacks import AttackReport, kills
 
-SHARE = max(1, kills(len(COMMANDS)) // len(COMMANDS))
+SHARE = max(1, kills(len(COMMANDS)) // 2 // len(COMMANDS))
+"""Full disks at random steps of each command; one more is full from the first step on."""
 
 
 @pytest.mark.attack

@@ -3,6 +3,7 @@ nothing is there twice."""
 
 from __future__ import annotations
 
+import math
 import random
 import shutil
 import time
@@ -16,7 +17,7 @@ from tests.faults.disks import Disk, Ended
 from tests.faults.homes import COMMANDS, Command, Template, compared, differences, facts
 from tests.support.attacks import AttackReport, kills
 
-SHARE = max(1, kills(len(COMMANDS)) // len(COMMANDS))
+SHARE = math.ceil(kills(len(COMMANDS)) / len(COMMANDS))
 """Kills of each command."""
 
 

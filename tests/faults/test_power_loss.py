@@ -16,7 +16,7 @@ from tests.faults.homes import ACME, Template, compared, differences, facts
 from tests.faults.power import Call, Left, Recorded, read_log
 from tests.support.attacks import AttackReport, kills
 
-CUTS = max(6, kills(12) // 2)
+CUTS = max(4, kills(12) // 4)
 
 
 @dataclass
