@@ -145,7 +145,7 @@ def document_targets(folder: Path) -> Iterator[Target]:
         _sidecar,
         0.06,
     )
-    yield Target("query language", _bytes(QUESTIONS), _question, 0.18)
+    yield Target("query language", _bytes(QUESTIONS), _question, 0.2)
     yield Target("relation lines", _bytes((RELATIONS,)), _extraction(folder), 0.08)
 
 
