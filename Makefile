@@ -16,7 +16,7 @@ DOCTOR ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test test-opensearch test-redis test-examples test-deploy lint format bench bench-deploy eval synth deploy adopt requirements schemas docs clean
+.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy lint format bench bench-deploy eval synth deploy adopt requirements schemas docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,13 @@ demo: $(VENV)/.ready ## ingest the example corpus and answer five questions
 
 test: $(VENV)/.ready-dev ## run all tests (no account, no network)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+
+# Within ten minutes on two cores; `make test` tries a few cases of each.
+attack: $(VENV)/.ready-dev ## attack it: mutated inputs, callers of other clients, kills, full disks, power cuts; one table at the end
+	@mkdir -p build && rm -f build/attack.jsonl
+	@OPX_ATTACK_CASES=100000 OPX_ATTACK_KILLS=200 OPX_ATTACK_REPORT=$(CURDIR)/build/attack.jsonl \
+		$(BIN)/python -m pytest -q -m attack --numprocesses 2 --dist loadgroup --session-timeout 570; \
+		result=$$?; $(BIN)/python -m tests.attack.table build/attack.jsonl && exit $$result
 
 test-deploy: $(VENV)/.ready-dev ## deploy to an emulator of AWS on this machine and use what was deployed
 	$(BIN)/python -m pytest tests/deployment -m deployment

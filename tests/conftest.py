@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.doubles.fake_time import FakeTime
+from tests.support.attacks import AttackReport
 
 if TYPE_CHECKING:
     import boto3
@@ -57,6 +58,12 @@ def quick_disk() -> Iterator[None]:
 @pytest.fixture
 def time() -> FakeTime:
     return FakeTime()
+
+
+@pytest.fixture(scope="session")
+def attack_report() -> AttackReport:
+    """Collects the results of attacks for the table of `make attack`."""
+    return AttackReport()
 
 
 @pytest.fixture(scope="session")

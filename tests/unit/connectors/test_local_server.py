@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import socket
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from opx.connectors.webhooks import wsgi
 from opx.connectors.webhooks.wsgi import LocalServer
 from opx.errors import InvalidInputError
 from opx.operations.system import System
@@ -81,3 +84,28 @@ def test_an_address_in_use_is_reported(services: System) -> None:
         pytest.raises(InvalidInputError, match="choose another port"),
     ):
         LocalServer(services.connectors.webhook_receiver, server.address, lambda: None)
+
+
+def test_slow_senders_keep_nobody_out_and_are_cut_off(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        LocalServer(services.connectors.webhook_receiver, "127.0.0.1:0", lambda: None) as server,
+        ExitStack() as opened,
+    ):
+        slow = [opened.enter_context(a_slow_sender(server.address)) for _ in range(150)]
+        assert send(server.address, b'{"id": "1", "title": "t", "content": "c"}', at=int(time.time())) == 202
+        monkeypatch.setattr(wsgi, "REQUEST_SECONDS", 0.0)
+        assert [one.recv(1) for one in slow] == [b""] * len(slow)
+
+
+def a_slow_sender(address: str) -> socket.socket:
+    """A connection that has sent a part of a header."""
+    host, port = address.split(":")
+    connection = socket.create_connection((host, int(port)), timeout=60)
+    connection.sendall(b"POST /ingest/internal/operations/incidents HTTP/1.1\r\nHost: ")
+    return connection
+
+
+@pytest.mark.parametrize(("host", "is_public"), [("0.0.0.0", True), ("127.0.0.1", False)])
+def test_an_address_that_others_can_reach_has_a_remark(services: System, host: str, is_public: bool) -> None:
+    with LocalServer(services.connectors.webhook_receiver, f"{host}:0", lambda: None) as server:
+        assert ("others can reach" in server.remark) is is_public

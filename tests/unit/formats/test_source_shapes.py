@@ -97,6 +97,11 @@ def test_a_field_of_another_type_is_named_with_what_was_expected(given: Any, pro
         shaped(Thing, given, "a thing")
 
 
+def test_half_a_surrogate_pair_in_place_of_a_list_is_refused() -> None:
+    with pytest.raises(SourceShapeError):
+        shaped(Thing, {"number": 1, "title": "t", "parts": "\ud800"})
+
+
 def test_a_record_may_be_odd_alone() -> None:
     with pytest.raises(OddRecordError, match="'title' is missing"):
         odd(Thing, {"number": 1})

@@ -321,6 +321,18 @@ def test_the_next_merge_completes_an_interrupted_one(graph: Graph) -> None:
     assert {merge.state for merge in graph.merging.merges(SHOP)} == {MergeState.MERGED}
 
 
+def test_the_same_merge_again_completes_an_interrupted_one(graph: Graph) -> None:
+    a_graph_of_two(graph)
+    graph.interrupted_at = 0
+    with pytest.raises(StoreUnavailableError):
+        graph.merging.merge(SHOP, OLD, NEW)
+    completed = graph.merging.merge(SHOP, OLD, NEW)
+    assert [completed] == graph.merging.merges(SHOP)
+    assert completed.state is MergeState.MERGED
+    with pytest.raises(InvalidInputError, match="the same node already"):
+        graph.merging.merge(SHOP, OLD, NEW)
+
+
 def test_an_interrupted_merge_whose_alias_was_set_meanwhile_is_dropped(graph: Graph) -> None:
     graph.interrupted_at = 0
     with pytest.raises(StoreUnavailableError):

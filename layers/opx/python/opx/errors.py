@@ -164,6 +164,10 @@ class DamagedRowError(StoreUnavailableError):
     """A stored row lacks an attribute that every row of its kind has. The message names table, key and attribute."""
 
 
+class IncompatibleHomeError(StoreUnavailableError):
+    """The home folder was written by a newer program, whose data this one would damage; the message names both."""
+
+
 class IndexUnavailableError(StoreUnavailableError):
     """The search index can't be reached or refused the request as a whole."""
 

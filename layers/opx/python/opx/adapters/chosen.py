@@ -119,7 +119,9 @@ class Ports:
     def _home_folder(self) -> Path:
         """The home folder, which only its owner can read from now on."""
         from opx.adapters.embedded.durable_files import withdraw_rights_of_others
+        from opx.adapters.embedded.home_format import check_format
 
+        check_format(self.settings.home_path)
         if remark := withdraw_rights_of_others(self.settings.home_path):
             log.warning("%s", remark)
             self.remarks.append(remark)

@@ -47,14 +47,17 @@ class Merging:
 
     def merge(self, scope: Scope, source: str, into: str, *, by: str = "") -> Merge:
         """Merge `source` into `into`, for readers of this scope. If `source` is an alias, the node that it stands for is
-        merged.
+        merged. If an interrupted merge of the two is on record, it is completed and returned.
 
         Raises `InvalidInputError` if the two are one node already, `AliasLoopError`, `AliasTakenError`,
         `InvalidReferenceError` and `StoreUnavailableError`; after the last, `resume` completes the merge.
         """
-        self.resume(scope)
+        completed = self._complete(scope)
         view = self._aliases.view(owner_areas(scope), fresh=True)
         source, into = (canonical_form(normalised(one)) for one in (source, into))
+        for one in completed:
+            if (one.source, one.into, one.state) == (source, into, MergeState.MERGED):
+                return one
         meant = view.canonical([source, into])
         source = meant.get(source, source)
         if source == meant.get(into, into):
@@ -113,13 +116,19 @@ class Merging:
 
     def resume(self, scope: Scope) -> int:
         """Complete interrupted merges and undoings; returns their number."""
+        return len(self._complete(scope))
+
+    def _complete(self, scope: Scope) -> list[Merge]:
+        """The merges and undoings that were unfinished, as they are now."""
         unfinished = [one for one in self.merges(scope) if one.state in (MergeState.MERGING, MergeState.UNDOING)]
-        for merge in unfinished:
-            try:
-                (self._apply if merge.state is MergeState.MERGING else self._undo)(scope, merge)
-            except InvalidInputError:
-                log.warning("merge %s can't be completed: its references resolve to other nodes by now", merge.merge_id)
-        return len(unfinished)
+        return [self._completed(scope, merge) for merge in unfinished]
+
+    def _completed(self, scope: Scope, merge: Merge) -> Merge:
+        try:
+            return (self._apply if merge.state is MergeState.MERGING else self._undo)(scope, merge)
+        except InvalidInputError:
+            log.warning("merge %s can't be completed: its references resolve to other nodes by now", merge.merge_id)
+            return merge
 
     def _apply(self, scope: Scope, merge: Merge) -> Merge:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -35,6 +36,26 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 def is_undecodable(error: sqlite3.Error) -> bool:
     """True if stored text is no UTF-8, for which SQLite has no code."""
     return str(error).startswith("Could not decode")
+
+
+_OF_THE_DISK = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}
+"""Codes that SQLite returns also where its own files beside the database can't be made."""
+
+_LEAST_ROOM = 64 * 1024
+"""Bytes that SQLite needs at least: its shared index has 32 KB."""
+
+
+def _state_of_disk(folder: Path) -> str:
+    """The reason why no file can be made in a folder; "" if one can, or if that can't be found out."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return ""
+    if disk.f_flag & os.ST_RDONLY:
+        return "its disk is read-only: opx has to write to its home, also to answer"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "its folder may not be written to: opx has to write to its home, also to answer"
+    return "the disk is full" if disk.f_bavail * disk.f_frsize < _LEAST_ROOM else ""
 
 
 class Database:
@@ -110,10 +131,12 @@ class Database:
             yield
         except sqlite3.DatabaseError as exc:
             code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
-            reason = _UNAVAILABLE[sqlite3.SQLITE_CORRUPT] if is_undecodable(exc) else _UNAVAILABLE.get(code)
-            if reason is None:
+            if is_undecodable(exc):
+                code = sqlite3.SQLITE_CORRUPT
+            if code not in _UNAVAILABLE:
                 raise
-            kind = DamagedStoreError if is_undecodable(exc) or code in _DAMAGED else StoreUnavailableError
+            reason = (code in _OF_THE_DISK and _state_of_disk(self.path.parent)) or _UNAVAILABLE[code]
+            kind = DamagedStoreError if code in _DAMAGED else StoreUnavailableError
             raise kind(f"database {self.path}: {reason}") from exc
 
     def _connect(self) -> sqlite3.Connection:

@@ -154,8 +154,45 @@ def locked(path: Path) -> Iterator[None]:
     """Holds an exclusive lock among all threads and processes. The system releases it when a process dies."""
     # Each holder opens the file anew: a lock belongs to the open file, so threads exclude each other too.
     with open(path, "ab", opener=private) as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as exc:
+            raise StoreUnavailableError(f"can't lock {path}: {exc.strerror}") from exc
         yield
+
+
+@contextmanager
+def held(path: Path, busy: Exception | None = None, *, seconds: float = 0.0) -> Iterator[None]:
+    """Holds the lock in a file, once per process. Raises `busy` if another process keeps it for so many seconds, or waits as
+    long as it takes without `busy`. Raises `StoreUnavailableError` on a disk whose locks are missing or exclude nobody."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(path, timeout=seconds if busy else -1, mode=PRIVATE_FILE, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except Timeout as exc:
+        assert busy is not None, "only then there is a limit"
+        raise busy from exc
+    except NotImplementedError as exc:
+        raise StoreUnavailableError(f"can't lock {path}: its disk has no locks") from exc
+    except OSError as exc:
+        raise StoreUnavailableError(f"can't lock {path}: {exc.strerror or exc}") from exc
+    try:
+        if not _excludes_others(path):
+            raise StoreUnavailableError(f"locks of the disk of {path} exclude nobody: move the home to another disk")
+        yield
+    finally:
+        lock.release()
+
+
+def _excludes_others(path: Path) -> bool:
+    """False if a file that is locked can be locked once more, as on a network disk that is mounted without locks."""
+    with open(path, "ab", opener=private) as other:
+        try:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opx.adapters.embedded.durable_files import PRIVATE_FILE
+from opx.adapters.embedded.durable_files import held
 from opx.adapters.limits import check_item, check_metadata, check_object_key
 from opx.errors import ReindexBusyError, SourceBusyError, SourceRefusedError
 from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec
@@ -35,8 +35,11 @@ class HomeDatabases:
     @cached_property
     def main(self) -> Database:
         from opx.adapters.embedded.database import open_database
+        from opx.adapters.embedded.home_format import mark_format
 
-        return open_database(self.folder / "opx.db")
+        database = open_database(self.folder / "opx.db")
+        mark_format(self.folder)
+        return database
 
     @cached_property
     def questions(self) -> Database:
@@ -165,9 +168,7 @@ class HomeWorkQueue:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Lets one process work on the queue at a time; messages received by a crashed one are released."""
-        from filelock import FileLock
-
-        with FileLock(self._databases.folder / "worker.lock", mode=PRIVATE_FILE):
+        with held(self._databases.folder / "worker.lock"):
             self.queue.release_all()
             yield
 
@@ -180,19 +181,8 @@ class HomeWorkQueue:
             "reindex.lock", ReindexBusyError("another process makes a new index here: wait for it, or end it")
         )
 
-    @contextmanager
-    def _locked(self, name: str, busy: Exception) -> Iterator[None]:
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self._databases.folder / name, timeout=0, mode=PRIVATE_FILE)
-        try:
-            lock.acquire()
-        except Timeout as exc:
-            raise busy from exc
-        try:
-            yield
-        finally:
-            lock.release()
+    def _locked(self, name: str, busy: Exception) -> AbstractContextManager[None]:
+        return held(self._databases.folder / name, busy)
 
     def discard(self, unwanted: Callable[[str], bool], *, dry: bool = False) -> int | None:
         return self.queue.discard(unwanted, dry=dry)

@@ -12,9 +12,8 @@ from pathlib import Path
 from types import TracebackType
 
 import numpy as np
-from filelock import FileLock, Timeout
 
-from opx.adapters.embedded.durable_files import PRIVATE_FILE, private, sync_file, sync_folder
+from opx.adapters.embedded.durable_files import held, private, sync_file, sync_folder
 from opx.adapters.embedded.lexical import LexicalWriter, term_files
 from opx.adapters.embedded.segments import (
     SPREAD,
@@ -85,16 +84,12 @@ class IndexWriter:
     def __init__(self, folder: Path, dimension: int) -> None:
         self._folder = folder
         self._dimension = dimension
-        self._lock = FileLock(folder / "writer.lock", mode=PRIVATE_FILE)
         self._applied = False
 
     def __enter__(self) -> IndexWriter:
-        try:
-            self._lock.acquire(timeout=_LOCK_SECONDS)
-        except Timeout as exc:
-            raise IndexUnavailableError(f"another process has been writing to {self._folder} for too long") from exc
+        busy = IndexUnavailableError(f"another process has been writing to {self._folder} for too long")
         with ExitStack() as opened:
-            opened.callback(self._lock.release)
+            opened.enter_context(held(self._folder / "writer.lock", busy, seconds=_LOCK_SECONDS))
             self._database = IndexDatabase(self._folder / "index.db")
             opened.callback(self._database.close)
             opened.callback(self._record_files)

@@ -8,7 +8,13 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from opx.adapters.embedded.durable_files import make_folders, move_into_place, sync_file, temporary_file
+from opx.adapters.embedded.durable_files import (
+    make_folders,
+    move_into_place,
+    sync_file,
+    temporary_file,
+    translated_os_errors,
+)
 from opx.errors import InvalidInputError, SecretNotFoundError
 
 
@@ -53,9 +59,13 @@ class FileSecrets:
         return content
 
     def _write(self, secrets: dict[str, str]) -> None:
+        with translated_os_errors(f"write {self._path}"):
+            self._replace(json.dumps(secrets, indent=2, sort_keys=True).encode())
+
+    def _replace(self, content: bytes) -> None:
         make_folders(self._path.parent)
         with temporary_file(self._path.parent) as file:
             os.fchmod(file.fileno(), stat.S_IRUSR | stat.S_IWUSR)
-            file.write(json.dumps(secrets, indent=2, sort_keys=True).encode())
+            file.write(content)
             sync_file(file)
             move_into_place(Path(file.name), self._path)

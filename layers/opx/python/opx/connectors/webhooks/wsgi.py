@@ -107,6 +107,15 @@ def _headers(environ: WSGIEnvironment) -> dict[str, str]:
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})\Z")
 THREADS = 4
 
+CONNECTIONS = 1000
+"""Open connections beyond which no more are accepted: many more than slow senders keep within `REQUEST_SECONDS`."""
+
+REQUEST_SECONDS = 30.0
+"""Age at which a connection without a complete request is closed, however often it sends a byte."""
+
+_CLEANUP_SECONDS = 5
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
 
 class LocalServer:
     """Answers webhooks within a `with` block. `arrived` is called after each delivery that changed the corpus."""
@@ -128,6 +137,9 @@ class LocalServer:
                 host=match["host"].strip("[]"),
                 port=int(match["port"]),
                 threads=THREADS,
+                connection_limit=CONNECTIONS,
+                cleanup_interval=_CLEANUP_SECONDS,
+                asyncore_use_poll=True,  # select() has no more than 1,024 files
                 max_request_body_size=MAX_BODY_BYTES + 1,
                 ident=None,
                 clear_untrusted_proxy_headers=True,
@@ -135,12 +147,30 @@ class LocalServer:
         except OSError as exc:
             self._close()
             raise InvalidInputError(f"--listen {address}: {exc.strerror or exc}; choose another port") from exc
+        self._server.maintenance = self._close_slow
+        self._is_public = match["host"].strip("[]") not in _LOOPBACK
         self._thread = threading.Thread(target=self._server.run, name="webhooks", daemon=True)
 
     @property
     def address(self) -> str:
         """Address that it listens at; the system chooses the port if 0 was given."""
         return f"{self._server.effective_host}:{self._server.effective_port}"
+
+    @property
+    def remark(self) -> str:
+        """A warning if others than programs of this machine can reach the address; "" otherwise."""
+        if not self._is_public:
+            return ""
+        return (
+            f"others can reach {self.address}, which has no TLS: deliveries are verified by their signatures, but a proxy "
+            "with TLS on this machine, and --listen 127.0.0.1, are safer"
+        )
+
+    def _close_slow(self, now: float) -> None:
+        """Closes connections that are open for too long without a complete request; called every few seconds."""
+        for channel in list(self._server.active_channels.values()):
+            if not channel.requests and now - channel.creation_time > REQUEST_SECONDS:
+                channel.will_close = True
 
     def __enter__(self) -> Self:
         self._thread.start()

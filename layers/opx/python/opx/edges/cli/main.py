@@ -5,6 +5,7 @@ Commands are imported when they are called, so that help is fast and a search ne
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -118,6 +119,25 @@ class LazyGroup(click.Group):
         except BrokenPipeError:
             _discard_output()
             ctx.exit(BROKEN_PIPE)
+        except OSError as exc:
+            if exc.errno not in _OF_THE_DISK:
+                raise
+            raise CommandFailed(f"{_OF_THE_DISK[exc.errno]}: {exc.filename or exc.strerror}") from exc
+
+
+_OF_THE_DISK = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EROFS: "the disk is read-only",
+    errno.EIO: "the disk can't be read or written",
+    errno.EACCES: "access is denied",
+    errno.EPERM: "access is denied",
+    errno.EMFILE: "too many files are open",
+    errno.ENOLCK: "the disk has no locks",
+    errno.ENOTSUP: "the disk has no locks",
+    errno.ENOSYS: "the disk has no locks",
+}
+"""Explanations of errors that any access to a file may raise."""
 
 
 def _declared_command(name: str) -> click.Command | None:

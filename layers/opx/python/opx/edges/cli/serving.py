@@ -16,7 +16,7 @@ import click
 
 from opx.domain.record import Json
 from opx.domain.scopes import Identity
-from opx.edges.cli.output import aligned, print_json, print_lines, readable_size, some_fields
+from opx.edges.cli.output import aligned, print_json, print_lines, readable_size, some_fields, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.operations.corpus import GetStatus, Status, get_status
@@ -53,6 +53,7 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
 
             server = stack.enter_context(LocalServer(connectors.webhook_receiver, listen, woken.set))
             _log(f"webhooks arrive at http://{server.address}")
+            warn(*filter(None, [server.remark]))
 
         def stop(*_: object) -> None:
             stopped.set()

@@ -78,7 +78,7 @@ def shaped(kind: type[S], value: object, of: str = "", error: Callable[[str], Ex
     info = _info(kind)
     try:
         return msgspec.convert(_present(info, value), prepared(kind))
-    except (msgspec.ValidationError, RecursionError) as exc:
+    except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as exc:  # the last: half a surrogate pair
         problem = _problem(exc) if isinstance(value, dict) else _no_object(info, value)
         raise error(f"{of}: {problem}; {_CHANGED}" if of else f"{problem}; {_CHANGED}") from exc
 

@@ -1,0 +1,91 @@
+"""A loss of power at any moment: what was acknowledged is there, and the next run finishes the rest."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.disks import Disk
+from tests.faults.homes import ACME, Template, compared, differences, facts
+from tests.faults.power import Call, Left, Recorded, read_log
+from tests.support.attacks import AttackReport, kills
+
+CUTS = max(4, kills(12) // 4)
+
+
+@dataclass
+class Run:
+    """Lines that a home was made by, the calls of that, and the facts after each line."""
+
+    home: Path
+    lines: list[list[str]]
+    calls: list[Call]
+    facts: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory, disk: Disk, template: Template) -> Run:
+    """Work that only adds, in a home that is made by it."""
+    folder, files = tmp_path_factory.mktemp("power"), template.folder / "files"
+    lines = [
+        ["ingest", str(files / "old")],
+        [*ACME, "ingest", str(files / "client")],
+        ["search", "what to do about thing1"],
+        ["outcome", "record", "last", "resolved", "--occurrence", "once"],
+        [*ACME, "learn", "capture", "failure", "deploy hangs", "--step", "raise the timeout", "--verified"],
+        ["hold", "add", "--category", "postmortems", "--reason", "Audit"],
+        [*ACME, "learn", "checkpoint", "shop", "--type", "project_completion"],
+        ["baseline", "push", "--file", str(files / "values.csv")],
+        ["ingest", str(files / "new")],
+        ["reindex"],
+    ]
+    home = folder / "home"
+    ended = disk.run(home, lines, mode="record", log=str(folder / "log"), watched=str(folder))
+    assert ended.exit == 0, ended.output
+    usual = folder / "usual"
+    after = []
+    for line in lines:
+        assert disk.run(usual, [line]).exit == 0
+        after.append(facts(usual))
+    return Run(home, lines, list(read_log(folder / "log")), after)
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("left", Left, ids=lambda left: left.name)
+def test_power_cut_takes_nothing_that_was_acknowledged(
+    disk: Disk, recorded: Run, tmp_path: Path, left: Left, attack_report: AttackReport
+) -> None:
+    chance = random.Random(left)
+    with attack_report.attack("power cut") as found:
+        for at in sorted(chance.randint(1, len(recorded.calls)) for _ in range(CUTS)):
+            problems = cut(disk, recorded, tmp_path / "after" / "home", at, left, chance)
+            found.tried += 1
+            found.losses += problems.total() > 0
+            found.examples += [f"at {at}: {dict(problems)}"] if problems else []
+    assert not found.examples
+
+
+def cut(disk: Disk, run: Run, home: Path, at: int, left: Left, chance: random.Random) -> Counter[str]:
+    """Problems after a power cut behind so many calls, and after the rest of the work."""
+    state = Recorded(str(run.home.parent))
+    for call in run.calls[:at]:
+        state.do(call)
+    shutil.rmtree(home.parent, ignore_errors=True)
+    state.write_to(home.parent, left, chance)
+    done = len(state.notes)
+    problems: Counter[str] = Counter()
+    if done:
+        there = compared(run.facts[done - 1], facts(home))
+        problems += Counter({what: count for what, count in there.items() if not what.startswith("doubled")})
+    rest = disk.run(home, run.lines[done:])
+    if rest.exit or not rest.is_explained:
+        problems[f"the next run: {rest.exit} {rest.output[-300:]}"] += 1
+        return problems
+    problems += compared(run.facts[-1], facts(home))
+    return problems + Counter({str(problem): count for problem, count in differences(home).counts.items()})
