@@ -7,19 +7,20 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, Text
 from opx.lifecycle.consistency.repair import RepairReport
 from opx.lifecycle.seal.sealing import Seal, SealComparison
 from opx.operations.context import Context
-from opx.operations.registry import Access, operation
+from opx.operations.registry import operation
 
 
 class RepairStores(Request, frozen=True):
     dry_run: Annotated[bool, Meta(description="List the damage, and change nothing.")] = False
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def repair_stores(context: Context, request: RepairStores) -> RepairReport:
     """Rebuild indexes, chunk files, catalog and graph from whatever is left, and list what is lost for good.
 
@@ -36,7 +37,7 @@ class SealStores(Request, frozen=True):
     pass
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def seal_stores(context: Context, request: SealStores) -> Seal:  # noqa: ARG001 - as all operations
     """Compute the Merkle root of all contents, sign it with the installation's key if it has one, and store it.
 
@@ -51,7 +52,7 @@ class CompareSeal(Request, frozen=True):
     public_key: Annotated[Text, Meta(description="The public key that has to have signed it, 64 hex digits.")] = ""
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def compare_seal(context: Context, request: CompareSeal) -> SealComparison:
     """Compare all contents with the last seal, and name what differs.
 
@@ -71,7 +72,7 @@ class MadeSigningKey(Record, frozen=True):
     public_key: str
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def make_signing_key(context: Context, request: MakeSigningKey) -> MadeSigningKey:  # noqa: ARG001 - as all operations
     """Write a new private key for seals to a file that only its owner can read.
 
