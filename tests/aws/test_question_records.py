@@ -18,7 +18,7 @@ from opx.records.daily import CHECK
 from opx.records.gaps.log import GapLog
 from opx.records.gaps.model import GapStatus
 from tests.aws.cloud import Cloud, a_cloud
-from tests.support.api_requests import a_token, call
+from tests.support.api_requests import a_token, call, refusal
 from tests.support.emf import measured
 from tests.support.fakes import FakeContext, function_logs
 from tests.support.gap_support import a_gap
@@ -121,8 +121,9 @@ class TestApi:
         ask(cloud.services, "brew espresso")
         status, found = self.ask(cloud, "list_gaps", a_token("acme"))
         assert (status, [gap["question"] for gap in found["gaps"]]) == (200, ["brew espresso"])
-        for other in (a_token("other"), a_token(), a_token("acme", "shop")):
+        for other in (a_token("other"), a_token(scopes="opx/admin"), a_token("acme", "shop")):
             assert self.ask(cloud, "list_gaps", other)[1]["gaps"] == []
+        assert refusal(self.ask(cloud, "list_gaps", a_token())) == (403, "forbidden")
 
     def test_audit_log_is_for_administrators_and_of_the_own_scope(self, cloud: Cloud) -> None:
         ask(cloud.services, "brew espresso")
