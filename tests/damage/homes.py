@@ -52,6 +52,8 @@ def build(home: Path) -> None:
                 "aliasArea": "host:db#global",
                 "canonicalPlace": "global#host:db1",
                 "canonical": "db1",
+                "area": "global",
+                "aliasKey": "host:db",
             }
         )
         services.questions.search().answer("procedure other1 fails")

@@ -183,7 +183,7 @@ class TestRetention:
         assert (report.versions, report.dry_run) == (1, False)
         assert list_prunings(owner, ListPrunings()).prunings == (report,)
         reader = Context(system, Caller(Identity("acme"), token_scopes=frozenset({"opx/admin"})))
-        with pytest.raises(ForbiddenError, match="it concerns all clients, which only operators may see"):
+        with pytest.raises(ForbiddenError, match="may not see counts of all clients"):
             LocalClient(reader).call(list_prunings, ListPrunings())
 
     def test_a_share_of_nothing_is_refused(self, system: System) -> None:
@@ -207,16 +207,16 @@ class TestProjects:
         assert [one.project_id for one in list_projects(owner, ListProjects(client_id="acme")).projects] == ["mail"]
 
     def test_of_another_client_are_not_the_callers(self, system: System) -> None:
-        caller, move = context_of(system, "other"), AssignProject(**SHOP, group_id="office")
+        other, move = LocalClient(context_of(system, "other")), AssignProject(**SHOP, group_id="office")
         calls: tuple[Callable[[], object], ...] = (
-            lambda: get_project(caller, GetProject(**SHOP)),
-            lambda: assign_project(caller, move),
-            lambda: preview_project_move(caller, move),
-            lambda: list_projects(caller, ListProjects(client_id="acme")),
-            lambda: remove_project(caller, RemoveProject(**SHOP)),
+            lambda: other.call(get_project, GetProject(**SHOP)),
+            lambda: other.call(assign_project, move),
+            lambda: other.call(preview_project_move, move),
+            lambda: other.call(list_projects, ListProjects(client_id="acme")),
+            lambda: other.call(remove_project, RemoveProject(**SHOP)),
         )
         for call in calls:
-            with pytest.raises(ForbiddenError, match="another client"):
+            with pytest.raises(ForbiddenError, match="another client|may not"):
                 call()
         assert get_project(context_of(system, "acme"), GetProject(**SHOP)).group_id == ""
 

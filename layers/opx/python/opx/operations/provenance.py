@@ -11,7 +11,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.provenance import Provenance
 from opx.domain.record import Record, replace
 from opx.domain.requests import Request, Text
-from opx.errors import ReceiptNotFoundError
+from opx.errors import DamagedStoreError, ObjectNotFoundError, ReceiptNotFoundError
 from opx.ingestion.corpus.proving import ObjectProof, TextProof, prove_object, prove_text
 from opx.operations.context import Context
 from opx.operations.documents import IdBeginning, VersionNumber, find_document, numbered, versions_of
@@ -122,5 +122,8 @@ def _receipt(context: Context, document: KnowledgeDocument, wanted: str) -> Rece
     if record is None:
         raise ReceiptNotFoundError(f"the audit log has no receipt {wanted!r} of yours")
     returned = tuple(one.chunk_id for one in record.documents if one.document_id == document.document_id)
-    stored = {chunk.chunk_id for chunk in read_chunks(context.system.store, document.key, document.document_id)}
+    try:
+        stored = {chunk.chunk_id for chunk in read_chunks(context.system.store, document.key, document.document_id)}
+    except (DamagedStoreError, ObjectNotFoundError):
+        stored = set()
     return ReceiptProof(record.receipt_id, record.asked_at, returned, bool(returned) and stored.issuperset(returned))

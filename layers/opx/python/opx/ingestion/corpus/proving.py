@@ -14,7 +14,7 @@ from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import chunk_id
 from opx.domain.provenance import Provenance
 from opx.domain.record import Record
-from opx.errors import InvalidInputError, ObjectNotFoundError
+from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.ingestion.corpus.chunk_files import joined_text, read_chunks
 from opx.ports import ObjectStore
 
@@ -86,7 +86,7 @@ def prove_text(store: ObjectStore, document: KnowledgeDocument) -> TextProof:
             digest.update(piece.encode("utf-8", "surrogatepass"))
     except ObjectNotFoundError:
         return TextProof(document.chunk_count, document.content_hash, Integrity.GONE)
-    except (InvalidInputError, ValueError):
+    except DamagedStoreError:
         return TextProof(document.chunk_count, document.content_hash, Integrity.ALTERED)
     same = len(seen) == document.chunk_count and digest.hexdigest() == document.content_hash
     found = Integrity.INTACT if same and not altered else Integrity.ALTERED
