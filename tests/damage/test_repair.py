@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -31,6 +34,7 @@ from tests.damage.homes import (
     version_file,
     work,
 )
+from tests.support.cli_support import ROOT, environment
 from tests.support.reindex_support import services_at
 
 
@@ -171,6 +175,32 @@ def test_an_interrupted_repair_goes_on_where_it_was(home: Path, monkeypatch: pyt
     assert len(list(home.glob("damaged-*"))) == 1
     assert rows(home, DOCUMENTS) > len(OTHERS)
     assert missing_answers(home) == []
+    assert not is_found(home)
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.damage.homes import repaired
+moves = iter(range(int(sys.argv[2])))
+replace = os.replace
+def killed(source, target):
+    if next(moves, None) is None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+os.replace = killed
+repaired(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("moves", [2, 3])
+def test_a_killed_repair_loses_nothing(home: Path, moves: int) -> None:
+    blank(home / "opx.db", pages_of(home / "opx.db", ALIASES.name)[0])
+    truncate(home / "index" / "index.db")
+    command = [sys.executable, "-c", _KILLED, str(home), str(moves)]
+    assert subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode == -signal.SIGKILL
+    assert any(ALIASES.name in loss for loss in repaired(home).lost)
+    assert rows(home, DOCUMENTS) > len(OTHERS)
     assert not is_found(home)
 
 
