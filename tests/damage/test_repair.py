@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -31,6 +34,7 @@ from tests.damage.homes import (
     version_file,
     work,
 )
+from tests.support.cli_support import ROOT, environment
 from tests.support.reindex_support import services_at
 
 
@@ -58,6 +62,11 @@ def pages_of(path: Path, name: str) -> list[int]:
     return leaves
 
 
+def cells_of(path: Path, page: int) -> int:
+    start = (page - 1) * PAGE
+    return int.from_bytes(path.read_bytes()[start + 3 : start + 5], "big")
+
+
 def blank(path: Path, page: int) -> None:
     data = bytearray(path.read_bytes())
     data[(page - 1) * PAGE : page * PAGE] = bytes(PAGE)
@@ -76,9 +85,10 @@ def test_rows_of_other_pages_and_tables_outlive_a_damaged_page(home: Path) -> No
     before = rows(home, DOCUMENTS)
     pages = pages_of(home / "opx.db", DOCUMENTS.name)
     assert len(pages) > 2
+    lost = cells_of(home / "opx.db", pages[len(pages) // 2])
     blank(home / "opx.db", pages[len(pages) // 2])
     report = repaired(home)
-    assert 0 < report.rows[DOCUMENTS.name] < before
+    assert report.rows[DOCUMENTS.name] == before - lost
     assert any(DOCUMENTS.name in loss for loss in report.lost)
     assert rows(home, ALIASES) == 1
     assert missing_answers(home) == []
@@ -168,6 +178,32 @@ def test_an_interrupted_repair_goes_on_where_it_was(home: Path, monkeypatch: pyt
     assert not is_found(home)
 
 
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from tests.damage.homes import repaired
+moves = iter(range(int(sys.argv[2])))
+replace = os.replace
+def killed(source, target):
+    if next(moves, None) is None:
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+os.replace = killed
+repaired(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("moves", [2, 3])
+def test_a_killed_repair_loses_nothing(home: Path, moves: int) -> None:
+    blank(home / "opx.db", pages_of(home / "opx.db", ALIASES.name)[0])
+    truncate(home / "index" / "index.db")
+    command = [sys.executable, "-c", _KILLED, str(home), str(moves)]
+    assert subprocess.run(command, cwd=ROOT, env=environment(), check=False).returncode == -signal.SIGKILL
+    assert any(ALIASES.name in loss for loss in repaired(home).lost)
+    assert rows(home, DOCUMENTS) > len(OTHERS)
+    assert not is_found(home)
+
+
 def test_damaged_files_are_kept_with_a_record_of_what_was_lost(home: Path) -> None:
     data = (home / "opx.db").read_bytes()
     (home / "opx.db").write_bytes(bytes(len(data)))
@@ -201,6 +237,15 @@ def test_text_that_was_tampered_with_in_a_chunk_file_is_found_and_mended(home: P
     assert {one.problem for one in reconciled(home).differences} == {Problem.CHUNKS_DAMAGED}
     repaired(home)
     assert "erase" not in path.read_text()
+
+
+def test_a_chunk_file_that_has_another_title_with_the_same_text_is_found(home: Path) -> None:
+    path = version_file(home, ".jsonl", current=True)
+    first, *others = path.read_text().splitlines(keepends=True)
+    chunk = json.loads(first)
+    chunk["metadata"]["documentTitle"] = "Another title"
+    path.write_text("".join([json.dumps(chunk) + "\n", *others]))
+    assert {one.problem for one in reconciled(home).differences} == {Problem.CHUNKS_DAMAGED}
 
 
 def test_without_a_checksum_a_chunk_file_is_compared_with_the_hash_of_its_text(home: Path) -> None:
@@ -253,3 +298,27 @@ def test_an_interrupted_batch_is_no_damage_of_the_term_index(home: Path) -> None
     writer.commit()
     writer.close()
     assert not is_found(home)
+
+
+def test_entries_that_the_term_index_lacks_are_found_and_mended(home: Path) -> None:
+    from opx.adapters.embedded.lexical import LexicalWriter
+
+    with closing(sqlite3.connect(home / "index" / "index.db", isolation_level=None)) as connection:
+        connection.execute("UPDATE meta SET value = '' WHERE name = 'files'")
+        segment = connection.execute("SELECT id FROM segments WHERE scope = 'client:acme'").fetchone()[0]
+    writer = LexicalWriter(home / "index" / "terms")
+    writer.remove_segments([segment])
+    writer.commit()
+    writer.close()
+    found = {(one.problem, one.object_key) for one in reconciled(home).differences}
+    assert found == {(Problem.INDEX_DAMAGED, OF_CLIENT)}
+    repaired(home)
+    assert not is_found(home)
+
+
+def test_a_change_of_a_document_whose_chunk_file_is_damaged_leaves_no_old_entries(home: Path) -> None:
+    truncate(version_file(home, ".jsonl", current=True))
+    with services_at(home) as services:
+        services.store.put(CHANGED, text_of("changed", "fourth").encode())
+        work(services)
+    assert {one.problem for one in reconciled(home).differences} == {Problem.OLD_CHUNKS_DAMAGED}

@@ -134,3 +134,11 @@ def test_a_signed_seal_is_verified_by_its_public_key(opx: Opx, tmp_path: Path) -
 def test_options_that_belong_to_a_verification_are_refused_without_it(opx: Opx) -> None:
     assert opx("seal", "--root", "00").exit_code == 2
     assert opx("seal", "--verify", "--new-key", "x.pem").exit_code == 2
+
+
+def test_the_background_loop_seals(opx: Opx) -> None:
+    assert opx("seal", "--verify").exit_code == 2
+    result = opx("run", "--once")
+    assert result.exit_code == 0
+    assert "sealed: root " in result.stdout
+    assert opx("seal", "--verify").exit_code == 0

@@ -38,11 +38,10 @@ class Loss:
 
 @dataclass(slots=True)
 class MendedFiles:
-    """Files that were moved aside, to `folder` in the home folder, the numbers of rows that were read from damaged databases
-    by table, and what could not be read."""
+    """`folder` of the home folder to which files were moved, "" if none was damaged; the numbers of rows that were read from
+    damaged databases by table, and what could not be read."""
 
     folder: str = ""
-    moved: list[str] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
     lost: list[Loss] = field(default_factory=list)
 

@@ -138,10 +138,10 @@ class HomeFiles:
         with translated_os_errors(f"move damaged files to {target}"):
             make_folders(target)
             for name in moves["folders"]:
-                self._move(name, target, mended)
+                self._move(name, target)
             for name in moves["databases"]:
                 for ending in (*_BESIDE, ""):
-                    self._move(name + ending, target, mended)
+                    self._move(name + ending, target)
                 if (part := self._home / (name + _PART)).exists():
                     os.replace(part, self._home / name)  # noqa: PTH105 - the call that commits; kept bare for tests
             sync_folder(self._home)
@@ -158,13 +158,11 @@ class HomeFiles:
         except (ValueError, KeyError, TypeError):  # it is written whole, so this is no journal
             return {}
 
-    def _move(self, name: str, target: Path, mended: MendedFiles) -> None:
+    def _move(self, name: str, target: Path) -> None:
         source = self._home / name
         if os.path.lexists(source) and not os.path.lexists(target / name):
             make_folders((target / name).parent)
             os.replace(source, target / name)  # noqa: PTH105 - kept bare for tests
-            if not name.endswith(_BESIDE):
-                mended.moved.append(name)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -275,8 +273,16 @@ class IndexFiles:
                 if not database.meta("identity"):
                     yield self._damage(INDEX, "it doesn't say for which model it was built")
                     return
-                yield from self._files(database)
-                yield from self._segments(database)
+                if self._is_readable(database):
+                    yield from self._files(database)
+                    yield from self._segments(database)
+
+    @staticmethod
+    def _is_readable(database: IndexDatabase) -> bool:
+        """False for an index of another release's format, which is no damage: it is replaced by `opx reindex`."""
+        from opx.adapters.embedded.search_index import FORMAT
+
+        return database.meta("identity").endswith(f"/format-{FORMAT}")
 
     def _files(self, database: IndexDatabase) -> Iterator[FileDamage]:
         from opx.adapters.embedded.lexical import term_files

@@ -38,7 +38,7 @@ from opx.ports import DocumentChange, HeldDocument, Leg, SearchFilter, SearchReq
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
 
-_FORMAT = "4"
+FORMAT = "4"
 """Version of the file format. Part of an index's identity."""
 
 _SPARE_HITS = 16
@@ -92,7 +92,7 @@ class EmbeddedIndex:
             folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
             self._database = IndexDatabase(folder / "index.db")
             try:
-                self._check_identity(f"{model_id}/{dimension}/analyzer-{ANALYZER_VERSION}/format-{_FORMAT}")
+                self._check_identity(f"{model_id}/{dimension}/analyzer-{ANALYZER_VERSION}/format-{FORMAT}")
                 self._lexical = LexicalReader(folder / "terms")
             except BaseException:
                 self._database.close()

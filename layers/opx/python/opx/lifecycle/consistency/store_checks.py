@@ -282,9 +282,8 @@ class StoreChecks:
             return
         if not self._thorough:
             return
-        if damage := self._files.of_chunks(document):
-            if is_old:
-                yield difference(Problem.OLD_CHUNKS_DAMAGED, document.document_id, f"{number}: {damage}")
+        if is_old and (damage := self._files.of_chunks(document)):
+            yield difference(Problem.OLD_CHUNKS_DAMAGED, document.document_id, f"{number}: {damage}")
         elif damage := self._files.of_outline(document, may_be_missing=is_old):
             problem = Problem.OLD_OUTLINE_DAMAGED if is_old else Problem.OUTLINE_DAMAGED
             yield difference(problem, document.document_id, f"{number}: {damage}")
@@ -299,14 +298,17 @@ class StoreChecks:
 
     def damaged_files(self) -> Iterator[StoreFinding]:
         """Damage of databases and indexes on this machine, for a thorough check."""
-        files = self._stores_files if self._thorough else None
-        for damage in files.damaged() if files else ():
-            head = self._tables.table(KEYS).get({"documentKey": damage.key_id}) if damage.key_id else None
-            if head and head.get("scope"):
+        found = list(self._stores_files.damaged()) if self._thorough and self._stores_files else []
+        files = [one for one in found if one.kind is not StoreFile.ENTRIES]
+        if files:  # the tables may be in one of them
+            yield from (StoreFinding(Problem.STORE_DAMAGED, one.file, detail=one.problem) for one in files)
+            return
+        heads = self._heads(list({one.key_id for one in found}))
+        for damage in found:
+            head = heads.get(damage.key_id)
+            if head:  # entries of no document are found by their key
                 difference = _Findings(DocumentKey(scope_of_key(head["scope"]), head["source"]))
                 yield difference(Problem.INDEX_DAMAGED, current_id(head), damage.problem)
-            elif damage.kind is not StoreFile.ENTRIES:  # entries of no document are found by their key
-                yield StoreFinding(Problem.STORE_DAMAGED, damage.file, detail=damage.problem)
 
     # -- work in flight
 
