@@ -21,7 +21,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
@@ -108,11 +108,13 @@ Identity = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Etag, metadata and file identity of one content of an object."""
+    """Etag, metadata and file identity of one content of an object. `stored` is the SHA-256 of the file if it holds other
+    bytes than those that the etag is of, or else ""."""
 
     identity: Identity
     etag: str
     metadata: Mapping[str, str]
+    stored: str = ""
 
     @property
     def size(self) -> int:
@@ -136,7 +138,9 @@ def read_versions(path: Path) -> list[Version]:
         noted = json.loads(path.read_bytes())
     except FileNotFoundError:
         return []
-    return [Version(tuple(entry["identity"]), entry["etag"], entry["metadata"]) for entry in noted]
+    return [
+        Version(tuple(entry["identity"]), entry["etag"], entry["metadata"], entry.get("stored", "")) for entry in noted
+    ]
 
 
 def write_versions(path: Path, versions: Sequence[Version], temporary: Path) -> None:
@@ -183,6 +187,29 @@ class FolderObjectStore:
                 self._announce(key, version)
                 move_into_place(Path(file.name), self._path(key))
         return self._info(key, version)
+
+    def replace(self, key: str, data: bytes, *, read: bytes, etag: str) -> bool:
+        check_object_key(key)
+        with translated_os_errors(f"store object {key}"), temporary_file(self._temporary) as file:
+            stored = _copy(io.BytesIO(data), file)
+            sync_file(file)
+            with locked(self._root / ".lock"):
+                known = self._current(key, read)
+                if known is None or known.etag != etag:
+                    return False
+                self._announce(key, Version(identity_of(file), etag, known.metadata, stored))
+                move_into_place(Path(file.name), self._path(key))
+        return True
+
+    def _current(self, key: str, read: bytes) -> Version | None:
+        """The version of the object if its file has these bytes."""
+        file = self._open(key)
+        if file is None:
+            return None
+        with file:
+            version = self._version(key, file)
+            file.seek(0)
+            return version if file.read(len(read) + 1) == read else None
 
     def open(self, key: str) -> BinaryIO:
         file = self._open(key)
@@ -246,7 +273,7 @@ class FolderObjectStore:
         """Records the metadata of an object that is about to be put, beside those of the one that it replaces."""
         notes = _joined(self._metadata, key)
         known = read_versions(notes)
-        if version.metadata or known:
+        if version.metadata or version.stored or known:
             current = [old for old in known if old.is_of(self._path(key))]
             write_versions(notes, [version, *(current or known[:2])], self._temporary)
 
@@ -262,7 +289,8 @@ class FolderObjectStore:
         if not found.is_of(self._path(key)):
             return None
         # A folder that was copied: its files are new to the system, but their content is the same.
-        return next((Version(identity, etag, old.metadata) for old in known if old.etag == etag), found)
+        copied = (replace(old, identity=identity) for old in known if (old.stored or old.etag) == etag)
+        return next(copied, found)
 
     def _path(self, key: str) -> Path:
         return _joined(self._root, key)
