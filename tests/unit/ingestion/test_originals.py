@@ -167,7 +167,7 @@ def test_an_archive_has_ciphertext_and_is_restored_with_the_key(services: System
     assert files_with(tmp_path, SECRET) == []
 
 
-def test_without_the_key_a_restored_document_is_a_failed_item_that_says_so(services: System, tmp_path: Path) -> None:
+def test_without_the_key_a_restored_document_is_a_failed_item_with_the_reason(services: System, tmp_path: Path) -> None:
     put(services, "vault", TEXT)
     services.lifecycle.exporter().write(tmp_path / "all.opx")
     with a_system(tmp_path / "new") as new:

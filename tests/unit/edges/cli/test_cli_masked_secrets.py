@@ -44,7 +44,7 @@ def test_originals_are_encrypted_on_request(opx: Opx) -> None:
     assert "nothing changed" in opx("ingest", opx.folder / "docs").stdout
 
 
-def test_nothing_to_list_is_said(tmp_path: Path) -> None:
+def test_without_masked_secrets_the_list_is_one_line(tmp_path: Path) -> None:
     opx = Opx(tmp_path)
     opx.write("clean.md", "# Pods\n\nRead the log of the pod.")
     opx("ingest", tmp_path / "docs")

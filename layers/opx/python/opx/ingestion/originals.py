@@ -3,7 +3,7 @@
 An encrypted object has the key, the etag and the metadata of the original, so that nothing else in the system sees a change:
 the pipeline's fingerprint, reconciling, removals by etag and client removal work as before, and `opx ingest` of the same file
 changes nothing. Its bytes are AES-256-GCM of the original, bound to the object's key: copied to another one, also to another
-client's, they can't be read. Whoever opens the object elsewhere, in a backup or an archive, has ciphertext.
+client's, they can't be read. The object is ciphertext to everything else, also in a backup or an archive.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _PLACE = re.compile(
 
 
 class MaskedSecret(Record, frozen=True):
-    """A masked secret. It has no part of the secret but the fingerprint, which tells two of them apart."""
+    """A masked secret. It has no part of the secret but the fingerprint, by which two of them differ."""
 
     place: Annotated[str, Meta(description="Such as `line 12`, or the name of a field.")]
     kind: str

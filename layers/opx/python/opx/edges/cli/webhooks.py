@@ -144,7 +144,7 @@ def list_names(found: SecretNames) -> None:
 
 @secret_command.operation("found", list_masked_secrets, CommandShape(items="documents"))
 def found_secrets(found: MaskedDocuments) -> None:
-    """List documents with masked secrets by owner: kinds and places, never the secrets, and what to do."""
+    """List documents with masked secrets by owner: kinds and lines, never the secrets, and what to do."""
     print_lines(_masked_lines(found))
 
 
