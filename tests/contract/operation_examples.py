@@ -299,6 +299,9 @@ EXAMPLES: Mapping[str, Example] = {
     # usage
     "get_usage": fixed(month="2025-06"),
     "measure_usage": fixed(day="2025-06-20"),
+    # masked secrets
+    "list_masked_secrets": fixed(),
+    "protect_originals": fixed(),
     # webhooks
     "list_webhooks": fixed(),
     "make_webhook_secret": fixed(name="alerts", replace=True),

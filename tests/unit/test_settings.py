@@ -37,6 +37,7 @@ def test_every_field_is_read_from_its_variable() -> None:
     chosen |= {"OPX_RESEARCH_PLANNER": "chat", "OPX_REWORDING": "off", "OPX_LEARNED_WORDS": "off"}
     chosen |= {"OPX_STORE": "s3://x", "OPX_TABLES": "dynamodb:x", "OPX_QUEUE": "https://x", "OPX_INDEX": "aoss://x/x"}
     chosen |= {"OPX_EMBEDDER": "local:x", "OPX_SECRETS": "secretsmanager", "OPX_INTERNET": "off"}
+    chosen |= {"OPX_SECRET_ORIGINALS": "keep"}
     chosen |= {"OPX_SEARCH_OWN_IDS": "on", "OPX_SEARCH_COLLECTION": "green"}
     chosen |= {"OPX_NEXT_SEARCH_OWN_IDS": "off", "OPX_NEXT_SEARCH_GENERATION": "classic"}
     settings = Settings.from_environ({**environ, **chosen})

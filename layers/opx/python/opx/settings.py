@@ -24,6 +24,9 @@ FIRST_COLLECTION, SECOND_COLLECTION = COLLECTIONS = ("blue", "green")
 
 MANAGED_ENGINE = "bedrock_knowledge_base"
 SEARCH_ENGINES = ("own", MANAGED_ENGINE)
+KEEP, ENCRYPT = "keep", "encrypt"
+"""Choices for the originals of documents with masked secrets."""
+
 OCR_CHOICES = ("auto", "off", "tesseract", "textract")
 ON_OR_OFF = ("on", "off")
 RERANKERS = ("local", "bedrock", "chat", "off")
@@ -78,6 +81,9 @@ class Settings:
     `ocr_languages`, such as `eng+deu`), `textract`, `off`, or `auto` for the one of the backend. `vision_model` describes
     pictures; empty for none. It is a model of Bedrock, or of the service at `vision_url` that understands OpenAI's Chat
     Completions, with the key in the secret named by `vision_secret`.
+
+    `secret_originals` is `keep` or `encrypt`: originals of documents with masked secrets stay as they were uploaded, or are
+    encrypted with the key in the secret named by `originals_key`.
 
     `search_endpoint` is the address of the collection `search_collection` (`blue` or `green`) on AWS, and
     `next_search_endpoint` that of the other one, if there is one. `search_own_ids` is `on` or `off` for a collection that
@@ -191,6 +197,8 @@ class Settings:
     vision_model: str = ""
     vision_url: str = ""
     vision_secret: str = ""
+    secret_originals: str = KEEP
+    originals_key: str = "originals-key"
     max_attempts: int = 3
     retry_base_seconds: float = 1.0
     lease_seconds: int = 900
@@ -320,6 +328,15 @@ class Settings:
             raise InvalidInputError(f"OPX_INTERNET must be {' or '.join(map(repr, ON_OR_OFF))}, not {self.internet!r}")
         if self.ocr not in OCR_CHOICES:
             raise InvalidInputError(f"OPX_OCR must be {' or '.join(map(repr, OCR_CHOICES))}, not {self.ocr!r}")
+        if self.secret_originals not in (KEEP, ENCRYPT):
+            raise InvalidInputError(
+                f"OPX_SECRET_ORIGINALS must be {KEEP!r} or {ENCRYPT!r}, not {self.secret_originals!r}"
+            )
+        if self.secret_originals == ENCRYPT and self.address("store") != FOLDER:
+            raise InvalidInputError(
+                "OPX_SECRET_ORIGINALS=encrypt needs the corpus in a folder; on S3, give the bucket a key that its readers "
+                "may not use (docs/secrets.md)"
+            )
         if self.ocr == "textract" and self.backend != "aws":
             raise InvalidInputError("OPX_OCR=textract needs OPX_BACKEND=aws; install tesseract instead")
         if self.vision_model and not self.vision_url and self.backend != "aws":

@@ -7,17 +7,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.scopes import Scope
+from opx.errors import InvalidInputError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import ChatModel, ChunkCopies, ObjectInfo, Storage, Tables, WorkQueue
 from opx.ports.models import ParsingTools
+from opx.ports.objects import ReplaceableObjects
 from opx.ports.search import GraphWriter
+from opx.ports.sources import Secrets
 from opx.runtime.knowledge_file import Installation
+from opx.settings import ENCRYPT
 
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextCache, ContextWriter
     from opx.ingestion.evidence import EvidenceRules
     from opx.ingestion.manager import IngestionManager, WaysIn
+    from opx.ingestion.originals import OriginalsKey, OriginalsProtection
     from opx.ingestion.pipeline import IngestionPipeline
     from opx.ingestion.prepared import Extract
     from opx.ingestion.worker import IngestionWorker, QueueDrain
@@ -60,7 +65,9 @@ class Ingestion:
         parsing_tools: Callable[[], ParsingTools],
         copies: Callable[[], ChunkCopies | None],
         new_chat: Callable[[str], ChatModel],
+        secrets: Callable[[], Secrets],
     ) -> None:
+        self._secrets = secrets
         self._installation = installation
         self._tables = tables
         self._storage = storage
@@ -84,7 +91,7 @@ class Ingestion:
         return IngestionPipeline(
             store=store,
             reader=DocumentReader(
-                store,
+                self.readable_store,
                 installation.knowledge,
                 max_bytes=settings.max_document_bytes,
                 clock=installation.clock,
@@ -103,8 +110,35 @@ class Ingestion:
             graph=self._graph.writer,
             extract=self._graph.extractor,
             writers=self._indexing.writers,
+            originals=self.originals if settings.secret_originals == ENCRYPT else None,
             clock=installation.clock,
         )
+
+    @property
+    def readable_store(self) -> ObjectStore:
+        """The corpus store with originals in place of encrypted objects, for what reads them on behalf of the installation."""
+        from opx.ingestion.originals import DecryptingObjectStore
+
+        return DecryptingObjectStore(self._corpus.store, self._originals_key)
+
+    @cached_property
+    def _originals_key(self) -> OriginalsKey:
+        from opx.ingestion.originals import OriginalsKey
+
+        return OriginalsKey(self._secrets, self._installation.settings.originals_key)
+
+    @cached_property
+    def originals(self) -> OriginalsProtection:
+        """Encrypts originals. Raises `InvalidInputError` where the store can't replace the bytes of an object."""
+        from opx.ingestion.originals import OriginalsProtection
+
+        objects = self._storage.objects
+        if not isinstance(objects, ReplaceableObjects):
+            raise InvalidInputError(
+                "originals can be encrypted in a folder alone; on S3, give the bucket a key that its readers may not use "
+                "(docs/secrets.md)"
+            )
+        return OriginalsProtection(self._corpus.store, objects, self._originals_key)
 
     @cached_property
     def context_writer(self) -> ContextWriter | None:

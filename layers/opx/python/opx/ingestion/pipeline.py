@@ -53,6 +53,7 @@ from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextWriter
+    from opx.ingestion.originals import OriginalsProtection
 
 log = logging.getLogger(__name__)
 
@@ -269,9 +270,11 @@ class IngestionPipeline:
         graph: GraphWriter | None = None,
         extract: Extract | None = None,
         writers: Writers | None = None,
+        originals: OriginalsProtection | None = None,
         clock: Clock = time.time,
     ) -> None:
         self._clock = clock
+        self._originals = originals
         self._writers = writers or OneIndex()
         self._store = store
         self._reader = reader
@@ -306,8 +309,15 @@ class IngestionPipeline:
                 steps = self._each(lambda claim: self._prepare(claim, stack), self._claims(portion))
                 changes = [step for step in steps if not isinstance(step, EventOutcome)]
                 written = iter(self._embed_and_write(changes, progress))
-                outcomes.extend(step if isinstance(step, EventOutcome) else next(written) for step in steps)
+                done = [step if isinstance(step, EventOutcome) else next(written) for step in steps]
+            for outcome in done if self._originals else ():
+                self._protect(outcome)
+            outcomes.extend(done)
         return outcomes
+
+    def _protect(self, outcome: EventOutcome) -> None:
+        if self._originals and outcome.result in (Result.INGESTED, Result.SKIPPED):
+            self._originals.after_ingestion(outcome.object_key, outcome.remarks)
 
     def fingerprint(self, info: ObjectInfo, sidecar: ObjectInfo | None) -> str:
         """Hash of the object, its sidecar and its metadata, after a hash of the rules of the pipeline."""

@@ -25,6 +25,7 @@ from opx.learning.outcome_store import (
     known_scope,
 )
 from opx.ports import Item, Table
+from opx.ports.tables import readable
 from opx.retrieval.judging import HitOutcomes, Judged, NoOutcomes
 
 if TYPE_CHECKING:
@@ -207,8 +208,9 @@ def _by_key(items: Sequence[Item]) -> Mapping[str, Sequence[DocumentOutcomes]]:
     from opx.domain.outcomes import DocumentOutcomes
 
     found: dict[str, list[DocumentOutcomes]] = {}
-    for item in sorted(items, key=head_scope):
-        found.setdefault(str(item["entry"]), []).append(DocumentOutcomes.from_json(item))
+    by_scope = sorted(items, key=head_scope)
+    for key_id, outcomes in readable(lambda item: (str(item["entry"]), DocumentOutcomes.from_json(item)), by_scope):
+        found.setdefault(key_id, []).append(outcomes)
     return found
 
 

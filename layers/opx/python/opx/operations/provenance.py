@@ -88,7 +88,7 @@ def explain_provenance(context: Context, request: ExplainProvenance) -> Document
         trust=found.trust,
         provenance=_shown(context, found, provenance),
         claims=_claims(found, provenance),
-        object=prove_object(store, found, provenance),
+        object=prove_object(context.system.ingestion.readable_store, found, provenance),
         text=prove_text(store, found),
         receipt=_receipt(context, found, request.receipt_id) if request.receipt_id else None,
     )

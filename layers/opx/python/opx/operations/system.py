@@ -294,6 +294,7 @@ class System:
             parsing_tools=self.ports.parsing_tools,
             copies=lambda: self.copies,
             new_chat=self.ports.new_chat,
+            secrets=lambda: self.secrets,
         )
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,15 @@ class ObjectStore(Protocol):
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """All objects whose key starts with `prefix`, in the order of their keys' UTF-8 bytes. `metadata` may be empty."""
+
+
+@runtime_checkable
+class ReplaceableObjects(Protocol):
+    """A store that can hold other bytes for the same content, such as encrypted ones."""
+
+    def replace(self, key: str, data: bytes, *, read: bytes, etag: str) -> bool:
+        """Store `data` in place of the bytes that were `read` of an object with this etag; it keeps etag and metadata. False
+        if the object has others by now, or is gone. No event follows."""
 
 
 @dataclass(frozen=True, slots=True)

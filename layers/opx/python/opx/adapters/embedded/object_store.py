@@ -21,7 +21,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -108,11 +108,13 @@ Identity = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """Etag, metadata and file identity of one content of an object."""
+    """Etag, metadata and file identity of one content of an object. `stored` is the SHA-256 of the file if it holds other
+    bytes than those that the etag is of, or else ""."""
 
     identity: Identity
     etag: str
     metadata: Mapping[str, str]
+    stored: str = ""
 
     @property
     def size(self) -> int:
@@ -147,10 +149,11 @@ def read_versions(path: Path) -> list[Version]:
 def _version_of(entry: Mapping[str, Any]) -> Version:
     """Raises `KeyError`, `TypeError` and `ValueError` for anything that `write_versions` doesn't write."""
     inode, changed, size = map(int, entry["identity"])
-    etag, metadata = entry["etag"], entry["metadata"]
-    if not isinstance(etag, str) or not all(isinstance(value, str) for pair in metadata.items() for value in pair):
+    etag, metadata, stored = entry["etag"], entry["metadata"], entry.get("stored", "")
+    texts = [etag, stored, *(value for pair in metadata.items() for value in pair)]
+    if not all(isinstance(text, str) for text in texts):
         raise TypeError("a version has a digest and metadata that are strings")
-    return Version((inode, changed, size), etag, metadata)
+    return Version((inode, changed, size), etag, metadata, stored)
 
 
 def _damaged_record(path: Path) -> DamagedStoreError:
@@ -201,6 +204,29 @@ class FolderObjectStore:
                 self._announce(key, version)
                 move_into_place(Path(file.name), self._path(key))
         return self._info(key, version)
+
+    def replace(self, key: str, data: bytes, *, read: bytes, etag: str) -> bool:
+        check_object_key(key)
+        with translated_os_errors(f"store object {key}"), temporary_file(self._temporary) as file:
+            stored = _copy(io.BytesIO(data), file)
+            sync_file(file)
+            with locked(self._root / ".lock"):
+                known = self._current(key, read)
+                if known is None or known.etag != etag:
+                    return False
+                self._announce(key, Version(identity_of(file), etag, known.metadata, stored))
+                move_into_place(Path(file.name), self._path(key))
+        return True
+
+    def _current(self, key: str, read: bytes) -> Version | None:
+        """The version of the object if its file has these bytes."""
+        file = self._open(key)
+        if file is None:
+            return None
+        with file:
+            version = self._version(key, file)
+            file.seek(0)
+            return version if file.read(len(read) + 1) == read else None
 
     def open(self, key: str) -> BinaryIO:
         file = self._open(key)
@@ -283,7 +309,7 @@ class FolderObjectStore:
         except DamagedStoreError:  # this put replaces the record
             known = []
             remove_file(notes, self._metadata)
-        if version.metadata or known:
+        if version.metadata or version.stored or known:
             current = [old for old in known if old.is_of(self._path(key))]
             write_versions(notes, [version, *(current or known[:2])], self._temporary)
 
@@ -299,7 +325,8 @@ class FolderObjectStore:
         if not found.is_of(self._path(key)):
             return None
         # A folder that was copied: its files are new to the system, but their content is the same.
-        return next((Version(identity, etag, old.metadata) for old in known if old.etag == etag), found)
+        copied = (replace(old, identity=identity) for old in known if (old.stored or old.etag) == etag)
+        return next(copied, found)
 
     def _path(self, key: str) -> Path:
         return _joined(self._root, key)
@@ -336,7 +363,7 @@ class FolderObjectIntegrity:
                 with _joined(self._root, key).open("rb") as file:
                     identity = identity_of(file)
                     known = read_versions(_joined(self._root / ".meta", key))
-                    recorded = next((version.etag for version in known if version.identity == identity), None)
+                    recorded = next((one.stored or one.etag for one in known if one.identity == identity), None)
                     return recorded is None or recorded == _digest(file)
             except FileNotFoundError:
                 return True

@@ -13,7 +13,7 @@ import click
 
 from opx.domain.documents import RemarkKind
 from opx.domain.scopes import scope_of_object
-from opx.edges.cli.output import exit_unless, plural, printable, warn
+from opx.edges.cli.output import exit_unless, plural, safe, warn
 from opx.edges.cli.reporting import Reporter, remarks_summary
 from opx.edges.loading import remove_objects, stored_under
 from opx.errors import InvalidInputError, OpxError
@@ -220,7 +220,7 @@ def report_closed_gaps(client: OperationClient, tally: IntakeTally) -> None:
         warn(f"open gaps could not be checked: {exc}")
         return
     for gap in found.closed:
-        click.echo(printable(f"closed gap: {gap.question}  <- {gap.closed_by_title}"))
+        click.echo(safe(f"closed gap: {gap.question}  <- {gap.closed_by_title}"))
 
 
 def find_category(client: OperationClient, name: str) -> str:

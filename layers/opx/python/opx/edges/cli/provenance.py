@@ -19,6 +19,7 @@ _WORDS = {
     Integrity.ALTERED: "ALTERED since it was ingested",
     Integrity.GONE: "gone",
     Integrity.REPLACED: "replaced by a later version",
+    Integrity.UNREADABLE: "encrypted, and its key is not here",
     Integrity.UNKNOWN: "no checksum was recorded",
 }
 _STYLES = {Integrity.ALTERED: "red", Integrity.GONE: "yellow", Integrity.INTACT: "green"}

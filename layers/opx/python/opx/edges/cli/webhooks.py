@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -11,8 +13,9 @@ from urllib.parse import urlencode
 import click
 
 from opx.edges.cli.operations import CommandShape, OperationGroup
-from opx.edges.cli.output import exit_unless, print_lines, print_table, read_bytes
+from opx.edges.cli.output import SHORT_ID, exit_unless, plural, print_lines, print_table, read_bytes
 from opx.edges.cli.session import Session, pass_session
+from opx.operations.masked_secrets import MaskedDocuments, ProtectedOriginals, list_masked_secrets, protect_originals
 from opx.operations.webhooks import SecretChanged, SecretNames, SetSecret, list_secrets, remove_secret, set_secret
 
 if TYPE_CHECKING:
@@ -116,6 +119,8 @@ def secret_command() -> None:
     opx secret set github-token      prompts for the value, or reads it from a pipe
     opx secret list                  names, never values
     opx secret remove github-token
+    opx secret found                 documents with masked secrets, and what to do about them
+    opx secret protect               encrypt their originals
     """
 
 
@@ -135,6 +140,32 @@ def set_one(session: Session, name: str) -> None:
 def list_names(found: SecretNames) -> None:
     """List the names of the secrets."""
     print_lines(found.names)
+
+
+@secret_command.operation("found", list_masked_secrets, CommandShape(items="documents"))
+def found_secrets(found: MaskedDocuments) -> None:
+    """List documents with masked secrets by owner: kinds and lines, never the secrets, and what to do."""
+    print_lines(_masked_lines(found))
+
+
+def _masked_lines(found: MaskedDocuments) -> Iterator[str]:
+    if not found.documents:
+        yield "no document has masked secrets"
+        return
+    for (scope, owner), documents in groupby(found.documents, lambda one: (one.scope, one.owner)):
+        yield f"{scope}, {owner or 'no owner'}"
+        for one in documents:
+            yield f"  {one.document_id[:SHORT_ID]}  {one.source}, version {one.version}, original: {one.original.value}"
+            yield from (f"    {secret.place}: {secret.kind} ({secret.fingerprint})" for secret in one.secrets)
+            yield from ((f"    {one.more}",) if one.more else ())
+    yield "What to do:"
+    yield from (f"- {remedy}" for remedy in dict.fromkeys(each for one in found.documents for each in one.remedies))
+
+
+@secret_command.operation("protect", protect_originals, CommandShape(elsewhere=_ELSEWHERE), json="")
+def protect(done: ProtectedOriginals) -> None:
+    """Encrypt the originals of all documents with masked secrets, so that only ingestion can read them."""
+    click.echo(f"{done.encrypted:,} of {plural(done.documents, 'original')} encrypted now")
 
 
 @secret_command.operation("remove", remove_secret, _NAMED, json="")

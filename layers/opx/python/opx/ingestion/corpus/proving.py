@@ -14,7 +14,7 @@ from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import chunk_id
 from opx.domain.provenance import Provenance
 from opx.domain.record import Record
-from opx.errors import DamagedStoreError, ObjectNotFoundError
+from opx.errors import DamagedStoreError, ObjectNotFoundError, SecretNotFoundError, UnparsableDocumentError
 from opx.ingestion.corpus.chunk_files import joined_text, read_chunks
 from opx.ports import ObjectStore
 
@@ -29,6 +29,8 @@ class Integrity(StrEnum):
     GONE = "gone"
     REPLACED = "replaced"
     """A later object has its name: the version is an earlier one."""
+    UNREADABLE = "unreadable"
+    """Encrypted, and its key isn't here."""
     UNKNOWN = "unknown"
     """No checksum was recorded when it was ingested."""
 
@@ -65,6 +67,10 @@ def _object_integrity(store: ObjectStore, key: str, recorded: str, document: Kno
                 digest.update(block)
     except ObjectNotFoundError:
         return Integrity.GONE
+    except UnparsableDocumentError:  # an encrypted original that was changed
+        return Integrity.ALTERED
+    except SecretNotFoundError:
+        return Integrity.UNREADABLE
     if digest.hexdigest() == recorded:
         return Integrity.INTACT
     return Integrity.REPLACED if document.superseded_at else Integrity.ALTERED

@@ -1,0 +1,134 @@
+"""Operations on documents with masked secrets: the list for their owners, and encryption of their originals."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Annotated
+
+from msgspec import Meta
+
+from opx.domain.documents import KnowledgeDocument, Remark, RemarkKind
+from opx.domain.policy import Action
+from opx.domain.record import Record
+from opx.domain.requests import Request
+from opx.ingestion.originals import OriginalState, has_masked_secrets, state_of
+from opx.operations.context import Context
+from opx.operations.registry import operation
+
+CHANGE = "change the secrets where they are used: they were stored, and have to count as known to others"
+REMOVE = "remove them from the source, and upload the document again: its earlier versions have the masked text alone"
+ENCRYPT = "encrypt the original: `opx secret protect`, and OPX_SECRET_ORIGINALS=encrypt for documents to come"
+_PLACE = re.compile(
+    r"(?P<place>[^:]{1,200}): (?P<kind>.*?)(?: \(fingerprint (?P<fingerprint>[0-9a-f]+)\))?\Z", re.DOTALL
+)
+
+
+class MaskedSecret(Record, frozen=True):
+    """A masked secret. It has no part of the secret but the fingerprint, by which two of them differ."""
+
+    place: Annotated[str, Meta(description="Such as `line 12`, or the name of a field.")]
+    kind: str
+    fingerprint: str = ""
+
+
+class MaskedDocument(Record, frozen=True):
+    """A document whose secrets are masked in the index and in answers, and the state of its original."""
+
+    scope: Annotated[str, Meta(description="The key of the scope that owns it.")]
+    owner: Annotated[str, Meta(description="Its owner, if it states one.")]
+    document_id: str
+    title: str
+    source: str
+    version: int
+    kinds: Annotated[dict[str, int], Meta(description="Number of secrets by kind.")]
+    secrets: Annotated[tuple[MaskedSecret, ...], Meta(description="The first ones; `more` counts the others.")]
+    more: str = ""
+    original: OriginalState = OriginalState.PLAIN
+    remedies: tuple[str, ...] = ()
+
+
+class MaskedDocuments(Record, frozen=True):
+    documents: tuple[MaskedDocument, ...]
+
+
+class ListMaskedSecrets(Request, frozen=True):
+    pass
+
+
+@operation(action=Action.WRITE)
+def list_masked_secrets(context: Context, request: ListMaskedSecrets) -> MaskedDocuments:  # noqa: ARG001
+    """List the current documents of the caller's own scope that have masked secrets, by owner, with what to do.
+
+    For the owner of the machine, those of every scope. Never quotes a secret.
+    """
+    return MaskedDocuments(tuple(_masked(context, document) for document in _found(context)))
+
+
+class ProtectOriginals(Request, frozen=True):
+    pass
+
+
+class ProtectedOriginals(Record, frozen=True):
+    encrypted: Annotated[int, Meta(description="Originals that were encrypted now.")]
+    documents: Annotated[int, Meta(description="Documents with masked secrets.")]
+
+
+@operation(action=Action.ADMINISTER)
+def protect_originals(context: Context, request: ProtectOriginals) -> ProtectedOriginals:  # noqa: ARG001
+    """Encrypt the originals of all documents with masked secrets, also of those that were ingested before.
+
+    Raises `InvalidInputError` where the store can't replace the bytes of an object.
+    """
+    originals = context.system.ingestion.originals
+    found = [originals.protect(_object_key(document)) for document in _found(context)]
+    return ProtectedOriginals(sum(found), len(found))
+
+
+def _found(context: Context) -> Iterator[KnowledgeDocument]:
+    """Current documents with masked secrets, by scope, owner and source."""
+    categories = sorted(context.system.installation.knowledge.categories)
+    for scope in _scopes(context):
+        listed = context.system.corpus.catalog.visible([scope], categories=categories)
+        found = [document for document in listed if has_masked_secrets(document.remarks)]
+        yield from sorted(found, key=lambda document: (document.owner, document.source))
+
+
+def _scopes(context: Context) -> list[str]:
+    """Keys of the scopes whose documents the caller owns."""
+    from opx.graph.naming import ScopeDirectory
+
+    if not context.sees_every_scope(Action.READ_RECORDS):
+        return [context.scope.key]
+    directory = ScopeDirectory(context.system.corpus.clients, context.system.corpus.projects)
+    return [scope.key for scope in directory.all()]
+
+
+def _object_key(document: KnowledgeDocument) -> str:
+    return document.scope.prefix + document.source
+
+
+def _masked(context: Context, document: KnowledgeDocument) -> MaskedDocument:
+    remarks = [one for one in document.remarks if one.kind is RemarkKind.MASKED_SECRET]
+    secrets = tuple(found for one in remarks for found in [_secret(one)] if found)
+    state = state_of(context.system.store, _object_key(document))
+    return MaskedDocument(
+        scope=document.scope.key,
+        owner=document.owner,
+        document_id=document.document_id,
+        title=document.title,
+        source=document.source,
+        version=document.version,
+        kinds=dict(Counter(one.kind for one in secrets)),
+        secrets=secrets,
+        more=next((one.text for one in remarks if not _secret(one)), ""),
+        original=state,
+        remedies=(CHANGE, REMOVE, *((ENCRYPT,) if state is OriginalState.PLAIN else ())),
+    )
+
+
+def _secret(remark: Remark) -> MaskedSecret | None:
+    """The secret of a remark; None for one that counts further ones."""
+    match = _PLACE.match(remark.text)
+    return MaskedSecret(match["place"], match["kind"], match["fingerprint"] or "") if match else None
