@@ -7,6 +7,7 @@ REQUIREMENTS := layers/dependencies
 EXAMPLES := build/examples
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
+ATTACKS ?= tests/attack tests/faults
 CONTEXT ?=
 YES ?=
 ASSEMBLY ?=
@@ -54,7 +55,7 @@ test: $(VENV)/.ready-dev ## run all tests (no account, no network)
 attack: $(VENV)/.ready-dev ## attack it: mutated inputs, callers of other clients, kills, full disks, power cuts; one table at the end
 	@mkdir -p build && rm -f build/attack.jsonl
 	@OPX_ATTACK_CASES=100000 OPX_ATTACK_KILLS=200 OPX_ATTACK_REPORT=$(CURDIR)/build/attack.jsonl \
-		$(BIN)/python -m pytest -q -m attack --numprocesses 2 --dist loadgroup --session-timeout 570; \
+		$(BIN)/python -m pytest -q -m attack --numprocesses 2 --dist loadgroup --session-timeout 570 $(ATTACKS); \
 		result=$$?; $(BIN)/python -m tests.attack.table build/attack.jsonl && exit $$result
 
 test-deploy: $(VENV)/.ready-dev ## deploy to an emulator of AWS on this machine and use what was deployed

@@ -34,6 +34,9 @@ AGENTS = ("", "orchestrator", "investigator")
 READS = ("get_", "list_", "find_", "query", "read_", "search", "diff_", "explain_", "research")
 NAMES = tuple(name for name in EXAMPLES if name.startswith(READS))
 
+SLOW = ("research", "research_topic", "search_runbooks", "find_procedure")
+"""Operations that search several times: they are called less often."""
+
 PARTS = 4
 """Tests that the calls are spread over."""
 
@@ -124,6 +127,8 @@ def any_caller(chance: random.Random) -> Caller:
 
 def any_request(holding: Held, chance: random.Random) -> tuple[str, Any]:
     name = chance.choice(NAMES)
+    if name in SLOW and chance.random() < 0.9:
+        name = chance.choice(NAMES)
     fields = dict(holding_example(holding, name, chance))
     return name, mutated_json(fields, chance) if fields and chance.random() < 0.2 else fields
 

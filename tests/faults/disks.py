@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ class Disk:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
+        self._numbers = count()
 
     def run(self, home: Path, lines: Lines, *, clock: float = NOW, **fault: Any) -> Ended:
         """Runs the lines until one fails. Of `home` alone, and of no file elsewhere, is the disk watched."""
@@ -60,9 +62,12 @@ class Disk:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
+        number = next(self._numbers)
+        self._process.stdin.write(json.dumps({**request, "number": number}) + "\n")
         self._process.stdin.flush()
-        reply: dict[str, Any] = json.loads(self._process.stdout.readline())
+        reply: dict[str, Any] = {}
+        while reply.pop("number", None) != number:  # a test that was cut off has left its reply
+            reply = json.loads(self._process.stdout.readline())
         return reply
 
 

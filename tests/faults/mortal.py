@@ -124,7 +124,7 @@ def main() -> None:
             reply: dict[str, Any] = {}
         else:
             reply = answer(request)
-        sys.stdout.write(json.dumps(reply) + "\n")
+        sys.stdout.write(json.dumps({**reply, "number": request["number"]}) + "\n")
         sys.stdout.flush()
 
 

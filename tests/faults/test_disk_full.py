@@ -21,6 +21,7 @@ SHARE = max(1, kills(len(COMMANDS)) // 2 // len(COMMANDS))
 
 
 @pytest.mark.attack
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_full_disk_is_reported_and_the_next_run_finishes(
     disk: Disk, template: Template, tmp_path: Path, command: Command, attack_report: AttackReport

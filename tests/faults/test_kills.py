@@ -22,6 +22,7 @@ SHARE = math.ceil(kills(len(COMMANDS)) / len(COMMANDS))
 
 
 @pytest.mark.attack
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
 def test_killed_command_is_finished_by_the_next_run(
     disk: Disk, template: Template, tmp_path: Path, command: Command, attack_report: AttackReport

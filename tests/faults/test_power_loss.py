@@ -57,28 +57,29 @@ def recorded(tmp_path_factory: pytest.TempPathFactory, disk: Disk, template: Tem
 
 
 @pytest.mark.attack
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("left", Left, ids=lambda left: left.name)
 def test_power_cut_takes_nothing_that_was_acknowledged(
     disk: Disk, recorded: Run, tmp_path: Path, left: Left, attack_report: AttackReport
 ) -> None:
     chance = random.Random(left)
     with attack_report.attack("power cut") as found:
+        state, done = Recorded(str(recorded.home.parent)), 0
         for at in sorted(chance.randint(1, len(recorded.calls)) for _ in range(CUTS)):
-            problems = cut(disk, recorded, tmp_path / "after" / "home", at, left, chance)
+            for call in recorded.calls[done:at]:
+                state.do(call)
+            done, home = at, tmp_path / "after" / "home"
+            shutil.rmtree(home.parent, ignore_errors=True)
+            state.write_to(home.parent, left, chance)
+            problems = problems_after_cut(disk, recorded, home, len(state.notes))
             found.tried += 1
             found.losses += problems.total() > 0
             found.examples += [f"at {at}: {dict(problems)}"] if problems else []
     assert not found.examples
 
 
-def cut(disk: Disk, run: Run, home: Path, at: int, left: Left, chance: random.Random) -> Counter[str]:
-    """Problems after a power cut behind so many calls, and after the rest of the work."""
-    state = Recorded(str(run.home.parent))
-    for call in run.calls[:at]:
-        state.do(call)
-    shutil.rmtree(home.parent, ignore_errors=True)
-    state.write_to(home.parent, left, chance)
-    done = len(state.notes)
+def problems_after_cut(disk: Disk, run: Run, home: Path, done: int) -> Counter[str]:
+    """Problems after a power cut behind so many lines, and after the rest of the work."""
     problems: Counter[str] = Counter()
     if done:
         there = compared(run.facts[done - 1], facts(home))

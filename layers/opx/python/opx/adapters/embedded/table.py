@@ -10,6 +10,7 @@ from typing import Any
 
 from opx.adapters.embedded.database import Database
 from opx.adapters.limits import (
+    MAX_DELAY_SECONDS,
     MAX_HIDE_SECONDS,
     MAX_RECEIVED,
     Slice,
@@ -413,12 +414,15 @@ class SqliteQueue:
     def release_all(self) -> int:
         """Makes messages visible that were received and neither done nor retried; returns their number.
 
-        For the one process that works on the queue, when it starts: earlier receivers are gone.
+        For the one process that works on the queue, when it starts: earlier receivers are gone. So are delays longer than any
+        that a message is sent with: the clock has gone back since.
         """
+        now = self._clock()
         with self._database.transaction() as connection:
             return connection.execute(
-                "UPDATE queue_messages SET visible_at = ?, in_flight = 0 WHERE queue = ? AND in_flight = 1",
-                (self._clock(), self._name),
+                "UPDATE queue_messages SET visible_at = ?, in_flight = 0"
+                " WHERE queue = ? AND (in_flight = 1 OR visible_at > ?)",
+                (now, self._name, now + MAX_DELAY_SECONDS),
             ).rowcount
 
     def _delivery(self, receipt: str) -> tuple[str, int, int]:
