@@ -49,7 +49,7 @@ def build(home: Path) -> None:
         services.tables.table(ALIASES).put(
             {
                 "clientId": "global",
-                "aliasArea": "host:db#global",
+                "aliasArea": "global|host:db",
                 "canonicalPlace": "global#host:db1",
                 "canonical": "db1",
                 "area": "global",

@@ -10,7 +10,7 @@ from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.ports import ChatModel, ChunkCopies, ObjectInfo, Storage, Tables, WorkQueue
+from opx.ports import ChatModel, ChunkCopies, ObjectInfo, ObjectStore, Storage, Tables, WorkQueue
 from opx.ports.models import ParsingTools
 from opx.ports.objects import ReplaceableObjects
 from opx.ports.search import GraphWriter
@@ -116,7 +116,7 @@ class Ingestion:
 
     @property
     def readable_store(self) -> ObjectStore:
-        """The corpus store with originals in place of encrypted objects, for what reads them on behalf of the installation."""
+        """The corpus store with originals in place of encrypted objects, for reading on behalf of the installation."""
         from opx.ingestion.originals import DecryptingObjectStore
 
         return DecryptingObjectStore(self._corpus.store, self._originals_key)
