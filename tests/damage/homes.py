@@ -14,6 +14,7 @@ from opx.domain.documents import DocumentKey
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, scope_of_object
 from opx.errors import OpxError
+from opx.graph.alias_rows import AliasRow
 from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.lifecycle.consistency.repair import RepairReport
 from opx.operations.context import Caller, Context
@@ -46,16 +47,8 @@ def build(home: Path) -> None:
         for words in ("first", "second", "third"):
             services.store.put(CHANGED, text_of("changed", words).encode(), metadata=described)
             work(services)
-        services.tables.table(ALIASES).put(
-            {
-                "clientId": "global",
-                "aliasArea": "global|host:db",
-                "canonicalPlace": "global#host:db1",
-                "canonical": "db1",
-                "area": "global",
-                "aliasKey": "host:db",
-            }
-        )
+        alias = AliasRow("global", "host:db").with_set("host:db1", "ada", "2026-01-01T00:00:00Z")
+        services.tables.table(ALIASES).put(alias.to_item())
         services.questions.search().answer("procedure other1 fails")
     for name in ("opx.db", "questions.db"):
         settle(home / name)
