@@ -82,7 +82,10 @@ def from_json(kind: type[R], data: object) -> R:
     ignored. Raises `InvalidInputError` for a missing field, or a value of another type."""
     try:
         return msgspec.convert(data, prepared(kind))
-    except msgspec.ValidationError as exc:
+    except (
+        msgspec.ValidationError,
+        UnicodeEncodeError,
+    ) as exc:  # the latter: half of a surrogate pair where no string is
         raise InvalidInputError(f"this is no {kind.__name__} as it should be: {exc}") from exc
 
 
