@@ -128,6 +128,28 @@ def test_a_version_without_its_document_and_the_reverse_are_refused(
     assert "line" in found
 
 
+def test_objects_out_of_the_order_of_their_bytes_are_refused(empty: System, entries: Entries, tmp_path: Path) -> None:
+    """A list that jumps back and forth would have a large pack read once for each of its lines."""
+    first, *others, last = entries[FILE_LINES].splitlines(keepends=True)
+    made = resealed({**entries, FILE_LINES: b"".join([last, *others, first])})
+    assert "not behind those before them" in refused(empty, write(tmp_path / "x", made))
+
+
+@pytest.mark.parametrize("value", [0, "", [], False])
+def test_an_object_that_is_none_is_refused(empty: System, entries: Entries, tmp_path: Path, value: object) -> None:
+    changed = changed_line(entries[DOCUMENT_LINES], lambda line: line.update(object=value))
+    found = refused(empty, write(tmp_path / "x", resealed({**entries, DOCUMENT_LINES: changed})))
+    assert f"{DOCUMENT_LINES}, line 1" in found
+
+
+def test_half_of_a_surrogate_pair_is_refused_as_any_other_value(
+    empty: System, entries: Entries, tmp_path: Path
+) -> None:
+    changed = changed_line(entries[FILE_LINES], lambda line: line.update(metadata="\ud800"))
+    found = refused(empty, write(tmp_path / "x", resealed({**entries, FILE_LINES: changed})))
+    assert f"{FILE_LINES}, line 1" in found
+
+
 def test_a_chunk_file_that_holds_no_chunks_is_refused(empty: System, entries: Entries, tmp_path: Path) -> None:
     pack = bytearray(entries["objects/00001"])
     blob = json.loads(entries[FILE_LINES].splitlines()[0])

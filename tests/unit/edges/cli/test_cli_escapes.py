@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from opx.edges.cli.main import Launch, cli
-from opx.edges.cli.output import safe, tame
+from opx.edges.cli.output import CommandFailed, print_lines, safe, tame, warn
 from opx.system import connect
 from tests.support.cli_support import ROOT, Opx, environment, word_services
 
@@ -150,6 +150,17 @@ def test_a_terminal_gets_only_colours_and_links_of_ours(opx: Opx) -> None:
         assert "heron" in output.lower() or arguments[0] == "show"
         assert "\x1b]8;;http://evil" not in output
         assert unsafe(re.sub(r"\x1b\]8;;(?:(?:https?|file)://[!-~]*)?\x1b\\", "", output)) == []
+
+
+def test_lines_errors_and_warnings_are_printed_without_sequences(capsys: pytest.CaptureFixture[str]) -> None:
+    print_lines([f"line {ESCAPES}"])
+    warn(f"warning {ESCAPES}")
+    CommandFailed(f"error {ESCAPES}").show()
+    output = "".join(capsys.readouterr())
+    assert [word for word in ("line", "warning", "error") if word in output] == ["line", "warning", "error"]
+    assert "]0;pwned" in output
+    assert "\x1b]0" not in output
+    assert "\x1b[2J" not in output
 
 
 def test_the_text_itself_is_kept_in_a_pipe(opx: Opx) -> None:

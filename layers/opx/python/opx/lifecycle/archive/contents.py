@@ -183,7 +183,10 @@ class ArchiveContents:
         """Objects other than documents: chunk files, outlines and reports of removals."""
         order = PackOrder(FILE_LINES)
         for number, line in enumerate(self._archive.lines(FILE_LINES), start=1):
-            blob = self._blob(line)
+            try:
+                blob = self._blob(line)
+            except REFUSALS as exc:
+                raise refusal(FILE_LINES, number, str(exc)) from exc
             is_ours = VERSION_FILE.match(scope_of_object(blob.key)[1]) or blob.key.startswith(REMOVALS)
             if not is_ours:
                 raise refusal(FILE_LINES, number, f"{blob.key[:200]} is no file that the system writes")
@@ -225,7 +228,9 @@ class ArchiveContents:
             raise ArchiveError(f"the head of {name[:200]} belongs to another document, or is incomplete")
         since = head.since if head else ""
         require_time(since, "since")
-        found, sidecar = (self._blob(line[part]) if line.get(part) else None for part in ("object", "sidecar"))
+        found, sidecar = (
+            self._blob(line[part]) if line.get(part) is not None else None for part in ("object", "sidecar")
+        )
         if (found and found.key != name) or (sidecar and sidecar.key != name + SIDECAR_SUFFIX):
             raise ArchiveError(f"the object of {name[:200]} has another name")
         attributes = {name: value for name, value in (given or {}).items() if name != "since"}
