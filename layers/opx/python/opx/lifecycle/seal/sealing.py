@@ -202,7 +202,7 @@ class Sealing:
             raise SealNotFoundError(f"the answer is of {item['askedAt']}, after the last seal: `opx seal` covers it")
         if known != leaf.hash.hex():
             raise TamperedReceiptError(
-                f"the record of this answer was changed in the audit log after the seal of {sealed.at}"
+                f"the audit log's record of this answer was changed after the seal of {sealed.at}"
             )
         return SealedReceipt(receipt_id, sealed.at, sealed.root, sealed.public_key, is_trusted)
 
