@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -56,9 +57,9 @@ def build(home: Path) -> dict[str, str]:
         values = [{"node": "web-1", "metric": "cpu", "value": float(n % 7)} for n in range(40)]
         done(world, "add_values", values=values)
         done(world, "query", query="brew espresso")
-        done(world, "seal_stores")
         found = done(world, "query", query="disk full", config={"minConfidence": 0}, receipt=True)
         ids["receipt"] = found["receiptId"]
+        ids["receipt_text"] = json.dumps(found["receipt"])
         ids["waiting"] = done(world, "capture_entry", **a_failure(occurrence="a"))["id"]
         ids["worked"] = done(world, "capture_entry", **a_failure(success_verified=True))["id"]
         for text, step in (OTHER_PROBLEM, THIRD_PROBLEM):
@@ -72,6 +73,7 @@ def build(home: Path) -> dict[str, str]:
         ids |= of_rival(replace(world, caller=RIVAL))
         done(world, "add_alias", alias="service:www", canonical="service:web")
         ids["merge"] = done(world, "merge_nodes", **{"from": "service:store", "into": "service:db"})["mergeId"]
+        done(world, "seal_stores")
         ids["hold"] = done(world, "add_hold", reason="a matter", document=ids["held"])["holdId"]
         ids["gap"] = done(world, "list_gaps")["gaps"][0]["gapId"]
         ids["failure"] = done(world, "list_failures")["failures"][0]["failureId"]
@@ -168,6 +170,7 @@ EXAMPLES: Mapping[str, Example] = {
     "repair_stores": fixed(),
     "seal_stores": fixed(),
     "compare_seal": fixed(),
+    "prove_receipt": lambda world: {"receipt": json.loads(world.ids["receipt_text"])},
     "make_signing_key": lambda world: {"path": str(world.home.parent / "key.pem")},
     # alerts
     "list_alerts": fixed(limit=5),

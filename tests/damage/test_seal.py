@@ -8,16 +8,28 @@ import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.errors import AlteredSealError, InvalidInputError, SealNotFoundError, UntrustedSealError
+from opx.domain.scopes import Identity
+from opx.errors import (
+    AlteredSealError,
+    InvalidInputError,
+    ReceiptNotFoundError,
+    SealNotFoundError,
+    UntrustedSealError,
+)
 from opx.lifecycle.seal.daily import DailySeal
 from opx.lifecycle.seal.merkle import leaf_hash, tree_hash
-from opx.lifecycle.seal.sealing import Seal, SealComparison
+from opx.lifecycle.seal.sealing import Seal, SealComparison, SealedReceipt
 from opx.lifecycle.seal.signing import SigningKey, write_new_key
+from opx.operations.context import Caller, Context
+from opx.operations.integrity import ProveReceipt, prove_receipt
 from opx.ports.tables import AUDIT, DOCUMENTS, LIFECYCLE
+from opx.retrieval.receipts import TamperedReceiptError
 from tests.damage.homes import CHANGED, OTHERS, alter, copied, is_found, text_of, version_file, work
 from tests.support.reindex_support import services_at
 
@@ -244,6 +256,90 @@ def test_a_new_key_never_replaces_a_file(key: str) -> None:
         write_new_key(Path(key))
     assert Path(key).read_text() == before
     assert Path(key).stat().st_mode & 0o077 == 0
+
+
+# -- receipts
+
+
+def an_answer(home: Path) -> dict[str, Any]:
+    with services_at(home) as services:
+        receipt = services.questions.search().answer("procedure other2 fails", QueryConfig(min_confidence=0.0)).receipt
+    assert receipt
+    return dict(receipt)
+
+
+def proved(home: Path, receipt: dict[str, Any], key: str = "") -> SealedReceipt:
+    with services_at(home, signing_key=key) as services:
+        context = Context(services, Caller(Identity(), owns_system=True))
+        return prove_receipt(context, ProveReceipt(receipt=receipt))
+
+
+def forged(receipt: dict[str, Any]) -> dict[str, Any]:
+    """The receipt without its first result, with hashes that fit."""
+    from opx.retrieval.receipts import _hash_of_results, _sha256
+
+    content = {name: value for name, value in receipt.items() if name != "sha256"}
+    content["results"] = receipt["results"][1:]
+    content["answerHash"] = _hash_of_results(content["results"])
+    return {**content, "sha256": _sha256(content)}
+
+
+def record(home: Path, receipt: dict[str, Any], **fields: object) -> None:
+    """Changes the record of an answer in the audit log."""
+    with services_at(home) as services:
+        table = services.tables.table(AUDIT)
+        item = table.get({"receiptId": receipt["receiptId"]})
+        assert item
+        table.put({**item, **fields})
+
+
+def test_a_receipt_is_proved_by_the_seal_after_it(home: Path, key: str) -> None:
+    receipt = an_answer(home)
+    seal = sealed(home, key)
+    assert proved(home, receipt, key) == SealedReceipt(
+        receipt["receiptId"], seal.at, seal.root, seal.public_key, is_trusted=True
+    )
+
+
+def test_a_forged_receipt_with_fitting_hashes_is_refused(home: Path) -> None:
+    receipt = an_answer(home)
+    sealed(home)
+    with pytest.raises(TamperedReceiptError, match="the audit log has another answer"):
+        proved(home, forged(receipt))
+
+
+def test_a_receipt_that_was_forged_with_its_record_is_refused(home: Path) -> None:
+    receipt = an_answer(home)
+    sealed(home)
+    other = forged(receipt)
+    record(home, receipt, answerHash=other["answerHash"])
+    with pytest.raises(TamperedReceiptError, match="record of this answer was changed after the seal"):
+        proved(home, other)
+
+
+def test_a_record_that_was_dated_back_is_refused(home: Path) -> None:
+    sealed(home)
+    receipt = an_answer(home)
+    record(home, receipt, askedAt="2020-01-01T00:00:00.000Z")
+    with pytest.raises(TamperedReceiptError, match="record of this answer was changed after the seal"):
+        proved(home, receipt)
+
+
+def test_an_answer_after_the_seal_is_not_proved_yet(home: Path) -> None:
+    sealed(home)
+    receipt = an_answer(home)
+    record(home, receipt, askedAt="2999-01-01T00:00:00.000Z")
+    with pytest.raises(SealNotFoundError, match="after the last seal"):
+        proved(home, receipt)
+
+
+def test_a_receipt_of_another_home_is_not_on_record(home: Path) -> None:
+    receipt = an_answer(home)
+    sealed(home)
+    with services_at(home) as services:
+        services.tables.table(AUDIT).delete({"receiptId": receipt["receiptId"]})
+    with pytest.raises(ReceiptNotFoundError):
+        proved(home, receipt)
 
 
 # -- daily seals

@@ -142,3 +142,14 @@ def test_the_background_loop_seals(opx: Opx) -> None:
     assert result.exit_code == 0
     assert "sealed: root " in result.stdout
     assert opx("seal", "--verify").exit_code == 0
+
+
+def test_a_receipt_is_proved_by_the_seal(opx: Opx, tmp_path: Path) -> None:
+    receipt = tmp_path / "incident.json"
+    opx("search", "disk full", "--receipt", receipt)
+    opx("seal")
+    result = opx("seal", "--receipt", receipt)
+    assert result.exit_code == 0, result.output
+    assert "is as it was issued, by the seal of" in result.stdout
+    receipt.write_text("[]")
+    assert opx("seal", "--receipt", receipt).exit_code == 2

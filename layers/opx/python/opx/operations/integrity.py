@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -11,7 +12,7 @@ from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, Text
 from opx.lifecycle.consistency.repair import RepairReport
-from opx.lifecycle.seal.sealing import Seal, SealComparison
+from opx.lifecycle.seal.sealing import Seal, SealComparison, SealedReceipt
 from opx.operations.context import Context
 from opx.operations.registry import operation
 
@@ -61,6 +62,26 @@ def compare_seal(context: Context, request: CompareSeal) -> SealComparison:
     """
     sealing = context.system.lifecycle.sealing(context.progress)
     return sealing.compare(root=request.root, public_key=request.public_key)
+
+
+class ProveReceipt(Request, frozen=True):
+    receipt: Annotated[dict[str, Any], Meta(description="The receipt, as the query returned it.")]
+    root: Annotated[Text, Meta(description="The root that the last seal has to have, noted elsewhere.")] = ""
+    public_key: Annotated[Text, Meta(description="The public key that has to have signed it, 64 hex digits.")] = ""
+
+
+@operation(access=Access.OPERATOR)
+def prove_receipt(context: Context, request: ProveReceipt) -> SealedReceipt:
+    """Prove by the last seal that an answer was given as its receipt states it.
+
+    Raises as `compare_seal`, `InvalidInputError` for something else than a receipt, `ReceiptNotFoundError`,
+    `SealNotFoundError` for an answer after the seal, and `TamperedReceiptError` if receipt or record was altered.
+    """
+    from opx.retrieval.receipts import read_receipt
+
+    receipt = read_receipt(json.dumps(request.receipt))
+    sealing = context.system.lifecycle.sealing(context.progress)
+    return sealing.prove(receipt, root=request.root, public_key=request.public_key)
 
 
 class MakeSigningKey(Request, frozen=True):

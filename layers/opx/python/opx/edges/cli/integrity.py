@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import click
 
 from opx.edges.cli.operations import CommandShape, request_command
@@ -102,9 +105,16 @@ def _print_rest(report: RepairReport) -> None:
     ),
 )
 @click.option("--verify", is_flag=True, help="Compare what is stored with the last seal, and name what differs.")
+@click.option("--receipt", metavar="FILE", help="Prove that a receipt is as it was issued, by the last seal.")
 @click.option("--new-key", metavar="FILE", help="Write a new signing key to this file.")
 def seal_command(
-    session: Session, request: integrity.CompareSeal, *, verify: bool, new_key: str | None, as_json: bool
+    session: Session,
+    request: integrity.CompareSeal,
+    *,
+    verify: bool,
+    receipt: str | None,
+    new_key: str | None,
+    as_json: bool,
 ) -> None:
     """Seal what is stored: compute one hash, the root, of all documents, versions with their files, audit records and other
     rows that an archive has, sign it, and store it. Keep the root that it prints elsewhere, too.
@@ -113,6 +123,7 @@ def seal_command(
     opx seal --new-key ~/opx-key.pem       a key; keep it away from the data
     OPX_SIGNING_KEY=~/opx-key.pem opx seal
     opx seal --verify --public-key HEX     what was added, removed or altered since
+    opx seal --receipt incident.json       a receipt is as it was issued
 
     Without OPX_SIGNING_KEY (a file, or the name of a secret) the seal is not signed: then it shows accidents, and not who
     changed the seal as well. Two homes that were restored from one archive have the same root.
@@ -120,13 +131,18 @@ def seal_command(
     Exit codes: 0 sealed, or as sealed; 1 something differs; 2 the seal itself was altered, is of another key, or another
     error.
     """
-    if bool(new_key) + verify > 1 or ((request.root or request.public_key) and not verify):
-        raise InvalidInputError("give one of --verify and --new-key; --root and --public-key belong to --verify")
+    if bool(new_key) + bool(receipt) + verify > 1 or ((request.root or request.public_key) and not (verify or receipt)):
+        raise InvalidInputError(
+            "give one of --verify, --receipt and --new-key; --root and --public-key belong to the first two"
+        )
     if new_key:
         made = session.client.call(integrity.make_signing_key, integrity.MakeSigningKey(path=new_key))
         click.echo(f"{made.path}: a signing key, with the public key {made.public_key}")
         return
     session.require_knowledge()
+    if receipt:
+        _prove(session, receipt, request, as_json=as_json)
+        return
     with Phases() as phases:
         client = session.watched_client(phases.progress)
         found: Seal | SealComparison = (
@@ -143,6 +159,31 @@ def seal_command(
     exit_unless(isinstance(found, Seal) or found.is_same)
 
 
+def _prove(session: Session, path: str, request: integrity.CompareSeal, *, as_json: bool) -> None:
+    try:
+        receipt = json.loads(Path(path).read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as exc:
+        raise InvalidInputError(f"{path} can't be read as a receipt: {exc}") from exc
+    if not isinstance(receipt, dict):
+        raise InvalidInputError(f"{path} is no receipt: `opx search --receipt FILE` writes one")
+    wanted = integrity.ProveReceipt(receipt=receipt, root=request.root, public_key=request.public_key)
+    found = session.client.call(integrity.prove_receipt, wanted)
+    if as_json:
+        print_json(found.to_json())
+        return
+    click.echo(
+        f"the receipt {found.receipt_id} is as it was issued, by the seal of {found.sealed_at}, root {found.root}"
+    )
+    _print_signature(found.public_key, is_trusted=found.is_trusted)
+
+
+def _print_signature(public_key: str, *, is_trusted: bool) -> None:
+    if not public_key:
+        click.echo(_UNSIGNED)
+    elif not is_trusted:
+        click.echo(f"signed by {public_key}: give --public-key to check that this is your key")
+
+
 def _print_seal(seal: Seal) -> None:
     print_table(("PART", "ITEMS", "ROOT"), [(one.part, f"{one.count:,}", one.root[:16]) for one in seal.parts])
     click.echo(f"root {seal.root}")
@@ -155,10 +196,7 @@ def _print_comparison(found: SealComparison) -> None:
     if found.count > len(found.differences):
         click.echo(f"... and {found.count - len(found.differences):,} more")
     seal = found.seal
-    if not seal.signature:
-        click.echo(_UNSIGNED)
-    elif not found.is_trusted:
-        click.echo(f"signed by {seal.public_key}: give --public-key to check that this is your key")
+    _print_signature(seal.public_key, is_trusted=found.is_trusted)
     verdict = "all is as it was sealed" if found.is_same else plural(found.count, "difference")
     click.echo(f"{verdict} on {seal.at}; root {found.root}")
 

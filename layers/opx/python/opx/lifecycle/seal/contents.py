@@ -24,7 +24,7 @@ from opx.lifecycle.archive.exporting import ARCHIVED, INSTALLATION, ArchivedTabl
 from opx.lifecycle.consistency.version_files import digest_of
 from opx.lifecycle.seal.merkle import leaf_hash
 from opx.ports import Item, Storage, Tables
-from opx.ports.tables import AUDIT, DOCUMENTS, GAPS, to_json
+from opx.ports.tables import AUDIT, DOCUMENTS, GAPS, TableSpec, to_json
 from opx.runtime.threads import Each
 
 DOCUMENTS_PART, VERSIONS_PART = "documents", "versions"
@@ -111,16 +111,20 @@ class SealedContents:
         for item in self._tables.every_item(table.spec):
             if table.keeps(item) and item.get("scopeKey") != INSTALLATION:
                 count += 1
-                key = table.spec.key_of(item)
-                name = "/".join(str(value) for value in key.values())
-                yield _leaf(_part(table, item), stable_hash("row", name), [to_json(_sorted(item))], name)
+                yield _row(table.spec, item)
         self._progress(table.spec.short_name, count)
 
+    def answer(self, receipt_id: str) -> tuple[Item, Leaf] | None:
+        """The record of an answer in the audit log, with its leaf; None if there is none."""
+        item = self._tables.table(AUDIT).get({"receiptId": receipt_id})
+        return (item, _row(AUDIT, item)) if item else None
 
-def _part(table: ArchivedTable, item: Item) -> str:
-    """The part of a row: its table, and of the audit log the day."""
-    day = f" {str(item.get('askedAt', ''))[:10]}" if table.spec is AUDIT and "queryHash" in item else ""
-    return f"{table.spec.short_name}{day}"
+
+def _row(spec: TableSpec, item: Item) -> Leaf:
+    """The leaf of a row, in the part of its table, and of the audit log in that of the day."""
+    name = "/".join(str(value) for value in spec.key_of(item).values())
+    day = f" {str(item.get('askedAt', ''))[:10]}" if spec is AUDIT and "queryHash" in item else ""
+    return _leaf(f"{spec.short_name}{day}", stable_hash("row", name), [to_json(_sorted(item))], name)
 
 
 def _sorted(item: Item) -> Item:

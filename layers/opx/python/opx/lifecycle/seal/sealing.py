@@ -16,13 +16,14 @@ from opx import __version__
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.ids import iso_time
 from opx.domain.record import Record
-from opx.errors import AlteredSealError, SealNotFoundError, UntrustedSealError
+from opx.errors import AlteredSealError, ReceiptNotFoundError, SealNotFoundError, UntrustedSealError
 from opx.ingestion.corpus.catalog import document_from_item
 from opx.lifecycle.seal.contents import DOCUMENTS_PART, VERSIONS_PART, Leaf, SealedContents
 from opx.lifecycle.seal.merkle import leaf_hash, tree_hash
 from opx.lifecycle.seal.signing import SigningKey, is_signed
 from opx.ports import Clock, Item, KeyRange, Table
 from opx.ports.tables import AUDIT
+from opx.retrieval.receipts import Receipt, TamperedReceiptError
 
 SUBJECT = "seal"
 """Partition key of the last seal in the lifecycle table."""
@@ -35,6 +36,8 @@ _CONTEXT = b"opx seal 1\n"
 """Beginning of what is signed, so that a signature of a seal is one of nothing else."""
 
 MOST_NAMED = 100
+_SECONDS = len("2026-01-01T00:00:00")
+"""Beginning of a time that all times have: those of answers also have milliseconds."""
 ALTERED = "altered"
 
 Hashes = Mapping[str, Mapping[str, str]]
@@ -94,6 +97,17 @@ class SealComparison(Record, frozen=True):
         """Documents, versions and records of the audit log that were altered without an ingestion: nothing of the program
         does that, but for one that ingests them again by other rules."""
         return [one for one in self.differences if one.kind == ALTERED and not one.since and _is_lasting(one.part)]
+
+
+class SealedReceipt(Record, frozen=True):
+    """A receipt that is as it was issued, by the seal of a time. `public_key` is empty if the seal is not signed;
+    `is_trusted`: it is signed by the key that the caller knows."""
+
+    receipt_id: str
+    sealed_at: str
+    root: str
+    public_key: str
+    is_trusted: bool
 
 
 def _is_lasting(part: str) -> bool:
@@ -163,11 +177,34 @@ class Sealing:
         sealed = self.last()
         is_trusted = self._checked(sealed, root, public_key)
         before = self._leaves(sealed)
-        if _root(_parts(before)) != sealed.root:
-            raise AlteredSealError(f"the seal of {sealed.at} was altered: its hashes don't lead to its root")
         now = _Tree.of(self._contents.leaves())
         found = list(self._differences(sealed, before, now))
         return SealComparison(sealed, _root(_parts(now.hashes)), len(found), tuple(found[:MOST_NAMED]), is_trusted)
+
+    def prove(self, receipt: Receipt, *, root: str = "", public_key: str = "") -> SealedReceipt:
+        """Prove by the last seal that an answer was given as its receipt states it: the record in the audit log has its hash,
+        and is as it was sealed.
+
+        Raises as `compare`, `ReceiptNotFoundError`, `SealNotFoundError` for an answer after the seal, and
+        `TamperedReceiptError` if receipt or record was altered.
+        """
+        sealed = self.last()
+        is_trusted = self._checked(sealed, root, public_key)
+        receipt_id = str(receipt["receiptId"])
+        found = self._contents.answer(receipt_id)
+        if found is None:
+            raise ReceiptNotFoundError(f"no answer with the receipt {receipt_id} is on record")
+        item, leaf = found
+        if item.get("answerHash") != receipt["answerHash"]:
+            raise TamperedReceiptError("the receipt was changed after it was issued: the audit log has another answer")
+        known = self._leaves(sealed).get(leaf.part, {}).get(leaf.id)
+        if known is None and str(item["askedAt"])[:_SECONDS] >= sealed.at[:_SECONDS]:
+            raise SealNotFoundError(f"the answer is of {item['askedAt']}, after the last seal: `opx seal` covers it")
+        if known != leaf.hash.hex():
+            raise TamperedReceiptError(
+                f"the audit log's record of this answer was changed after the seal of {sealed.at}"
+            )
+        return SealedReceipt(receipt_id, sealed.at, sealed.root, sealed.public_key, is_trusted)
 
     def _checked(self, sealed: Seal, root: str, public_key: str) -> bool:
         """True if the seal is signed by the key that the caller knows."""
@@ -200,11 +237,14 @@ class Sealing:
                 self._table.delete({"subject": SUBJECT, "entry": item["entry"]})
 
     def _leaves(self, sealed: Seal) -> Hashes:
+        """The hashes of a seal. Raises `AlteredSealError`."""
         found: dict[str, dict[str, str]] = defaultdict(dict)
         for item in self._table.query(SUBJECT, where=KeyRange(begins_with=f"{_PAGES}{sealed.root[:16]}#")):
             for line in item["leaves"]:
                 part, leaf, value = str(line).split("\t")
                 found[part][leaf] = value
+        if _root(_parts(found)) != sealed.root:
+            raise AlteredSealError(f"the seal of {sealed.at} was altered: its hashes don't lead to its root")
         return found
 
     # -- differences
