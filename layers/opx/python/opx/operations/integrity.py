@@ -70,7 +70,7 @@ class ProveReceipt(Request, frozen=True):
     public_key: Annotated[Text, Meta(description="The public key that has to have signed it, 64 hex digits.")] = ""
 
 
-@operation(access=Access.OPERATOR)
+@operation(action=Action.ADMINISTER)
 def prove_receipt(context: Context, request: ProveReceipt) -> SealedReceipt:
     """Prove by the last seal that an answer was given as its receipt states it.
 

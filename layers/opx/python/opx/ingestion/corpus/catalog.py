@@ -31,7 +31,7 @@ _PAGE = 1000
 
 _EXPECTED = "expected"
 PROVENANCE = "provenance"
-"""Attribute of a version's item."""
+"""Attribute of a version's item that is no field of the document: its principal is not for all readers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class Catalog:
 
     def keep_version(self, document: KnowledgeDocument) -> None:
         """Cancels the removal of a version."""
-        self._documents.put(document_item(document) | self._provenance_item(document))
+        self._documents.put(document_item(document, self.provenance(document)))
 
     def forget_key(self, key: DocumentKey, removed: Container[tuple[str, int]]) -> bool:
         """Deletes the item of a key all versions of which are `removed` (document ids and numbers). False if it has others,
@@ -180,10 +180,8 @@ class Catalog:
             self._calendar.leave(known)
         self._calendar.enter(document, known)
         gone = [item for item in tag_items(known) if item["entry"] not in entries] if known else []
-        item = document_item(document)
-        if provenance:
-            item[PROVENANCE] = replace(provenance, ingested_at=iso_time(self._clock())).to_json()
-        self._documents.put(item)
+        made = replace(provenance, ingested_at=iso_time(self._clock())) if provenance else None
+        self._documents.put(document_item(document, made))
         self._documents.put_many(tags)
         self._delete(gone)
         return document.current_since
@@ -208,7 +206,7 @@ class Catalog:
             at = old.superseded_at  # set by the worker that took over the claim
         retired = replace(old, state=state, superseded_at=at)
         leaving = {} if gone_by is None else {DOCUMENTS.ttl: int(gone_by)}
-        self._documents.put(document_item(retired) | self._provenance_item(old) | leaving)
+        self._documents.put(document_item(retired, self.provenance(old)) | leaving)
         self._calendar.replaced(retired)
         self._delete(tag_items(old))
 
@@ -249,14 +247,9 @@ class Catalog:
 
     def provenance(self, document: KnowledgeDocument) -> Provenance | None:
         """The provenance of a version; None for one that was ingested before it was recorded."""
-        found = self._provenance_item(document).get(PROVENANCE)
-        return Provenance.from_json(found) if found else None
-
-    def _provenance_item(self, document: KnowledgeDocument) -> Item:
-        """The attribute of a version's item that isn't a field of the document: who put it is not for all its readers."""
         key = {"documentId": document.document_id, "entry": version_entry(document.key.id, document.version)}
-        item = self._documents.get(key) or {}
-        return {PROVENANCE: item[PROVENANCE]} if PROVENANCE in item else {}
+        found = (self._documents.get(key) or {}).get(PROVENANCE)
+        return Provenance.from_json(found) if found else None
 
     def references(self, key_id: str, edition: str = "") -> StoredReferences:
         """References of the current version in the index of an edition."""
@@ -356,10 +349,10 @@ def category_entry(category: str, last_updated: str = "") -> str:
     return f"{category}#{last_updated}"
 
 
-def document_item(document: KnowledgeDocument) -> Item:
-    """The item of a version: its JSON with the scope's ids as attributes, the table's original attribute names, and the key
-    attributes of `tables.DOCUMENTS`."""
-    item = document.to_json()
+def document_item(document: KnowledgeDocument, provenance: Provenance | None = None) -> Item:
+    """The item of a version: its JSON with the scope's ids as attributes, the table's original attribute names, the key
+    attributes of `tables.DOCUMENTS`, and its provenance, if that is known."""
+    item = document.to_json() | ({PROVENANCE: provenance.to_json()} if provenance else {})
     return {
         **item,
         **item.pop("scope"),

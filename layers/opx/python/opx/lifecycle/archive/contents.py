@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.provenance import Provenance
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import ArchiveError, InvalidInputError, UnknownCategoryError
-from opx.ingestion.corpus.catalog import document_from_item, document_item
+from opx.ingestion.corpus.catalog import PROVENANCE, document_from_item, document_item
 from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.clients import CLIENTS
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
@@ -140,7 +141,7 @@ class ArchiveContents:
 
     def _check_versions(self, contents: Contents, known: References) -> None:
         unknown: Counter[str] = Counter()
-        for version in self.versions():
+        for version, _ in self.versions():
             contents.counts["versions"] += 1
             contents.clients.add(version.key.scope.client_id)
             known.add_version(version)
@@ -193,7 +194,8 @@ class ArchiveContents:
             order.check(blob, number)
             yield blob
 
-    def versions(self) -> Iterator[KnowledgeDocument]:
+    def versions(self) -> Iterator[tuple[KnowledgeDocument, Provenance | None]]:
+        """Versions with their provenance, None for those of earlier releases. Raises `ArchiveError`."""
         for number, line in enumerate(self._archive.raw_lines(VERSION_LINES), start=1):
             try:
                 version = self._version(line)
@@ -255,8 +257,8 @@ class ArchiveContents:
         except InvalidInputError as exc:
             raise ArchiveError(f"an object of the archive has an invalid name or metadata: {exc}") from exc
 
-    def _version(self, line: bytes) -> KnowledgeDocument:
-        """A version, with the location that its object gets in this system."""
+    def _version(self, line: bytes) -> tuple[KnowledgeDocument, Provenance | None]:
+        """A version, with the location that its object gets in this system, and its provenance."""
         item = _item(line)
         location = self._storage.location(_object_key(item))
         item["sourceUri"] = location if item["sourceUri"] == item["s3Location"] else item["sourceUri"]
@@ -269,7 +271,8 @@ class ArchiveContents:
             raise ArchiveError(f"the id, number or size of a version of {document.key.source[:200]} is malformed")
         for time in document.times:
             require_time(time, "a time of the version")
-        return document
+        provenance = item.get(PROVENANCE)
+        return document, Provenance.from_json(provenance) if provenance is not None else None
 
     def _row(self, table: ArchivedTable, line: bytes, kinds: tuple[RowKind, ...]) -> Item:
         item = _item(line)

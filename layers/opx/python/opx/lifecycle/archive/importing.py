@@ -14,6 +14,7 @@ from typing import IO, Any, BinaryIO, cast
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.ids import iso_time
+from opx.domain.provenance import Provenance
 from opx.domain.scopes import scope_of_object
 from opx.errors import ArchiveError, ClientRemovedError, ConditionFailedError, StoreUnavailableError
 from opx.ingestion.capability import Ingestion
@@ -212,13 +213,14 @@ class ArchiveRestoration:
             stored.put_many(missing)
             self._report.rows[table.entry] += len(missing)
 
-    def _versions(self, documents: list[KnowledgeDocument]) -> None:
+    def _versions(self, found: list[tuple[KnowledgeDocument, Provenance | None]]) -> None:
         """Restore versions of documents that are missing here, or that this import restored."""
+        documents, provenances = [document for document, _ in found], dict(found)
         keys = [{"documentKey": key} for key in dict.fromkeys(document.key.id for document in documents)]
         heads = {str(item["documentKey"]): item for item in self._tables.table(KEYS).get_many(keys)}
         wanted = [document for document in documents if self._is_free(heads.get(document.key.id))]
         table = self._tables.table(DOCUMENTS)
-        items = [document_item(document) for document in wanted]
+        items = [document_item(document, provenances[document]) for document in wanted]
         known = {_item_key(DOCUMENTS, item) for item in table.get_many([DOCUMENTS.key_of(item) for item in items])}
         table.put_many(item for item in items if _item_key(DOCUMENTS, item) not in known)
         for document in wanted:

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from opx.domain.documents import DocumentKey, KnowledgeDocument
+from opx.domain.documents import DocumentKey
 from opx.domain.ids import stable_hash
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidScopeError, ObjectNotFoundError
 from opx.ingestion.corpus.capability import Corpus
-from opx.ingestion.corpus.catalog import document_from_item
+from opx.ingestion.corpus.catalog import PROVENANCE, document_from_item
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.lifecycle.archive.exporting import ARCHIVED, INSTALLATION, ArchivedTable
@@ -31,6 +31,9 @@ DOCUMENTS_PART, VERSIONS_PART = "documents", "versions"
 _AT_ONCE = 100
 _OF_A_HOME = ("s3Location",)
 """Fields of a version that name the home or bucket."""
+
+_OF_AN_INGESTION = ("ingestedAt", "objectVersion")
+"""Fields of its provenance that a restored home has anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +93,20 @@ class SealedContents:
 
     # -- versions
 
-    def _versions(self) -> Iterator[KnowledgeDocument]:
-        for item in self._tables.every_item(DOCUMENTS):
-            if str(item["entry"]).startswith("document#"):
-                yield document_from_item(item)
+    def _versions(self) -> Iterator[Item]:
+        return (item for item in self._tables.every_item(DOCUMENTS) if str(item["entry"]).startswith("document#"))
 
-    def _version(self, document: KnowledgeDocument) -> Leaf:
+    def _version(self, item: Item) -> Leaf:
+        document = document_from_item(item)
+        stated = item.get(PROVENANCE) or {}
+        provenance = {name: value for name, value in stated.items() if name not in _OF_AN_INGESTION}
         row = {name: value for name, value in document.to_json().items() if name not in _OF_A_HOME}
         if document.source_uri == document.location:
             row["source"] = ""
         key, document_id = document.key, document.document_id
         files = [self._digest(chunk_file(key, document_id)), self._digest(outline_file(key, document_id))]
         name = f"version {document.version} of {key.scope.prefix}{key.source}"
-        return _leaf(VERSIONS_PART, f"{key.id}#{document.version}", [row, *files], name)
+        return _leaf(VERSIONS_PART, f"{key.id}#{document.version}", [row, provenance, *files], name)
 
     # -- rows
 
