@@ -13,6 +13,7 @@ import pytest
 from opx.domain.policy import Action
 from opx.domain.requests import RequestError, read_request
 from opx.domain.scopes import Identity, Scope
+from opx.edges.calling import LocalClient
 from opx.errors import (
     DocumentNotFoundError,
     ForbiddenError,
@@ -181,8 +182,8 @@ class TestRetention:
         report = prune_expired(owner, PruneExpired())
         assert (report.versions, report.dry_run) == (1, False)
         assert list_prunings(owner, ListPrunings()).prunings == (report,)
-        with pytest.raises(ForbiddenError, match="count all clients"):
-            list_prunings(context_of(system, "acme"), ListPrunings())
+        with pytest.raises(ForbiddenError, match="counts of all clients"):
+            LocalClient(context_of(system, "acme")).call(list_prunings, ListPrunings())
 
     def test_a_share_of_nothing_is_refused(self, system: System) -> None:
         with pytest.raises(InvalidInputError, match="must be a number above 0 and at most 1"):
@@ -205,13 +206,13 @@ class TestProjects:
         assert [one.project_id for one in list_projects(owner, ListProjects(client_id="acme")).projects] == ["mail"]
 
     def test_of_another_client_are_not_the_callers(self, system: System) -> None:
-        caller, move = context_of(system, "other"), AssignProject(**SHOP, group_id="office")
+        caller, move = LocalClient(context_of(system, "other")), AssignProject(**SHOP, group_id="office")
         calls: tuple[Callable[[], object], ...] = (
-            lambda: get_project(caller, GetProject(**SHOP)),
-            lambda: assign_project(caller, move),
-            lambda: preview_project_move(caller, move),
-            lambda: list_projects(caller, ListProjects(client_id="acme")),
-            lambda: remove_project(caller, RemoveProject(**SHOP)),
+            lambda: caller.call(get_project, GetProject(**SHOP)),
+            lambda: caller.call(assign_project, move),
+            lambda: caller.call(preview_project_move, move),
+            lambda: caller.call(list_projects, ListProjects(client_id="acme")),
+            lambda: caller.call(remove_project, RemoveProject(**SHOP)),
         )
         for call in calls:
             with pytest.raises(ForbiddenError, match="another client"):
