@@ -182,9 +182,8 @@ class TestRetention:
         report = prune_expired(owner, PruneExpired())
         assert (report.versions, report.dry_run) == (1, False)
         assert list_prunings(owner, ListPrunings()).prunings == (report,)
-        reader = Context(system, Caller(Identity("acme"), token_scopes=frozenset({"opx/admin"})))
-        with pytest.raises(ForbiddenError, match="may not see counts of all clients"):
-            LocalClient(reader).call(list_prunings, ListPrunings())
+        with pytest.raises(ForbiddenError, match="counts of all clients"):
+            LocalClient(context_of(system, "acme")).call(list_prunings, ListPrunings())
 
     def test_a_share_of_nothing_is_refused(self, system: System) -> None:
         with pytest.raises(InvalidInputError, match="must be a number above 0 and at most 1"):
@@ -207,16 +206,16 @@ class TestProjects:
         assert [one.project_id for one in list_projects(owner, ListProjects(client_id="acme")).projects] == ["mail"]
 
     def test_of_another_client_are_not_the_callers(self, system: System) -> None:
-        other, move = LocalClient(context_of(system, "other")), AssignProject(**SHOP, group_id="office")
+        caller, move = LocalClient(context_of(system, "other")), AssignProject(**SHOP, group_id="office")
         calls: tuple[Callable[[], object], ...] = (
-            lambda: other.call(get_project, GetProject(**SHOP)),
-            lambda: other.call(assign_project, move),
-            lambda: other.call(preview_project_move, move),
-            lambda: other.call(list_projects, ListProjects(client_id="acme")),
-            lambda: other.call(remove_project, RemoveProject(**SHOP)),
+            lambda: caller.call(get_project, GetProject(**SHOP)),
+            lambda: caller.call(assign_project, move),
+            lambda: caller.call(preview_project_move, move),
+            lambda: caller.call(list_projects, ListProjects(client_id="acme")),
+            lambda: caller.call(remove_project, RemoveProject(**SHOP)),
         )
         for call in calls:
-            with pytest.raises(ForbiddenError, match="may not"):
+            with pytest.raises(ForbiddenError, match="another client"):
                 call()
         assert get_project(context_of(system, "acme"), GetProject(**SHOP)).group_id == ""
 
