@@ -1,9 +1,9 @@
 """Runs a parser of text in the sandbox process if the text is large, and in this process if it is small.
 
 Beautiful Soup needs 2 to 14 s of CPU and 70 to 330 MB for a MB of HTML (3 s and 100 MB of an ordinary page, the most for
-200,000 list items), and starting a process that has imported it 0.25 s. At `IN_PROCESS_BYTES`, larger than nine in ten web
-pages, the parsing of an ordinary page takes 0.5 s and of the worst one 2 s and 40 MB, so that a process for each would have
-made thousands of small pages up to ten times slower, and for larger ones costs less than half as much again.
+200,000 list items), and starting a process that has imported it 0.25 s. At `IN_PROCESS_BYTES` an ordinary page
+takes 0.2 to 0.5 s, and the worst one 2 s and 40 MB. A process for each page would make thousands of small ones several times
+slower; for larger ones it costs less than half as much again (docs/decisions/0081-large-html-in-the-sandbox.md).
 """
 
 from __future__ import annotations
