@@ -171,6 +171,10 @@ def make_folder(path: Path) -> None:
     path.mkdir()
 
 
+def withdraw_rights(path: Path) -> None:
+    path.chmod(0)
+
+
 DAMAGES = (truncate, empty, remove, alter, blank_beginning, blank_end, replace_by_noise, add_noise, make_folder)
 
 

@@ -33,6 +33,7 @@ from tests.damage.homes import (
     term_file,
     truncate,
     version_file,
+    withdraw_rights,
 )
 
 Damage = Callable[[Path], None]
@@ -77,6 +78,10 @@ CASES: dict[str, tuple[Find, dict[str, tuple[Damage, ...]]]] = {
         for ending in ("idx", "term", "store", "fast")
     },
 }
+CASES |= {
+    f"rights of {name}": (in_home(name), {MENDED: (withdraw_rights,)})
+    for name in ("opx.db", "questions.db", "index", "index/index.db", "index/terms", "corpus", f"corpus/{OTHERS[1]}")
+}
 """Files, and by outcome the damages that lead to it. Left out is what harms nothing, such as bytes behind the last page."""
 
 QUICK = {
@@ -96,6 +101,7 @@ QUICK = {
     ("vectors", alter),
     ("list of segments", remove),
     ("terms (idx)", alter),
+    ("rights of index/terms", withdraw_rights),
 }
 
 

@@ -10,12 +10,13 @@ from typing import Protocol
 
 class StoreFile(StrEnum):
     """Content of a damaged file. `ENTRIES` are those of one document in an index that can be read; `IRREGULAR` is something
-    else than a file under the name of one, such as a folder or a link."""
+    else than a file under the name of one, such as a folder or a link; `UNREADABLE` lacks its owner's right to read it."""
 
     DATABASE = "database"
     INDEX = "index"
     ENTRIES = "entries"
     IRREGULAR = "irregular"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True)

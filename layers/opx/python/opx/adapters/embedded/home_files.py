@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from opx.adapters.embedded.database import is_undecodable
 from opx.adapters.embedded.durable_files import (
     PRIVATE_FILE,
+    PRIVATE_FOLDER,
     make_folders,
     move_into_place,
     sync_file,
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 MAIN, QUESTIONS, INDEX = "opx.db", "questions.db", "index.db"
 _SPECS = {MAIN: tuple(spec for spec in ALL_TABLES if spec not in (AUDIT, GAPS)), QUESTIONS: (AUDIT, GAPS)}
+SET_ASIDE = "damaged-"
+"""Beginning of the names of folders with damaged files."""
+
 _BESIDE = ("-wal", "-shm")
 _JOURNAL = "repair.json"
 _PART = ".repaired"
@@ -56,6 +60,11 @@ class HomeFiles:
     # -- checking
 
     def damaged(self) -> Iterator[FileDamage]:
+        if paths := list(unreadable(self._home)):  # then the others can't be checked
+            for path in paths:
+                name = path.relative_to(self._home).as_posix()
+                yield FileDamage(name, StoreFile.UNREADABLE, "its owner may not read it")
+            return
         for name in _SPECS:
             yield from self._database(name)
         for folder in self._index_folders():
@@ -88,6 +97,7 @@ class HomeFiles:
         mended = MendedFiles()
         with self._alone():
             self._complete(mended)
+            self._give_rights()
             progress("reading databases and indexes")
             found = list(self.damaged())
             databases = {one.file for one in found if one.kind is StoreFile.DATABASE}
@@ -97,6 +107,13 @@ class HomeFiles:
                 self._set_aside(sorted(databases), sorted(folders), mended, progress)
         return mended
 
+    def _give_rights(self) -> None:
+        """Gives the owner the rights to read and write, folder by folder: what is in an unreadable one is seen afterwards."""
+        with translated_os_errors(f"change rights in {self._home}"):
+            while paths := list(unreadable(self._home)):
+                for path in paths:
+                    path.chmod(PRIVATE_FOLDER if path.is_dir() else PRIVATE_FILE)
+
     def _set_aside(
         self, databases: Sequence[str], folders: Sequence[str], mended: MendedFiles, progress: Callable[[str], None]
     ) -> None:
@@ -105,7 +122,7 @@ class HomeFiles:
             salvaged = self._salvaged(name)
             mended.rows |= salvaged.rows
             mended.lost += salvaged.lost
-        folder = "damaged-" + iso_time(self._clock()).replace(":", "").replace("-", "")
+        folder = SET_ASIDE + iso_time(self._clock()).replace(":", "").replace("-", "")
         lost = [[loss.table, loss.text] for loss in mended.lost]
         self._begin({"folder": folder, "databases": databases, "folders": folders, "rows": mended.rows, "lost": lost})
         self._complete(mended)
@@ -177,6 +194,17 @@ class HomeFiles:
             yield
         finally:
             lock.release()
+
+
+def unreadable(home: Path) -> Iterator[Path]:
+    """Lists files and folders that their owner has no right to read. Rights of others are looked at when a home is opened."""
+    for base, folders, files in os.walk(home):
+        if Path(base) == home:
+            folders[:] = [name for name in folders if not name.startswith(SET_ASIDE)]
+        for name, needed in (*((name, 0o500) for name in folders), *((name, 0o400) for name in files)):
+            mode = (path := Path(base, name)).lstat().st_mode
+            if mode & needed != needed and not stat.S_ISLNK(mode):
+                yield path
 
 
 def irregular(corpus: Path) -> Iterator[Path]:
