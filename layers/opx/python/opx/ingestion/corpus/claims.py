@@ -20,6 +20,9 @@ from opx.ports import Clock, Equals, Item, KeyAbsent, Table
 REMOVAL = "removal"
 """Stands in `writing` for a document id when an attempt removes a document."""
 
+_CLOCKS_DIFFER = 300
+"""Seconds by which the clocks of two workers may differ."""
+
 _WRITES = 5
 """Attempts of a write that conflicts with others: only a worker that lost its claim causes conflicts."""
 
@@ -88,7 +91,7 @@ class Claims:
         An old event suffices to clean up after an interrupted attempt, since the object is always read in its newest state.
         """
         head = self.head(key) or {}
-        leased = float(head.get("leaseUntil", 0)) > self._clock()
+        leased = self._is_leased(head)
         if is_applied(event, head) and (leased or not head.get("writing")):
             raise StaleEventError(event.key)
         if leased:
@@ -151,7 +154,7 @@ class Claims:
         head = self.head(key)
         if head is None:
             return True
-        leased = float(head.get("leaseUntil", 0)) > self._clock()
+        leased = self._is_leased(head)
         if leased or head.get("writing") or current_id(head):
             return False
         try:
@@ -170,6 +173,12 @@ class Claims:
             except ConditionFailedError:
                 continue
         raise StoreUnavailableError(f"{key.source} is being changed by other workers")
+
+    def _is_leased(self, head: Item) -> bool:
+        """True while the lease of another worker lasts. One that is longer than any lease was taken before the clock went
+        back: its worker would be waited for until the clock has come back."""
+        left = float(head.get("leaseUntil", 0)) - self._clock()
+        return 0 < left <= (self._lease_seconds + _CLOCKS_DIFFER if self._lease_seconds else 0)
 
     def _lease_end(self) -> float:
         return self._clock() + self._lease_seconds
