@@ -16,12 +16,10 @@ from opx.domain.documents import DocumentKey, DocumentState
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
+from opx.runtime.leases import is_leased
 
 REMOVAL = "removal"
 """Stands in `writing` for a document id when an attempt removes a document."""
-
-_CLOCKS_DIFFER = 300
-"""Seconds by which the clocks of two workers may differ."""
 
 _WRITES = 5
 """Attempts of a write that conflicts with others: only a worker that lost its claim causes conflicts."""
@@ -175,10 +173,7 @@ class Claims:
         raise StoreUnavailableError(f"{key.source} is being changed by other workers")
 
     def _is_leased(self, head: Item) -> bool:
-        """True while the lease of another worker lasts. One that is longer than any lease was taken before the clock went
-        back: its worker would be waited for until the clock has come back."""
-        left = float(head.get("leaseUntil", 0)) - self._clock()
-        return 0 < left <= (self._lease_seconds + _CLOCKS_DIFFER if self._lease_seconds else 0)
+        return is_leased(float(head.get("leaseUntil", 0)), self._clock(), self._lease_seconds)
 
     def _lease_end(self) -> float:
         return self._clock() + self._lease_seconds
