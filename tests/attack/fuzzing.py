@@ -38,7 +38,7 @@ def watchdog(seconds: float = HANG_SECONDS) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Target:
-    """A function that takes inputs of anybody, and the inputs that it is tried with: made of a number and a generator of
+    """A function that takes inputs of any caller, and the inputs that it is tried with: made of a number and a generator of
     random numbers, so that each can be made again. `attack` returns a complaint about the result, or "".
 
     `share` is the part of all inputs that this target gets.
