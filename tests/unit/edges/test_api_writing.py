@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from lambdas.manage_knowledge.handler import make_handler
+from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
+from opx.ingestion.channels import channel_metadata
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.operations.system import System
 from opx.runtime.functions import FunctionFailedError
@@ -197,9 +199,10 @@ class TestUpload:
         assert (status, found) == (200, {"state": "upload", "objectKey": key, "put": put})
         (signed,) = signer.signed.items()
         stated = signed[1]["metadata"][OBJECT_METADATA]
+        channel = channel_metadata(Channel(ChannelKind.API, "", "alice", "token"))
         assert signed == (
             key,
-            {"size": len(TEXT), "sha256": HASH, "metadata": {OBJECT_METADATA: stated}, "seconds": 900},
+            {"size": len(TEXT), "sha256": HASH, "metadata": {OBJECT_METADATA: stated, **channel}, "seconds": 900},
         )
         assert json.loads(stated) == {"name": "keys.md", "source_uri": "docs/keys.md", "tags": ["security"]}
 

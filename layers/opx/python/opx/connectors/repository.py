@@ -20,6 +20,7 @@ from opx.domain.sources import MAX_MISSING_SHARE, SourceDefinition
 from opx.errors import ConditionFailedError, DamagedRowError, InvalidInputError, SourceBusyError
 from opx.ports.tables import AllOf, AnyOf, Condition, Equals, KeyAbsent, KeyRange, LessThan, Table
 from opx.runtime.knowledge_file import Marked, read_section
+from opx.runtime.leases import is_leased
 
 log = logging.getLogger(__name__)
 
@@ -113,6 +114,8 @@ class SourceRepository:
         state, revision = self._read(source_id)
         held = replace(state, owner=secrets.token_hex(8), lease_until=now + seconds)
         free = AnyOf((Equals("owner", ""), LessThan("leaseUntil", now)))
+        if not is_leased(state.lease_until, now, seconds):
+            free = AnyOf((*free.conditions, Equals("owner", state.owner)))
         as_read = AllOf((Equals("revision", revision), free)) if revision else KeyAbsent()
         try:
             self._put(held, revision, as_read)

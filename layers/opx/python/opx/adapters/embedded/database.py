@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from opx.adapters.embedded.durable_files import PRIVATE_FOLDER, private
+from opx.adapters.embedded.durable_files import make_folders, private
 from opx.errors import DamagedStoreError, StoreUnavailableError
 
 BUSY_SECONDS = 30.0
@@ -169,7 +169,7 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Database
     Writers wait up to `busy_seconds` for one another.
     """
     try:
-        path.parent.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        make_folders(path.parent)
     except OSError as exc:
         raise StoreUnavailableError(f"can't create folder {path.parent}: {exc.strerror}") from exc
     try:

@@ -12,7 +12,7 @@ from typing import Any
 
 import tantivy
 
-from opx.adapters.embedded.durable_files import PRIVATE_FOLDER, digest_of_file
+from opx.adapters.embedded.durable_files import digest_of_file, make_folders
 from opx.domain.ids import day_number
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError
@@ -171,7 +171,7 @@ class LexicalReader:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        make_folders(folder)
         with _tantivy_errors(folder):
             self._index = tantivy.Index(_schema(), path=str(folder))
             self._index.config_reader("Manual")
@@ -316,7 +316,7 @@ class LexicalWriter:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+        make_folders(folder)
         with _tantivy_errors(folder):
             self._writer = tantivy.Index(_schema(), path=str(folder)).writer(WRITER_HEAP_BYTES, 1)
 

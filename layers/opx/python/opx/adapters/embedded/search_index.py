@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from opx.adapters.embedded.durable_files import PRIVATE_FOLDER
+from opx.adapters.embedded.durable_files import make_folders
 from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Location
 from opx.adapters.embedded.segments import (
     VECTORS,
@@ -89,7 +89,7 @@ class EmbeddedIndex:
         self._dimension = dimension
         self._view: _View | None = None
         with index_errors(folder):
-            folder.mkdir(PRIVATE_FOLDER, parents=True, exist_ok=True)
+            make_folders(folder)
             self._database = IndexDatabase(folder / "index.db")
             try:
                 self._check_identity(f"{model_id}/{dimension}/analyzer-{ANALYZER_VERSION}/format-{FORMAT}")

@@ -9,7 +9,7 @@ import click
 from opx.domain.record import replace
 from opx.edges.cli.documents import NAME, version_named
 from opx.edges.cli.operations import CommandShape, request_command
-from opx.edges.cli.output import SHORT_ID, TAMPERED, aligned, plural, print_json, print_lines, printable
+from opx.edges.cli.output import SHORT_ID, TAMPERED, Screen, aligned, plural, print_json, print_lines, printable
 from opx.edges.cli.session import Session
 from opx.ingestion.corpus.proving import Integrity
 from opx.operations.provenance import DocumentProvenance, ExplainProvenance, ReceiptProof, explain_provenance
@@ -22,7 +22,7 @@ _WORDS = {
     Integrity.UNREADABLE: "encrypted, and its key is not here",
     Integrity.UNKNOWN: "no checksum was recorded",
 }
-_STYLES = {Integrity.ALTERED: "red", Integrity.GONE: "yellow", Integrity.INTACT: "green"}
+_STYLES = {Integrity.ALTERED: "warning", Integrity.GONE: "caution", Integrity.INTACT: "string"}
 
 
 @request_command(
@@ -50,12 +50,12 @@ def why_command(session: Session, request: ExplainProvenance, *, as_json: bool) 
         print_json(found.to_json())
     else:
         click.echo(click.style(printable(found.title), bold=True))
-        print_lines(f"  {line}" for line in aligned([*_rows(found)]))
+        print_lines(f"  {line}" for line in aligned([*_rows(found, Screen.current())]))
     if Integrity.ALTERED in (found.object.integrity, found.text.integrity):
         click.get_current_context().exit(TAMPERED)
 
 
-def _rows(found: DocumentProvenance) -> Iterator[tuple[str, str]]:
+def _rows(found: DocumentProvenance, screen: Screen) -> Iterator[tuple[str, str]]:
     yield "document", f"{found.document_id}, version {found.version}, of {found.scope}"
     yield "trust", f"{found.category} ({found.tier.value}, trust {found.trust:g})"
     if found.provenance is None:
@@ -65,8 +65,11 @@ def _rows(found: DocumentProvenance) -> Iterator[tuple[str, str]]:
     for claim in found.claims:
         yield "claim", printable(f"{claim.field}: {claim.value}  (stated by its author, not verified)")
     yield "object", f"{printable(found.object.key)}{_version(found.object.version)}"
-    yield "", _checksum(found.object.checksum, found.object.integrity)
-    yield "text", f"{plural(found.text.chunks, 'chunk')}, {_checksum(found.text.checksum, found.text.integrity)}"
+    yield "", _checksum(found.object.checksum, found.object.integrity, screen)
+    yield (
+        "text",
+        f"{plural(found.text.chunks, 'chunk')}, {_checksum(found.text.checksum, found.text.integrity, screen)}",
+    )
     if found.receipt:
         yield "receipt", _receipt(found.receipt)
 
@@ -86,8 +89,8 @@ def _version(version: str) -> str:
     return f" (version {version})" if version else ""
 
 
-def _checksum(checksum: str, integrity: Integrity) -> str:
-    words = click.style(_WORDS[integrity], fg=_STYLES.get(integrity))
+def _checksum(checksum: str, integrity: Integrity, screen: Screen) -> str:
+    words = screen.styled(_WORDS[integrity], _STYLES.get(integrity, ""))
     return f"sha256 {checksum}: {words}" if checksum else words
 
 

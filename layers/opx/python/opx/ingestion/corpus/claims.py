@@ -16,6 +16,7 @@ from opx.domain.documents import DocumentKey, DocumentState
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
+from opx.runtime.leases import is_leased
 
 REMOVAL = "removal"
 """Stands in `writing` for a document id when an attempt removes a document."""
@@ -88,7 +89,7 @@ class Claims:
         An old event suffices to clean up after an interrupted attempt, since the object is always read in its newest state.
         """
         head = self.head(key) or {}
-        leased = float(head.get("leaseUntil", 0)) > self._clock()
+        leased = self._is_leased(head)
         if is_applied(event, head) and (leased or not head.get("writing")):
             raise StaleEventError(event.key)
         if leased:
@@ -151,7 +152,7 @@ class Claims:
         head = self.head(key)
         if head is None:
             return True
-        leased = float(head.get("leaseUntil", 0)) > self._clock()
+        leased = self._is_leased(head)
         if leased or head.get("writing") or current_id(head):
             return False
         try:
@@ -170,6 +171,9 @@ class Claims:
             except ConditionFailedError:
                 continue
         raise StoreUnavailableError(f"{key.source} is being changed by other workers")
+
+    def _is_leased(self, head: Item) -> bool:
+        return is_leased(float(head.get("leaseUntil", 0)), self._clock(), self._lease_seconds)
 
     def _lease_end(self) -> float:
         return self._clock() + self._lease_seconds

@@ -20,7 +20,8 @@ from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.indexing.book import Edition
 from opx.ingestion.indexing.editions import Editions, IndexService
 from opx.lifecycle.reindex.filling import Filler
-from opx.ports import AnyOf, Clock, Embedder, Equals, KeyAbsent, LessThan, Table
+from opx.ports import AnyOf, Clock, Condition, Embedder, Equals, KeyAbsent, LessThan, Table
+from opx.runtime.leases import is_leased
 
 SAMPLE = 50
 """Size of the sample for comparing both indexes: the documents whose keys have the smallest hashes."""
@@ -100,8 +101,11 @@ class JobStore:
         is_same = item and item["edition"] == edition and item["phase"] != ReindexPhase.DONE
         job = from_json(ReindexJob, item) if item and is_same else make()
         self._token = token_hex(8)
-        free = AnyOf((KeyAbsent(), Equals("leaseUntil", 0), LessThan("leaseUntil", self._clock() + 0.001)))
-        self._put(job, free)
+        expired = LessThan("leaseUntil", self._clock() + 0.001)
+        free: tuple[Condition, ...] = (KeyAbsent(), Equals("leaseUntil", 0), expired)
+        if item and not is_leased(float(item.get("leaseUntil", 0)), self._clock(), self._lease_seconds):
+            free = (*free, Equals("token", str(item.get("token", ""))))
+        self._put(job, AnyOf(free))
         return job
 
     def save(self, job: ReindexJob) -> None:
