@@ -35,6 +35,7 @@ from tests.damage.homes import (
     version_file,
     withdraw_rights,
 )
+from tests.support.attacks import Attack, AttackReport
 
 Damage = Callable[[Path], None]
 Find = Callable[[Path], Path]
@@ -113,7 +114,7 @@ def _cases() -> Iterator[object]:
     for kind, (find, outcomes) in CASES.items():
         for outcome, damages in outcomes.items():
             for damage in damages:
-                marks = [] if (kind, damage) in QUICK else [pytest.mark.damage]
+                marks = [pytest.mark.attack, *([] if (kind, damage) in QUICK else [pytest.mark.damage])]
                 yield pytest.param(find, damage, outcome, id=f"{kind}: {_name(damage)}", marks=marks)
 
 
@@ -121,12 +122,23 @@ def is_named(report: RepairReport) -> bool:
     return bool(report.left or report.failed or report.lost or report.changed)
 
 
+@pytest.fixture(scope="module")
+def kinds(attack_report: AttackReport) -> Iterator[Attack]:
+    with attack_report.attack("kinds of damage at rest") as found:
+        yield found
+
+
 @pytest.mark.parametrize(("find", "damage", "outcome"), list(_cases()))
 def test_damage_is_found_and_mended_or_named(
-    undamaged: Path, tmp_path: Path, find: Find, damage: Damage, outcome: str
+    undamaged: Path, tmp_path: Path, kinds: Attack, find: Find, damage: Damage, outcome: str
 ) -> None:
     home = copied(undamaged, tmp_path / "home")
-    damage(find(home))
+    with kinds.case(f"{_name(damage)} {find(home).name}"):
+        found_and_mended_or_named(home, damage, find(home), outcome)
+
+
+def found_and_mended_or_named(home: Path, damage: Damage, file: Path, outcome: str) -> None:
+    damage(file)
     assert is_found(home)
     report = repaired(home)
     assert is_named(report) is (outcome == NAMED)

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from hypothesis import HealthCheck, settings
+
 CASES, KILLS, REPORT = "OPX_ATTACK_CASES", "OPX_ATTACK_KILLS", "OPX_ATTACK_REPORT"
 """Environment variables: the number of cases of an attack, the number of kills, and the file of the results."""
 
@@ -25,6 +27,13 @@ def cases(few: int) -> int:
 def kills(few: int) -> int:
     """The number of kills of all commands together: `few`, or as many as the environment asks for."""
     return int(os.environ.get(KILLS) or few)
+
+
+def examples(usual: int, *, share: float = 1.0) -> settings:
+    """Settings of Hypothesis for this many examples, or for a share of what the environment asks for where that is more."""
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+    wanted = max(usual, int(cases(0) * share))
+    return settings(max_examples=wanted, deadline=None, database=None, suppress_health_check=slow)
 
 
 @dataclass
@@ -44,6 +53,17 @@ class Attack:
     @property
     def held(self) -> bool:
         return not (self.leaks or self.crashes or self.hangs or self.losses)
+
+    @contextmanager
+    def case(self, name: str) -> Iterator[None]:
+        """Counts a case, as a loss if the block fails."""
+        self.tried += 1
+        try:
+            yield
+        except BaseException:
+            self.losses += 1
+            self.examples.append(name)
+            raise
 
     def add(self, other: Attack) -> None:
         for name in ("tried", "leaks", "crashes", "hangs", "losses", "seconds"):

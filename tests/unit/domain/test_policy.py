@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
@@ -30,11 +31,11 @@ from opx.domain.policy import (
 )
 from opx.domain.scopes import Identity, Scope, reader_of
 from opx.errors import ForbiddenError, NotOrchestratorError
-from tests.support.attack_support import attack_cases
+from tests.support.attacks import Attack, AttackReport, examples
 
 CLIENTS, PROJECTS, GROUPS = ("acme", "acme-b", "acmeb"), ("shop", "depot", "shop2"), ("retail", "shop")
 READING = {Action.READ, Action.QUERY_PATTERNS}
-CASES = attack_cases(100, share=0.02)
+CASES = examples(100, share=0.005)
 pytestmark = pytest.mark.timeout(600)
 
 OF_PROJECTS = [Scope(client, project_id=project) for client in CLIENTS for project in PROJECTS]
@@ -167,12 +168,20 @@ BOUNDARIES = (
 """Conditions under which no token may do something, whatever its scopes are."""
 
 
+@pytest.fixture(scope="module")
+def decisions(attack_report: AttackReport) -> Iterator[Attack]:
+    with attack_report.attack("decisions of the policy") as found:
+        yield found
+
+
 class TestBoundaries:
-    @given(attempts())
-    @attack_cases(500, share=0.25)  # each with every action: 3 cases for one that the environment wishes
-    def test_no_token_reaches_beyond_its_boundaries(self, attempt: tuple[Principal, Target]) -> None:
+    @pytest.mark.attack
+    @given(attempt=attempts())
+    @examples(500, share=0.08)  # each with every action
+    def test_no_token_reaches_beyond_its_boundaries(self, decisions: Attack, attempt: tuple[Principal, Target]) -> None:
         who, target = attempt
         for action in Action:
+            decisions.tried += 1
             crossed = [one.__name__ for one in BOUNDARIES if one(who, action, target)]
             assert not (crossed and may(who, action, target)), (action, crossed)
 

@@ -1,6 +1,6 @@
 """A stored row that lacks an attribute is reported and left out, or a clear error: it never keeps a home from working.
 
-`OPX_ATTACK_CASES` sets the number of rows and attributes that are tried, of about 360.
+`OPX_ATTACK_ROWS` sets the number of rows and attributes that are tried, of about 360.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.archive_support import services_at
 from tests.support.cli_support import Opx
 from tests.support.whole_archive import SHOP, fill, work_of
 
-CASES, SEED = int(os.environ.get("OPX_ATTACK_CASES", "40")), int(os.environ.get("OPX_ATTACK_SEED", "0"))
+CASES, SEED = int(os.environ.get("OPX_ATTACK_ROWS", "40")), int(os.environ.get("OPX_ATTACK_SEED", "0"))
 ALWAYS_WORK = ("clients", "search", "projects")
 """Of these not even a clear error is accepted."""
 
