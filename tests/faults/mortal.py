@@ -25,6 +25,9 @@ from opx.system import bootstrap, connect
 from opx.text.tokenizer import cl100k
 from tests.support.cli_support import WordEmbedder
 
+HANG_SECONDS = 40.0
+"""Time after which a command is killed: one that waits without end is a failure of its test, and not of the others."""
+
 MODES = {"count": 0, "kill": 1, "fail": 2, "record": 3}
 
 
@@ -46,7 +49,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
-            if "after" in request and not select.select([pipe], [], [], request["after"])[0]:
+            if not select.select([pipe], [], [], request.get("after", HANG_SECONDS))[0]:
                 os.kill(pid, signal.SIGKILL)
             report = pipe.read()
         _, status = os.waitpid(pid, 0)

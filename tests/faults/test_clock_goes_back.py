@@ -55,6 +55,8 @@ def test_work_of_a_killed_process_is_finished_after_the_clock_went_back(
     for number in range(6):
         home = template.copy(tmp_path / str(number), command)
         run(disk, template, home, command, mode="kill", at=chance.randint(1, ended.steps))
+        if not command.again and not compared(wanted, known(home, command)):
+            continue  # the killed process did it: the same command again would be another one
         again = run(disk, template, home, earlier(command))
         assert again.exit == 0, again.output
         assert compared(wanted, known(home, command)) == {}

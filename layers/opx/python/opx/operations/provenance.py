@@ -33,7 +33,7 @@ class ExplainProvenance(Request, frozen=True):
     ] = ""
 
 
-class Claim(Record, frozen=True):
+class StatedField(Record, frozen=True):
     """A field that the document's author states about it, and that nobody verified."""
 
     field: str
@@ -60,7 +60,7 @@ class DocumentProvenance(Record, frozen=True):
     provenance: Annotated[
         Provenance | None, Meta(description="Null for a version that was ingested before it was recorded.")
     ]
-    claims: tuple[Claim, ...]
+    claims: tuple[StatedField, ...]
     object: ObjectProof
     text: TextProof
     receipt: Annotated[ReceiptProof | None, Meta(description="Null without a receipt id.")] = None
@@ -110,9 +110,9 @@ def _shown(context: Context, document: KnowledgeDocument, provenance: Provenance
     return replace(provenance, channel=replace(provenance.channel, principal=""))
 
 
-def _claims(document: KnowledgeDocument, provenance: Provenance | None) -> tuple[Claim, ...]:
+def _claims(document: KnowledgeDocument, provenance: Provenance | None) -> tuple[StatedField, ...]:
     values = {**document.to_json(), "author": document.author}
-    return tuple(Claim(name, str(values.get(name, ""))) for name in (provenance.claims if provenance else ()))
+    return tuple(StatedField(name, str(values.get(name, ""))) for name in (provenance.claims if provenance else ()))
 
 
 def _receipt(context: Context, document: KnowledgeDocument, wanted: str) -> ReceiptProof:

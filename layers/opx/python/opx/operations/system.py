@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
-from opx.domain.provenance import Channel, ChannelKind
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Clock
@@ -333,6 +332,8 @@ class System:
         return self.graph.incident_text(scope, name)
 
     def _manager_of(self, scope: Scope) -> IngestionManager:
+        from opx.domain.provenance import Channel, ChannelKind
+
         return self.ingestion.manager_of(scope).by(Channel(ChannelKind.LEARNING, proof="written by the installation"))
 
     @cached_property

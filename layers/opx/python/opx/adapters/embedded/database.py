@@ -58,6 +58,16 @@ def _state_of_disk(folder: Path) -> str:
     return "the disk is full" if disk.f_bavail * disk.f_frsize < _LEAST_ROOM else ""
 
 
+def failure_of(error: sqlite3.Error, path: Path) -> StoreUnavailableError | None:
+    """The error of ours for a failure of the file, with its cause; None for a mistake in SQL."""
+    code = sqlite3.SQLITE_CORRUPT if is_undecodable(error) else getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code not in _UNAVAILABLE:
+        return None
+    reason = (code in _OF_THE_DISK and _state_of_disk(path.parent)) or _UNAVAILABLE[code]
+    kind = DamagedStoreError if code in _DAMAGED else StoreUnavailableError
+    return kind(f"database {path}: {reason}")
+
+
 class Database:
     """A SQLite file with a connection per thread. A commit is on the disk when `transaction` ends."""
 
@@ -130,14 +140,9 @@ class Database:
         try:
             yield
         except sqlite3.DatabaseError as exc:
-            code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
-            if is_undecodable(exc):
-                code = sqlite3.SQLITE_CORRUPT
-            if code not in _UNAVAILABLE:
-                raise
-            reason = (code in _OF_THE_DISK and _state_of_disk(self.path.parent)) or _UNAVAILABLE[code]
-            kind = DamagedStoreError if code in _DAMAGED else StoreUnavailableError
-            raise kind(f"database {self.path}: {reason}") from exc
+            if failure := failure_of(exc, self.path):
+                raise failure from exc
+            raise
 
     def _connect(self) -> sqlite3.Connection:
         # close() runs in one thread and closes the connections of others.

@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opx.adapters.embedded.database import is_undecodable
+from opx.adapters.embedded.database import failure_of, is_undecodable
 from opx.adapters.embedded.durable_files import (
     PRIVATE_FILE,
     PRIVATE_FOLDER,
@@ -240,7 +240,7 @@ def database_problems(path: Path, specs: Sequence[TableSpec] = ()) -> list[str]:
         code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or is_undecodable(exc):
             return [str(exc)]
-        raise StoreUnavailableError(f"database {path} can't be checked: {exc}") from exc
+        raise failure_of(exc, path) or StoreUnavailableError(f"database {path} can't be checked: {exc}") from exc
 
 
 def _row_problems(connection: sqlite3.Connection, spec: TableSpec) -> Iterator[str]:

@@ -24,6 +24,7 @@ from opx.ingestion.indexing.book import Edition, EditionState, IndexState
 from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Progress, ReindexJob, ReindexParts, ReindexPhase
 from opx.lifecycle.reindex.steps import Steps
 from opx.ports import Queue
+from opx.runtime.leases import CLOCKS_DIFFER
 
 if TYPE_CHECKING:
     from opx.retrieval.calibration.calibrating import Calibrator
@@ -321,14 +322,20 @@ class Reindexer(EditionRequests):
         job = self._held()
         self._steps.begin()
         try:
-            while not (job.phase in (ReindexPhase.DONE, ReindexPhase.REFUSED) or job.not_before > self._parts.clock()):
+            while not (job.phase in (ReindexPhase.DONE, ReindexPhase.REFUSED) or self._wait(job)):
                 self._steps.take(job)
                 self._parts.jobs.save(job)
                 if stop():
                     break
         finally:
             self._parts.jobs.release(job)
-        return Progress(job, max(0.0, job.not_before - self._parts.clock()))
+        return Progress(job, self._wait(job))
+
+    def _wait(self, job: ReindexJob) -> float:
+        """Seconds until there is more to do; 0 if that is further off than any wait, as the clock went back."""
+        pace, left = self._parts.pace, job.not_before - self._parts.clock()
+        longest = max(pace.start_seconds, pace.pause_seconds, pace.settling_seconds) + CLOCKS_DIFFER
+        return left if 0 < left <= longest else 0.0
 
     def _held(self) -> ReindexJob:
         state = self._parts.editions.book.read()
