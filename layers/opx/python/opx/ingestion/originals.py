@@ -161,7 +161,7 @@ class OriginalsProtection:
 
     def after_ingestion(self, object_key: str, remarks: Iterable[Remark]) -> None:
         """Encrypts the original of a document that was just ingested, if it has masked secrets. A failure is logged: the
-        document is ingested, and `opx masked` lists its original as plain."""
+        document is ingested, and `opx secret found` lists its original as plain."""
         if not has_masked_secrets(remarks):
             return
         try:
