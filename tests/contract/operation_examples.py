@@ -303,7 +303,7 @@ EXAMPLES: Mapping[str, Example] = {
     "get_usage": fixed(month="2025-06"),
     "measure_usage": fixed(day="2025-06-20"),
     # masked secrets
-    "list_masked_secrets": fixed(),
+    "list_masked_secrets": fixed(limit=3),
     "protect_originals": fixed(),
     # webhooks
     "list_webhooks": fixed(),

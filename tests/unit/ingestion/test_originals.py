@@ -69,6 +69,23 @@ def masked(services: System, identity: Identity = Identity(), *, owner: bool = T
     return list(list_masked_secrets(context, ListMaskedSecrets()).documents)
 
 
+# -- the list
+
+
+def test_the_list_has_pages(services: System) -> None:
+    for name in ("vault", "egret", "heron"):
+        put(services, name, TEXT)
+    context, request, seen = Context(services, Caller(Identity(), owns_system=True)), ListMaskedSecrets(limit=1), []
+    while True:
+        page = list_masked_secrets(context, request)
+        seen += [one.source.rpartition("/")[2] for one in page.documents]
+        if not page.next:
+            break
+        assert len(page.documents) == 1
+        request = ListMaskedSecrets(limit=1, after=page.next)
+    assert seen == ["egret.md", "heron.md", "vault.md"]
+
+
 # -- ingestion
 
 
@@ -241,10 +258,10 @@ def test_owners_see_documents_of_their_own_scope_alone(services: System) -> None
     for scope in (Scope(), ACME, Scope("acme", project_id="shop"), Scope("other")):
         put(services, "vault", TEXT, scope)
     assert [one.scope for one in masked(services)] == [
-        "global",
         "client:acme",
         "client:acme/project:shop",
         "client:other",
+        "global",
     ]
     for identity in (Identity("acme"), Identity("acme", "shop"), Identity("other")):
         own = Scope(identity.client_id, project_id=identity.project_id).key

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import dropwhile
 from typing import Annotated
 
 from msgspec import Meta
@@ -15,11 +16,13 @@ from opx.domain.record import Record
 from opx.domain.requests import Request
 from opx.ingestion.originals import OriginalState, has_masked_secrets, state_of
 from opx.operations.context import Context
-from opx.operations.registry import operation
+from opx.operations.paging import MAX_PAGE, After, Limit, Next, page_of, read_token
+from opx.operations.registry import Function, operation
 
 CHANGE = "change the secrets where they are used: they were stored, and have to count as known to others"
 REMOVE = "remove them from the source, and upload the document again: its earlier versions have the masked text alone"
 ENCRYPT = "encrypt the original: `opx secret protect`, and OPX_SECRET_ORIGINALS=encrypt for documents to come"
+RESTRICT = "let nobody but ingestion read the original's object: it still has them"
 _PLACE = re.compile(
     r"(?P<place>[^:]{1,200}): (?P<kind>.*?)(?: \(fingerprint (?P<fingerprint>[0-9a-f]+)\))?\Z", re.DOTALL
 )
@@ -49,21 +52,36 @@ class MaskedDocument(Record, frozen=True):
     remedies: tuple[str, ...] = ()
 
 
-class MaskedDocuments(Record, frozen=True):
+class MaskedDocuments(Record, frozen=True, omit_defaults=True):
     documents: tuple[MaskedDocument, ...]
+    next: Next = ""
 
 
 class ListMaskedSecrets(Request, frozen=True):
-    pass
+    limit: Limit = MAX_PAGE
+    after: After = ""
 
 
-@operation(action=Action.WRITE)
-def list_masked_secrets(context: Context, request: ListMaskedSecrets) -> MaskedDocuments:  # noqa: ARG001
+@operation(http="GET /secrets", function=Function.MANAGE, action=Action.WRITE)
+def list_masked_secrets(context: Context, request: ListMaskedSecrets) -> MaskedDocuments:
     """List the current documents of the caller's own scope that have masked secrets, by owner, with what to do.
 
-    For the owner of the machine, those of every scope. Never quotes a secret.
+    For the owner of the machine, those of every scope. Never quotes a secret. Raises `InvalidInputError` for an invalid
+    `after`.
     """
-    return MaskedDocuments(tuple(_masked(context, document) for document in _found(context)))
+    position = read_token(request.after, 4)
+    documents, following = page_of(
+        dropwhile(lambda document: _order(document) < position[:3], _found(context)),
+        order=_order,
+        name=lambda document: document.document_id,
+        limit=request.limit,
+        after=position,
+    )
+    return MaskedDocuments(tuple(_masked(context, document) for document in documents), following)
+
+
+def _order(document: KnowledgeDocument) -> tuple[str, str, str]:
+    return document.scope.key, document.owner, document.source
 
 
 class ProtectOriginals(Request, frozen=True):
@@ -92,7 +110,7 @@ def _found(context: Context) -> Iterator[KnowledgeDocument]:
     for scope in _scopes(context):
         listed = context.system.corpus.catalog.visible([scope], categories=categories)
         found = [document for document in listed if has_masked_secrets(document.remarks)]
-        yield from sorted(found, key=lambda document: (document.owner, document.source))
+        yield from sorted(found, key=_order)
 
 
 def _scopes(context: Context) -> list[str]:
@@ -102,7 +120,7 @@ def _scopes(context: Context) -> list[str]:
     if not context.sees_every_scope(Action.READ_RECORDS):
         return [context.scope.key]
     directory = ScopeDirectory(context.system.corpus.clients, context.system.corpus.projects)
-    return [scope.key for scope in directory.all()]
+    return sorted(scope.key for scope in directory.all())
 
 
 def _object_key(document: KnowledgeDocument) -> str:
@@ -124,8 +142,14 @@ def _masked(context: Context, document: KnowledgeDocument) -> MaskedDocument:
         secrets=secrets,
         more=next((one.text for one in remarks if not _secret(one)), ""),
         original=state,
-        remedies=(CHANGE, REMOVE, *((ENCRYPT,) if state is OriginalState.PLAIN else ())),
+        remedies=(CHANGE, REMOVE, *_for_original(context, state)),
     )
+
+
+def _for_original(context: Context, state: OriginalState) -> tuple[str, ...]:
+    if state is not OriginalState.PLAIN:
+        return ()
+    return (ENCRYPT,) if context.system.tables.in_folder else (RESTRICT,)
 
 
 def _secret(remark: Remark) -> MaskedSecret | None:

@@ -252,7 +252,7 @@ MODULES = (
     Module("webhooks"),
     Module("lifecycle", ("reviews", "prunings", "holds")),
     Module("usage", ("usage",)),
-    Module("masked_secrets"),
+    Module("masked_secrets", ("secrets",)),
     Module("projects", ("projects",)),
     Module("calibration", ("calibration",)),
     Module("administration"),

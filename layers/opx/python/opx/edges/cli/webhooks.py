@@ -142,7 +142,7 @@ def list_names(found: SecretNames) -> None:
     print_lines(found.names)
 
 
-@secret_command.operation("found", list_masked_secrets, CommandShape(items="documents"))
+@secret_command.operation("found", list_masked_secrets, CommandShape(items="documents", without=("limit", "after")))
 def found_secrets(found: MaskedDocuments) -> None:
     """List documents with masked secrets by owner: kinds and lines, never the secrets, and what to do."""
     print_lines(_masked_lines(found))
