@@ -11,7 +11,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from opx.adapters.embedded.database import failure_of, is_undecodable
 from opx.adapters.embedded.durable_files import (
     PRIVATE_FILE,
     PRIVATE_FOLDER,
+    held,
     make_folders,
     move_into_place,
     sync_file,
@@ -181,19 +182,9 @@ class HomeFiles:
             make_folders((target / name).parent)
             os.replace(source, target / name)  # noqa: PTH105 - kept bare for tests
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self._home / "worker.lock", timeout=_LOCK_SECONDS, mode=PRIVATE_FILE)
-        try:
-            lock.acquire()
-        except Timeout as exc:
-            raise StoreUnavailableError(f"another process works on {self._home}: end it, then run this again") from exc
-        try:
-            yield
-        finally:
-            lock.release()
+    def _alone(self) -> AbstractContextManager[None]:
+        busy = StoreUnavailableError(f"another process works on {self._home}: end it, then run this again")
+        return held(self._home / "worker.lock", busy, seconds=_LOCK_SECONDS)
 
 
 def unreadable(home: Path) -> Iterator[Path]:
@@ -336,19 +327,9 @@ class IndexFiles:
                 key_id = database.segment(row.id)[1].key_id
                 yield FileDamage(self._folder.name, StoreFile.ENTRIES, found, key_id)
 
-    @contextmanager
-    def _unchanged(self) -> Iterator[None]:
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self._folder / "writer.lock", timeout=_LOCK_SECONDS, mode=PRIVATE_FILE)
-        try:
-            lock.acquire()
-        except Timeout as exc:
-            raise StoreUnavailableError(f"another process has been writing to {self._folder} for too long") from exc
-        try:
-            yield
-        finally:
-            lock.release()
+    def _unchanged(self) -> AbstractContextManager[None]:
+        busy = StoreUnavailableError(f"another process has been writing to {self._folder} for too long")
+        return held(self._folder / "writer.lock", busy, seconds=_LOCK_SECONDS)
 
 
 class _SegmentCheck:

@@ -15,7 +15,7 @@ from opx.domain.ids import chunk_id
 from opx.domain.provenance import Provenance
 from opx.domain.record import Record
 from opx.errors import DamagedStoreError, ObjectNotFoundError, SecretNotFoundError, UnparsableDocumentError
-from opx.ingestion.corpus.chunk_files import joined_text, read_chunks
+from opx.ingestion.corpus.chunk_files import read_chunks, text_hash
 from opx.ports import ObjectStore
 
 _BLOCK = 1024 * 1024
@@ -49,6 +49,15 @@ class TextProof(Record, frozen=True):
     altered: Annotated[tuple[str, ...], Meta(description="Ids of chunks whose text is another one.")] = ()
 
 
+def digest_of(store: ObjectStore, object_key: str) -> str:
+    """SHA-256 of an object's bytes. Raises `ObjectNotFoundError` and `StoreUnavailableError`."""
+    digest = hashlib.sha256()
+    with store.open(object_key) as stream:
+        while block := stream.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
 def prove_object(store: ObjectStore, document: KnowledgeDocument, provenance: Provenance | None) -> ObjectProof:
     """Compares the stored object with its checksum. The object of an earlier version is replaced, usually."""
     key = f"{document.key.scope.prefix}{document.key.source}"
@@ -59,26 +68,23 @@ def prove_object(store: ObjectStore, document: KnowledgeDocument, provenance: Pr
 
 def _object_integrity(store: ObjectStore, key: str, recorded: str, document: KnowledgeDocument) -> Integrity:
     try:
-        with store.open(key) as stream:
-            if not recorded:
-                return Integrity.UNKNOWN
-            digest = hashlib.sha256()
-            while block := stream.read(_BLOCK):
-                digest.update(block)
+        if not recorded and store.head(key):
+            return Integrity.UNKNOWN
+        checksum = digest_of(store, key)
     except ObjectNotFoundError:
         return Integrity.GONE
     except UnparsableDocumentError:  # an encrypted original that was changed
         return Integrity.ALTERED
     except SecretNotFoundError:
         return Integrity.UNREADABLE
-    if digest.hexdigest() == recorded:
+    if checksum == recorded:
         return Integrity.INTACT
     return Integrity.REPLACED if document.superseded_at else Integrity.ALTERED
 
 
 def prove_text(store: ObjectStore, document: KnowledgeDocument) -> TextProof:
     """Compares the stored chunks with their ids, and their text with the checksum of the version."""
-    digest, seen, altered = hashlib.sha256(), list[str](), list[str]()
+    seen, altered = list[str](), list[str]()
 
     def checked() -> Iterator[DocumentChunk]:
         for chunk in read_chunks(store, document.key, document.document_id):
@@ -88,12 +94,11 @@ def prove_text(store: ObjectStore, document: KnowledgeDocument) -> TextProof:
             yield chunk
 
     try:
-        for piece in joined_text(checked()):
-            digest.update(piece.encode("utf-8", "surrogatepass"))
+        checksum = text_hash(checked())
     except ObjectNotFoundError:
         return TextProof(document.chunk_count, document.content_hash, Integrity.GONE)
     except DamagedStoreError:
         return TextProof(document.chunk_count, document.content_hash, Integrity.ALTERED)
-    same = len(seen) == document.chunk_count and digest.hexdigest() == document.content_hash
+    same = len(seen) == document.chunk_count and checksum == document.content_hash
     found = Integrity.INTACT if same and not altered else Integrity.ALTERED
     return TextProof(document.chunk_count, document.content_hash, found, tuple(altered))

@@ -17,10 +17,9 @@ from opx.ingestion.corpus.chunk_files import (
     rebuilt_outline,
     text_hash,
 )
+from opx.ingestion.corpus.proving import digest_of
 from opx.ports import ObjectStore
 from opx.ports.objects import ObjectIntegrity
-
-_BLOCK = 1024 * 1024
 
 ALTERED = "its bytes differ from its checksum"
 
@@ -85,15 +84,6 @@ class VersionFileChecks:
         shared = [one for one in self._corpus.catalog.find(document.document_id) if one.scope == document.scope]
         found = {getattr(one, field) for one in shared}
         return set() if "" in found else found
-
-
-def digest_of(store: ObjectStore, object_key: str) -> str:
-    """SHA-256 of an object's bytes. Raises `ObjectNotFoundError` and `StoreUnavailableError`."""
-    digest = hashlib.sha256()
-    with store.open(object_key) as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def restore_outline(store: ObjectStore, document: KnowledgeDocument) -> bool:

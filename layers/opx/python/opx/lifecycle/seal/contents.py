@@ -19,9 +19,9 @@ from opx.errors import InvalidScopeError, ObjectNotFoundError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.catalog import PROVENANCE, document_from_item
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
+from opx.ingestion.corpus.proving import digest_of
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
 from opx.lifecycle.archive.exporting import ARCHIVED, INSTALLATION, ArchivedTable
-from opx.lifecycle.consistency.version_files import digest_of
 from opx.lifecycle.seal.merkle import leaf_hash
 from opx.ports import Item, Storage, Tables
 from opx.ports.tables import AUDIT, DOCUMENTS, GAPS, TableSpec, to_json
