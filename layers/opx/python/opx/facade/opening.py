@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -13,6 +12,7 @@ from opx.edges.loading import Loader, LocalLoader, RemoteLoader
 from opx.errors import InvalidInputError
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
+from opx.runtime.machine import user_of_process
 from opx.settings import Settings
 from opx.system import bootstrap, connect
 
@@ -57,16 +57,8 @@ def remote(settings: Settings) -> Opened:
 def of_system(system: System, identity: Identity | None = None) -> Opened:
     """The knowledge of a system of this process, for the identity that it is configured for, or another one. Closing it
     closes the system."""
-    own = Identity(system.settings.client_id, system.settings.project_id, _user())
+    own = Identity(system.settings.client_id, system.settings.project_id, user_of_process())
     context = Context(system, Caller(identity or own, owns_system=True))
     closing = ExitStack()
     closing.callback(system.close)
     return Opened(LocalClient(context), LocalLoader(context), context, closing)
-
-
-def _user() -> str:
-    """Name of the user of this machine, for the audit log; "" if unknown."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):  # a container without a user of this id
-        return ""

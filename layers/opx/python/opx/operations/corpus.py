@@ -596,20 +596,12 @@ def channel_of(context: Context) -> Channel:
     """The channel of what the caller puts into the corpus."""
     caller, principal = context.caller, context.identity.principal
     if caller.owns_system:
-        return Channel(ChannelKind.COMMAND, "", principal or _user(), "rights of the home's owner")
+        from opx.runtime.machine import user_of_process
+
+        return Channel(ChannelKind.COMMAND, "", principal or user_of_process(), "rights of the home's owner")
     if caller.agent:
         return Channel(ChannelKind.AGENT, "", caller.agent, "its grant of tools")
     return Channel(ChannelKind.API, "", principal, "IAM" if caller.token_scopes is None else "token")
-
-
-def _user() -> str:
-    """The name of this process's user; "" if the system has none."""
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return ""
 
 
 def object_key(context: Context, source: str) -> str:

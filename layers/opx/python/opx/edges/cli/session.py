@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import logging
 from collections.abc import Callable, Collection
 from functools import cached_property
@@ -196,10 +195,9 @@ class Session:
     @property
     def user(self) -> str:
         """Name of the user of this machine, for the audit log; "" if unknown."""
-        try:
-            return getpass.getuser()
-        except (OSError, KeyError, ImportError):  # a container without a user of this id
-            return ""
+        from opx.runtime.machine import user_of_process
+
+        return user_of_process()
 
     @property
     def location(self) -> str:
