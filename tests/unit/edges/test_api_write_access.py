@@ -98,6 +98,7 @@ class TestWriteAccess:
         ("split_pattern", {"patternId": "f" * 32, "body": {"ids": ["e" * 32]}}),
         ("process_checkpoint", {"body": {"projectId": "shop"}}),
         ("record_outcome", {"body": {"receiptId": "f" * 32, "documentId": "f" * 32, "result": "resolved"}}),
+        ("list_masked_secrets", {}),
     )
     HOLDS: tuple[tuple[str, dict[str, Any]], ...] = (
         ("list_holds", {}),
