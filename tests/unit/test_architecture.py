@@ -164,15 +164,11 @@ def test_aws_libraries_are_imported_only_by_the_aws_adapters() -> None:
     assert not broken([found for found in clients if not _within(found.module, "opx.adapters.aws")])
 
 
-def test_langchain_is_imported_where_text_is_split_alone() -> None:
-    """Importing it takes up to a second: no module that a search or a handler loads may need it."""
+def test_langchain_is_imported_by_its_splitter_alone() -> None:
+    """It is optional, and importing it takes up to a second."""
     langchain = [found for found in all_imports() if found.of("langchain_core", "langchain_text_splitters")]
-    assert {found.module for found in langchain} == {"opx.chunking", "opx.ingestion.long_blocks"}
-    users = [found for found in all_imports() if found.of("opx.chunking", "opx.ingestion.long_blocks")]
-    assert {found.module for found in users} == {"opx.ingestion.chunking"}
-    tree = _tree(FILES["opx.ingestion.chunking"])
-    at_import = [target for node in tree.body for target in _targets(node)]
-    assert not [target for target in at_import if _within(target, "opx.ingestion.long_blocks")]
+    assert {found.module for found in langchain} == {"opx.chunking"}
+    assert not [found for found in all_imports() if found.of("opx.chunking")]
 
 
 def test_functions_import_adapters_only_where_they_start() -> None:

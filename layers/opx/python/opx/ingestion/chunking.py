@@ -13,6 +13,7 @@ from opx.domain.ids import chunk_id, normalise
 from opx.domain.titles import repeats
 from opx.errors import InvalidInputError
 from opx.formats.markdown_lines import Break, Line, is_item, scan
+from opx.ingestion.long_blocks import first_part
 from opx.text.tokenizer import characters_of, count_tokens, encode, starts_character, tokens_of_characters
 
 DEFAULT_TOKENS = 500
@@ -308,8 +309,6 @@ def _cut_within(runs: list[_Run], seen: int, limit: int) -> int:
     start = max(limit // 2, seen + MIN_FRESH)
     if limit - start < MIN_FRESH:
         return limit
-    from opx.ingestion.long_blocks import first_part
-
     before, after = _split_at(runs, start)
     start = sum(len(run.tokens) for run in before)
     torn, _ = _split_at(after, limit - start + MIN_FRESH)
