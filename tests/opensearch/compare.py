@@ -11,13 +11,14 @@ import tempfile
 from pathlib import Path
 from statistics import fmean
 
-from opx.adapters.embedded.embedders import MiniLmEmbedder, default_model
+from opx.adapters.embedded.embedders import MiniLmEmbedder
 from opx.domain.queries import SearchMode
 from opx.operations.evaluation.datasets import Dataset, load_dataset
 from opx.operations.evaluation.runner import Evaluation
 from opx.operations.system import System
 from opx.ports import SearchResponse
 from opx.retrieval.hybrid import DEPTH
+from opx.settings import Settings
 from tests.opensearch.engines import LEGS, Overlap, RememberingEmbedder, both_engines, overlaps, summary
 from tests.opensearch.indices import node_client
 from tests.opensearch.jars import NodeUnavailableError
@@ -33,7 +34,7 @@ Answers = dict[str, tuple[SearchResponse, SearchResponse]]
 def compare(folder: Path) -> bool:
     """Print the figures; true if the lexical legs agree. Raises `NodeUnavailableError` and `NodeError`."""
     dataset = load_dataset(folder)
-    embedder = RememberingEmbedder(MiniLmEmbedder(default_model(), threads=2))
+    embedder = RememberingEmbedder(MiniLmEmbedder(Settings(), threads=2))
     with (
         tempfile.TemporaryDirectory() as home,
         running_node(heap="1g") as node,

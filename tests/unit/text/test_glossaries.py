@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 
-import opx
 from opx.text.analyzer import STEMMERS, STOP_WORDS, folded
 
 GLOSSARIES = files("opx.text").joinpath("glossaries")
@@ -72,12 +69,3 @@ def test_no_translation_is_of_stop_words_alone(language: str) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_words_that_english_has_too_are_left_out(language: str) -> None:
     assert [word for word, english in entries_of(language) if folded(word) == english] == []
-
-
-def test_data_files_are_shipped_with_the_package() -> None:
-    package = Path(opx.__file__).parent
-    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text(encoding="utf-8"))
-    patterns = project["tool"]["setuptools"]["package-data"]["opx"]
-    shipped = {file for pattern in patterns for file in package.glob(pattern)}
-    data = {file for file in package.rglob("*") if file.is_file() and file.suffix not in {".py", ".pyc"}}
-    assert data - shipped == set()

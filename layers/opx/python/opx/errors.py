@@ -7,6 +7,15 @@ class OpxError(Exception):
     """Base of all errors that are part of the library's interface."""
 
 
+class MissingExtraError(OpxError):
+    """A module is not installed; the message names the extra of the package that installs it."""
+
+    def __init__(self, extra: str, module: str) -> None:
+        super().__init__(
+            f"the module {module} is not installed; it comes with the extra {extra}: pip install 'opx-knowledge[{extra}]'"
+        )
+
+
 class NotApplicableError(OpxError):
     """The system has nothing that could be checked; the message says why."""
 

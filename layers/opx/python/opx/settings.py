@@ -90,7 +90,8 @@ class Settings:
     accepts ids of its clients, or assigns all itself; empty: as its generation usually does.
 
     `embedding_model` is a model of Bedrock, or for the embedded backend `universal-sentence-encoder-multilingual`, if its
-    package is installed; `model_path` is the folder of another sentence model there.
+    package is installed; `model_path` is the folder of another sentence model there. The default model is built once into
+    `cache_dir`, by default the user's folder for caches.
 
     `embedding_requests_per_minute` and `embedding_tokens_per_minute` are the account's quota of that model on Bedrock, 0
     where it is unknown: then the speed is found by trying. All workers share it. Vectors of documents are cached for
@@ -143,6 +144,7 @@ class Settings:
     secrets: str = ""
     knowledge_file: str = ""
     model_path: str = ""
+    cache_dir: str = ""
     client_id: str = ""
     project_id: str = ""
     gateway_secret: str = ""
@@ -388,6 +390,14 @@ class Settings:
     @property
     def home_path(self) -> Path:
         return Path(self.home).expanduser().absolute()
+
+    @property
+    def cache_path(self) -> Path:
+        if self.cache_dir:
+            return Path(self.cache_dir).expanduser().absolute()
+        from platformdirs import user_cache_path
+
+        return user_cache_path("opx", appauthor=False)
 
 
 def listed(text: str) -> tuple[str, ...]:

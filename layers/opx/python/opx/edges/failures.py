@@ -18,6 +18,7 @@ from opx.errors import (
     InvalidInputError,
     InvalidScopeError,
     KnowledgeConfigError,
+    MissingExtraError,
     NotFoundError,
     NotOrchestratorError,
     OpxError,
@@ -28,6 +29,7 @@ from opx.errors import (
     UnknownCategoryError,
     UnparsableDocumentError,
 )
+from opx.runtime.extras import naming_extras
 from opx.runtime.metrics import Metric
 
 log = logging.getLogger(__name__)
@@ -89,6 +91,7 @@ FAILURES: dict[type[Exception], ErrorResponse] = {
     UnparsableDocumentError: ErrorResponse("invalid_argument", 400),
     ForbiddenError: ErrorResponse("forbidden", 403, reprompts=False),
     NotOrchestratorError: ErrorResponse("forbidden", 403, reprompts=False),
+    MissingExtraError: ErrorResponse("unavailable", 501, reprompts=False, is_ours=True),
     NotFoundError: ErrorResponse("not_found", 404),
     UnknownRouteError: ErrorResponse("no_such_route", 404),
     UnknownToolError: ErrorResponse("unknown_tool", 404, reprompts=False),
@@ -120,7 +123,8 @@ def attempt(work: Callable[[], T], failed: Callable[[ErrorResponse, Json], T], n
     `name` is for the log, which omits messages of refused calls: they may quote arguments.
     """
     try:
-        return work()
+        with naming_extras():
+            return work()
     except Exception as exc:
         failure = next((found for kind, found in FAILURES.items() if isinstance(exc, kind)), UNEXPECTED)
         if failure.is_ours:

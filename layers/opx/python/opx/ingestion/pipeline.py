@@ -49,6 +49,7 @@ from opx.ports import (
 )
 from opx.ports.search import GraphWriter, embed_each
 from opx.runtime.deadlines import deadline, remaining
+from opx.runtime.extras import missing_extra
 from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
@@ -403,9 +404,11 @@ class IngestionPipeline:
             return self._unsuccessful(claim, exc)
         except Exception as exc:
             # Third-party parsers read untrusted bytes here: one document must not stop all others.
-            log.exception("reading %s failed unexpectedly", claim.event.document_key)
-            reason = f"{claim.key.source}: it can't be read because of a bug in this program: {exc!r}"
-            return self._unsuccessful(claim, Unparsable(reason))
+            reason: object = missing_extra(exc)
+            if reason is None:
+                log.exception("reading %s failed unexpectedly", claim.event.document_key)
+                reason = f"it can't be read because of a bug in this program: {exc!r}"
+            return self._unsuccessful(claim, Unparsable(f"{claim.key.source}: {reason}"))
 
     def _read(self, claim: Claim, stack: ExitStack) -> EventOutcome | Step:
         """Prepares a claimed document; returns the claim itself if the document has to be removed from the index."""

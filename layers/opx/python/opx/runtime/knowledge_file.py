@@ -153,6 +153,7 @@ SECTIONS = (
     "learning",
     "procedures",
     "channels",
+    "tokens",
 )
 """Sections that are read on demand, through `read_section`."""
 
@@ -195,17 +196,20 @@ def read_section(name: str, path: Path | None = None) -> Marked | None:
 
 def _default_file() -> tuple[Path, str]:
     """The file of the checkout that contains this package, or else the packaged copy."""
+    found = corpus_path(FILE_NAME)
+    if found is None:
+        raise KnowledgeConfigError(
+            f"{FILE_NAME}: found neither in the package nor in a checkout; set OPX_KNOWLEDGE_FILE to its path"
+        )
+    return found, f"corpus/{FILE_NAME}" if found.parent.name == "corpus" else f"opx/data/{FILE_NAME}"
+
+
+def corpus_path(name: str) -> Path | None:
+    """A file or folder of `corpus` in the checkout that contains this package, or else its packaged copy; None if neither is
+    there."""
     above = _PACKAGE.parents
-    if len(above) > 3:
-        in_checkout = above[3] / "corpus" / FILE_NAME
-        if in_checkout.is_file():
-            return in_checkout, f"corpus/{FILE_NAME}"
-    packaged = _PACKAGE / "data" / FILE_NAME
-    if packaged.is_file():
-        return packaged, f"opx/data/{FILE_NAME}"
-    raise KnowledgeConfigError(
-        f"{FILE_NAME}: found neither in the package nor in a checkout; set OPX_KNOWLEDGE_FILE to its path"
-    )
+    in_checkout = [above[3] / "corpus" / name] if len(above) > 3 else []
+    return next((path for path in (*in_checkout, _PACKAGE / "data" / name) if path.exists()), None)
 
 
 def _default_trust(tiers: Marked) -> dict[Tier, float]:

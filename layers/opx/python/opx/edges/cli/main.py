@@ -29,6 +29,7 @@ from opx.edges.cli.session import (
     verbose_logging,
 )
 from opx.errors import OpxError
+from opx.runtime.extras import naming_extras
 from opx.settings import Settings
 
 _COMMANDS = {
@@ -49,7 +50,7 @@ _COMMANDS = {
     "prune": ("retention", "Delete documents, versions and patterns past their retention."),
     "hold": ("retention", "Manage legal holds, which prevent deletion."),
     "review": ("retention", "List documents due for review, with their owners."),
-    "status": ("serving", "Show the size and health of the knowledge base."),
+    "status": ("status", "Show the size and health of the knowledge base."),
     "doctor": ("doctor", "Check the system by using it, and say what to do."),
     "rebuild": ("ingest", "Ingest again the documents that the index lacks."),
     "reindex": ("indexes", "Build a new index beside the old one, and switch to it."),
@@ -75,6 +76,7 @@ _COMMANDS = {
     "ops": ("telemetry", "Query logs, metrics and traces, as agents do."),
     "secret": ("webhooks", "Manage credentials of sources on this machine."),
     "mcp": ("serving", "Serve the tools to agents over the Model Context Protocol."),
+    "serve": ("serving", "Serve REST, agents' tools and webhooks over HTTP."),
     "run": ("serving", "Pull sources on schedule and ingest documents, until Ctrl-C."),
     "receipt": ("questions", "Replay the query of a receipt and compare the answers."),
     "audit": ("questions", "List queries with caller, time and returned documents."),
@@ -111,7 +113,8 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            return super().invoke(ctx)
+            with naming_extras():
+                return super().invoke(ctx)
         except OpxError as exc:
             raise CommandFailed(str(exc)) from exc
         except KeyboardInterrupt as exc:

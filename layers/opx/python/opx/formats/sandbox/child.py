@@ -10,8 +10,9 @@ import signal
 import sys
 from pathlib import Path
 
-from opx.errors import UnparsableDocumentError
+from opx.errors import MissingExtraError, UnparsableDocumentError
 from opx.formats.sandbox.output import PROBLEM, Output, ReadingJob
+from opx.runtime.extras import naming_extras
 
 JOB = "job.json"
 INPUT = "input"
@@ -36,10 +37,11 @@ def main(folder: Path) -> int:
     job = ReadingJob.from_json(task["job"])
     module, function = _READERS[job.kind]
     try:
-        read = getattr(importlib.import_module(f"opx.formats.{module}"), function)
-        with Output(folder, job.unpacked_bytes, job.images) as output:
-            read(folder / INPUT, job, output)
-    except UnparsableDocumentError as exc:
+        with naming_extras():
+            read = getattr(importlib.import_module(f"opx.formats.{module}"), function)
+            with Output(folder, job.unpacked_bytes, job.images) as output:
+                read(folder / INPUT, job, output)
+    except (UnparsableDocumentError, MissingExtraError) as exc:
         return _refuse(folder, str(exc))
     except MemoryError:
         return NO_MEMORY

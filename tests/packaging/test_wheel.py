@@ -1,0 +1,196 @@
+"""The wheel as people install it: built, installed into an empty environment, and used in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import opx
+from infra.constructs.layer_contents import ROOT
+
+pytestmark = [pytest.mark.packaging, pytest.mark.enable_socket, pytest.mark.timeout(600)]
+
+UV = Path(sys.executable).parent / "uv"
+LARGEST = 250 * 1000 * 1000
+"""Bytes of the default set, installed."""
+
+
+def uv(*arguments: str) -> None:
+    done = subprocess.run([str(UV), *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Wheel and sdist; the wheel is built from the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    uv("build", "--quiet", "--out-dir", str(folder), str(ROOT))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist: Path) -> Path:
+    (found,) = dist.glob("*.whl")
+    return found
+
+
+class Environment:
+    """A Python environment with nothing but the wheel, used from an empty folder without the variables of this process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.work = folder / "work"
+        self.work.mkdir()
+        uv("venv", "--quiet", "--python", sys.executable, str(folder / "env"))
+        self.python = folder / "env" / "bin" / "python"
+        self.opx = folder / "env" / "bin" / "opx"
+
+    def install(self, *what: str) -> None:
+        uv("pip", "install", "--quiet", "--python", str(self.python), *what)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"HOME": str(self.folder), "PATH": os.defpath, "TERM": "dumb"}
+
+    def run(self, *arguments: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [str(self.opx), *arguments],
+            cwd=self.work,
+            env=self.variables,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr + done.stdout
+        return done.stdout + done.stderr
+
+    @property
+    def size(self) -> int:
+        packages = next((self.folder / "env" / "lib").glob("python*/site-packages"))
+        files = [file for file in packages.rglob("*") if file.is_file() and file.suffix != ".pyc"]
+        return sum(file.stat().st_size for file in files)
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    made = Environment(tmp_path_factory.mktemp("user"))
+    made.install(str(wheel))
+    return made
+
+
+def test_all_data_files_and_the_corpus_are_in_the_wheel(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        shipped = set(archive.namelist())
+    package = Path(opx.__file__).parent
+    files = {f"opx/{file.relative_to(package).as_posix()}" for file in package.rglob("*") if file.is_file()}
+    assert {name for name in files if "__pycache__" not in name} <= shipped
+    documents = ROOT / "corpus" / "documents"
+    assert {
+        f"opx/data/documents/{file.relative_to(documents).as_posix()}" for file in documents.rglob("*.md")
+    } <= shipped
+    assert "opx/data/knowledge.yaml" in shipped
+
+
+def test_the_default_set_is_small(environment: Environment) -> None:
+    print(f"installed, without compiled modules: {environment.size / 1e6:.0f} MB")
+    assert environment.size < LARGEST
+
+
+def test_the_demo_and_searches_work(environment: Environment) -> None:
+    assert "Done in" in environment.run("demo")
+    assert "1. Kubernetes persistent volume full" in environment.run("search", "kafka", "disk", "full")
+    (environment.work / "notes.csv").write_text("code,meaning\nPAY-4017,gateway token expired\n")
+    environment.run("ingest", "notes.csv")
+    assert "PAY-4017" in environment.run("search", "PAY-4017")
+
+
+def test_a_missing_extra_is_named(environment: Environment) -> None:
+    assert "pip install 'opx-knowledge[mcp]'" in environment.run("mcp", code=2)
+    assert "pip install 'opx-knowledge[serve]'" in environment.run("serve", code=2)
+    (environment.work / "page.html").write_text("<html><body><h1>Disk</h1><p>Full</p></body></html>")
+    assert "pip install 'opx-knowledge[ingest]'" in environment.run("ingest", "page.html", code=1)
+
+
+def test_it_runs_without_being_installed(wheel: Path, environment: Environment) -> None:
+    run = f"tool run --quiet --from {wheel} opx --home {environment.work / '.opx'} search kafka disk full"
+    done = subprocess.run([str(UV), *run.split()], capture_output=True, text=True, timeout=300, check=False)
+    assert (done.returncode, "Kafka" in done.stdout) == (0, True), done.stderr
+
+
+@pytest.fixture(scope="module")
+def served(wheel: Path, environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    made = Environment(tmp_path_factory.mktemp("server"))
+    made.install(f"{wheel}[serve]")
+    environment.run("demo")
+    shutil.copytree(environment.work / ".opx", made.work / ".opx")
+    return made
+
+
+@contextmanager
+def serving(environment: Environment) -> Iterator[str]:
+    process = subprocess.Popen(
+        [str(environment.opx), "serve", "--listen", "127.0.0.1:0"],
+        cwd=environment.work,
+        env=environment.variables,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        found = next(filter(None, (re.search(r"http://[\d.:]+", line) for line in process.stdout)))
+        for _ in range(300):
+            try:
+                urllib.request.urlopen(f"{found[0]}/healthz").close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        yield found[0]
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+        process.stdout.close()
+
+
+def test_serve_answers_over_rest(served: Environment) -> None:
+    with serving(served) as address:
+        with urllib.request.urlopen(f"{address}/knowledge/default/search?q=kafka+disk+full") as reply:
+            assert "Kafka" in reply.read().decode()
+        with urllib.request.urlopen(f"{address}/docs") as page:
+            assert b"/knowledge/{kbId}/search" in page.read()
+
+
+def test_tools_answer_over_standard_input(served: Environment) -> None:
+    program = """
+import asyncio, sys
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+async def main():
+    server = StdioServerParameters(command=sys.argv[1], args=["mcp"])
+    async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
+        await session.initialize()
+        found = await session.call_tool("search_runbooks", {"query": "kafka disk full"})
+        print(found.content[0].text)
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [str(served.python), "-c", program, str(served.opx)],
+        cwd=served.work,
+        env=served.variables,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, "Kafka" in done.stdout) == (0, True), done.stderr
