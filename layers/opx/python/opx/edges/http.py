@@ -1,4 +1,4 @@
-"""Serves operations over HTTP: reads requests in the payload format 2.0 of API Gateway's HTTP APIs, and builds replies.
+"""Serves operations over HTTP: reads requests of API Gateway (HTTP APIs, payload format 2.0), and builds replies.
 
 The caller's identity is that of the authorizer, and nothing else: no parameter, header or field of a body is read for it.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
@@ -30,6 +30,7 @@ from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, Function, Operation
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
+    from opx.operations.forms import UploadedFile
     from opx.operations.system import System
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -76,13 +77,15 @@ def _answer(event: Mapping[str, Any], function: Function, start: Callable[[], Sy
         raise UnknownRouteError("there is no such route")
     system = started(start)
     settings = system.settings
-    caller = caller_of(event, Identity(settings.client_id, settings.project_id))
-    context = Context(system, caller, report)
+    context = Context(system, caller_of(event, Identity(settings.client_id, settings.project_id)), report)
     path = path_of(event)
     if path.pop("kbId", DEFAULT_KNOWLEDGE_BASE) not in {DEFAULT_KNOWLEDGE_BASE, settings.environment} - {""}:
         raise UnknownKnowledgeBaseError("no knowledge base has this id")
-    request, context = _request(operation, event, path, context)
-    return reply(operation.route.status, perform(operation, context, request))
+    pairs, takes_body = pairs_of(event), operation.route.takes_body
+    request = HttpRequest(
+        path, pairs, _header(event, "content-type"), body_of(event) if takes_body and not pairs else b""
+    )
+    return reply(operation.route.status, performed(operation, request, context))
 
 
 # -- requests
@@ -96,29 +99,51 @@ def path_of(event: Mapping[str, Any]) -> dict[str, str]:
         raise RequestError("the address is not percent-encoded UTF-8") from exc
 
 
-def _request(
-    operation: Operation[Any, Any], event: Mapping[str, Any], path: Mapping[str, str], context: Context
-) -> tuple[Request, Context]:
-    """The request, and the context with the files of a form. Raises `RequestError` and `TooLargeError`."""
-    route = operation.route
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request to a route, decoded: path parameters without `kbId`, query parameters in their order, and the body."""
+
+    path: Mapping[str, str]
+    pairs: Sequence[tuple[str, str]] = ()
+    content_type: str = ""
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadParts:
+    """An operation's request, and the files and further fields of a form."""
+
+    request: Request
+    files: tuple[UploadedFile, ...] | None = None
+    form: Json | None = None
+
+
+def performed(operation: Operation[Any, Any], request: HttpRequest, context: Context) -> Any:
+    """The reply of the operation. Raises `RequestError`, `TooLargeError`, and the operation's errors."""
+    read = read_parts(operation, request)
+    return perform(operation, replace(context, files=read.files, form=read.form), read.request)
+
+
+def read_parts(operation: Operation[Any, Any], request: HttpRequest) -> ReadParts:
+    """The parts of a request. Raises `RequestError` and `TooLargeError`."""
+    route, path = operation.route, request.path
     assert route is not None
-    pairs = pairs_of(event)
     if not route.takes_body:
-        return read_request(operation.request, {**_grouped(pairs, operation.request), **path}, texts=True), context
-    if pairs:
-        raise RequestError(f"unknown field {quoted(pairs[0][0]).strip(chr(39))} in the address; fields are in the body")
-    content_type, body = _header(event, "content-type"), body_of(event)
-    if route.form is not None and is_form(content_type):
-        form = read_form(content_type, body)
+        given = {**_grouped(request.pairs, operation.request), **path}
+        return ReadParts(read_request(operation.request, given, texts=True))
+    if request.pairs:
+        name = quoted(request.pairs[0][0]).strip(chr(39))
+        raise RequestError(f"unknown field {name} in the address; fields are in the body")
+    if route.form is not None and is_form(request.content_type):
+        form = read_form(request.content_type, request.body)
         fields = read_request(route.form, _grouped(form.fields, route.form), texts=True)
         stated = {name: value for name, value in msgspec.to_builtins(fields).items() if value not in ("", (), [])}
-        context = replace(context, files=form.files, form=stated)
-        return read_request(operation.request, path), context
-    given = json_object(content_type, body)
+        return ReadParts(read_request(operation.request, path), form.files, stated)
+    body = json_object(request.content_type, request.body)
     for name in path:
-        if name in given:
+        if name in body:
             raise RequestError(f"{name} is in the address; leave it out of the body")
-    return read_request(operation.request, {**given, **path}), context
+    return ReadParts(read_request(operation.request, {**body, **path}))
 
 
 def pairs_of(event: Mapping[str, Any]) -> list[tuple[str, str]]:

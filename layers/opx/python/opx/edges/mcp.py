@@ -30,12 +30,14 @@ from opx.edges.schemas import input_schema, output_schema
 from opx.edges.tools import call_tool, granted
 from opx.errors import InvalidInputError, OpxError
 from opx.operations import load
-from opx.operations.context import Context
+from opx.operations.context import Caller, Context
 from opx.operations.documents import ListDocuments, list_documents
 from opx.operations.grants import read_grants
 from opx.operations.reading import ReadDocument, read_document
 from opx.operations.registry import OPERATIONS, Operation
+from opx.operations.system import System
 from opx.runtime.deadlines import deadline
+from opx.runtime.metrics import Report
 
 Tools = Mapping[str, Operation[Any, Any]]
 
@@ -136,6 +138,15 @@ def http_app(server: Server[Any], host: str, token: str = "") -> Starlette:
     if token:
         app.add_middleware(_Authorised, token=token)
     return app
+
+
+def caller_app(system: System, caller: Caller, report: Report) -> Starlette:
+    """The tools of a caller as an ASGI application at `/mcp`, for a server that has identified the caller and refused
+    requests of other sites' pages."""
+    context = Context(system, caller, report)
+    open_to_all = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    server = make_server(tools_for(context), context)
+    return server.streamable_http_app(json_response=True, stateless_http=True, transport_security=open_to_all)
 
 
 class _Authorised:

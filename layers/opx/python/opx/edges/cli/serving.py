@@ -1,25 +1,34 @@
-"""`opx run`, `opx mcp`, `opx status`: runs scheduled work, serves tools to agents, and shows the state of the system."""
+"""`opx run`, `opx serve`, `opx mcp`: processes that stay, to do scheduled work and to answer programs and agents."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from opx.domain.record import Json
+from opx.domain.record import replace
 from opx.domain.scopes import Identity
-from opx.edges.cli.output import aligned, print_json, print_lines, readable_size, some_fields, warn
+from opx.edges.cli.output import warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
-from opx.operations.corpus import GetStatus, Status, get_status
+
+if TYPE_CHECKING:
+    from opx.connectors.runner import Runner
+    from opx.edges.serving.application import Served
+    from opx.edges.serving.routes import KnowledgeBase
+    from opx.edges.serving.tokens import Callers
+    from opx.operations.context import Caller
+    from opx.operations.system import System
+
+# -- scheduled work
 
 
 @click.command("run")
@@ -33,38 +42,54 @@ def run_command(session: Session, *, once: bool, listen: str | None) -> None:
     One process does the work of AWS functions and schedules; a second one waits for work that the first has claimed.
     """
     services = session.services
+    runner = _runner(services)
+    if once:
+        while runner.round():
+            pass
+        return
+    woken, stopped = threading.Event(), threading.Event()
     with ExitStack() as stack:
-        connectors, lifecycle = services.connectors, services.lifecycle
-        daily = (
-            lifecycle.daily_pruning(),
-            lifecycle.daily_calibration(),
-            lifecycle.daily_usage(),
-            lifecycle.daily_seal(),
-        )
-        feeds = (connectors.directory_feed(), *connectors.stream_feeds(), *daily)
-        runner = services.runner(_log, feeds)
-        if once:
-            while runner.round():
-                pass
-            return
-        woken, stopped = threading.Event(), threading.Event()
         if listen:
-            from opx.connectors.webhooks.wsgi import LocalServer
-
-            server = stack.enter_context(LocalServer(connectors.webhook_receiver, listen, woken.set))
-            _log(f"webhooks arrive at http://{server.address}")
-            warn(*filter(None, [server.remark]))
-
-        def stop(*_: object) -> None:
-            stopped.set()
-            woken.set()
-
-        signal.signal(signal.SIGTERM, stop)
-        enabled = sum(source.enabled for source in connectors.sources.all())
+            stack.enter_context(_deliveries_server(services, listen, woken.set))
+        _stop_on_sigterm(woken, stopped)
+        enabled = sum(source.enabled for source in services.connectors.sources.all())
         _log(f"running with {enabled} sources: Ctrl-C stops")
         with contextlib.suppress(KeyboardInterrupt):
             runner.run(_waiting(woken, stopped))
     _log("stopped; unfinished work continues with the next run")
+
+
+def _runner(services: System) -> Runner:
+    """The work of schedules and functions, in rounds."""
+    connectors, lifecycle = services.connectors, services.lifecycle
+    daily = (lifecycle.daily_pruning(), lifecycle.daily_calibration(), lifecycle.daily_usage(), lifecycle.daily_seal())
+    return services.runner(_log, (connectors.directory_feed(), *connectors.stream_feeds(), *daily))
+
+
+def _deliveries_server(
+    services: System, listen: str, arrived: Callable[[], object]
+) -> contextlib.AbstractContextManager[object]:
+    from opx.edges.serving.application import deliveries_application
+    from opx.edges.serving.deliveries import Deliveries
+    from opx.edges.serving.listening import HttpServer, address_of, is_loopback, listening_socket
+
+    deliveries = Deliveries(services.connectors.webhook_receiver, arrived)
+    server = HttpServer(deliveries_application(deliveries), listening_socket(listen))
+    _log(f"webhooks arrive at http://{server.address}")
+    if not is_loopback(address_of(listen)[0]):
+        warn(
+            f"others can reach {server.address}, which has no TLS: deliveries are verified by their signatures, but a "
+            "proxy with TLS on this machine, and --listen 127.0.0.1, are safer"
+        )
+    return server
+
+
+def _stop_on_sigterm(woken: threading.Event, stopped: threading.Event) -> None:
+    def stop(*_: object) -> None:
+        stopped.set()
+        woken.set()
+
+    signal.signal(signal.SIGTERM, stop)
 
 
 def _waiting(woken: threading.Event, stopped: threading.Event) -> Callable[[float], bool]:
@@ -80,6 +105,141 @@ def _waiting(woken: threading.Event, stopped: threading.Event) -> Callable[[floa
 
 def _log(line: str) -> None:
     click.echo(f"{time.strftime('%H:%M:%S')} {line}")
+
+
+# -- everything over HTTP
+
+
+@click.command("serve")
+@click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:8321", show_default=True, help="Address to serve at.")
+@click.option(
+    "--token-secret",
+    default="",
+    metavar="NAME",
+    help="Require this secret as bearer token, of an administrator; more are declared in knowledge.yaml (tokens).",
+)
+@click.option(
+    "--base",
+    "bases",
+    multiple=True,
+    metavar="ID=HOME",
+    help="Also answer /knowledge/ID/... from this home, or from the system at this https address. May be repeated.",
+)
+@click.option("--answers-only", is_flag=True, help="Leave scheduled work and queued documents to `opx run`.")
+@pass_session
+def serve_command(
+    session: Session, /, listen: str, token_secret: str, bases: tuple[str, ...], *, answers_only: bool
+) -> None:
+    """Serve all operations over REST, the tools for agents over MCP, and webhooks, until Ctrl-C; and do the work of
+    `opx run`.
+
+    \b
+    http://127.0.0.1:8321/docs              the routes, as a page; /openapi.json for programs
+    http://127.0.0.1:8321/mcp               the tools, for agents
+    http://127.0.0.1:8321/webhooks/ingest/  webhooks of other services
+    http://127.0.0.1:8321/metrics           for Prometheus; /healthz for load balancers
+
+    On loopback no token is needed, elsewhere each request but those of webhooks has one. Put a proxy with TLS before it.
+    """
+    session.require_local("opx serve serves this machine's knowledge; a deployed system has its own HTTP API")
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # clients are served in parallel; threads of BLAS would only spin
+    from opx.edges.serving.application import application
+    from opx.edges.serving.listening import HttpServer, address_of, listening_socket
+
+    woken, stopped, host = threading.Event(), threading.Event(), address_of(listen)[0]
+    with ExitStack() as stack:
+        known = _callers(session, host, token_secret)
+        served = _served(session, known, _bases(session, stack, bases, known.own), woken, host)
+        server = HttpServer(application(served), listening_socket(listen))
+        if not answers_only:
+            _work_beside(session.services, woken, stopped, stack)
+        signal.signal(signal.SIGTERM, lambda *_: None)  # the server ends by it, and raises it again
+        _log(f"http://{server.address}/docs lists the routes, /mcp serves agents: Ctrl-C stops")
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run()
+    _log("stopped")
+
+
+def _work_beside(services: System, woken: threading.Event, stopped: threading.Event, stack: ExitStack) -> None:
+    """Does scheduled work in a thread until the stack is closed; a round in progress is finished first. After an error it
+    goes on in a minute: the server answers meanwhile."""
+    wait = _waiting(woken, stopped)
+
+    def work() -> None:
+        while not stopped.is_set():
+            try:
+                _runner(services).run(wait)
+            except Exception as exc:  # noqa: BLE001 - the thread's edge: the error is reported, and the work tried again
+                _log(f"scheduled work failed, and is tried again in a minute: {type(exc).__name__}: {exc}")
+                stopped.wait(60.0)
+
+    thread = threading.Thread(target=work, name="work", daemon=True)
+
+    def end() -> None:
+        stopped.set()
+        woken.set()
+        thread.join(timeout=60)
+
+    stack.callback(end)
+    thread.start()
+
+
+def _callers(session: Session, host: str, token_secret: str) -> Callers:
+    from opx.edges.serving.listening import is_loopback
+    from opx.edges.serving.tokens import callers, read_tokens
+
+    own = Identity(session.settings.client_id, session.settings.project_id, session.user)
+    declared = session.services.installation.declared(read_tokens)
+    return callers(declared, session.services.ports.secrets, own, token_secret, loopback=is_loopback(host))
+
+
+def _served(
+    session: Session, known: Callers, bases: Mapping[str, KnowledgeBase], woken: threading.Event, host: str
+) -> Served:
+    from opx.edges.mcp import caller_app
+    from opx.edges.serving.application import Served
+    from opx.edges.serving.deliveries import Deliveries
+    from opx.edges.serving.metrics import Measurements
+    from opx.edges.serving.routes import Answers
+    from opx.operations import load
+    from opx.ports import SearchFilter
+
+    load()
+    services, measurements = session.services, Measurements()
+    return Served(
+        answers=Answers(bases, measurements),
+        callers=known,
+        deliveries=Deliveries(services.connectors.webhook_receiver, woken.set),
+        measurements=measurements,
+        healthy=lambda: services.indexing.index.count(SearchFilter(scopes=("global",))),
+        host=host,
+        mcp={id(caller): caller_app(services, caller, measurements) for caller in known.all()},
+    )
+
+
+def _bases(session: Session, stack: ExitStack, named: Sequence[str], own: Caller) -> dict[str, KnowledgeBase]:
+    """The knowledge bases by id. Raises `InvalidInputError`."""
+    from opx.edges.serving.routes import LocalBase, RemoteBase
+    from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE
+
+    found: dict[str, KnowledgeBase] = {DEFAULT_KNOWLEDGE_BASE: LocalBase(session.services)}
+    for text in named:
+        base_id, _, place = text.partition("=")
+        if not base_id.replace("-", "").isalnum() or not place or base_id in found:
+            raise InvalidInputError(f"--base {text!r}: give each ID once, as ID=HOME or ID=https://ADDRESS")
+        if "://" in place:
+            client = session.connect_to(place)
+            stack.callback(client.close)
+            found[base_id] = RemoteBase(client, own)
+        elif Path(place).is_dir():
+            system = session.start(replace(session.settings, home=place))
+            stack.callback(system.close)
+            found[base_id] = LocalBase(system)
+        else:
+            raise InvalidInputError(f"--base {text}: there is no folder {place}")
+    return found
 
 
 # -- tools for agents
@@ -115,154 +275,10 @@ def mcp_command(session: Session, /, listen: str | None, agent: str, token_secre
     if listen is None:
         anyio.run(serve_stdio, server)
         return
-    host, port = _address(listen)
+    from opx.edges.serving.listening import HttpServer, address_of, listening_socket
+
+    host = address_of(listen)[0]
     app = http_app(server, host, services.secrets.get(token_secret) if token_secret else "")
-    import uvicorn
-
-    click.echo(f"{len(tools)} tools at http://{listen}/mcp: Ctrl-C stops", err=True)
-    uvicorn.run(app, host=host, port=port, log_level=logging.WARNING, access_log=False)
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise InvalidInputError(f"--listen takes HOST:PORT, such as 127.0.0.1:8765, not {text!r}")
-    return host.strip("[]"), int(port)
-
-
-# -- status
-
-
-@click.command("status")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@pass_session
-def status_command(session: Session, *, as_json: bool) -> None:
-    """Show the location of the knowledge, its size, and the number of waiting and failed documents."""
-    facts = _remote_facts(session) if session.is_remote else _local_facts(session)
-    if as_json:
-        print_json(facts)
-        return
-    if not session.has_knowledge:
-        click.echo(f"no knowledge in {facts['home']}: run `opx ingest PATH...`")
-        return
-    print_lines(_lines(facts))
-
-
-def _remote_facts(session: Session) -> Json:
-    status = session.client.call(get_status, GetStatus())
-    return {
-        "backend": "api",
-        "api": session.location,
-        "scope": status.scope,
-        **_facts(status),
-        "keptOut": _kept_out(session),
-    }
-
-
-def _local_facts(session: Session) -> Json:
-    settings = session.settings
-    facts = {"backend": settings.backend, "home": session.location, "exists": session.has_knowledge}
-    if not session.has_knowledge:
-        return facts
-    if settings.own_addresses:
-        facts["addresses"] = settings.own_addresses
-    size = _size(settings.home_path) if settings.backend == "embedded" else None
-    status = _facts(session.client.call(get_status, GetStatus()))
-    return {**facts, "bytes": size, **status, "keptOut": _kept_out(session)}
-
-
-def _facts(status: Status) -> Json:
-    names = (
-        "documents",
-        "categories",
-        "expired",
-        "waiting",
-        "backlog",
-        "failed",
-        "chunks",
-        "embeddingModel",
-        "confidence",
-        "index",
-    )
-    return some_fields(status, names)
-
-
-def _lines(facts: Json) -> Iterator[str]:
-    chunks = "unknown" if facts["chunks"] is None else f"{facts['chunks']:,}"
-    rows = [
-        *_location_rows(facts),
-        ("documents", f"{facts['documents']:,}"),
-        *((f"  {name}", f"{count:,}") for name, count in facts["categories"].items()),
-        *_retention_rows(facts),
-        ("chunks", chunks),
-        ("embedding model", facts["embeddingModel"] or "unknown"),
-        ("confidence", facts["confidence"] or "unknown"),
-        ("index", facts["index"]),
-        *_waiting_row(facts),
-        *_backlog_row(facts),
-        ("failed", f"{facts['failed']:,}" + (" (see `opx failed`)" if facts["failed"] else "")),
-    ]
-    return aligned(rows)
-
-
-def _retention_rows(facts: Json) -> Iterator[tuple[str, str]]:
-    """Documents past their retention: those that are stored and hidden, and those of sources that were never stored."""
-    for name, count in facts["expired"].items():
-        yield "expired", f"{count:,} of {name}: hidden by its retention (see `opx list --remarks any`)"
-    for source_id, line in facts["keptOut"].items():
-        yield "kept out", f"source {source_id}: {line}"
-
-
-def _kept_out(session: Session) -> Json:
-    from opx.edges.cli.sources import kept_out_line, kept_out_sources
-
-    return {view.source_id: kept_out_line(view) for view in kept_out_sources(session)}
-
-
-def _location_rows(facts: Json) -> Iterator[tuple[str, str]]:
-    if "api" in facts:
-        yield "api", facts["api"]
-        yield "your documents", facts["scope"]
-        return
-    size = f" ({readable_size(facts['bytes'])})" if facts["bytes"] is not None else ""
-    yield "home", facts["home"] + size
-    yield "backend", facts["backend"]
-    yield from ((f"  {port}", address) for port, address in facts.get("addresses", {}).items())
-
-
-def _waiting_row(facts: Json) -> Iterator[tuple[str, str]]:
-    """Waiting documents of all clients; absent if the caller may only see those of one."""
-    if facts["waiting"] is not None:
-        yield "waiting", f"{facts['waiting']:,}" + (f" ({_worker_hint(facts)})" if facts["waiting"] else "")
-
-
-def _backlog_row(facts: Json) -> Iterator[tuple[str, str]]:
-    """Changes that the bucket announced and that are not ingested; on one machine, the waiting documents are all."""
-    backlog = facts["backlog"]
-    if backlog is None or facts["backend"] == "embedded":
-        return
-    more = " or more" if backlog["more"] else ""
-    since = (
-        f" of over 15 minutes ago, the oldest of {backlog['oldest']} (see `announced-not-ingested` in docs/deploy.md)"
-    )
-    yield "not yet ingested", f"{backlog['changes']:,}{more} announced changes{since if backlog['oldest'] else ''}"
-
-
-def _worker_hint(facts: Json) -> str:
-    return (
-        "in the whole system; its workers ingest them"
-        if "api" in facts
-        else "the next `opx ingest` continues with them"
-    )
-
-
-def _size(folder: Path) -> int:
-    """Bytes of all files; those that vanish meanwhile don't count."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += Path(parent, name).stat().st_size
-            except OSError:
-                continue
-    return total
+    http = HttpServer(app, listening_socket(listen))
+    click.echo(f"{len(tools)} tools at http://{http.address}/mcp: Ctrl-C stops", err=True)
+    http.run()

@@ -223,6 +223,10 @@ class Session:
         self._context.call_on_close(services.close)
         return services
 
+    def connect_to(self, address: str) -> RemoteClient:
+        """A client of the deployed system at this address. The caller closes it. Raises `InvalidInputError`."""
+        return self._connect(replace(self.settings, api_url=address))
+
     def at_home(self, home: Path) -> Session:
         """The same session with its knowledge in another folder."""
         return Session(replace(self.settings, home=str(home)), self.start, self._connect, self._context, self._examine)

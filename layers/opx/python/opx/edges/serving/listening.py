@@ -1,0 +1,151 @@
+"""Listens for HTTP requests with uvicorn, with limits that slow or many connections can't exhaust."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from opx.errors import InvalidInputError
+
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+REQUEST_SECONDS = 15.0
+"""Age at which a connection without the whole head of a request is closed, however often it sends a byte."""
+
+CONNECTIONS_OF_AN_ADDRESS = 500
+"""Open connections of one address beyond which its further ones are closed at once."""
+
+STOP_SECONDS = 10
+"""Time for requests in progress when the server ends."""
+
+_CHECK_SECONDS = 1.0
+_ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})\Z")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def is_loopback(host: str) -> bool:
+    """True if only programs of this machine can reach the host."""
+    return host in _LOOPBACK
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`. Raises `InvalidInputError`."""
+    match = _ADDRESS.match(text)
+    if not match or int(match["port"]) > 65535:
+        raise InvalidInputError(f"--listen {text!r}: give HOST:PORT, such as 127.0.0.1:8321")
+    return match["host"].strip("[]"), int(match["port"])
+
+
+def listening_socket(text: str) -> socket.socket:
+    """A socket that listens at `HOST:PORT`; the system chooses the port if it is 0. Raises `InvalidInputError`."""
+    host, port = address_of(text)
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        opened = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened.bind((host, port))
+            opened.listen(2048)
+        except OSError:
+            opened.close()
+            raise
+    except OSError as exc:
+        raise InvalidInputError(f"--listen {text}: {exc.strerror or exc}; choose another address or port") from exc
+    return opened
+
+
+def shown_address(opened: socket.socket) -> str:
+    """Host and port that the socket listens at."""
+    host, port = opened.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class _LimitedProtocol(H11Protocol):
+    """HTTP/1.1 with a deadline for the head of each request, and a limit of connections by address."""
+
+    open: ClassVar[Counter[str]] = Counter()
+    _waiting_since = 0.0
+    _check: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        host = self.client[0] if self.client else ""
+        self.open[host] += 1
+        if self.open[host] > CONNECTIONS_OF_AN_ADDRESS:
+            transport.abort()
+            return
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        host = self.client[0] if self.client else ""
+        self.open[host] -= 1
+        if not self.open[host]:
+            del self.open[host]
+        if self._check:
+            self._check.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        self._waiting_since = self.loop.time()
+        super().on_response_complete()
+
+    def _wait(self) -> None:
+        self._waiting_since = self.loop.time()
+        self._check = self.loop.call_later(_CHECK_SECONDS, self._close_if_slow)
+
+    def _close_if_slow(self) -> None:
+        waits = self.cycle is None or self.cycle.response_complete
+        if waits and self.loop.time() - self._waiting_since > REQUEST_SECONDS:
+            self.transport.abort()
+            return
+        self._check = self.loop.call_later(_CHECK_SECONDS, self._close_if_slow)
+
+
+class HttpServer:
+    """Serves an ASGI application on listening sockets: `run` until a signal, or in a thread within a `with` block."""
+
+    def __init__(self, application: Application, *sockets: socket.socket) -> None:
+        self._sockets = list(sockets)
+        config = uvicorn.Config(
+            application,
+            http=_LimitedProtocol,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, name="http", daemon=True)
+
+    @property
+    def address(self) -> str:
+        return shown_address(self._sockets[0])
+
+    def run(self) -> None:
+        """Serves in this thread, and ends after the requests in progress."""
+        self._server.run(sockets=self._sockets)
+
+    def _serve(self) -> None:
+        asyncio.run(self._server.serve(sockets=self._sockets))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=STOP_SECONDS + 5)

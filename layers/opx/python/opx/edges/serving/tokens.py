@@ -1,0 +1,118 @@
+"""Tokens of callers of a local server: section `tokens` of `knowledge.yaml`.
+
+    tokens:
+      grafana: {secret: grafana-token, client: acme, scopes: [opx/read]}
+
+A token's value is the secret of that name. It gives the identity and the roles, as the claims of a JWT do on AWS.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from opx.domain.policy import ADMIN_SCOPE, READ_SCOPE, SCOPES
+from opx.domain.scopes import Identity, reader_of
+from opx.errors import InvalidInputError, InvalidScopeError
+from opx.operations.context import Caller
+from opx.ports.sources import Secrets
+from opx.runtime.knowledge_file import Marked, read_section
+
+SECTION = "tokens"
+MIN_LENGTH = 16
+"""Characters that a token needs at least, so that it can't be guessed."""
+
+_FIELDS = ("client", "project", "scopes", "agent")
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredToken:
+    """A token's name, the name of its secret, and the caller that has it."""
+
+    name: str
+    secret: str
+    caller: Caller
+
+
+class Callers:
+    """Finds callers by their bearer tokens. Without any token, every caller is `own`, the server's own identity."""
+
+    def __init__(self, tokens: Mapping[str, Caller], own: Caller) -> None:
+        self._by_digest = {_digest(token): caller for token, caller in tokens.items()}
+        self.own = own
+
+    def all(self) -> tuple[Caller, ...]:
+        """All callers."""
+        return tuple(self._by_digest.values()) or (self.own,)
+
+    def of(self, authorization: str) -> Caller | None:
+        """The caller with this header `Authorization`; None for a token that is missing or unknown."""
+        if not self._by_digest:
+            return self.own
+        scheme, _, token = authorization.partition(" ")
+        digest = _digest(token.strip())
+        found = [caller for known, caller in self._by_digest.items() if hmac.compare_digest(known, digest)]
+        return found[0] if found and scheme.lower() == "bearer" else None
+
+
+def _digest(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "replace")).digest()
+
+
+def read_tokens(path: Path | None = None) -> tuple[DeclaredToken, ...]:
+    """The declared tokens. Raises `KnowledgeConfigError` with file and line."""
+    section = read_section(SECTION, path)
+    return tuple(_token(name, entry) for name, entry in section.entries().items()) if section else ()
+
+
+def _token(name: str, entry: Marked) -> DeclaredToken:
+    fields = entry.fields(required=("secret",), optional=_FIELDS)
+    texts = {key: fields[key].text() if key in fields else "" for key in ("client", "project", "agent")}
+    scopes = [item.text() for item in fields["scopes"].items()] if "scopes" in fields else [READ_SCOPE]
+    for scope in scopes:
+        if scope not in SCOPES:
+            raise fields["scopes"].error(f"unknown scope {scope!r}; allowed: {', '.join(sorted(SCOPES))}")
+    identity = Identity(texts["client"], texts["project"], name)
+    try:
+        reader_of(identity)
+    except InvalidScopeError as exc:
+        raise entry.error(str(exc)) from exc
+    caller = Caller(identity, token_scopes=frozenset(scopes), agent=texts["agent"])
+    return DeclaredToken(name, fields["secret"].text(), caller)
+
+
+def callers(
+    declared: tuple[DeclaredToken, ...], secrets: Secrets, own: Identity, token_secret: str = "", *, loopback: bool
+) -> Callers:
+    """The callers of a server. The token in the secret `token_secret` is that of an administrator with the server's `own`
+    identity; without any token, everybody on this machine is one.
+
+    Raises `InvalidInputError` for a secret that isn't set or is too short, and without a token where others can reach the
+    server.
+    """
+    tokens: dict[str, Caller] = {}
+    for one in declared:
+        tokens[_value(secrets, one.secret, f"the token {one.name}")] = one.caller
+    administrator = Caller(own, token_scopes=frozenset({ADMIN_SCOPE}))
+    if token_secret:
+        tokens[_value(secrets, token_secret, "--token-secret")] = administrator
+    if not tokens and not loopback:
+        raise InvalidInputError(
+            "others can reach this address: give a token that callers must have (--token-secret NAME, or the section "
+            "`tokens` of knowledge.yaml), or listen on 127.0.0.1"
+        )
+    return Callers(tokens, Caller(own))
+
+
+def _value(secrets: Secrets, name: str, whose: str) -> str:
+    """The secret. Raises `SecretNotFoundError` with what to do, and `InvalidInputError` for a short one."""
+    value = secrets.get(name).strip()
+    if len(value) < MIN_LENGTH or not value.isascii():
+        raise InvalidInputError(
+            f"the secret {name} of {whose} needs {MIN_LENGTH} ASCII characters or more: "
+            f"`openssl rand -hex 24 | opx secret set {name}`"
+        )
+    return value
