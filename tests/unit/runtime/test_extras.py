@@ -111,7 +111,7 @@ def opx_without(extra: str, folder: Path, *arguments: str) -> subprocess.Complet
     )
 
 
-def test_a_command_without_its_extra_says_so(tmp_path: Path) -> None:
+def test_a_command_without_its_extra_names_it(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("# Disk full\n\nDelete the logs.\n")
     assert opx_without("mcp", tmp_path, "ingest", "a.md").returncode == 0
     refused = opx_without("mcp", tmp_path, "mcp")
