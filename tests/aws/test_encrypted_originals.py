@@ -9,11 +9,13 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
+from moto.s3.models import s3_backends
 
 from opx.adapters.aws.object_store import ORIGINAL, S3ObjectStore, S3UploadSigner
 from opx.domain.documents import DocumentKey
@@ -23,6 +25,7 @@ from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import Result, parse_event
 from opx.ingestion.originals import MAGIC, OriginalState, decrypted
 from opx.operations.context import Caller, Context
+from opx.operations.corpus import RestoreDocument, restore_document
 from opx.operations.masked_secrets import (
     ERASE,
     ListMaskedSecrets,
@@ -34,6 +37,7 @@ from opx.operations.masked_secrets import (
 from opx.operations.provenance import ExplainProvenance, explain_provenance
 from opx.system import bootstrap
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
+from tests.doubles.fake_time import FakeTime
 from tests.support.fakes import function_logs
 
 NAME = "documents/runbooks/procedures/vault.md"
@@ -46,8 +50,9 @@ KEY_NAME, KEY = "opx-originals/key", "k" * 43
 class Bucket:
     """The corpus bucket, which sends an event for each object that is put or deleted, as S3 does."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, time: FakeTime) -> None:
         self.cloud = cloud
+        self.time = time
         self.changed = deque[tuple[str, str]]()
         self.puts = 0
         self.deleting = ""
@@ -100,6 +105,11 @@ class Bucket:
         found = self.cloud.s3.list_object_versions(Bucket=BUCKET).get("Versions", [])
         return any(SECRET.encode() in body for key in {one["Key"] for one in found} for body in self.versions(key))
 
+    def stored_now(self) -> None:
+        """Has the newest version be of this moment."""
+        newest = s3_backends["123456789012"]["aws"].buckets[BUCKET].keys.getlist(NAME)[-1]
+        newest.last_modified = datetime.fromtimestamp(self.time.now, UTC).replace(tzinfo=None)  # as moto has it
+
     def refusing_to_delete(self) -> Any:
         """A handler that refuses deletions of versions."""
 
@@ -118,10 +128,11 @@ class Bucket:
 
 @pytest.fixture
 def bucket(aws: boto3.Session) -> Iterator[Bucket]:
-    with function_logs(), a_cloud(aws, secret_originals="encrypt", originals_key=KEY_NAME) as deployed:
+    time, chosen = FakeTime(), {"secret_originals": "encrypt", "originals_key": KEY_NAME}
+    with function_logs(), a_cloud(aws, clock=time.clock, **chosen) as deployed:
         deployed.s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
         aws.client("secretsmanager").create_secret(Name=KEY_NAME, SecretString=KEY)
-        yield Bucket(deployed)
+        yield Bucket(deployed, time)
 
 
 def context_of(bucket: Bucket, identity: Identity = Identity(), *, owner: bool = True) -> Context:  # noqa: B008 (frozen)
@@ -213,6 +224,26 @@ def test_a_later_version_replaces_an_encrypted_one(bucket: Bucket) -> None:
     assert versions_of(bucket) == [2, 1]
     assert [body.startswith(MAGIC) for body in bucket.versions()] == [True, True]
     assert not bucket.holds_secret()
+
+
+def test_an_earlier_version_is_restored_from_its_ciphertext(bucket: Bucket) -> None:
+    for text in ("First.", "Second.", "Third."):
+        bucket.put(TEXT + text)
+        bucket.stored_now()
+        bucket.time.sleep(5)
+        bucket.settle()
+        bucket.time.sleep(1)
+        bucket.stored_now()
+        bucket.time.sleep(60)
+    services = bucket.cloud.services
+    versions = {one.version: one for one in services.corpus.catalog.versions(DocumentKey(Scope(), NAME))}
+    restored = restore_document(context_of(bucket), RestoreDocument(document_id=versions[2].document_id))
+    assert restored.original
+    bucket.changed.append((NAME, "Object Created"))
+    bucket.settle()
+    current = next(services.corpus.catalog.versions(DocumentKey(Scope(), NAME)))
+    assert (current.version, current.document_id) == (4, versions[2].document_id)
+    assert (states(bucket), bucket.holds_secret()) == ([OriginalState.ENCRYPTED], False)
 
 
 def test_versions_before_the_choice_and_behind_delete_markers_are_erased(bucket: Bucket) -> None:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import heapq
 import io
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
 from itertools import islice
@@ -38,8 +40,8 @@ ENCODED = "opx-metadata"
 """The header that holds, as base64 of JSON, the metadata that can't be headers of their own."""
 
 ORIGINAL = "opx-original"
-"""The header and the tag of an object that has other bytes in place of the original: a note of the original's etag and
-digest, and its hash. Who has no right to tag objects can't have the installation take one object for another."""
+"""The header and the tag of an object that has other bytes in place of the original: a note of the original's etag, digest
+and time, and its hash. Who has no right to tag objects can't have the installation take one object for another."""
 
 # Runs of spaces are excluded: signatures collapse them. So is `=?`: S3 treats it as an encoded word (RFC 2047).
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -142,9 +144,10 @@ def attestation(key: str, metadata: Mapping[str, str]) -> dict[str, Any]:
     return {"Tagging": f"{TAG}={value}"} if value else {}
 
 
-def original_note(etag: str, data: bytes) -> str:
-    """The note of an original with this etag and these bytes."""
-    return f"{etag} {base64.b64encode(hashlib.sha256(data).digest()).decode('ascii')}"
+def original_note(etag: str, data: bytes, stored: datetime) -> str:
+    """The note of an original with this etag and these bytes, and the time at which it was stored."""
+    digest = base64.b64encode(hashlib.sha256(data).digest()).decode("ascii")
+    return f"{etag} {digest} {iso_time(stored.timestamp())}"
 
 
 def original_tag(key: str, note: str) -> str:
@@ -357,7 +360,7 @@ class S3UploadSigner:
         headers = from_headers(facts["Metadata"])
         info = ObjectInfo(key, 0, "", "", headers, version=facts.get("VersionId", ""))
         if _as_original(self._client, self._bucket, info) is not info:
-            return base64.b64decode(headers[ORIGINAL].partition(" ")[2]).hex()
+            return base64.b64decode(headers[ORIGINAL].split(" ")[1]).hex()
         # An object that was put in parts has a checksum of their checksums, followed by the number of parts.
         checksum = facts.get("ChecksumSHA256", "")
         return "" if "-" in checksum else base64.b64decode(checksum).hex()
@@ -441,9 +444,14 @@ class S3PastObjects:
 
     def of(self, key: str) -> Iterator[PastObject]:
         """S3 lists the versions of a key from the newest to the oldest, and delete markers apart from them (Amazon S3
-        API Reference, "ListObjectVersions")."""
-        found = [*self._listed(key)]
-        yield from sorted(found, key=lambda one: one.stored_at, reverse=True)
+        API Reference, "ListObjectVersions"). One with other bytes in place of an original is of the original's time."""
+        versions, removals = self._listed(key)
+        stored = (
+            PastObject(one["VersionId"], self._stored_at(one)) for one in sorted(versions, key=_time, reverse=True)
+        )
+        removed = [PastObject(one["VersionId"], _time(one), removed=True) for one in removals]
+        removed.sort(key=lambda one: one.stored_at, reverse=True)
+        yield from heapq.merge(stored, removed, key=lambda one: one.stored_at, reverse=True)
 
     def bring_back(self, key: str, name: str) -> None:
         source: Any = {"Bucket": self._bucket, "Key": key, "VersionId": name}
@@ -455,19 +463,31 @@ class S3PastObjects:
                     raise ObjectNotFoundError(f"no version {name} of s3://{self._bucket}/{key}") from exc
                 raise
 
-    def _listed(self, key: str) -> Iterator[PastObject]:
+    def _listed(self, key: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
+        """Versions of the object, and its delete markers."""
+        found, gone = list[Mapping[str, Any]](), list[Mapping[str, Any]]()
         pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=key)
         for page in translated_pages(pages, f"list versions of s3://{self._bucket}/{key}"):
             versions, removals = page.get("Versions", []), page.get("DeleteMarkers", [])
-            for version in versions:
-                if version["Key"] == key:
-                    yield PastObject(version["VersionId"], _time(version))
-            for removal in removals:
-                if removal["Key"] == key:
-                    yield PastObject(removal["VersionId"], _time(removal), removed=True)
+            found += [version for version in versions if version["Key"] == key]
+            gone += [removal for removal in removals if removal["Key"] == key]
             names = [one["Key"] for one in (*versions, *removals)]
             if names and max(names) > key:  # keys come in order: the rest are other objects
-                return
+                break
+        return found, gone
+
+    def _stored_at(self, version: Mapping[str, Any]) -> str:
+        key, name = version["Key"], version["VersionId"]
+        with translated_errors(f"read a version of s3://{self._bucket}/{key}"):
+            try:
+                facts = self._client.head_object(Bucket=self._bucket, Key=key, VersionId=name)
+            except ClientError as exc:
+                if error_code(exc) in (*GONE, *MISSING, "400"):  # the last one for a key of the uploader's own
+                    return _time(version)
+                raise
+        info = ObjectInfo(key, 0, "", "", from_headers(facts["Metadata"]), version=facts.get("VersionId", ""))
+        is_original = _as_original(self._client, self._bucket, info) is info
+        return _time(version) if is_original else info.metadata[ORIGINAL].split(" ")[2]
 
 
 def _time(version: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """Replaces the bytes of objects in an S3 bucket by others for the same content, and erases the earlier versions.
 
 The replacement is a new version of the object: it is put on the condition that the object is as it was read, and has its
-metadata, tags and headers, with a note of its etag and digest. S3 sends an event for it, with which the pipeline finds the
-object unchanged, as `S3ObjectStore.head` returns the etag of the note.
+metadata, tags and headers, with a note of its etag, digest and time. S3 sends an event for it, with which the pipeline finds
+the object unchanged, as `S3ObjectStore.head` returns the etag of the note.
 """
 
 from __future__ import annotations
@@ -54,13 +54,16 @@ class S3ReplaceableObjects:
         found = self._found(key, IfMatch=f'"{etag}"')
         if found is None or found["Body"].read() != read:
             return False
-        note = original_note(etag, read)
+        note = original_note(etag, read, found["LastModified"])
         made = self._put(key, data, found, note, etag)
         if made is None:
             return False
         overtaken = self._overtaken(key, made.get("VersionId", ""), found.get("VersionId", ""))
         later = self._found(key, VersionId=overtaken) if overtaken else None
-        return later is None or self._put(key, data, later, note, unquoted(made["ETag"])) is not None
+        if later is None:
+            return True
+        note = original_note(etag, read, later["LastModified"])
+        return self._put(key, data, later, note, unquoted(made["ETag"])) is not None
 
     def earlier(self, key: str, *, without: bytes) -> Sequence[str]:
         versions = dropwhile(lambda version: not version["IsLatest"], self._versions(key))
