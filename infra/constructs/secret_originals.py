@@ -18,7 +18,8 @@ _NO_ROTATION = "originals that are encrypted with it could not be read with anot
 
 
 def add_key(scope: Construct, *, names: Names) -> None:
-    """The key, in the stack of what it decrypts: it is retained as the bucket is."""
+    """The key, in the stack of what it decrypts: it is retained as the bucket is. CloudFormation makes another one when the
+    parameters of its generation change."""
     secret = secretsmanager.CfnSecret(
         scope,
         "OriginalsKey",
