@@ -378,7 +378,7 @@ def test_a_note_without_its_tag_is_no_note(bucket: Bucket) -> None:
     assert S3UploadSigner(BUCKET, bucket.cloud.s3).sha256_of(NAME) == ""
 
 
-def test_a_function_without_the_key_says_that_it_can_not_read_the_original(bucket: Bucket) -> None:
+def test_an_original_is_unreadable_to_a_function_without_the_key(bucket: Bucket) -> None:
     bucket.upload()
     (found,) = masked(bucket)
     request = ExplainProvenance(document_id=found.document_id)

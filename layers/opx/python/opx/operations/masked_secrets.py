@@ -139,7 +139,7 @@ def _protected(context: Context, object_keys: Sequence[str]) -> ProtectedOrigina
 
 
 def _states(context: Context, object_keys: Sequence[str]) -> list[OriginalState]:
-    """States of originals, of which a store in a network is asked for several at once."""
+    """States of originals; several at once where reading means waiting for a network."""
     return Each(context.system.storage.read_threads)(context.system.ingestion.originals.state, object_keys)
 
 

@@ -17,7 +17,6 @@ from botocore.exceptions import ClientError
 
 from opx.adapters.aws.object_store import (
     CHANGED,
-    GONE,
     MISSING,
     ORIGINAL,
     from_headers,
@@ -26,6 +25,7 @@ from opx.adapters.aws.object_store import (
     to_headers,
     unquoted,
 )
+from opx.adapters.aws.object_versions import GONE
 from opx.adapters.aws.vendor_errors import error_code, translated_errors, translated_pages
 from opx.errors import InvalidInputError, StoreUnavailableError
 
