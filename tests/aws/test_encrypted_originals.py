@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -18,12 +19,13 @@ from botocore.awsrequest import AWSResponse
 from moto.s3.models import s3_backends
 
 from opx.adapters.aws.object_store import ORIGINAL, S3ObjectStore, S3UploadSigner
+from opx.adapters.aws.ports import S3Storage
 from opx.domain.documents import DocumentKey
 from opx.domain.provenance import CHANNEL_METADATA
 from opx.domain.scopes import Identity, Scope
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import Result, parse_event
-from opx.ingestion.originals import MAGIC, OriginalState, decrypted
+from opx.ingestion.originals import MAGIC, OriginalsProtection, OriginalState, decrypted
 from opx.operations.context import Caller, Context
 from opx.operations.corpus import RestoreDocument, restore_document
 from opx.operations.masked_secrets import (
@@ -35,9 +37,11 @@ from opx.operations.masked_secrets import (
     protect_originals,
 )
 from opx.operations.provenance import ExplainProvenance, explain_provenance
+from opx.settings import Settings
 from opx.system import bootstrap
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.doubles.fake_time import FakeTime
+from tests.support.cli_support import WordEmbedder
 from tests.support.fakes import function_logs
 
 NAME = "documents/runbooks/procedures/vault.md"
@@ -396,3 +400,43 @@ def a_reader(bucket: Bucket) -> Iterator[Context]:
     settings, index = replace(bucket.cloud.services.settings, secret_originals="keep"), bucket.cloud.services.index
     with bootstrap(settings, index=index, aws=lambda name, **_: clients[name]) as system:
         yield Context(system, Caller(Identity(), owns_system=True))
+
+
+# -- buckets without versions, and a folder beside a bucket
+
+
+@pytest.mark.parametrize("status", ["", "Suspended"])
+def test_without_versions_the_object_itself_is_replaced(aws: boto3.Session, status: str) -> None:
+    client: Any = aws.client("s3")
+    client.create_bucket(Bucket="plain", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    if status:
+        client.put_bucket_versioning(Bucket="plain", VersioningConfiguration={"Status": status})
+    storage = S3Storage("plain", lambda *_, **__: client)
+    before = storage.objects.put(NAME, TEXT.encode(), metadata={"author": "ann"})
+    originals = OriginalsProtection(storage.objects, storage.replaceable, lambda: b"k" * 32)
+    assert [originals.protect(NAME), originals.protect(NAME)] == [True, False]
+    found = storage.objects.head(NAME)
+    assert found
+    assert (found.etag, found.metadata) == (before.etag, before.metadata)
+    assert originals.state(NAME) is OriginalState.ENCRYPTED
+    client.delete_object(Bucket="plain", Key=NAME)
+    assert originals.state(NAME) is OriginalState.GONE
+
+
+def test_a_process_of_its_own_encrypts_in_a_bucket_and_names_what_stays(bucket: Bucket, tmp_path: Path) -> None:
+    settings = Settings(home=str(tmp_path), store=f"s3://{BUCKET}")
+    with bootstrap(settings, embedder=WordEmbedder(), aws=lambda *_, **__: bucket.cloud.s3) as system:
+        system.store.put(NAME, TEXT.encode())
+        assert [outcome.result for outcome in system.manager.work()] == [Result.INGESTED]
+        context = Context(system, Caller(Identity(), owns_system=True))
+        refused = bucket.refusing_to_delete()
+        done = protect_originals(context, ProtectOriginals())
+        assert (done.encrypted, done.documents) == (0, 1)
+        assert [problem.partition(": ")[0] for problem in done.problems] == [
+            f"1 of the earlier versions of {NAME} can't be erased (AccessDenied)"
+        ]
+        bucket.deleting_again(refused)
+        done = protect_originals(context, ProtectOriginals())
+        assert (done.encrypted, done.problems) == (1, ())
+        assert system.lifecycle.reconciler(thorough=True).run().differences == []
+    assert not bucket.holds_secret()

@@ -235,12 +235,13 @@ class OriginalsProtection:
 
     def state(self, object_key: str) -> OriginalState:
         """State of an object with its sidecar and their earlier versions: plain if any of these is."""
-        states = [state_of(self._store, name) for name in _both(object_key)]
-        if OriginalState.PLAIN in states:
+        own = state_of(self._store, object_key)
+        if own is not OriginalState.ENCRYPTED:
+            return own
+        beside = state_of(self._store, object_key + SIDECAR_SUFFIX)
+        if beside is OriginalState.PLAIN or any(self._plain_versions(name) for name in _both(object_key)):
             return OriginalState.PLAIN
-        if states[0] is OriginalState.ENCRYPTED and any(self._plain_versions(name) for name in _both(object_key)):
-            return OriginalState.PLAIN
-        return states[0]
+        return own
 
     def _plain_versions(self, name: str) -> Sequence[str]:
         """Plain versions before one that is encrypted: those before a plain one are erased once it is encrypted."""

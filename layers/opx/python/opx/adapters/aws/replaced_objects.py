@@ -126,7 +126,7 @@ class S3ReplaceableObjects:
     def _overtaken(self, key: str, made: str, read: str) -> str:
         """The version directly before the one that was made, unless it is the one that was read: the same bytes were put
         again in between, perhaps with other metadata, which no condition of S3 excludes."""
-        if not made or not read:
+        if made in ("", "null") or not read:  # without versioning, or while it is suspended
             return ""
         versions = dropwhile(lambda version: version["VersionId"] != made, self._versions(key))
         before = next(islice(versions, 1, None), None)
