@@ -168,9 +168,14 @@ def _masked_lines(found: MaskedDocuments) -> Iterator[str]:
 @secret_command.operation("protect", protect_originals, CommandShape(elsewhere=_PROTECTED_ELSEWHERE), json="")
 def protect(done: ProtectedOriginals) -> None:
     """Encrypt the originals of all documents with masked secrets, so that only ingestion can read them."""
-    waiting = f", {done.queued:,} queued for ingestion" if done.queued else ""
-    click.echo(f"{done.encrypted:,} of {plural(done.documents, 'original')} encrypted now{waiting}")
+    click.echo(protected_line(done))
     warn(*done.problems)
+
+
+def protected_line(done: ProtectedOriginals) -> str:
+    """Counts of originals that were encrypted, or are to be."""
+    waiting = f", {done.queued:,} queued for ingestion" if done.queued else ""
+    return f"{done.encrypted:,} of {plural(done.documents, 'original')} encrypted now{waiting}"
 
 
 @secret_command.operation("remove", remove_secret, _NAMED, json="")
