@@ -16,6 +16,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from moto.s3.models import s3_backends
 
 from opx.adapters.aws.object_store import ORIGINAL, S3ObjectStore, S3UploadSigner
@@ -121,7 +122,7 @@ class Bucket:
             if "versionId" not in params["query_string"]:
                 return None
             error = {"Error": {"Code": "AccessDenied", "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
-            return AWSResponse("", 403, {}, None), error
+            return AWSResponse("", 403, HTTPHeaders(), None), error
 
         self.cloud.s3.meta.events.register("before-call.s3.DeleteObject", refuse)
         return refuse
@@ -132,8 +133,9 @@ class Bucket:
 
 @pytest.fixture
 def bucket(aws: boto3.Session) -> Iterator[Bucket]:
-    time, chosen = FakeTime(), {"secret_originals": "encrypt", "originals_key": KEY_NAME}
-    with function_logs(), a_cloud(aws, clock=time.clock, **chosen) as deployed:
+    time = FakeTime()
+    chosen = a_cloud(aws, clock=time.clock, secret_originals="encrypt", originals_key=KEY_NAME)
+    with function_logs(), chosen as deployed:
         deployed.s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
         aws.client("secretsmanager").create_secret(Name=KEY_NAME, SecretString=KEY)
         yield Bucket(deployed, time)
