@@ -411,9 +411,10 @@ def a_reader(bucket: Bucket) -> Iterator[Context]:
 def test_without_versions_the_object_itself_is_replaced(aws: boto3.Session, status: str) -> None:
     client: Any = aws.client("s3")
     client.create_bucket(Bucket="plain", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
-    if status:
-        client.put_bucket_versioning(Bucket="plain", VersioningConfiguration={"Status": status})
     storage = S3Storage("plain", lambda *_, **__: client)
+    for versioning in ("Enabled", status) if status else ():
+        client.put_bucket_versioning(Bucket="plain", VersioningConfiguration={"Status": versioning})
+        storage.objects.put(NAME, b"An earlier version.", metadata={"author": "bob"})
     before = storage.objects.put(NAME, TEXT.encode(), metadata={"author": "ann"})
     originals = OriginalsProtection(storage.objects, storage.replaceable, lambda: b"k" * 32)
     assert [originals.protect(NAME), originals.protect(NAME)] == [True, False]
