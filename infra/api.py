@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.configuration import Deployment, listed
-from infra.constructs import answering_models, managed_search, rights
+from infra.constructs import answering_models, managed_search, rights, secret_originals
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.http_stage import add_stage, integrate
@@ -196,6 +196,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
             **_source_settings(names),
             **managed_search.copying_settings(names),  # part of how a document was ingested
             **answering_models.writing_settings(names),  # likewise
+            **secret_originals.choice(names),
         },
         rights=_manage_rights(names),
         folders=(*rights.DOCUMENT_FOLDERS, *rights.CHUNK_FOLDERS),

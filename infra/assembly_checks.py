@@ -31,6 +31,7 @@ IMPORTED = {
     "AWS::OpenSearchServerless::Collection": "Id",
     "AWS::OpenSearchServerless::CollectionGroup": "Id",
     "AWS::S3::Bucket": "BucketName",
+    "AWS::SecretsManager::Secret": "Id",
 }
 """Types that are imported before a deployment, with the name of their identifier. AWS assigns it, or it depends on account
 and region."""
@@ -39,7 +40,7 @@ CHECKED_AT_ONCE = 8
 
 _NAMED = {**IDENTIFIERS, "AWS::OpenSearchServerless::Collection": ("Name",)}
 _NAMED |= {"AWS::OpenSearchServerless::CollectionGroup": ("Name",), "AWS::Scheduler::ScheduleGroup": ("Name",)}
-_NAMED |= {"AWS::S3::Bucket": ("BucketName",)}
+_NAMED |= {"AWS::S3::Bucket": ("BucketName",), "AWS::SecretsManager::Secret": ("Name",)}
 _FIXED = {
     "AWS::OpenSearchServerless::Collection": (
         "Name",
@@ -312,6 +313,15 @@ def _buckets(clients: Clients, wanted: Names) -> set[tuple[str, ...]]:
     return found
 
 
+def secret_arns(clients: Clients) -> dict[str, str]:
+    """ARNs by name of all secrets."""
+    return {entry["Name"]: entry["ARN"] for entry in _paged(clients, "secretsmanager", "list_secrets", "SecretList")}
+
+
+def _secrets(clients: Clients, _: Names) -> set[tuple[str, ...]]:
+    return {(name,) for name in secret_arns(clients)}
+
+
 def search_resources(clients: Clients, kind: str) -> dict[str, str]:
     """Ids by name of all collections or collection groups."""
     client = clients("opensearchserverless")
@@ -350,4 +360,5 @@ _EXISTING: Mapping[str, Callable[[Clients, Names], set[tuple[str, ...]]]] = {
     "AWS::OpenSearchServerless::Collection": partial(_of_search, "AWS::OpenSearchServerless::Collection"),
     "AWS::OpenSearchServerless::CollectionGroup": partial(_of_search, "AWS::OpenSearchServerless::CollectionGroup"),
     "AWS::Scheduler::ScheduleGroup": _schedule_groups,
+    "AWS::SecretsManager::Secret": _secrets,
 }

@@ -12,7 +12,9 @@ from opx.adapters.aws.opensearch import GENERATIONS
 from opx.errors import InvalidInputError
 from opx.settings import (
     COLLECTIONS,
+    ENCRYPT,
     FIRST_COLLECTION,
+    KEEP,
     MANAGED_ENGINE,
     ON_OR_OFF,
     RERANKERS,
@@ -41,6 +43,7 @@ CHOICES = {
     "rewording": ON_OR_OFF,
     "learned_words": ON_OR_OFF,
     "backup": ("none", "daily"),
+    "secret_originals": (KEEP, ENCRYPT),
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
 }
 """Allowed values. `api_auth` none: no HTTP API at all, not an open one. Python 3.11 is missing because the C library of its
@@ -152,7 +155,8 @@ class Deployment:
     learns words of queries for pages that resolved incidents. `budget_usd`: dollars a month of which a budget notifies,
     0 for none; `audit_days` and `gap_days` are how long records of queries and of gaps are kept, 0 for not at all.
     `canary`: searches for a question every hour; an alarm goes off if it isn't searched. `backup` daily: a recovery point
-    of tables and bucket every day, kept for `backup_days`, and one a month, kept for a year.
+    of tables and bucket every day, kept for `backup_days`, and one a month, kept for a year. `secret_originals` encrypt:
+    originals of documents with masked secrets are encrypted with a key that ingestion alone may read.
     `context_model` writes a sentence about each chunk during ingestion, and `graph_model` extracts relations from it.
     `webhooks`: other services may send deliveries, to an address of their own. `vpc`: functions run in a private
     network. It is made in two zones, or in `vpc_zones` (names or ids), or is the existing `vpc_id` with `vpc_subnets` in
@@ -197,6 +201,7 @@ class Deployment:
     canary: bool = False
     backup: str = "none"
     backup_days: int = 14
+    secret_originals: str = KEEP
     audit_days: int = Settings().audit_days
     gap_days: int = Settings().gap_days
     log_level: str = "INFO"
@@ -352,6 +357,11 @@ class Deployment:
     def gateway_takes_tokens(self) -> bool:
         """True if callers of the agents' gateway may have tokens."""
         return self.gateway_auth != "iam"
+
+    @property
+    def encrypts_originals(self) -> bool:
+        """True if originals of documents with masked secrets are encrypted."""
+        return self.secret_originals == ENCRYPT
 
     @property
     def may_sleep(self) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError
 
 from infra import preflight
-from infra.assembly_checks import IMPORTED, KEPT, Assembly, Resource, assembly_problems, search_resources
+from infra.assembly_checks import IMPORTED, KEPT, Assembly, Resource, assembly_problems, search_resources, secret_arns
 from infra.command_line import CDK, context_of
 from infra.configuration import ContextError, Deployment
 from infra.constructs.layer_contents import ROOT
@@ -37,6 +37,7 @@ _DATA = {
     "AWS::Logs::LogGroup": "log group",
     "AWS::OpenSearchServerless::Collection": "search collection",
     "AWS::S3::Bucket": "bucket",
+    "AWS::SecretsManager::Secret": "secret",
 }
 """Types of resources that keep data, in words."""
 
@@ -201,7 +202,9 @@ def _identifier(deployment: Deployment, assembly: Assembly, item: Resource) -> d
     elif item.type == "AWS::S3::Bucket":
         found = [*item.name] if item in assembly.left_over else []
     else:
-        names = search_resources(assembly.account.clients, item.type)
+        clients = assembly.account.clients
+        is_secret = item.type == "AWS::SecretsManager::Secret"
+        names = secret_arns(clients) if is_secret else search_resources(clients, item.type)
         found = [names[item.name[0]]] if item.name and item.name[0] in names else []
     if len(found) > 1:
         raise StoppedError(

@@ -6,7 +6,7 @@ from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs import answering_models, managed_search, rights
+from infra.constructs import answering_models, managed_search, rights, secret_originals
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.ingest_queue import IngestQueue
@@ -82,6 +82,7 @@ class IngestionStack(Stack):
                 "vision_model": names.deployment.vision_model,
                 **managed_search.copying_settings(names),
                 **answering_models.writing_settings(names),
+                **secret_originals.encrypting_settings(names),
             },
             rights=_rights(names, collection),
             folders=_READ_FOLDERS,
@@ -116,6 +117,7 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
         *_reading_rights(names),
         *managed_search.copying_rights(names),
         *answering_models.writing_rights(names),
+        *secret_originals.encrypting_rights(names),
     ]
 
 

@@ -168,6 +168,16 @@ class Names:
         return f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{self.gateway_secret}-??????"
 
     @property
+    def originals_secret(self) -> str:
+        """Name of the key of encrypted originals, likewise not below the name of the sources' secrets."""
+        return f"{self.prefix}opx-originals/key"
+
+    @property
+    def originals_secret_arn(self) -> str:
+        """ARN pattern of that secret, as in `secret_arn`."""
+        return f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{self.originals_secret}-??????"
+
+    @property
     def agent_role(self) -> str:
         """With the prefix that AWS requires for roles of agents, which leaves 28 of 64 characters."""
         return f"AmazonBedrockExecutionRoleForAgents_{self.deployment.environment}-{Aws.REGION}"

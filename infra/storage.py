@@ -5,6 +5,7 @@ from __future__ import annotations
 from aws_cdk import CfnOutput, Environment, Stack
 from constructs import Construct
 
+from infra.constructs import secret_originals
 from infra.constructs.backup_plan import BackupPlan
 from infra.constructs.corpus_bucket import CorpusBucket
 from infra.constructs.knowledge_table import KnowledgeTable
@@ -25,6 +26,8 @@ class StorageStack(Stack):
             name = spec.name.removeprefix(_COMMON).title()
             table = KnowledgeTable(self, f"{name}Table", spec=spec, table_name=names.table(spec), ephemeral=ephemeral)
             table.node.add_dependency(corpus)  # whose name may be taken: then no table should be created
+        if names.deployment.encrypts_originals:
+            secret_originals.add_key(self, names=names)
         if names.deployment.backup == "daily":
             BackupPlan(self, "Backup", names=names)
         CfnOutput(self, "CorpusBucket", value=corpus.bucket.bucket_name)

@@ -71,8 +71,12 @@ def send_to(names: Names, kind: str) -> iam.PolicyStatement:
 
 
 def on_objects(names: Names, folders: Iterable[str], actions: Iterable[str]) -> iam.PolicyStatement:
-    """These actions on all objects of these folders of the corpus."""
-    return allow(actions, *(f"{names.corpus_arn}/{folder}" for folder in folders))
+    """These actions on all objects of these folders of the corpus. Who may read objects may read the tags that mark encrypted
+    originals, if originals are encrypted."""
+    wanted = set(actions)
+    if "s3:GetObject" in wanted and names.deployment.encrypts_originals:
+        wanted.update(READ_ATTESTATIONS)
+    return allow(wanted, *(f"{names.corpus_arn}/{folder}" for folder in folders))
 
 
 def read_secrets(names: Names) -> iam.PolicyStatement:

@@ -123,10 +123,11 @@ def a_cloud(
     make_index: Callable[[Embedder], SearchIndex] | None = None,
     *,
     clock: Callable[[], float] = time.time,
+    **chosen: Any,
 ) -> Iterator[Cloud]:
     """Everything deployed and empty. The session must be of a mocked account.
 
-    `make_index` gives another index than the one on the double.
+    `make_index` gives another index than the one on the double; `chosen` are further settings.
     """
     clients: dict[str, Any] = {"s3": session.client("s3"), "sqs": session.client("sqs")}
     clients["dynamodb"] = session.client("dynamodb")
@@ -141,6 +142,7 @@ def a_cloud(
         ingest_queue_url=url,
         embedding_requests_per_minute=600_000,
         query_cache_days=0,
+        **chosen,
     )
     with ExitStack() as stack:
         search, bedrock = stack.enter_context(OpenSearchDouble()), stack.enter_context(BedrockDouble())

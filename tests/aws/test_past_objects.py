@@ -12,7 +12,8 @@ import boto3
 import pytest
 from moto.s3.models import s3_backends
 
-from opx.adapters.aws.object_store import S3ObjectStore, S3PastObjects
+from opx.adapters.aws.object_store import S3ObjectStore
+from opx.adapters.aws.object_versions import S3PastObjects
 from opx.domain.scopes import Identity
 from opx.domain.versions import Restored
 from opx.errors import ObjectNotFoundError

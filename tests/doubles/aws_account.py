@@ -79,6 +79,7 @@ class AwsAccountDouble:
     policies: Sequence[tuple[str, str]] = ()
     schedule_groups: Sequence[str] = ()
     backup_vaults: Sequence[str] = ()
+    secrets: Sequence[str] = ()
     quotas: Mapping[str, float] = field(default_factory=dict)
     keys: Mapping[str, str] = field(default_factory=dict)
     errors: Mapping[str, str] = field(default_factory=dict)
@@ -184,6 +185,11 @@ class AwsAccountDouble:
     def _list_backup_vaults(self, given: Given) -> dict[str, Any]:
         found = [{"BackupVaultName": name} for name in self.backup_vaults]
         return _page("BackupVaultList", found, given, "NextToken", "NextToken")
+
+    def _list_secrets(self, given: Given) -> dict[str, Any]:
+        arn = f"arn:aws:secretsmanager:{self.region}:{ACCOUNT}:secret"
+        found = [{"Name": name, "ARN": f"{arn}:{name}-aBcDeF"} for name in self.secrets]
+        return _page("SecretList", found, given, "NextToken", "NextToken")
 
     # -- quotas and keys
 

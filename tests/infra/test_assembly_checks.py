@@ -38,6 +38,7 @@ NAMED = {
     "Network": a_resource("OpenSearchServerless::SecurityPolicy", Type="network", Name="dev-opx-knowledge"),
     "Group": a_resource("OpenSearchServerless::CollectionGroup", Name="dev-opx-knowledge"),
     "Collection": a_resource("OpenSearchServerless::Collection", Name="dev-opx-knowledge"),
+    "OriginalsKey": a_resource("SecretsManager::Secret", Name="dev-opx-originals/key"),
     "Schedules": a_resource("Scheduler::ScheduleGroup", kept=False, Name="dev-opx-knowledge"),
 }
 TYPES = frozenset(resource["Type"] for resource in NAMED.values())
@@ -141,6 +142,7 @@ def left_over() -> AwsAccountDouble:
         collections={"dev-opx-knowledge": "ours1"},
         collection_groups={"dev-opx-knowledge": 1},
         backup_vaults=["Default", "others", "dev-opx-knowledge"],
+        secrets=["others", "dev-opx-knowledge/token", "dev-opx-originals/key"],
     )
 
 
@@ -148,7 +150,7 @@ def test_retained_resources_in_no_stack_are_to_be_adopted(check: Check) -> None:
     ((text, fatal),) = check(left_over(), NAMED)
     assert fatal
     assert text.startswith(
-        f"dev-opx-knowledge, {TABLES[0]}, {TABLES[1]} and 6 more exist already, and no stack has them"
+        f"dev-opx-knowledge, {TABLES[0]}, {TABLES[1]} and 7 more exist already, and no stack has them"
     )
     assert "`make adopt`" in text
 

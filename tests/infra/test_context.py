@@ -55,6 +55,7 @@ def test_without_context_a_retained_next_generation_dev_environment_is_made() ->
         ("reranker", "cohere", "local, bedrock, chat, off"),
         ("rewording", "false", "on, off"),
         ("learned_words", "no", "on, off"),
+        ("secret_originals", "burn", "keep, encrypt"),
         ("rerank_model", "Cohere Rerank", "a model that reranks"),
         ("chat_model", "https://example.com", "a language model"),
         ("context_model", "nova", "a language model"),

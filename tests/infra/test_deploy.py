@@ -370,6 +370,17 @@ def test_adopting_imports_a_bucket_that_exists_by_its_name_alone(cdk: CdkDouble,
     assert imported["Resources"] == {"Corpus": {**bucket, "Properties": {"BucketName": name}}}
 
 
+def test_adopting_finds_the_key_of_originals_by_its_name(cdk: CdkDouble, account: AwsAccountDouble) -> None:
+    name, retained = "dev-opx-originals/key", "RetainExceptOnCreate"
+    secret = {"Type": "AWS::SecretsManager::Secret", "DeletionPolicy": retained, "Properties": {"Name": name}}
+    cdk.makes({STORAGE: {"OriginalsKey": secret}})
+    account.types |= {str(secret["Type"])}
+    account.secrets = ["dev-opx-knowledge/token", "other", name]
+    assert command.main(["--adopt", "--yes"]) == 0
+    arn = f"arn:aws:secretsmanager:{account.region}:{ACCOUNT}:secret:{name}-aBcDeF"
+    assert json.loads(cdk.calls[2][-1]) == {"OriginalsKey": {"Id": arn}}
+
+
 def test_adopting_finds_a_collection_by_its_name(cdk: CdkDouble, account: AwsAccountDouble) -> None:
     stack = "opx-knowledge-dev-search"
     collection = {

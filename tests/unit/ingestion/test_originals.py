@@ -12,9 +12,9 @@ from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.domain.documents import DocumentKey
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
-from opx.errors import InvalidInputError, UnparsableDocumentError
+from opx.errors import InvalidInputError, SecretNotFoundError, UnparsableDocumentError
 from opx.ingestion.events import Result
-from opx.ingestion.originals import MAGIC, OriginalState, decrypted, encrypted, state_of
+from opx.ingestion.originals import KEY_BYTES, MAGIC, OriginalsKey, OriginalState, decrypted, encrypted, state_of
 from opx.operations.context import Caller, Context
 from opx.operations.masked_secrets import (
     CHANGE,
@@ -32,6 +32,7 @@ from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
 from tests.support.archive_support import put
 from tests.support.cli_support import WordEmbedder
+from tests.support.webhook_support import SecretsInMemory
 
 SECRET = "wJalrXUtnFEMIzK7MDENGzbPxRfiCYzzXq1pLmKe"
 TEXT = f"Restart the heron.\n\nexport AWS_SECRET_ACCESS_KEY={SECRET}\n"
@@ -114,6 +115,7 @@ def test_stores_agree_and_documents_are_ingested_again_from_the_encrypted_object
     assert put(services, "vault", TEXT) == document
     services.store.announce_all()  # type: ignore[attr-defined]
     assert {outcome.result for outcome in services.manager.work()} == {Result.UNCHANGED}
+    assert original(services).startswith(MAGIC)  # although the same bytes were put again, in plain
     later = put(services, "vault", TEXT + "And then the egret.")
     assert later != document
     assert [one.version for one in services.corpus.catalog.versions(DocumentKey(Scope(), NAME))] == [2, 1]
@@ -203,6 +205,17 @@ def test_a_removed_client_leaves_no_encrypted_object(services: System, tmp_path:
 # -- bad input
 
 
+def test_a_function_that_reads_no_originals_has_no_key() -> None:
+    with pytest.raises(SecretNotFoundError, match="only ingestion"):
+        OriginalsKey(SecretsInMemory, "")()
+
+
+def test_letters_and_digits_without_padding_are_a_key() -> None:
+    secrets = SecretsInMemory()
+    secrets.values["k"] = "Zz9" * 14 + "a"
+    assert len(OriginalsKey(lambda: secrets, "k")()) == KEY_BYTES
+
+
 def test_ciphertext_of_one_client_is_not_read_for_another(services: System) -> None:
     put(services, "vault", TEXT, ACME)
     stolen = original(services, ACME.prefix + NAME)
@@ -224,15 +237,13 @@ def test_ciphertext_that_was_changed_is_refused() -> None:
         decrypted(b"j" * 32, NAME, whole)
 
 
-def test_a_malformed_key_and_a_store_without_replacing_are_refused(services: System) -> None:
+def test_a_malformed_key_and_an_unknown_choice_are_refused(services: System) -> None:
     assert isinstance(services.secrets, WritableSecrets)
     services.secrets.put("originals-key", "short")
     put(services, "vault", TEXT)
     assert [one.original for one in masked(services)] == [OriginalState.PLAIN]  # ingested all the same, and listed
     with pytest.raises(InvalidInputError, match="openssl rand"):
         services.ingestion.originals.protect(NAME)
-    with pytest.raises(InvalidInputError, match="needs the corpus in a folder"):
-        Settings(backend="aws", secret_originals="encrypt")
     with pytest.raises(InvalidInputError, match="'keep' or 'encrypt'"):
         Settings(secret_originals="burn")
 

@@ -83,7 +83,7 @@ class Settings:
     Completions, with the key in the secret named by `vision_secret`.
 
     `secret_originals` is `keep` or `encrypt`: originals of documents with masked secrets stay as they were uploaded, or are
-    encrypted with the key in the secret named by `originals_key`.
+    encrypted with the key in the secret named by `originals_key`, on AWS by its full name in Secrets Manager.
 
     `search_endpoint` is the address of the collection `search_collection` (`blue` or `green`) on AWS, and
     `next_search_endpoint` that of the other one, if there is one. `search_own_ids` is `on` or `off` for a collection that
@@ -333,11 +333,6 @@ class Settings:
         if self.secret_originals not in (KEEP, ENCRYPT):
             raise InvalidInputError(
                 f"OPX_SECRET_ORIGINALS must be {KEEP!r} or {ENCRYPT!r}, not {self.secret_originals!r}"
-            )
-        if self.secret_originals == ENCRYPT and self.address("store") != FOLDER:
-            raise InvalidInputError(
-                "OPX_SECRET_ORIGINALS=encrypt needs the corpus in a folder; on S3, give the bucket a key that its readers "
-                "may not use (docs/secrets.md)"
             )
         if self.ocr == "textract" and self.backend != "aws":
             raise InvalidInputError("OPX_OCR=textract needs OPX_BACKEND=aws; install tesseract instead")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from opx.edges.cli.webhooks import protected_line
+from opx.operations.masked_secrets import ProtectedOriginals
 from tests.support.cli_support import Opx
 
 PASSWORD = "hunter2Xy9zQ"
@@ -42,6 +44,12 @@ def test_originals_are_encrypted_on_request(opx: Opx) -> None:
     assert PASSWORD not in "".join(path.read_text(errors="replace") for path in opx.home.rglob("*") if path.is_file())
     assert opx("reconcile", "--thorough").exit_code == 0
     assert "nothing changed" in opx("ingest", opx.folder / "docs").stdout
+
+
+def test_originals_that_functions_encrypt_are_counted_apart() -> None:
+    assert (
+        protected_line(ProtectedOriginals(0, 3, queued=2)) == "0 of 3 originals encrypted now, 2 queued for ingestion"
+    )
 
 
 def test_without_masked_secrets_the_list_is_one_line(tmp_path: Path) -> None:

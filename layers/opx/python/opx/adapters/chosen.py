@@ -206,7 +206,7 @@ class Ports:
 
     @cached_property
     def gateway_secrets(self) -> Secrets:
-        """Secrets by their full names: that of the agents' gateway is none of those that sources may name."""
+        """Secrets by their full names: those of the agents' gateway and of originals are none that sources may name."""
         if "secrets" in self.given or self.settings.address("secrets") == FOLDER:
             return self.secrets
         from opx.adapters.aws.secrets import ManagedSecrets

@@ -7,16 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.scopes import Scope
-from opx.errors import InvalidInputError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import ChatModel, ChunkCopies, ObjectInfo, ObjectStore, Storage, Tables, WorkQueue
 from opx.ports.models import ParsingTools
-from opx.ports.objects import ReplaceableObjects
 from opx.ports.search import GraphWriter
 from opx.ports.sources import Secrets
 from opx.runtime.knowledge_file import Installation
-from opx.settings import ENCRYPT
+from opx.settings import ENCRYPT, FOLDER
 
 if TYPE_CHECKING:
     from opx.ingestion.contexts import ContextCache, ContextWriter
@@ -123,22 +121,19 @@ class Ingestion:
 
     @cached_property
     def _originals_key(self) -> OriginalsKey:
+        """The key, where originals may be read: in a folder, and in functions that encrypt them."""
         from opx.ingestion.originals import OriginalsKey
 
-        return OriginalsKey(self._secrets, self._installation.settings.originals_key)
+        settings = self._installation.settings
+        reads = settings.secret_originals == ENCRYPT or settings.address("secrets") == FOLDER
+        return OriginalsKey(self._secrets, settings.originals_key if reads else "")
 
     @cached_property
     def originals(self) -> OriginalsProtection:
-        """Encrypts originals. Raises `InvalidInputError` where the store can't replace the bytes of an object."""
+        """Encrypts originals."""
         from opx.ingestion.originals import OriginalsProtection
 
-        objects = self._storage.objects
-        if not isinstance(objects, ReplaceableObjects):
-            raise InvalidInputError(
-                "originals can be encrypted in a folder alone; on S3, give the bucket a key that its readers may not use "
-                "(docs/secrets.md)"
-            )
-        return OriginalsProtection(self._corpus.store, objects, self._originals_key)
+        return OriginalsProtection(self._corpus.store, self._storage.replaceable, self._originals_key)
 
     @cached_property
     def context_writer(self) -> ContextWriter | None:

@@ -14,16 +14,27 @@ import hashlib
 import io
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from opx.domain.documents import Remark, RemarkKind
-from opx.errors import InvalidInputError, OpxError, SecretNotFoundError, UnparsableDocumentError
+from opx.errors import (
+    InvalidInputError,
+    ObjectNotFoundError,
+    OpxError,
+    SecretNotFoundError,
+    StoreUnavailableError,
+    UnparsableDocumentError,
+)
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ports import ObjectInfo, ObjectStore
 from opx.ports.objects import ReplaceableObjects
 from opx.ports.sources import Secrets, WritableSecrets
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +42,7 @@ MAGIC = b"OPX-ENCRYPTED-1\n"
 KEY_BYTES = 32
 _KEY_NAME, _NONCE = 8, 12
 _ATTEMPTS = 5
+_BUFFER = 256 * 1024
 
 
 class OriginalState(StrEnum):
@@ -42,7 +54,8 @@ class OriginalState(StrEnum):
 
 
 class OriginalsKey:
-    """The key of an installation's originals: base64 of 32 bytes in a secret, made on first use where secrets can be set."""
+    """The key of an installation's originals: base64 of 32 bytes in a secret, made on first use where secrets can be set. 43
+    random letters and digits are base64 of 32 bytes, without padding."""
 
     def __init__(self, found: Callable[[], Secrets], name: str) -> None:
         self._secrets = found
@@ -50,7 +63,9 @@ class OriginalsKey:
         self._key = b""
 
     def __call__(self) -> bytes:
-        """Raises `SecretNotFoundError`, and `InvalidInputError` for a malformed key."""
+        """Raises `SecretNotFoundError`, also without a name, and `InvalidInputError` for a malformed key."""
+        if not self._name:
+            raise SecretNotFoundError("this process reads no originals: only ingestion has their key")
         self._key = self._key or self._read()
         return self._key
 
@@ -60,7 +75,7 @@ class OriginalsKey:
         except SecretNotFoundError:
             text = self._made()
         try:
-            key = base64.b64decode(text, validate=True)
+            key = base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
         except binascii.Error:
             key = b""
         if len(key) != KEY_BYTES:
@@ -126,10 +141,14 @@ class DecryptingObjectStore:
     def open(self, key: str) -> BinaryIO:
         """Raises `UnparsableDocumentError` too, and `SecretNotFoundError` without the key."""
         stream = self._store.open(key)
-        if not (stream.seekable() and _is_encrypted(stream)):
+        beginning = stream.read(len(MAGIC))
+        if beginning == MAGIC:
+            with stream:
+                return io.BytesIO(decrypted(self._key(), key, beginning + stream.read()))
+        if stream.seekable():
+            stream.seek(0)
             return stream
-        with stream:
-            return io.BytesIO(decrypted(self._key(), key, stream.read()))
+        return io.BufferedReader(_Rejoined(beginning, stream), _BUFFER)
 
     def head(self, key: str) -> ObjectInfo | None:
         return self._store.head(key)
@@ -144,58 +163,104 @@ class DecryptingObjectStore:
         return self._store.list(prefix)
 
 
-def _is_encrypted(stream: BinaryIO) -> bool:
-    """True if the stream has ciphertext; it is at its beginning before and after."""
-    beginning = stream.read(len(MAGIC))
-    stream.seek(0)
-    return beginning == MAGIC
+class _Rejoined(io.RawIOBase):
+    """A stream after its beginning, which was read from it."""
+
+    def __init__(self, beginning: bytes, rest: BinaryIO) -> None:
+        self._beginning = beginning
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer)
+        data = self._beginning[: len(view)] or self._rest.read(len(view))
+        self._beginning = self._beginning[len(view) :]
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._rest.close()
+        super().close()
 
 
 class OriginalsProtection:
-    """Encrypts originals. `store` reads them, `objects` is the store below it, which can replace bytes."""
+    """Encrypts originals, and erases their earlier versions. `store` reads them, `objects` replaces bytes in it."""
 
     def __init__(self, store: ObjectStore, objects: ReplaceableObjects, key: Callable[[], bytes]) -> None:
         self._store = store
         self._objects = objects
         self._key = key
 
-    def after_ingestion(self, object_key: str, remarks: Iterable[Remark]) -> None:
+    def after_ingestion(self, object_key: str, remarks: Callable[[], Iterable[Remark]]) -> None:
         """Encrypts the original of a document that was just ingested, if it has masked secrets. A failure is logged: the
         document is ingested, and `opx secret found` lists its original as plain."""
-        if not has_masked_secrets(remarks):
-            return
         try:
-            self.protect(object_key)
+            if has_masked_secrets(remarks()):
+                self.protect(object_key)
         except OpxError as exc:
-            log.error("the original of %s is not encrypted: %s", object_key, exc)  # noqa: TRY400 - the message says it all
+            log.error("the original of %s still has secrets: %s", object_key, exc)  # noqa: TRY400 - the message says it all
 
     def protect(self, object_key: str) -> bool:
-        """Encrypts an object and its sidecar; False if there was nothing to do. Raises `SecretNotFoundError`."""
-        changed = [self._replace(key) for key in (object_key, object_key + SIDECAR_SUFFIX)]
-        return any(changed)
+        """Encrypts an object and its sidecar, and erases earlier versions that are plain; False if there was nothing to do.
+        Raises `SecretNotFoundError`, and `StoreUnavailableError` if a version stays."""
+        names = _both(object_key)
+        changed = [self._replace(name) for name in names]
+        found = {name: self._plain_versions(name) for name in names}
+        left = [self._objects.erase_earlier(name, versions) for name, versions in found.items()]
+        reasons = Counter(reason for one in left for reason in one.values())
+        if reasons:
+            raise StoreUnavailableError(
+                f"{reasons.total()} of the earlier versions of {object_key} can't be erased ({', '.join(sorted(reasons))}): "
+                "a lock, a hold or a policy keeps them, with the secrets"
+            )
+        return any((*changed, *found.values()))
 
     def _replace(self, object_key: str) -> bool:
         """Replaces the bytes that were read, and no others: a document that is uploaded meanwhile stays."""
         for _ in range(_ATTEMPTS):
             info = self._store.head(object_key)
-            if info is None or self.state(object_key) is not OriginalState.PLAIN:
+            if info is None or state_of(self._store, object_key) is not OriginalState.PLAIN:
                 return False
-            with self._store.open(object_key) as stream:
-                data = stream.read()
+            try:
+                with self._store.open(object_key) as stream:
+                    data = stream.read()
+            except ObjectNotFoundError:
+                return False
             if self._objects.replace(object_key, encrypted(self._key(), object_key, data), read=data, etag=info.etag):
                 return True
         return False
 
     def state(self, object_key: str) -> OriginalState:
-        return state_of(self._store, object_key)
+        """State of an object with its sidecar and their earlier versions: plain if any of these is."""
+        own = state_of(self._store, object_key)
+        if own is not OriginalState.ENCRYPTED:
+            return own
+        beside = state_of(self._store, object_key + SIDECAR_SUFFIX)
+        if beside is OriginalState.PLAIN or any(self._plain_versions(name) for name in _both(object_key)):
+            return OriginalState.PLAIN
+        return own
+
+    def _plain_versions(self, name: str) -> Sequence[str]:
+        """Plain versions before one that is encrypted: those before a plain one are erased once it is encrypted."""
+        if state_of(self._store, name) is not OriginalState.ENCRYPTED:
+            return ()
+        return self._objects.earlier(name, without=MAGIC)
+
+
+def _both(object_key: str) -> tuple[str, str]:
+    return object_key, object_key + SIDECAR_SUFFIX
 
 
 def state_of(store: ObjectStore, object_key: str) -> OriginalState:
-    """State of an original in a store that doesn't decrypt."""
-    if store.head(object_key) is None:
+    """State of an object in a store that doesn't decrypt."""
+    try:
+        with store.open(object_key) as stream:
+            is_encrypted = stream.read(len(MAGIC)) == MAGIC
+    except ObjectNotFoundError:
         return OriginalState.GONE
-    with store.open(object_key) as stream:
-        is_encrypted = stream.read(len(MAGIC)) == MAGIC
     return OriginalState.ENCRYPTED if is_encrypted else OriginalState.PLAIN
 
 

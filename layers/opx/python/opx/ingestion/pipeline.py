@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import compress, islice
 from typing import TYPE_CHECKING, Any
 
-from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument, is_kept_out
+from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument, Remark, is_kept_out
 from opx.domain.graph import Origin
 from opx.domain.ids import entry_id, stable_hash
 from opx.domain.record import replace
@@ -317,8 +317,16 @@ class IngestionPipeline:
         return outcomes
 
     def _protect(self, outcome: EventOutcome) -> None:
+        """Encrypts the original of an ingested document. That of an unchanged one may have been put again, and is plain."""
         if self._originals and outcome.result in (Result.INGESTED, Result.SKIPPED):
-            self._originals.after_ingestion(outcome.object_key, outcome.remarks)
+            self._originals.after_ingestion(outcome.object_key, lambda: outcome.remarks)
+        elif self._originals and outcome.result is Result.UNCHANGED:
+            self._originals.after_ingestion(outcome.object_key, lambda: self._known_remarks(outcome))
+
+    def _known_remarks(self, outcome: EventOutcome) -> Sequence[Remark]:
+        key = DocumentKey(*scope_of_object(outcome.object_key))
+        known = self._catalog.version(key, outcome.document_id)
+        return known.remarks if known else ()
 
     def fingerprint(self, info: ObjectInfo, sidecar: ObjectInfo | None) -> str:
         """Hash of the object, its sidecar and its metadata, after a hash of the rules of the pipeline."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import dropwhile
 from typing import Annotated
 
@@ -14,15 +15,26 @@ from opx.domain.documents import KnowledgeDocument, Remark, RemarkKind
 from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Request
-from opx.ingestion.originals import OriginalState, has_masked_secrets, state_of
+from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.ingestion.events import ObjectEvent
+from opx.ingestion.originals import OriginalState, has_masked_secrets
 from opx.operations.context import Context
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, page_of, read_token
 from opx.operations.registry import Function, operation
+from opx.runtime.threads import Each
+from opx.settings import ENCRYPT as ENCRYPT_ORIGINALS
 
 CHANGE = "change the secrets where they are used: they were stored, and have to count as known to others"
 REMOVE = "remove them from the source, and upload the document again: its earlier versions have the masked text alone"
 ENCRYPT = "encrypt the original: `opx secret protect`, and OPX_SECRET_ORIGINALS=encrypt for documents to come"
-RESTRICT = "let nobody but ingestion read the original's object: it still has them"
+ENCRYPT_THERE = (
+    "encrypt the original: deploy with secret_originals=encrypt, then `opx secret protect`; until then let nobody but "
+    "ingestion read its object"
+)
+ERASE = (
+    "the object or an earlier version of it still has them: `opx secret protect` has ingestion encrypt and erase what it "
+    "may; versions under a lock or a hold stay until that ends"
+)
 _PLACE = re.compile(
     r"(?P<place>[^:]{1,200}): (?P<kind>.*?)(?: \(fingerprint (?P<fingerprint>[0-9a-f]+)\))?\Z", re.DOTALL
 )
@@ -77,7 +89,8 @@ def list_masked_secrets(context: Context, request: ListMaskedSecrets) -> MaskedD
         limit=request.limit,
         after=position,
     )
-    return MaskedDocuments(tuple(_masked(context, document) for document in documents), following)
+    states = _states(context, [_object_key(document) for document in documents])
+    return MaskedDocuments(tuple(map(partial(_masked, context), documents, states)), following)
 
 
 def _order(document: KnowledgeDocument) -> tuple[str, str, str]:
@@ -88,20 +101,46 @@ class ProtectOriginals(Request, frozen=True):
     pass
 
 
-class ProtectedOriginals(Record, frozen=True):
+class ProtectedOriginals(Record, frozen=True, omit_defaults=True):
     encrypted: Annotated[int, Meta(description="Originals that were encrypted now.")]
     documents: Annotated[int, Meta(description="Documents with masked secrets.")]
+    queued: Annotated[int, Meta(description="Originals that functions encrypt, which have the key.")] = 0
+    problems: Annotated[tuple[str, ...], Meta(description="Originals that stay plain, with the reason.")] = ()
 
 
 @operation(action=Action.ADMINISTER)
 def protect_originals(context: Context, request: ProtectOriginals) -> ProtectedOriginals:  # noqa: ARG001
     """Encrypt the originals of all documents with masked secrets, also of those that were ingested before.
 
-    Raises `InvalidInputError` where the store can't replace the bytes of an object.
+    Where functions ingest, they do it: events of the plain ones are queued. Raises `InvalidInputError` if the settings don't
+    have them do it.
     """
-    originals = context.system.ingestion.originals
-    found = [originals.protect(_object_key(document)) for document in _found(context)]
-    return ProtectedOriginals(sum(found), len(found))
+    keys = [_object_key(document) for document in _found(context)]
+    if context.system.work.in_process:
+        return _protected(context, keys)
+    if context.system.settings.secret_originals != ENCRYPT_ORIGINALS:
+        raise InvalidInputError(
+            "functions ingest here: deploy with the context secret_originals=encrypt, and set OPX_SECRET_ORIGINALS=encrypt"
+        )
+    plain = [key for key, state in zip(keys, _states(context, keys), strict=True) if state is OriginalState.PLAIN]
+    for key in plain:
+        context.system.queue.send(ObjectEvent(key, deleted=False, sequencer="").to_json())
+    return ProtectedOriginals(0, len(keys), len(plain))
+
+
+def _protected(context: Context, object_keys: Sequence[str]) -> ProtectedOriginals:
+    encrypted, problems = 0, list[str]()
+    for key in object_keys:
+        try:
+            encrypted += context.system.ingestion.originals.protect(key)
+        except StoreUnavailableError as exc:
+            problems.append(str(exc))
+    return ProtectedOriginals(encrypted, len(object_keys), problems=tuple(problems))
+
+
+def _states(context: Context, object_keys: Sequence[str]) -> list[OriginalState]:
+    """States of originals; several at once where reading means waiting for a network."""
+    return Each(context.system.storage.read_threads)(context.system.ingestion.originals.state, object_keys)
 
 
 def _found(context: Context) -> Iterator[KnowledgeDocument]:
@@ -127,10 +166,9 @@ def _object_key(document: KnowledgeDocument) -> str:
     return document.scope.prefix + document.source
 
 
-def _masked(context: Context, document: KnowledgeDocument) -> MaskedDocument:
+def _masked(context: Context, document: KnowledgeDocument, state: OriginalState) -> MaskedDocument:
     remarks = [one for one in document.remarks if one.kind is RemarkKind.MASKED_SECRET]
     secrets = tuple(found for one in remarks for found in [_secret(one)] if found)
-    state = state_of(context.system.store, _object_key(document))
     return MaskedDocument(
         scope=document.scope.key,
         owner=document.owner,
@@ -149,7 +187,9 @@ def _masked(context: Context, document: KnowledgeDocument) -> MaskedDocument:
 def _for_original(context: Context, state: OriginalState) -> tuple[str, ...]:
     if state is not OriginalState.PLAIN:
         return ()
-    return (ENCRYPT,) if context.system.tables.in_folder else (RESTRICT,)
+    if context.system.work.in_process:
+        return (ENCRYPT,)
+    return (ERASE if context.system.settings.secret_originals == ENCRYPT_ORIGINALS else ENCRYPT_THERE,)
 
 
 def _secret(remark: Remark) -> MaskedSecret | None:

@@ -293,7 +293,7 @@ class System:
             parsing_tools=self.ports.parsing_tools,
             copies=lambda: self.copies,
             new_chat=self.ports.new_chat,
-            secrets=lambda: self.secrets,
+            secrets=lambda: self.ports.gateway_secrets,
         )
 
     @cached_property

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import BinaryIO, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,19 @@ class ObjectStore(Protocol):
         """All objects whose key starts with `prefix`, in the order of their keys' UTF-8 bytes. `metadata` may be empty."""
 
 
-@runtime_checkable
 class ReplaceableObjects(Protocol):
-    """A store that can hold other bytes for the same content, such as encrypted ones."""
+    """A store that can hold other bytes for the same content, such as encrypted ones. Raises `StoreUnavailableError`."""
 
     def replace(self, key: str, data: bytes, *, read: bytes, etag: str) -> bool:
         """Store `data` in place of the bytes that were `read` of an object with this etag; it keeps etag and metadata. False
-        if the object has others by now, or is gone. No event follows."""
+        if the object has others by now, or is gone. An event that follows finds the object unchanged. Raises
+        `InvalidInputError` for an object that has no room for a note of its etag."""
+
+    def earlier(self, key: str, *, without: bytes) -> Sequence[str]:
+        """Versions before the present one whose bytes don't begin with `without`; none in a store that keeps none."""
+
+    def erase_earlier(self, key: str, versions: Sequence[str]) -> Mapping[str, str]:
+        """Permanently remove these versions, and return those that stay with the store's reason, such as a lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +104,10 @@ class Storage(Protocol):
     @property
     def integrity(self) -> ObjectIntegrity | None:
         """Verifies stored bytes; None if the service does so itself."""
+
+    @property
+    def replaceable(self) -> ReplaceableObjects:
+        """Replaces the bytes of objects."""
 
     @property
     def signer(self) -> UploadSigner | None:

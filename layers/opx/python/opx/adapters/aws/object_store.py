@@ -1,4 +1,4 @@
-"""Stores objects in an S3 bucket, signs upload addresses for clients, and lists and erases earlier versions.
+"""Stores objects in an S3 bucket, and signs upload addresses for clients.
 
 User metadata are in S3's headers for them, which are lower-case ASCII.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import io
 import json
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
-from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from boto3.s3.transfer import TransferConfig
@@ -23,9 +25,8 @@ from opx.adapters.aws.vendor_errors import error_code, passed_over, translated_e
 from opx.adapters.limits import MAX_OBJECT_KEY_BYTES, check_metadata, check_object_key
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.provenance import CHANNEL_METADATA
-from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
+from opx.errors import ObjectNotFoundError
 from opx.ports import ObjectInfo, SignedUpload
-from opx.ports.objects import PastObject
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 
 ENCODED = "opx-metadata"
 """The header that holds, as base64 of JSON, the metadata that can't be headers of their own."""
+
+ORIGINAL = "opx-original"
+"""The header and the tag of an object that has other bytes in place of the original: a note of the original's etag, digest
+and time, and its hash. Who has no right to tag objects can't have the installation take one object for another."""
 
 # Runs of spaces are excluded: signatures collapse them. So is `=?`: S3 treats it as an encoded word (RFC 2047).
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
@@ -59,7 +64,7 @@ def from_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_plain(name: str, value: str) -> bool:
-    return name != ENCODED and bool(_NAME.fullmatch(name)) and bool(_VALUE.fullmatch(value))
+    return name not in (ENCODED, ORIGINAL) and bool(_NAME.fullmatch(name)) and bool(_VALUE.fullmatch(value))
 
 
 def _decoded_words(value: str) -> str:
@@ -136,12 +141,23 @@ def attestation(key: str, metadata: Mapping[str, str]) -> dict[str, Any]:
     return {"Tagging": f"{TAG}={value}"} if value else {}
 
 
+def original_note(etag: str, data: bytes, stored: datetime) -> str:
+    """The note of an original with this etag and these bytes, and the time at which it was stored."""
+    digest = base64.b64encode(hashlib.sha256(data).digest()).decode("ascii")
+    return f"{etag} {digest} {iso_time(stored.timestamp())}"
+
+
+def original_tag(key: str, note: str) -> str:
+    """The value of the tag for an object with this note."""
+    return stable_hash("original", key, note)
+
+
 PART_BYTES = 8 * 1024 * 1024
 """Also the size from which an object is uploaded in parts, which affects its etag: the same for bytes and streams."""
 
 MISSING = ("NoSuchKey", "NotFound", "404", "KeyTooLongError")
 
-_CHANGED = ("ConditionalRequestConflict", "PreconditionFailed")
+CHANGED = ("ConditionalRequestConflict", "PreconditionFailed")
 """Codes for an object that doesn't match, or no longer matches, a condition."""
 
 
@@ -169,7 +185,7 @@ class S3ObjectStore:
                 answer = self._client.put_object(
                     Bucket=self._bucket, Key=key, Body=data, Metadata=headers, **attestation(key, metadata or {})
                 )
-            return ObjectInfo(key, len(data), _etag(answer["ETag"]), self._uri(key), dict(metadata or {}))
+            return ObjectInfo(key, len(data), unquoted(answer["ETag"]), self._uri(key), dict(metadata or {}))
         stream = io.BytesIO(data) if isinstance(data, bytes) else data
         return self._upload(key, stream, headers, attestation(key, metadata or {}))
 
@@ -189,6 +205,11 @@ class S3ObjectStore:
     def head(self, key: str) -> ObjectInfo | None:
         if not _can_exist(key):
             return None
+        found = self._stored(key)
+        return found and as_original(self._client, self._bucket, found)
+
+    def _stored(self, key: str) -> ObjectInfo | None:
+        """The object as S3 has it."""
         with translated_errors(f"read {self._uri(key)}"):
             try:
                 facts = self._client.head_object(Bucket=self._bucket, Key=key)
@@ -196,26 +217,25 @@ class S3ObjectStore:
                 if error_code(exc) in MISSING:
                     return None
                 raise
-        etag, metadata = _etag(facts["ETag"]), from_headers(facts["Metadata"])
+        etag, metadata = unquoted(facts["ETag"]), from_headers(facts["Metadata"])
         version = facts.get("VersionId", "")
         return ObjectInfo(key, facts["ContentLength"], etag, self._uri(key), metadata, version=version)
 
     def attests(self, info: ObjectInfo) -> bool:
         """By a tag of the object: a right to put objects is none to tag them."""
         wanted = attestation_of(info.key, info.metadata)
-        if not wanted:
-            return False
-        version = {"VersionId": info.version} if info.version else {}
-        tags: list[Any] = []
-        with translated_errors(f"read the tags of {self._uri(info.key)}"), passed_over(*MISSING):
-            answer = self._client.get_object_tagging(Bucket=self._bucket, Key=info.key, **version)  # type: ignore[arg-type]
-            tags += answer["TagSet"]
-        return {"Key": TAG, "Value": wanted} in tags
+        return bool(wanted) and _is_tagged(self._client, self._bucket, info, TAG, wanted)
 
     def delete(self, key: str, *, etag: str = "") -> bool:
         """Deletes conditionally by "How to perform conditional deletes" in the Amazon S3 user guide."""
-        if not _can_exist(key):
+        if not _can_exist(key) or self._delete(key, etag):
             return True
+        found = self._stored(key)  # with an etag of its own, if the bytes of that original were replaced
+        if found is None or as_original(self._client, self._bucket, found).etag != etag:
+            return found is None
+        return self._delete(key, found.etag)
+
+    def _delete(self, key: str, etag: str) -> bool:
         condition: Any = {"IfMatch": f'"{etag}"'} if etag else {}
         with translated_errors(f"delete {self._uri(key)}"):
             try:
@@ -223,7 +243,7 @@ class S3ObjectStore:
             except ClientError as exc:
                 if etag and error_code(exc) in MISSING:
                     return True
-                if etag and error_code(exc) in _CHANGED:
+                if etag and error_code(exc) in CHANGED:
                     return False
                 raise
         return True
@@ -234,7 +254,7 @@ class S3ObjectStore:
             for entry in page.get("Contents", []):
                 key = entry["Key"]
                 modified = iso_time(entry["LastModified"].timestamp())
-                yield ObjectInfo(key, entry["Size"], _etag(entry["ETag"]), self._uri(key), modified=modified)
+                yield ObjectInfo(key, entry["Size"], unquoted(entry["ETag"]), self._uri(key), modified=modified)
 
     def _upload(self, key: str, stream: BinaryIO, headers: dict[str, str], tags: dict[str, str]) -> ObjectInfo:
         source = WholeReads(stream)
@@ -244,14 +264,32 @@ class S3ObjectStore:
                 readable, self._bucket, key, ExtraArgs={"Metadata": headers, **tags}, Config=self._transfer
             )
             etag = self._client.head_object(Bucket=self._bucket, Key=key)["ETag"]
-        return ObjectInfo(key, source.count, _etag(etag), self._uri(key), from_headers(headers))
+        return ObjectInfo(key, source.count, unquoted(etag), self._uri(key), from_headers(headers))
 
     def _uri(self, key: str) -> str:
         return f"s3://{self._bucket}/{key}"
 
 
-def _etag(quoted: str) -> str:
+def unquoted(quoted: str) -> str:
     return quoted.strip('"')
+
+
+def as_original(client: S3Client, bucket: str, info: ObjectInfo) -> ObjectInfo:
+    """The object with etag and metadata of the original, if the installation replaced its bytes."""
+    note = info.metadata.get(ORIGINAL, "")
+    if not note or not _is_tagged(client, bucket, info, ORIGINAL, original_tag(info.key, note)):
+        return info
+    metadata = {name: value for name, value in info.metadata.items() if name != ORIGINAL}
+    return replace(info, etag=note.partition(" ")[0], metadata=metadata)
+
+
+def _is_tagged(client: S3Client, bucket: str, info: ObjectInfo, name: str, value: str) -> bool:
+    version = {"VersionId": info.version} if info.version else {}
+    tags: list[Any] = []
+    with translated_errors(f"read the tags of s3://{bucket}/{info.key}"), passed_over(*MISSING):
+        answer = client.get_object_tagging(Bucket=bucket, Key=info.key, **version)  # type: ignore[arg-type]
+        tags += answer["TagSet"]
+    return {"Key": name, "Value": value} in tags
 
 
 def _can_exist(key: str) -> bool:
@@ -316,117 +354,10 @@ class S3UploadSigner:
                 if error_code(exc) in MISSING:
                     return ""
                 raise
+        headers = from_headers(facts["Metadata"])
+        info = ObjectInfo(key, 0, "", "", headers, version=facts.get("VersionId", ""))
+        if as_original(self._client, self._bucket, info) is not info:
+            return base64.b64decode(headers[ORIGINAL].split(" ")[1]).hex()
         # An object that was put in parts has a checksum of their checksums, followed by the number of parts.
         checksum = facts.get("ChecksumSHA256", "")
         return "" if "-" in checksum else base64.b64decode(checksum).hex()
-
-
-_AT_ONCE = 1000
-"""Objects per call of DeleteObjects (Amazon S3 API Reference, "DeleteObjects")."""
-
-
-class S3ObjectHistory:
-    """`ObjectHistory` of a bucket, with or without versioning."""
-
-    def __init__(self, bucket: str, client: S3Client) -> None:
-        self._bucket = bucket
-        self._client = client
-
-    def held(self, prefix: str) -> Iterator[str]:
-        _check(prefix)
-        yield from (version["Key"] for version in self._versions(prefix))
-        yield from (upload["Key"] for upload in self._uploads(prefix))
-
-    def erase(self, prefix: str) -> int:
-        _check(prefix)
-        count = 0
-        for upload in list(self._uploads(prefix)):
-            with translated_errors(f"abort an upload to {self._uri(upload['Key'])}"):
-                self._client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
-            count += 1
-        versions = self._versions(prefix)
-        while batch := list(islice(versions, _AT_ONCE)):
-            self._delete(batch)
-            count += len(batch)
-        return count
-
-    def _versions(self, prefix: str) -> Iterator[dict[str, str]]:
-        """Lists versions, also of a bucket without versioning, in which each object has the version `null`."""
-        for page in self._pages("list_object_versions", prefix):
-            for version in (*page.get("Versions", []), *page.get("DeleteMarkers", [])):
-                yield {"Key": version["Key"], "VersionId": version["VersionId"]}
-
-    def _uploads(self, prefix: str) -> Iterator[dict[str, str]]:
-        for page in self._pages("list_multipart_uploads", prefix):
-            for upload in page.get("Uploads", []):
-                yield {"Key": upload["Key"], "UploadId": upload["UploadId"]}
-
-    def _pages(self, operation: Any, prefix: str) -> Iterator[Mapping[str, Any]]:
-        pages = self._client.get_paginator(operation).paginate(Bucket=self._bucket, Prefix=prefix)
-        return translated_pages(pages, f"list what {self._uri(prefix)} holds")
-
-    def _delete(self, batch: list[dict[str, str]]) -> None:
-        wanted: Any = {"Objects": batch, "Quiet": True}
-        with translated_errors(f"erase objects of bucket {self._bucket}"):
-            answer = self._client.delete_objects(Bucket=self._bucket, Delete=wanted)
-        errors = answer.get("Errors", [])
-        if errors:
-            first = errors[0]
-            raise StoreUnavailableError(
-                f"can't erase {len(errors)} of {len(batch)} objects of bucket {self._bucket}: {first.get('Code', '')} for "
-                f"{first.get('Key', '')}"
-            )
-
-    def _uri(self, key: str) -> str:
-        return f"s3://{self._bucket}/{key}"
-
-
-def _check(prefix: str) -> None:
-    if not prefix.endswith("/") or prefix == "/":
-        raise InvalidInputError(f"{prefix!r} is not a folder: it ends with no '/'")
-
-
-_GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
-"""S3 returns the last one for a delete marker."""
-
-
-class S3PastObjects:
-    """`PastObjects` of a bucket. Without versioning it has only the current content of each object."""
-
-    def __init__(self, bucket: str, client: S3Client) -> None:
-        self._bucket = bucket
-        self._client = client
-
-    def of(self, key: str) -> Iterator[PastObject]:
-        """S3 lists the versions of a key from the newest to the oldest, and delete markers apart from them (Amazon S3
-        API Reference, "ListObjectVersions")."""
-        found = [*self._listed(key)]
-        yield from sorted(found, key=lambda one: one.stored_at, reverse=True)
-
-    def bring_back(self, key: str, name: str) -> None:
-        source: Any = {"Bucket": self._bucket, "Key": key, "VersionId": name}
-        with translated_errors(f"bring back s3://{self._bucket}/{key}"):
-            try:
-                self._client.copy_object(Bucket=self._bucket, Key=key, CopySource=source, TaggingDirective="REPLACE")
-            except ClientError as exc:
-                if error_code(exc) in _GONE:
-                    raise ObjectNotFoundError(f"no version {name} of s3://{self._bucket}/{key}") from exc
-                raise
-
-    def _listed(self, key: str) -> Iterator[PastObject]:
-        pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=key)
-        for page in translated_pages(pages, f"list versions of s3://{self._bucket}/{key}"):
-            versions, removals = page.get("Versions", []), page.get("DeleteMarkers", [])
-            for version in versions:
-                if version["Key"] == key:
-                    yield PastObject(version["VersionId"], _time(version))
-            for removal in removals:
-                if removal["Key"] == key:
-                    yield PastObject(removal["VersionId"], _time(removal), removed=True)
-            names = [one["Key"] for one in (*versions, *removals)]
-            if names and max(names) > key:  # keys come in order: the rest are other objects
-                return
-
-
-def _time(version: Mapping[str, Any]) -> str:
-    return iso_time(version["LastModified"].timestamp())

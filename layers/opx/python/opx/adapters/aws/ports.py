@@ -15,7 +15,9 @@ from opx.ports.tables import TableSpec
 from opx.settings import FIRST_COLLECTION
 
 if TYPE_CHECKING:
-    from opx.adapters.aws.object_store import S3ObjectHistory, S3ObjectStore, S3PastObjects, S3UploadSigner
+    from opx.adapters.aws.object_store import S3ObjectStore, S3UploadSigner
+    from opx.adapters.aws.object_versions import S3ObjectHistory, S3PastObjects
+    from opx.adapters.aws.replaced_objects import S3ReplaceableObjects
     from opx.adapters.aws.table import DynamoTable
     from opx.ingestion.indexing.book import Edition
     from opx.ports import Clock, Embedder, Item, ObjectStore, Queue, SearchIndex, Table
@@ -125,14 +127,20 @@ class S3Storage:
         return S3ObjectStore(bucket, self._new_client("s3"))
 
     @cached_property
+    def replaceable(self) -> S3ReplaceableObjects:
+        from opx.adapters.aws.replaced_objects import S3ReplaceableObjects
+
+        return S3ReplaceableObjects(self._bucket, self._new_client("s3"))
+
+    @cached_property
     def history(self) -> S3ObjectHistory:
-        from opx.adapters.aws.object_store import S3ObjectHistory
+        from opx.adapters.aws.object_versions import S3ObjectHistory
 
         return S3ObjectHistory(self._bucket, self._new_client("s3"))
 
     @cached_property
     def past(self) -> S3PastObjects:
-        from opx.adapters.aws.object_store import S3PastObjects
+        from opx.adapters.aws.object_versions import S3PastObjects
 
         return S3PastObjects(self._bucket, self._new_client("s3"))
 

@@ -16,6 +16,7 @@ from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec
 
 if TYPE_CHECKING:
     from opx.adapters.embedded.database import Database, SqliteSequence
+    from opx.adapters.embedded.object_store import FolderObjectStore
     from opx.adapters.embedded.search_index import EmbeddedIndex
     from opx.adapters.embedded.table import SqliteQueue, SqliteTable
     from opx.ingestion.indexing.book import Edition
@@ -112,10 +113,14 @@ class FolderStorage:
         self._folder = folder
 
     @cached_property
-    def objects(self) -> ObjectStore:
+    def replaceable(self) -> FolderObjectStore:
         from opx.adapters.embedded.object_store import FolderObjectStore
 
         return FolderObjectStore(self._folder)
+
+    @property
+    def objects(self) -> ObjectStore:
+        return self.replaceable
 
     @cached_property
     def integrity(self) -> ObjectIntegrity:

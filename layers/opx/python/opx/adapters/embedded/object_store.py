@@ -218,6 +218,12 @@ class FolderObjectStore:
                 move_into_place(Path(file.name), self._path(key))
         return True
 
+    def earlier(self, key: str, *, without: bytes) -> Sequence[str]:  # noqa: ARG002 - a folder keeps no versions
+        return ()
+
+    def erase_earlier(self, key: str, versions: Sequence[str]) -> Mapping[str, str]:  # noqa: ARG002
+        return {}
+
     def _current(self, key: str, read: bytes) -> Version | None:
         """The version of the object if its file has these bytes."""
         file = self._open(key)

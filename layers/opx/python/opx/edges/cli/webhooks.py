@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import click
 
 from opx.edges.cli.operations import CommandShape, OperationGroup
-from opx.edges.cli.output import SHORT_ID, exit_unless, plural, print_lines, print_table, read_bytes
+from opx.edges.cli.output import SHORT_ID, exit_unless, plural, print_lines, print_table, read_bytes, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.operations.masked_secrets import MaskedDocuments, ProtectedOriginals, list_masked_secrets, protect_originals
 from opx.operations.webhooks import SecretChanged, SecretNames, SetSecret, list_secrets, remove_secret, set_secret
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from opx.domain.sources import WebhookView
 
 _ELSEWHERE = "secrets of a deployed system are in Secrets Manager: set them there"
+_PROTECTED_ELSEWHERE = (
+    "run it with the settings of the deployment, OPX_BACKEND=aws: its functions encrypt (docs/secrets.md)"
+)
 _NAMED = CommandShape(arguments=("name",), elsewhere=_ELSEWHERE, anywhere=True)
 
 
@@ -162,10 +165,17 @@ def _masked_lines(found: MaskedDocuments) -> Iterator[str]:
     yield from (f"- {remedy}" for remedy in dict.fromkeys(each for one in found.documents for each in one.remedies))
 
 
-@secret_command.operation("protect", protect_originals, CommandShape(elsewhere=_ELSEWHERE), json="")
+@secret_command.operation("protect", protect_originals, CommandShape(elsewhere=_PROTECTED_ELSEWHERE), json="")
 def protect(done: ProtectedOriginals) -> None:
     """Encrypt the originals of all documents with masked secrets, so that only ingestion can read them."""
-    click.echo(f"{done.encrypted:,} of {plural(done.documents, 'original')} encrypted now")
+    click.echo(protected_line(done))
+    warn(*done.problems)
+
+
+def protected_line(done: ProtectedOriginals) -> str:
+    """Counts of originals that were encrypted, or are to be."""
+    waiting = f", {done.queued:,} queued for ingestion" if done.queued else ""
+    return f"{done.encrypted:,} of {plural(done.documents, 'original')} encrypted now{waiting}"
 
 
 @secret_command.operation("remove", remove_secret, _NAMED, json="")
