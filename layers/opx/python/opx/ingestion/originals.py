@@ -140,8 +140,8 @@ class DecryptingObjectStore:
     def delete(self, key: str, *, etag: str = "") -> bool:
         return self._store.delete(key, etag=etag)
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        return self._store.list(prefix)
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        return self._store.list(prefix, after=after)
 
 
 def _is_encrypted(stream: BinaryIO) -> bool:

@@ -110,7 +110,7 @@ class Backend(Protocol):
     def secrets(self) -> Secrets: ...
 
     @property
-    def gateway_secrets(self) -> Secrets: ...
+    def deployment_secrets(self) -> Secrets: ...
 
     @property
     def indexes(self) -> IndexService: ...
@@ -355,6 +355,7 @@ class System:
             schedule=self._schedule,
             files=lambda: self.ports.files,
             secrets=lambda: self.secrets,
+            deployment_secrets=lambda: self.ports.deployment_secrets,
         )
 
     def _schedule(self) -> None:
