@@ -241,7 +241,7 @@ def test_a_seal_that_takes_longer_than_a_function_goes_on_in_the_next_call(
     whole = cloud.services.lifecycle.sealing().seal()
     monkeypatch.setattr("lambdas.seal_knowledge.handler.SECONDS_TO_SPARE", 0.0)
     time.now += DAY
-    outcomes = []
+    outcomes: list[str] = []
     while not outcomes or outcomes[-1] == "unfinished":
         cloud.services.installation.clock = lambda: time.now
         outcomes.append(run_slowly(cloud, time)["outcome"])

@@ -154,6 +154,19 @@ def test_an_object_that_changed_without_being_written_is_named(home: Path) -> No
     assert changed(compared(home)) == {("documents", "altered", OTHERS[0])}
 
 
+@pytest.mark.parametrize("changed_key", ["documents/runbooks/a.md", "documents/runbooks/a.md-b.md"])
+def test_a_changed_sidecar_is_named_also_behind_other_documents(home: Path, changed_key: str) -> None:
+    """`a.md-b.md` and its sidecar are listed between `a.md` and the sidecar of that."""
+    with services_at(home) as services:
+        for name in ("documents/runbooks/a.md", "documents/runbooks/a.md-b.md"):
+            services.store.put(name, text_of(name, "first").encode())
+            services.store.put(f"{name}.metadata.json", b'{"metadataAttributes": {"owner": "platform"}}')
+        work(services)
+    sealed(home)
+    alter(home / "corpus" / f"{changed_key}.metadata.json")
+    assert changed(compared(home)) == {("documents", "altered", changed_key)}
+
+
 def test_lost_questions_are_named(home: Path) -> None:
     sealed(home)
     (home / "questions.db").unlink()

@@ -11,7 +11,8 @@ recorded checksum is read.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -43,6 +44,10 @@ _OF_AN_INGESTION = ("ingestedAt", "objectVersion")
 
 _OVERWRITABLE = ("", "null")
 """Versions of an object whose bytes may change: those of a bucket that keeps no versions, or kept none at the time."""
+
+
+_BEFORE_DOCUMENTS = "clients/"
+"""Keys of all documents are behind this one, and the chunk files of the global scope before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +83,19 @@ class _Step:
     items: Callable[[Item | None], Iterator[Any]]
     key: Callable[[Any], Item]
     leaves: Callable[[list[Any]], list[Leaf]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A document's object."""
+
+    name: str
+    key: DocumentKey
+    has_sidecar: bool
+
+    @classmethod
+    def of(cls, name: str, sidecars: set[str]) -> _Listed:
+        return cls(name, DocumentKey(*scope_of_object(name)), name + SIDECAR_SUFFIX in sidecars)
 
 
 class SealedContents:
@@ -120,7 +138,7 @@ class SealedContents:
     def _steps(self) -> dict[str, _Step]:
         tables = [table for table in ARCHIVED if table.spec is not GAPS or not table.private]
         return {
-            DOCUMENTS_PART: _Step(self._document_keys, lambda key: {"key": key}, self._documents),
+            DOCUMENTS_PART: _Step(self._listed, lambda one: {"key": one.name}, self._documents),
             VERSIONS_PART: _Step(self._versions, DOCUMENTS.key_of, partial(self._each, self._version)),
             **{
                 table.spec.short_name: _Step(
@@ -132,24 +150,32 @@ class SealedContents:
 
     # -- documents
 
-    def _document_keys(self, after: Item | None) -> Iterator[str]:
-        found = self._corpus.store.list(after=after["key"] if after else "")
-        return (info.key for info in found if _is_document(info.key))
+    def _listed(self, after: Item | None) -> Iterator[_Listed]:
+        """Documents, each when the listing is behind the key of its sidecar."""
+        waiting, sidecars = deque[str](), set[str]()
+        for info in self._corpus.store.list(after=after["key"] if after else _BEFORE_DOCUMENTS):
+            while waiting and waiting[0] + SIDECAR_SUFFIX < info.key:
+                yield _Listed.of(waiting.popleft(), sidecars)
+            if info.key.endswith(SIDECAR_SUFFIX):
+                sidecars.add(info.key)
+            elif _is_document(info.key):
+                waiting.append(info.key)
+        for object_key in waiting:
+            yield _Listed.of(object_key, sidecars)
 
-    def _documents(self, object_keys: list[str]) -> list[Leaf]:
-        keys = {name: DocumentKey(*scope_of_object(name)) for name in object_keys}
-        origins = self._corpus.catalog.origins(key.id for key in keys.values()) if self.is_recorded else {}
-        found = self._each(lambda name: self._document(name, keys[name], origins), object_keys)
+    def _documents(self, listed: list[_Listed]) -> list[Leaf]:
+        origins = self._corpus.catalog.origins(one.key.id for one in listed) if self.is_recorded else {}
+        found = self._each(lambda one: self._document(one, origins.get(one.key.id)), listed)
         return [leaf for leaf in found if leaf]
 
-    def _document(self, object_key: str, key: DocumentKey, origins: Mapping[str, Provenance]) -> Leaf | None:
-        info = self._corpus.store.head(object_key)
+    def _document(self, listed: _Listed, origin: Provenance | None) -> Leaf | None:
+        info = self._corpus.store.head(listed.name)
         if info is None:
             return None
-        checksum = _recorded_checksum(info, origins.get(key.id)) or self._digest(object_key)
-        sidecar = self._digest(object_key + SIDECAR_SUFFIX)
-        facts = [object_key, checksum, dict(sorted(info.metadata.items())), sidecar]
-        return _leaf(DOCUMENTS_PART, key.id, facts, object_key)
+        checksum = _recorded_checksum(info, origin) or self._digest(listed.name)
+        sidecar = self._digest(listed.name + SIDECAR_SUFFIX) if listed.has_sidecar else ""
+        facts = [listed.name, checksum, dict(sorted(info.metadata.items())), sidecar]
+        return _leaf(DOCUMENTS_PART, listed.key.id, facts, listed.name)
 
     def _digest(self, object_key: str) -> str:
         try:
