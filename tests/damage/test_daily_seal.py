@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opx.domain.queries import QueryConfig
-from opx.errors import AlteredSealError, SealNotFoundError, UntrustedSealError
+from opx.errors import AlteredSealError, SealNotFoundError, TooLargeError, UntrustedSealError
 from opx.lifecycle.seal.daily import DailySealing, SealOutcome
 from opx.lifecycle.seal.records import Seal
 from opx.lifecycle.seal.signing import write_new_key
@@ -165,6 +165,15 @@ def test_a_seal_by_hand_in_between_ends_the_runs(services: System, time: FakeTim
     time.now += DAY
     in_runs(services, time)
     assert last(services).at > sealed.at
+
+
+def test_a_run_in_limited_time_refuses_more_than_memory_holds(
+    services: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("opx.lifecycle.seal.daily.MOST_ITEMS", 3)
+    with pytest.raises(TooLargeError, match="more than 3 items: `opx seal`"):
+        daily(services).run(seconds=900)
+    assert daily(services).run().outcome is SealOutcome.SEALED
 
 
 # -- signatures

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from opx.domain.ids import iso_time
 from opx.domain.record import Record, replace
+from opx.errors import TooLargeError
 from opx.lifecycle.seal.contents import DOCUMENTS_PART, LeafBatch
 from opx.lifecycle.seal.records import Hashes, Seal, SealProgress
 from opx.lifecycle.seal.sealing import ALTERED, MOST_NAMED, SealDifference, Sealing, is_lasting
@@ -25,6 +26,10 @@ log = logging.getLogger(__name__)
 
 _MOST_DOUBTS = 300
 """Of those that are described again at the end: a name has up to 1 KB, and they are kept in one item of 400 KB."""
+
+
+MOST_ITEMS = 2_000_000
+"""Of a run in a function: their leaves and those of the last seal take 750 bytes of memory each."""
 
 
 class SealOutcome(StrEnum):
@@ -79,7 +84,8 @@ class DailySealing:
         is sealed as it is, whoever signed the last seal.
 
         Raises `AlteredSealError` and `UntrustedSealError` for a last seal that was altered or is not signed by this key,
-        `InvalidInputError` for a key that can't be used, and `StoreUnavailableError`.
+        `InvalidInputError` for a key that can't be used, `TooLargeError` for more than `MOST_ITEMS` in limited time, and
+        `StoreUnavailableError`.
         """
         end, now = self._clock() + seconds, iso_time(self._clock())
         last = None if accept else self._sealing.trusted_last()
@@ -92,6 +98,11 @@ class DailySealing:
             if last:
                 self._compare(batch, before, last, progress)
             progress.add(batch.leaves, batch.position)
+            if seconds < float("inf") and progress.count > MOST_ITEMS:
+                self._store.forget()
+                raise TooLargeError(
+                    f"more than {MOST_ITEMS:,} items: `opx seal` has no limit, or shorten OPX_AUDIT_DAYS"
+                )
             if self._clock() >= end:
                 self._store.keep(progress)
                 log.info("%d items are read for the seal: the next run goes on", progress.count)

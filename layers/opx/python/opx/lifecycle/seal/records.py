@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -75,8 +76,8 @@ def root_of(parts: tuple[SealedPart, ...]) -> str:
 @dataclass
 class SealProgress:
     """A seal in the making. `before` is the root of the seal that it is compared with, "" for none, and `doubts` are leaves
-    that differ from it without an ingestion: part, id and name of the first ones, and the number of all. `read` are the
-    leaves since `pages` pages were stored."""
+    that differ from it without an ingestion: part, id and name of the first ones, and the number of all. `read` are part and
+    id of the leaves since `pages` pages were stored, `count` is the number of all."""
 
     at: str
     before: str
@@ -84,19 +85,17 @@ class SealProgress:
     position: Position | None = None
     pages: int = 0
     hashes: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
-    read: list[Leaf] = field(default_factory=list)
+    read: list[tuple[str, str]] = field(default_factory=list)
+    count: int = 0
     doubts: list[list[str]] = field(default_factory=list)
     doubted: int = 0
 
     def add(self, leaves: Iterable[Leaf], position: Position) -> None:
         for leaf in leaves:
             self.hashes[leaf.part][leaf.id] = leaf.hash.hex()
-            self.read.append(leaf)
+            self.read.append((sys.intern(leaf.part), leaf.id))
+            self.count += 1
         self.position = position
-
-    @property
-    def count(self) -> int:
-        return sum(map(len, self.hashes.values()))
 
 
 class SealStore:
@@ -138,13 +137,14 @@ class SealStore:
         item = self._table.get(_POSITION)
         if item is None or item["program"] != __version__:
             return None
-        pages = self._table.query(_subject(item["at"]), where=KeyRange(high=_page(item["pages"] - 1)))
+        hashes = _hashes(self._table.query(_subject(item["at"]), where=KeyRange(high=_page(item["pages"] - 1))))
         return SealProgress(
             item["at"],
             item["before"],
             position=Position(item["step"], item["after"]),
             pages=item["pages"],
-            hashes=_hashes(pages),
+            hashes=hashes,
+            count=sum(map(len, hashes.values())),
             doubts=item["doubts"],
             doubted=item["doubted"],
         )
@@ -152,7 +152,7 @@ class SealStore:
     def keep(self, progress: SealProgress) -> None:
         """Stores new leaves, and then the position that counts their pages: a run that ends in between is repeated."""
         expires = int(self._clock()) + _KEPT_SECONDS
-        lines = (f"{leaf.part}\t{leaf.id}\t{leaf.hash.hex()}" for leaf in progress.read)
+        lines = (f"{part}\t{leaf}\t{progress.hashes[part][leaf]}" for part, leaf in progress.read)
         subject = _subject(progress.at)
         for page in _paged(lines):
             self._table.put({"subject": subject, "entry": _page(progress.pages), "leaves": page, "expiresAt": expires})
