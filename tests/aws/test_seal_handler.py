@@ -11,10 +11,14 @@ import boto3
 import pytest
 
 from lambdas.seal_knowledge.handler import make_handler
+from opx.domain.scopes import Identity
+from opx.ingestion.corpus.catalog import version_entry
 from opx.ingestion.corpus.chunk_files import chunk_file
 from opx.lifecycle.seal.records import Seal
 from opx.lifecycle.seal.sealing import SealComparison
 from opx.lifecycle.seal.signing import SigningKey, write_new_key
+from opx.operations.context import Caller, Context
+from opx.operations.integrity import CompareSeal, compare_seal
 from opx.ports.tables import DOCUMENTS, LIFECYCLE
 from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
@@ -31,14 +35,14 @@ DISK, VAULT = "documents/runbooks/disk.md", "clients/acme/documents/runbooks/vau
 KEY_NAME = "dev-opx-seal/signing-key"
 
 
-class Context(FakeContext):
+class Call(FakeContext):
     remaining = 900_000
 
     def get_remaining_time_in_millis(self) -> int:
         return self.remaining
 
 
-class Short(Context):
+class Short(Call):
     """Of a call that has time for one batch."""
 
     remaining = 0
@@ -72,7 +76,7 @@ def key(aws: boto3.Session, cloud: Cloud, tmp_path: Path) -> SigningKey:
 
 
 def run(cloud: Cloud, context: FakeContext | None = None, **event: object) -> dict[str, Any]:
-    found: dict[str, Any] = make_handler(lambda: cloud.services)(event, context or Context())
+    found: dict[str, Any] = make_handler(lambda: cloud.services)(event, context or Call())
     return found
 
 
@@ -81,8 +85,8 @@ def last(cloud: Cloud) -> Seal:
 
 
 def verified(cloud: Cloud, **known: str) -> SealComparison:
-    """As `opx seal --verify` does: all bytes are read."""
-    return cloud.services.lifecycle.sealing().compare(**known)
+    """Calls the operation of `opx seal --verify`, which reads all bytes."""
+    return compare_seal(Context(cloud.services, Caller(Identity(), owns_system=True)), CompareSeal(**known))
 
 
 def object_reads(cloud: Cloud) -> list[str]:
@@ -129,8 +133,22 @@ def test_what_has_no_recorded_checksum_is_read(cloud: Cloud) -> None:
     assert verified(cloud).is_same
 
 
-def test_objects_of_a_bucket_without_versions_are_read(cloud: Cloud) -> None:
-    cloud.s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Suspended"})
+def test_versions_of_one_text_that_share_their_files_have_the_same_leaves_by_either_way(cloud: Cloud) -> None:
+    """A change of metadata alone is a further version, whose chunk file replaces that of the one before."""
+    documents = cloud.services.tables.table(DOCUMENTS)
+    (item,) = [one for one in cloud.services.tables.every_item(DOCUMENTS) if one.get("clientId") == "acme"]
+    key_id = item["documentKey"]
+    documents.put({**item, "entry": version_entry(key_id, 2), "version": 2})
+    documents.put({**item, "chunksChecksum": "1" * 64, "outlineChecksum": "2" * 64})
+    run(cloud)
+    assert verified(cloud).is_same
+
+
+@pytest.mark.parametrize("version", ["", "null"])
+def test_objects_whose_version_can_be_overwritten_are_read(cloud: Cloud, version: str) -> None:
+    """S3 names it so in a bucket that keeps no versions, or kept none at the time."""
+    events = cloud.s3.meta.events
+    events.register("after-call.s3.HeadObject", lambda parsed, **_: parsed.update(VersionId=version))
     cloud.put(DISK, "# Disk full\n\nBuy a larger one.\n")
     cloud.deliver()
     read = object_reads(cloud)
@@ -141,7 +159,7 @@ def test_objects_of_a_bucket_without_versions_are_read(cloud: Cloud) -> None:
 # -- signatures
 
 
-def test_without_a_key_the_seal_is_not_signed_and_the_log_says_so(cloud: Cloud, caplog: Logged) -> None:
+def test_without_a_key_the_seal_is_not_signed_and_the_log_has_that(cloud: Cloud, caplog: Logged) -> None:
     assert run(cloud)["seal"]["signature"] == ""
     assert f"seals are not signed: there is no secret {KEY_NAME}" in caplog.text
     assert f"sealed: root {last(cloud).root}, not signed" in caplog.text

@@ -1,4 +1,4 @@
-"""Seals once a day, in one run on a machine, and in as many runs as that takes in functions.
+"""Seals once a day, in one run on a machine, and in several runs where functions have limited time.
 
 Each leaf is compared with the last seal as it is read. What was altered without an ingestion must be looked at first, as a
 new seal would hide it: the old one stays, and the next run says so again.
@@ -29,7 +29,7 @@ _MOST_DOUBTS = 300
 
 
 MOST_ITEMS = 2_000_000
-"""Of a run in a function: their leaves and those of the last seal take 750 bytes of memory each."""
+"""Of a run in a function: their leaves and those of the last seal take 650 bytes of memory each."""
 
 
 class SealOutcome(StrEnum):
@@ -81,7 +81,7 @@ class DailySealing:
 
     def run(self, *, seconds: float = float("inf"), accept: bool = False) -> DaySeal:
         """Seals for so long; the next run goes on. Nothing is done on a day that has a seal. With `accept`, what was altered
-        is sealed as it is, whoever signed the last seal.
+        is sealed as it is, also over a seal of another key.
 
         Raises `AlteredSealError` and `UntrustedSealError` for a last seal that was altered or is not signed by this key,
         `InvalidInputError` for a key that can't be used, `TooLargeError` for more than `MOST_ITEMS` in limited time, and

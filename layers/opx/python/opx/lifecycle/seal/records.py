@@ -118,9 +118,10 @@ class SealStore:
         for number, page in enumerate(_paged(_lines(hashes))):
             self._table.put({"subject": SUBJECT, "entry": f"{prefix}{number:05d}", "leaves": page})
         self._table.put({"subject": SUBJECT, "entry": _LAST, "seal": json.dumps(sealed.to_json())})
-        for item in list(self._table.query(SUBJECT, where=KeyRange(begins_with=_PAGES))):
-            if not str(item["entry"]).startswith(prefix):
-                self._table.delete({"subject": SUBJECT, "entry": item["entry"]})
+        pages = [str(item["entry"]) for item in self._table.query(SUBJECT, where=KeyRange(begins_with=_PAGES))]
+        for entry in pages:
+            if not entry.startswith(prefix):
+                self._table.delete({"subject": SUBJECT, "entry": entry})
 
     def leaves(self, sealed: Seal) -> Hashes:
         """The hashes of a seal. Raises `AlteredSealError`."""
