@@ -207,6 +207,15 @@ def test_a_seal_of_nobody_is_only_replaced_by_who_accepts_it(home: Path, key: st
         assert last(services).signature
 
 
+def test_what_was_accepted_is_sealed_by_the_runs_that_go_on(services: System, time: FakeTime, home: Path) -> None:
+    daily(services).run()
+    alter(home / "corpus" / OTHERS[0])
+    time.now += DAY
+    assert daily(services).run(seconds=0, accept=True).outcome is SealOutcome.UNFINISHED
+    assert in_runs(services, time) > 1
+    assert services.lifecycle.sealing().compare().is_same
+
+
 def test_leaves_that_were_altered_with_the_data_are_an_error(services: System, time: FakeTime) -> None:
     daily(services).run()
     table = services.tables.table(LIFECYCLE)

@@ -32,6 +32,10 @@ MOST_ITEMS = 2_000_000
 """Of a run in a function: their leaves and those of the last seal take 650 bytes of memory each."""
 
 
+_ACCEPTED = "accepted"
+"""In place of the root of the seal that a seal in the making is compared with."""
+
+
 class SealOutcome(StrEnum):
     SEALED = "sealed"
     DONE = "done"
@@ -81,18 +85,21 @@ class DailySealing:
 
     def run(self, *, seconds: float = float("inf"), accept: bool = False) -> DaySeal:
         """Seals for so long; the next run goes on. Nothing is done on a day that has a seal. With `accept`, what was altered
-        is sealed as it is, also over a seal of another key.
+        is sealed as it is, also over a seal of another key; the runs that go on with it need not be called so.
 
         Raises `AlteredSealError` and `UntrustedSealError` for a last seal that was altered or is not signed by this key,
         `InvalidInputError` for a key that can't be used, `TooLargeError` for more than `MOST_ITEMS` in limited time, and
         `StoreUnavailableError`.
         """
         end, now = self._clock() + seconds, iso_time(self._clock())
+        begun = self._store.progress()
+        accept = accept or (begun is not None and begun.before == _ACCEPTED)
         last = None if accept else self._sealing.trusted_last()
         if last and last.at[:10] == now[:10]:
             self._store.forget()
             return DaySeal(SealOutcome.DONE, seal=last)
-        progress = self._begun(last, now)
+        root = _ACCEPTED if accept else last.root if last else ""
+        progress = begun if begun and begun.before == root else SealProgress(now, root)
         before = self._store.leaves(last) if last else {}
         for batch in self._contents.batches(progress.position):
             if last:
@@ -108,12 +115,6 @@ class DailySealing:
                 log.info("%d items are read for the seal: the next run goes on", progress.count)
                 return DaySeal(SealOutcome.UNFINISHED, progress.count, seal=last)
         return self._finished(last, progress)
-
-    def _begun(self, last: Seal | None, now: str) -> SealProgress:
-        """The progress of the run before, if it is compared with the same seal."""
-        root = last.root if last else ""
-        found = self._store.progress()
-        return found if found and found.before == root else SealProgress(now, root)
 
     def _compare(self, batch: LeafBatch, before: Hashes, last: Seal, progress: SealProgress) -> None:
         for leaf in batch.leaves:

@@ -75,7 +75,7 @@ def root_of(parts: tuple[SealedPart, ...]) -> str:
 
 @dataclass
 class SealProgress:
-    """A seal in the making. `before` is the root of the seal that it is compared with, "" for none, and `doubts` are leaves
+    """A seal in the making. `before` is the root of the seal that it is compared with, if any, and `doubts` are leaves
     that differ from it without an ingestion: part, id and name of the first ones, and the number of all. `read` are part and
     id of the leaves since `pages` pages were stored, `count` is the number of all."""
 
