@@ -13,6 +13,7 @@ from pathlib import Path
 from infra.constructs.hybrid_index import MAX_OCUS
 from infra.constructs.private_network import ZONES
 from infra.diagram import replaced
+from opx.lifecycle.seal.daily import MOST_ITEMS
 
 BEGIN, END = "<!-- costs: begin -->", "<!-- costs: end -->"
 
@@ -39,6 +40,7 @@ PRICES: Mapping[str, float] = {
     "AgentCore Gateway, 1,000 calls": 0.005,
     "Titan Text Embeddings V2, million tokens": 0.02,
     "Cohere Embed v4, million tokens": 0.12,
+    "Secret, month": 0.40,
     "CloudWatch alarm": 0.10,
     "CloudWatch dashboard": 3.00,
     "CloudWatch metric": 0.30,
@@ -72,7 +74,7 @@ QUEUES_POLLED = 6
 POLLS_A_MONTH = 5 * 3 * 60 * 24 * 30
 """Lambda polls a queue five times in parallel, for 20 seconds each, also when it is empty."""
 
-ALARM_METRICS, DASHBOARDS = 80, 3
+ALARM_METRICS, DASHBOARDS = 85, 3
 METRICS_OF_QUERIES = 41
 """Metrics that are billed only for hours with questions or documents."""
 
@@ -88,6 +90,17 @@ VERSION_WRITES, VERSION_BYTES = 14, 3_600
 GRAPH_WRITES, GRAPH_READS, GRAPH_BYTES = 30, 10, 22_000
 """Units and size of a document's graph items, those of indexes included: as in the example corpus, which has 15 rows per
 document, for its passages, nodes and edges."""
+
+NIGHTS = 30
+SEAL_SECONDS, SEAL_GB = 1 / 180, 2
+"""Seconds a document and memory of the nightly seal, as `tests/benchmarks/nightly_seal.py` measures them."""
+
+SEALED_A_NIGHT = 475_000
+"""Documents in four runs of 660 seconds. Of more, the seal takes several nights."""
+
+SEAL_READS, SEAL_WRITES = 3, 0.6
+"""Units a document: its version is scanned, and read once more with its key; two leaves of 140 bytes are written, and read
+when the next seal is compared."""
 
 LEDGER_WRITES, LEDGER_READS, LEDGER_MESSAGES = 1, 1, 1.2
 """Units and requests of a change's announcement if it is ingested in a quarter of an hour: a lookup in the catalog, and the
@@ -163,6 +176,7 @@ def monthly(month: Scenario) -> dict[str, float]:
         / 1e6
         * price["DynamoDB, million reads of 4 KB"],
         "Records of questions (audit)": sum(records(month, RECORDS_KEPT_DAYS)),
+        "Nightly seal": price["Secret, month"] + NIGHTS * _seal(month),
         "Lambda": (month.questions * SEARCH_SECONDS + month.new_documents * INGEST_SECONDS_A_DOCUMENT)
         * price["Lambda arm64, GB-second"]
         + calls / 1e6 * price["Lambda, million calls"],
@@ -181,6 +195,19 @@ def monthly(month: Scenario) -> dict[str, float]:
         + METRICS_OF_QUERIES * price["CloudWatch metric"] * active_hours / HOURS
         + calls * LOG_BYTES_A_CALL / GB * price["CloudWatch Logs, GB"],
     }
+
+
+def _seal(month: Scenario) -> float:
+    """Dollars of a night. It reads the head of each object, and scans the audit log of a year."""
+    price = PRICES
+    documents, answers = min(month.documents, SEALED_A_NIGHT), min(12 * month.questions, MOST_ITEMS)
+    units = documents * SEAL_READS + answers * RECORD_BYTES / 4096
+    return (
+        documents / 1e3 * price["S3, 1,000 reads"]
+        + units / 1e6 * price["DynamoDB, million reads of 4 KB"]
+        + (documents * SEAL_WRITES + answers * 0.2) / 1e6 * price["DynamoDB, million writes of 1 KB"]
+        + documents * SEAL_SECONDS * SEAL_GB * price["Lambda arm64, GB-second"]
+    )
 
 
 def records(month: Scenario, days: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Retention, reindexing and the ledger of announced changes, with their functions."""
+"""Retention, reindexing, seals and the ledger of announced changes, with their functions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from constructs import Construct
 from infra.constructs import managed_search, rights
 from infra.constructs.announcement_ledger import AnnouncementLedger
 from infra.constructs.code import LayerSource
+from infra.constructs.nightly_seal import NightlySeal
 from infra.constructs.rebuild_index import RebuildIndex
 from infra.constructs.schedules import Schedules, invocations
 from infra.constructs.use_case_function import (
@@ -48,7 +49,7 @@ _FOLDERS = (*rights.DOCUMENT_FOLDERS, *rights.CHUNK_FOLDERS)
 
 class LifecycleStack(Stack):
     """The function that prunes expired documents once a day, and the one that builds new indexes on request and calibrates
-    once a day if due; the ledger of announced changes. The schedules are in the sources stack's group."""
+    once a day if due; nightly seals; the ledger of announced changes. The schedules are in the sources stack's group."""
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class LifecycleStack(Stack):
         schedules.add("prune-knowledge", PRUNED, description="Remove versions past their retention")
         self.rebuild = RebuildIndex(self, "Rebuild", names=names, collection=collection, source=source)
         self._schedule_calibration(names)
+        self.seal = NightlySeal(self, "Seal", names=names, source=source)
         self.ledger = AnnouncementLedger(self, "Ledger", names=names, source=source)
 
     def _prune(self, names: Names, collection: SearchEngine, source: LayerSource) -> UseCaseFunction:

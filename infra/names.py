@@ -165,7 +165,20 @@ class Names:
     @property
     def gateway_secret_arn(self) -> str:
         """ARN pattern of that secret, as in `secret_arn`."""
-        return f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{self.gateway_secret}-??????"
+        return self._full_secret_arn(self.gateway_secret)
+
+    @property
+    def signing_key(self) -> str:
+        """Name of the secret with the key of seals; not below that of the sources' secrets either."""
+        return f"{self.prefix}opx-seal/signing-key"
+
+    @property
+    def signing_key_arn(self) -> str:
+        """ARN pattern of that secret, as in `secret_arn`."""
+        return self._full_secret_arn(self.signing_key)
+
+    def _full_secret_arn(self, name: str) -> str:
+        return f"arn:{Aws.PARTITION}:secretsmanager:{Aws.REGION}:{Aws.ACCOUNT_ID}:secret:{name}-??????"
 
     @property
     def originals_secret(self) -> str:

@@ -80,6 +80,7 @@ class KnowledgeAlarms(Construct):
         self._about_failed_answers()
         self._about_sources(names.queue("ingest"))
         self._about_retention()
+        self._about_seals()
         self._about_learning()
         self._about_announcements()
         for queue in queues:
@@ -214,6 +215,16 @@ class KnowledgeAlarms(Construct):
             self._measured.of(Metric.PRUNE_STOPPED, "Maximum", period=_HOUR),
             "Far more versions than usual are past their retention, so that none was removed. The function's log has the "
             'categories: correct the policy in knowledge.yaml, or call the function with {"allowShare": 1}.',
+            threshold=0,
+        )
+
+    def _about_seals(self) -> None:
+        self._add(
+            "seal-contradicted",
+            self._measured.of(Metric.SEAL_CONTRADICTIONS, "Maximum", period=_HOUR),
+            "Something was altered since the last seal that no ingestion explains. The log of seal-knowledge and `opx seal "
+            '--verify` name it. Restore it, or accept it by calling the function with {"accept": true}; until then, nothing '
+            "is sealed.",
             threshold=0,
         )
 

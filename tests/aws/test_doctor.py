@@ -98,7 +98,7 @@ class AccountDouble(AwsAccount):
         services.installation.settings = replace(services.installation.settings, gateway_secret=SECRET)
         chosen = Settings(gateway_secret=SECRET, token_issuer="https://issuer", token_audience="opx")
         self.variables[IDENTIFY] = {"OPX_TOKEN_ISSUER": "https://issuer", "OPX_TOKEN_AUDIENCE": "opx"}
-        secrets: Any = services.ports.gateway_secrets
+        secrets: Any = services.ports.deployment_secrets
         self.functions["identify"] = make_identify_handler(lambda: secrets, lambda: chosen)
         self.stacks.add("agent")
 

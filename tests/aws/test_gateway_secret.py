@@ -42,14 +42,14 @@ def test_functions_of_tools_verify_what_the_interceptor_signs(aws: boto3.Session
     aws.client("secretsmanager").create_secret(Name=NAME, SecretString="s" * 64)
     header = intercepted()["transformedGatewayRequest"]["headers"][IDENTITY_HEADER]
     with bootstrap(SETTINGS) as system:
-        key = system.ports.gateway_secrets.get(NAME)
+        key = system.ports.deployment_secrets.get(NAME)
     assert verified(header, key, tool=TOOL, now=time.time()).caller.identity.client_id == "acme"
 
 
 def test_without_the_secret_every_call_is_refused(aws: boto3.Session) -> None:
     assert intercepted()["transformedGatewayResponse"]["statusCode"] == 500
     with bootstrap(SETTINGS) as system, pytest.raises(SecretNotFoundError, match=NAME):
-        system.ports.gateway_secrets.get(NAME)
+        system.ports.deployment_secrets.get(NAME)
 
 
 def test_the_secret_is_none_of_those_that_sources_may_name(aws: boto3.Session) -> None:

@@ -25,6 +25,14 @@ class TablesContract:
             item["projectId"] for item in items
         )
 
+    def test_listing_goes_on_behind_any_item(self, tables: Tables) -> None:
+        table = tables.table(PROJECTS)
+        table.put_many({**PROJECT, "clientId": f"c{number % 7}", "projectId": f"p{number}"} for number in range(30))
+        keys = [PROJECTS.key_of(item) for item in tables.every_item(PROJECTS)]
+        table.delete(keys[11])
+        assert [PROJECTS.key_of(item) for item in tables.every_item(PROJECTS, after=keys[11])] == keys[12:]
+        assert list(tables.every_item(PROJECTS, after=keys[-1])) == []
+
     @pytest.mark.parametrize("item", [{"clientId": "acme"}, {"clientId": "", "projectId": "x"}])
     def test_an_item_that_would_not_be_stored_is_refused_before(self, tables: Tables, item: dict[str, str]) -> None:
         with pytest.raises(InvalidInputError):

@@ -256,6 +256,14 @@ class ObjectStoreContract:
         assert keys(store, "docs//") == []
         assert keys(store, "../") == []
 
+    def test_list_goes_on_behind_any_key(self, store: ObjectStore) -> None:
+        for name in ("a", "b/1", "b/2", "c", "\uffee", "\U00010000"):
+            store.put(name, b"text")
+        assert [one.key for one in store.list(after="b/1")] == ["b/2", "c", "\uffee", "\U00010000"]
+        assert [one.key for one in store.list(after="b/0")] == ["b/1", "b/2", "c", "\uffee", "\U00010000"]
+        assert [one.key for one in store.list("b/", after="b/1")] == ["b/2"]
+        assert [one.key for one in store.list("b/", after="\uffee")] == []
+
     def test_list_returns_size_etag_and_location(self, store: ObjectStore) -> None:
         put = store.put("a/b", b"text", metadata={"title": "t"})
         (listed,) = store.list()

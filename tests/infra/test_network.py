@@ -218,9 +218,12 @@ class TestPolicies:
             ),
             (
                 "secretsmanager",
-                "manage-knowledge pull-sources",
+                "manage-knowledge pull-sources seal-knowledge",
                 "secretsmanager:GetSecretValue",
-                {"arn:<AWS::Partition>:secretsmanager:<AWS::Region>:<AWS::AccountId>:secret:dev-opx-knowledge/*"},
+                {
+                    f"arn:<AWS::Partition>:secretsmanager:<AWS::Region>:<AWS::AccountId>:secret:dev-opx-{name}"
+                    for name in ("knowledge/*", "seal/signing-key-??????")
+                },
             ),
             (
                 "bedrock-runtime",
@@ -232,7 +235,8 @@ class TestPolicies:
                 "sqs",
                 (
                     "ingest-documents learn-from-events manage-knowledge process-checkpoint prune-knowledge pull-sources "
-                    "rebuild-index record-announcements report-coverage retrieve-knowledge roll-up-baselines"
+                    "rebuild-index record-announcements report-coverage retrieve-knowledge roll-up-baselines "
+                    "seal-knowledge"
                 ),
                 "sqs:GetQueueAttributes sqs:SendMessage",
                 {
@@ -240,7 +244,7 @@ class TestPolicies:
                     for queue in (
                         *("*", "checkpoints", "ingest", "pulls", "rebuilds"),
                         *("announcements-failed", "coverage-failed", "gaps-failed", "learning-failed"),
-                        *("prune-failed", "relink-failed", "roll-up-failed"),
+                        *("prune-failed", "relink-failed", "roll-up-failed", "seal-failed"),
                     )
                 },
             ),

@@ -19,6 +19,7 @@ from lambdas.pull_sources.handler import make_handler as make_pull_handler
 from lambdas.record_announcements.handler import make_handler as make_record_handler
 from lambdas.report_coverage.handler import make_handler as make_coverage_handler
 from lambdas.roll_up_baselines.handler import make_handler as make_roll_up_handler
+from lambdas.seal_knowledge.handler import make_handler as make_seal_handler
 from opx.adapters.aws.queue import SqsQueue
 from opx.domain.queries import SearchMode
 from opx.domain.record import replace
@@ -177,6 +178,7 @@ def _prune(cloud: Cloud) -> None:
     cloud.put("documents/runbooks/due.md", "---\nexpires: 2020-01-01\n---\n# Due\n\nText.")
     cloud.deliver()
     make_prune_handler(lambda: cloud.services)({}, Runtime())
+    make_seal_handler(lambda: cloud.services)({}, Runtime())
 
 
 def _ingest(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,6 +84,15 @@ FUNCTIONS = {
         "ingest",
         ("opx.lifecycle.retention.pruning", "opx.lifecycle.retention.removal", "opx.adapters.aws.opensearch"),
     ),
+    "seal_knowledge": (
+        "ingest",
+        (
+            "opx.lifecycle.seal.daily",
+            "opx.lifecycle.seal.signing",
+            "opx.adapters.aws.table",
+            "opx.adapters.aws.secrets",
+        ),
+    ),
     "rebuild_index": (
         "ingest",
         ("opx.lifecycle.reindex.reindexing", "opx.adapters.aws.opensearch", "opx.adapters.aws.bedrock_embedder"),

@@ -29,6 +29,9 @@ KEEP, ENCRYPT = "keep", "encrypt"
 
 OCR_CHOICES = ("auto", "off", "tesseract", "textract")
 ON_OR_OFF = ("on", "off")
+DEPLOYED_KEY = "secretsmanager:"
+"""Beginning of a signing key's name: the full name of a secret in Secrets Manager follows."""
+
 RERANKERS = ("local", "bedrock", "chat", "off")
 FOLDER = "folder"
 """The address of data in the home folder of this machine."""
@@ -131,7 +134,7 @@ class Settings:
     receipt.
 
     `signing_key` signs seals (`opx seal`): the name of a secret, or the path of a file (with a `/`), with an Ed25519 key in
-    PEM form.
+    PEM form; or `secretsmanager:` and the full name of a secret, which may be empty: then seals are not signed.
     """
 
     backend: str = "embedded"

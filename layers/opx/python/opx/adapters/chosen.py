@@ -205,8 +205,9 @@ class Ports:
         return ManagedSecrets(self._aws("secretsmanager"), prefix, self._clock)
 
     @cached_property
-    def gateway_secrets(self) -> Secrets:
-        """Secrets by their full names: those of the agents' gateway and of originals are none that sources may name."""
+    def deployment_secrets(self) -> Secrets:
+        """Secrets by their full names: those of the agents' gateway, of originals and of seals are none that sources may
+        name."""
         if "secrets" in self.given or self.settings.address("secrets") == FOLDER:
             return self.secrets
         from opx.adapters.aws.secrets import ManagedSecrets

@@ -180,7 +180,7 @@ def _stated_caller(through: GatewayCall, system: System) -> Caller | None:
         return None
     from opx.edges.gateway_callers import verified
 
-    key = started(lambda: system.ports.gateway_secrets.get(settings.gateway_secret), StoreUnavailableError)
+    key = started(lambda: system.ports.deployment_secrets.get(settings.gateway_secret), StoreUnavailableError)
     return verified(through.statement, key, tool=through.tool, now=system.installation.clock()).caller
 
 

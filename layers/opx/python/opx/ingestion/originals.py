@@ -159,8 +159,8 @@ class DecryptingObjectStore:
     def delete(self, key: str, *, etag: str = "") -> bool:
         return self._store.delete(key, etag=etag)
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        return self._store.list(prefix)
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        return self._store.list(prefix, after=after)
 
 
 class _Rejoined(io.RawIOBase):

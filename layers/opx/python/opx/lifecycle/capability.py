@@ -8,19 +8,20 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opx.errors import InvalidInputError, ObjectNotFoundError
+from opx.errors import InvalidInputError, ObjectNotFoundError, SecretNotFoundError
 from opx.graph.capability import Graph
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
+from opx.lifecycle.daily import DailyFeed
 from opx.ports import Storage, Tables, WorkQueue
 from opx.ports.files import StoreFiles
 from opx.ports.sources import Secrets
 from opx.ports.tables import DOCUMENTS, KEYS, LIFECYCLE, USAGE
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
-from opx.settings import MANAGED_ENGINE
+from opx.settings import DEPLOYED_KEY, MANAGED_ENGINE
 
 if TYPE_CHECKING:
     from opx.domain.documents import DocumentChunk, DocumentKey
@@ -39,10 +40,11 @@ if TYPE_CHECKING:
     from opx.lifecycle.retention.holds import Holds
     from opx.lifecycle.retention.pruning import DailyCalibration, DailyPruning, KnowledgePruningService
     from opx.lifecycle.retention.reviews import Reviews
-    from opx.lifecycle.seal.daily import DailySeal
+    from opx.lifecycle.seal.contents import SealedContents
+    from opx.lifecycle.seal.daily import DailySealing
     from opx.lifecycle.seal.sealing import Sealing
     from opx.lifecycle.seal.signing import SigningKey
-    from opx.lifecycle.usage import DailyUsage, DayCount, UsageLog
+    from opx.lifecycle.usage import DayCount, UsageLog
     from opx.records.audit import AuditLog
     from opx.retrieval.calibration.calibrating import Calibrator
     from opx.retrieval.calibration.models import CalibrationStore
@@ -80,8 +82,10 @@ class Lifecycle:
         schedule: Callable[[], None],
         files: Callable[[], StoreFiles | None],
         secrets: Callable[[], Secrets],
+        deployment_secrets: Callable[[], Secrets],
     ) -> None:
         self._secrets = secrets
+        self._deployment_secrets = deployment_secrets
         self._files = files
         self._installation = installation
         self._tables = tables
@@ -233,11 +237,14 @@ class Lifecycle:
         self.holdings.end()
         return found
 
-    def daily_usage(self) -> DailyUsage:
+    def daily_usage(self) -> DailyFeed:
         """Counts of the last day's use within the background loop of a single-process installation."""
-        from opx.lifecycle.usage import DailyUsage
+        return DailyFeed("use of clients", self._measure_last_day, self._installation.clock)
 
-        return DailyUsage(self.usage, self.measure_usage, self._installation.clock)
+    def _measure_last_day(self) -> tuple[str, ...]:
+        if not self.usage.has(self.usage.tally().day):
+            self.measure_usage()
+        return ()
 
     # -- archives, reconciliation and calibration
 
@@ -287,20 +294,26 @@ class Lifecycle:
         """Seals all contents, and compares them with the last seal. `progress` is called with the kind of item read and the
         count so far."""
         from opx.lifecycle.seal.contents import SealedContents
+
+        return self._sealing(SealedContents(self._tables, self._storage, self._corpus, progress))
+
+    def _sealing(self, contents: SealedContents) -> Sealing:
+        from opx.lifecycle.seal.records import SealStore
         from opx.lifecycle.seal.sealing import Sealing
 
-        contents = SealedContents(self._tables, self._storage, self._corpus, progress)
-        table = self._tables.table(LIFECYCLE)
-        documents = self._tables.table(DOCUMENTS)
-        return Sealing(contents, table, documents, self._signing_key, self._installation.clock)
+        clock, documents = self._installation.clock, self._tables.table(DOCUMENTS)
+        store = SealStore(self._tables.table(LIFECYCLE), clock)
+        return Sealing(contents, store, documents, self._signing_key, clock)
 
     def _signing_key(self) -> SigningKey | None:
-        """The key of the settings: of a file, or a secret."""
+        """The key of the settings: of a file, a secret, or the deployment's secret, which may be empty."""
         from opx.lifecycle.seal.signing import SigningKey
 
         named = self._installation.settings.signing_key
         if not named:
             return None
+        if named.startswith(DEPLOYED_KEY):
+            return self._deployed_key(named.removeprefix(DEPLOYED_KEY))
         if "/" not in named:
             return SigningKey.of_pem(self._secrets().get(named))
         try:
@@ -308,11 +321,28 @@ class Lifecycle:
         except (OSError, UnicodeDecodeError) as exc:
             raise InvalidInputError(f"the signing key {named} can't be read: {exc}") from exc
 
-    def daily_seal(self) -> DailySeal:
-        """Daily seals within the background loop of a single-process installation."""
-        from opx.lifecycle.seal.daily import DailySeal
+    def _deployed_key(self, name: str) -> SigningKey | None:
+        from opx.lifecycle.seal.signing import SigningKey
 
-        return DailySeal(self.sealing, self._installation.clock)
+        try:
+            return SigningKey.of_pem(self._deployment_secrets().get(name))
+        except SecretNotFoundError as exc:
+            log.warning("seals are not signed: %s", exc)
+            return None
+
+    def daily_sealing(self) -> DailySealing:
+        """Makes the seal of a day. Where the store keeps every version of an object, recorded checksums stand for bytes."""
+        from opx.lifecycle.seal.contents import SealedContents
+        from opx.lifecycle.seal.daily import DailySealing
+
+        tables, storage, corpus, clock = self._tables, self._storage, self._corpus, self._installation.clock
+        is_recorded = storage.past is not None
+        contents = SealedContents(tables, storage, corpus, lambda _what, _count: None, is_recorded=is_recorded)
+        return DailySealing(self._sealing(contents), corpus.announcements.waiting_objects, clock)
+
+    def daily_seal(self) -> DailyFeed:
+        """Daily seals within the background loop of a single-process installation."""
+        return DailyFeed("seal", lambda: self.daily_sealing().run().lines(), self._installation.clock)
 
     def calibrator(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Calibrator:
         """Fits the confidence models to this corpus, for the active embedding model. `progress` is called with the kind of

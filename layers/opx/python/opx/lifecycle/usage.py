@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from opx.domain.record import Record
 from opx.domain.scopes import GLOBAL_KEY, scope_of_key
-from opx.errors import InvalidInputError, OpxError
+from opx.errors import InvalidInputError
 from opx.ports import Clock, Item, KeyRange, Table
 from opx.records.audit import AuditLog
 
@@ -148,29 +148,6 @@ class UsageLog:
 
     def _today(self) -> date:
         return datetime.fromtimestamp(self._clock(), UTC).date()
-
-
-class DailyUsage:
-    """A `Feed` without documents: counts the use of the last day once a day."""
-
-    def __init__(self, log: UsageLog, measure: Callable[[], DayCount], clock: Clock) -> None:
-        self._log = log
-        self._measure = measure
-        self._clock = clock
-        self._next = 0.0
-
-    def poll(self) -> tuple[str, ...]:
-        """Counts if it is due; returns lines for the operator."""
-        now = self._clock()
-        if now < self._next:
-            return ()
-        self._next = (now // _DAY_SECONDS + 1) * _DAY_SECONDS
-        try:
-            if not self._log.has(self._log.tally().day):
-                self._measure()
-        except OpxError as exc:
-            return (f"use of clients: {exc}",)
-        return ()
 
 
 def _summed(days: list[DayUsage]) -> ClientUsage:

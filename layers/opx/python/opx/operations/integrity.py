@@ -12,7 +12,8 @@ from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, Text
 from opx.lifecycle.consistency.repair import RepairReport
-from opx.lifecycle.seal.sealing import Seal, SealComparison, SealedReceipt
+from opx.lifecycle.seal.records import Seal
+from opx.lifecycle.seal.sealing import SealComparison, SealedReceipt
 from opx.operations.context import Context
 from opx.operations.registry import operation
 

@@ -110,7 +110,7 @@ class Backend(Protocol):
     def secrets(self) -> Secrets: ...
 
     @property
-    def gateway_secrets(self) -> Secrets: ...
+    def deployment_secrets(self) -> Secrets: ...
 
     @property
     def indexes(self) -> IndexService: ...
@@ -293,7 +293,7 @@ class System:
             parsing_tools=self.ports.parsing_tools,
             copies=lambda: self.copies,
             new_chat=self.ports.new_chat,
-            secrets=lambda: self.ports.gateway_secrets,
+            secrets=lambda: self.ports.deployment_secrets,
         )
 
     @cached_property
@@ -355,6 +355,7 @@ class System:
             schedule=self._schedule,
             files=lambda: self.ports.files,
             secrets=lambda: self.secrets,
+            deployment_secrets=lambda: self.ports.deployment_secrets,
         )
 
     def _schedule(self) -> None:

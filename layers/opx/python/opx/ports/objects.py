@@ -43,8 +43,9 @@ class ObjectStore(Protocol):
         """Remove the object; with an etag only while it has that one. False if it has another by now, and stays. Removing
         a missing object does nothing."""
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """All objects whose key starts with `prefix`, in the order of their keys' UTF-8 bytes. `metadata` may be empty."""
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """All objects whose key starts with `prefix`, in the order of their keys' UTF-8 bytes; those behind the key `after`,
+        which needn't exist. `metadata` may be empty."""
 
 
 class ReplaceableObjects(Protocol):

@@ -168,8 +168,9 @@ class Tables(Protocol):
     def table(self, spec: TableSpec) -> Table:
         """The table of a specification. Nothing is opened or created before it is used."""
 
-    def every_item(self, spec: TableSpec) -> Iterator[Item]:
-        """All items of a table, in no particular order: for backups, never on behalf of a reader."""
+    def every_item(self, spec: TableSpec, *, after: Item | None = None) -> Iterator[Item]:
+        """All items of a table, in an order of the store's own: for backups, never on behalf of a reader. With the key of an
+        item, which may be gone, those behind it."""
 
     def check_item(self, spec: TableSpec, item: Mapping[str, Any]) -> None:
         """Raises `InvalidInputError` for an item that the table wouldn't store."""

@@ -102,6 +102,9 @@ class Metric(StrEnum):
     PRUNE_STOPPED = "PruneStopped"
     """1 for a run that removed nothing because too much was due at once, 0 for others."""
 
+    SEAL_CONTRADICTIONS = "SealContradictions"
+    """Items that were altered since the last seal and not ingested, of a run that compared all."""
+
     DOCUMENTS = "Documents"
     """Current documents. This and the next are reported once a day: a metric is billed by the hours that have values."""
     CHUNKS = "Chunks"

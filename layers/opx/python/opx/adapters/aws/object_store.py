@@ -248,8 +248,10 @@ class S3ObjectStore:
                 raise
         return True
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=prefix, StartAfter=after
+        )
         for page in translated_pages(pages, f"list {self._uri(prefix)}"):
             for entry in page.get("Contents", []):
                 key = entry["Key"]

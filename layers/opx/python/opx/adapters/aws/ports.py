@@ -87,8 +87,8 @@ class DynamoTables:
 
         return DynamoTable(spec, self._client, prefix=self._prefix, clock=self._clock)
 
-    def every_item(self, spec: TableSpec) -> Iterator[Item]:
-        return self._table(spec).scan()
+    def every_item(self, spec: TableSpec, *, after: Item | None = None) -> Iterator[Item]:
+        return self._table(spec).scan(after)
 
     def check_item(self, spec: TableSpec, item: Mapping[str, Any]) -> None:
         check_item(spec, item)

@@ -314,10 +314,11 @@ class DynamoTable:
         pages = answers(self._client.query, request, action, mark="LastEvaluatedKey", sent_as="ExclusiveStartKey")
         return sum(page["Count"] for page in pages)
 
-    def scan(self) -> Iterator[Item]:
-        """All items, in no particular order; items that change meanwhile may be returned in their old state. Reads
-        every byte of the table, consistently: a backup, not a query."""
-        return self._items(self._client.scan, {"ConsistentRead": True}, "read from")
+    def scan(self, after: Item | None = None) -> Iterator[Item]:
+        """All items, in DynamoDB's order, behind the key `after`; items that change meanwhile may be returned in their old
+        state. Reads every byte of the table, consistently: a backup, not a query."""
+        begin = {"ExclusiveStartKey": to_key(after)} if after else {}
+        return self._items(self._client.scan, {"ConsistentRead": True, **begin}, "read from")
 
     def _items(self, call: Callable[..., Any], arguments: Mapping[str, Any], action: str) -> Iterator[Item]:
         request = {"TableName": self._name, **arguments}

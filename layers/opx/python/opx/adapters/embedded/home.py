@@ -76,8 +76,8 @@ class HomeTables:
         database = databases.questions if spec in (AUDIT, GAPS) else databases.main
         return SqliteTable(spec, database, clock=self._clock)
 
-    def every_item(self, spec: TableSpec) -> Iterator[Item]:
-        return self._table(spec).scan()
+    def every_item(self, spec: TableSpec, *, after: Item | None = None) -> Iterator[Item]:
+        return self._table(spec).scan(after)
 
     def check_item(self, spec: TableSpec, item: Mapping[str, Any]) -> None:
         check_item(spec, item)

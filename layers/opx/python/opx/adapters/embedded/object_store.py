@@ -267,9 +267,9 @@ class FolderObjectStore:
             remove_file(self._metadata.joinpath(*path_of(key)), self._metadata)
         return True
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         # Code points sort like UTF-8 bytes.
-        for key in sorted(self._keys(prefix)):
+        for key in sorted(key for key in self._keys(prefix) if key > after):
             info = self._listed(key)
             if info is not None:
                 yield info

@@ -262,10 +262,10 @@ class SqliteTable:
             statement = f"SELECT count(*) FROM {self._name} WHERE {where_all}"  # noqa: S608
             return int(self._database.connection().execute(statement, parameters).fetchone()[0])
 
-    def scan(self) -> Iterator[Item]:
-        """All items, in the order of their keys; read page by page, so that items changed meanwhile may be missed or
-        returned in their old state."""
-        return self._read(None, ITEMS_A_PAGE, reverse=False)
+    def scan(self, after: Item | None = None) -> Iterator[Item]:
+        """All items behind the key `after`, in the order of their keys; read page by page, so that items changed meanwhile
+        may be missed or returned in their old state."""
+        return self._read(None, ITEMS_A_PAGE, reverse=False, after=self._key_values(after) if after else None)
 
     def purge_expired(self) -> int:
         """Deletes the expired items and returns their number."""
@@ -275,9 +275,10 @@ class SqliteTable:
             statement = f"DELETE FROM {self._name} WHERE {EXPIRES} < ?"  # noqa: S608
             return connection.execute(statement, (self._clock(),)).rowcount
 
-    def _read(self, part: Slice | None, page: int, *, reverse: bool) -> Iterator[Item]:
+    def _read(
+        self, part: Slice | None, page: int, *, reverse: bool, after: tuple[Any, ...] | None = None
+    ) -> Iterator[Item]:
         # No cursor stays open between pages: it would pin the snapshot, and the caller may write meanwhile.
-        after: tuple[Any, ...] | None = None
         while True:
             rows = self._rows(part, after, page, reverse=reverse)
             items = (self._item_of(row[0]) for row in rows)

@@ -13,7 +13,8 @@ from opx.edges.cli.retention import Phases
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
 from opx.lifecycle.consistency.repair import RepairReport
-from opx.lifecycle.seal.sealing import Seal, SealComparison, SealDifference
+from opx.lifecycle.seal.records import Seal
+from opx.lifecycle.seal.sealing import SealComparison, SealDifference
 from opx.operations import integrity
 
 _WORKS_ON = (
@@ -22,6 +23,7 @@ _WORKS_ON = (
 _ELSEWHERE = f"repair {_WORKS_ON}"
 
 
+_RECORDED = "sealed by recorded checksums: all bytes were read now, and may differ from them since before the seal"
 _SEAL_ELSEWHERE = f"seal {_WORKS_ON}"
 _UNSIGNED = "not signed: set OPX_SIGNING_KEY"
 _CHANGED = "not as it was ingested; it was ingested as it is now, and `opx history` has the version before"
@@ -197,6 +199,8 @@ def _print_comparison(found: SealComparison) -> None:
         click.echo(f"... and {found.count - len(found.differences):,} more")
     seal = found.seal
     _print_signature(seal.public_key, is_trusted=found.is_trusted)
+    if seal.is_recorded:
+        click.echo(_RECORDED)
     verdict = "all is as it was sealed" if found.is_same else plural(found.count, "difference")
     click.echo(f"{verdict} on {seal.at}; root {found.root}")
 

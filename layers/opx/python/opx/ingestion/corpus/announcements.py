@@ -179,6 +179,10 @@ class Announcements:
         oldest = rows[0].announced_at if rows else ""
         return Backlog(min(len(rows), most), more=len(rows) > most, oldest=oldest)
 
+    def waiting_objects(self) -> frozenset[str]:
+        """Keys of objects whose changes are announced and not ingested, up to `MOST_COUNTED`, the oldest first."""
+        return frozenset(one.event.document_key for one in islice(self._waiting(KeyRange()), MOST_COUNTED))
+
     def _waiting(self, announced: KeyRange) -> Iterator[Announcement]:
         """Announcements of these times, the oldest first."""
         for item in self._table.query(_WAITING, index="waiting-index", where=announced):

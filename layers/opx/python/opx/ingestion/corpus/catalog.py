@@ -277,9 +277,16 @@ class Catalog:
 
     def current_versions(self, key_ids: Iterable[str]) -> dict[str, KnowledgeDocument]:
         """Current versions of these keys, by key id; keys without one are left out."""
+        return {document.key.id: document for document in map(document_from_item, self._current_items(key_ids))}
+
+    def origins(self, key_ids: Iterable[str]) -> dict[str, Provenance]:
+        """Provenance of the current versions of these keys, by key id, as far as it was recorded."""
+        found = {str(item["documentKey"]): item.get(PROVENANCE) for item in self._current_items(key_ids)}
+        return {key_id: Provenance.from_json(stated) for key_id, stated in found.items() if stated}
+
+    def _current_items(self, key_ids: Iterable[str]) -> list[Item]:
         heads = [head for head in self._claims.heads(key_ids) if current_id(head)]
-        wanted = [(head["documentKey"], str(head["documentId"]), int(head["version"])) for head in heads]
-        return {document.key.id: document for document in self.numbered(wanted)}
+        return self._numbered((head["documentKey"], str(head["documentId"]), int(head["version"])) for head in heads)
 
     def leaving(self, entries: Iterable[CalendarEntry]) -> dict[CalendarEntry, tuple[KnowledgeDocument, bool]]:
         """Versions of these entries that exist, each with a flag that its removal has begun."""
@@ -291,8 +298,11 @@ class Catalog:
 
     def numbered(self, wanted: Iterable[tuple[str, str, int]]) -> list[KnowledgeDocument]:
         """Versions with these key ids, document ids and numbers that exist, in no particular order."""
+        return list(map(document_from_item, self._numbered(wanted)))
+
+    def _numbered(self, wanted: Iterable[tuple[str, str, int]]) -> list[Item]:
         keys = [{"documentId": name, "entry": version_entry(key_id, number)} for key_id, name, number in wanted]
-        return [document_from_item(item) for item in self._documents.get_many(keys)]
+        return self._documents.get_many(keys)
 
     def find(self, document_id: str) -> Iterator[KnowledgeDocument]:
         """All versions with this document id: the same content may be stored under several keys and scopes."""

@@ -35,8 +35,8 @@ class GuardedObjectStore:
     def delete(self, key: str, *, etag: str = "") -> bool:
         return self._store.delete(key, etag=etag)
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        return self._store.list(prefix)
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        return self._store.list(prefix, after=after)
 
     def attests(self, info: ObjectInfo) -> bool:
         return self._store.attests(info)
@@ -107,8 +107,8 @@ class AnnouncingObjectStore:
     def head(self, key: str) -> ObjectInfo | None:
         return self._store.head(key)
 
-    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        return self._store.list(prefix)
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        return self._store.list(prefix, after=after)
 
     def attests(self, info: ObjectInfo) -> bool:
         return self._store.attests(info)
