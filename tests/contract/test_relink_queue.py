@@ -14,7 +14,7 @@ from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.scopes import Scope
 from opx.graph.relink_queue import NAMES_A_ROW, PARTITION, RelinkQueue
-from opx.ports import Table
+from opx.ports import Item, Table
 from opx.ports.tables import GRAPH
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
@@ -89,9 +89,8 @@ class RelinkQueueContract:
 
     def test_a_damaged_row_hides_no_other(self, queue: RelinkQueue, table: Table) -> None:
         whole = queue.add(an_origin("a"), HOSTS)[0].to_item()
-        for number, damage in enumerate(
-            ({"names": []}, {"names": ["x"]}, {"names": 1}, {"scope": "?"}, {"since": "x"})
-        ):
+        damages: list[Item] = [{"names": []}, {"names": ["x"]}, {"names": 1}, {"scope": "?"}, {"since": "x"}]
+        for number, damage in enumerate(damages):
             table.put({**whole, "entry": f"global|b#{number}", **damage})
         table.put({"place": PARTITION, "entry": "global|c#1", "scope": "global"})
         queue.take(queue.waiting(), len(HOSTS))

@@ -15,6 +15,7 @@ from opx.domain.documents import DocumentKey
 from opx.domain.graph import Statements
 from opx.domain.scopes import Scope
 from opx.errors import IndexUnavailableError, StoreUnavailableError
+from opx.graph.relink_queue import WaitingNames
 from opx.graph.relinking import OTHERS_SECONDS
 from opx.ingestion.events import ObjectEvent
 from opx.operations.system import System
@@ -228,14 +229,20 @@ def test_a_function_searches_names_that_another_left_ten_minutes_ago(
 
 
 def test_a_function_searches_its_own_names_at_once_in_one_item(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
-    added: list[int] = []
+    written: list[int] = []
     queue = cloud.services.graph.relink_queue
     add = queue.add
-    monkeypatch.setattr(queue, "add", lambda origin, names: added.append(len(names)) or add(origin, names))
+
+    def counted(*args: Any) -> list[WaitingNames]:
+        rows = add(*args)
+        written.extend(len(row.names) for row in rows)
+        return rows
+
+    monkeypatch.setattr(queue, "add", counted)
     for source in (OUTAGE, INVENTORY, NEWS):
         cloud.put(source, TEXTS[source])
         cloud.deliver()
-    assert added == [2]
+    assert written == [2]
     assert mentions(cloud.services) == FOUND
     assert queued(cloud) == set()
     assert "relink#" not in json.dumps(cloud.items("opx-knowledge-graph"))

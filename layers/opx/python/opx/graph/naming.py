@@ -41,7 +41,7 @@ class NamingWriter:
         self._writer.remove(key_id, scope, document_ids=document_ids)
 
     def drain(self) -> list[WaitingNames]:
-        """What this process queued since the last call, also what was rolled back since."""
+        """The rows that this process queued since the last call, including those that were rolled back."""
         rows = []
         while self._new:
             rows.append(self._new.popleft())
