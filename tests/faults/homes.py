@@ -71,9 +71,12 @@ def empty(home: Path) -> None:
     shutil.rmtree(home)
 
 
+NEW_NAMES = Command("ingest new names", ("ingest", "{files}/names"))
+"""Its document declares names that earlier documents use."""
+
 COMMANDS = (
     Command("ingest", ("ingest", "{files}/new", "--delete-missing", "--force")),
-    Command("ingest new names", ("ingest", "{files}/names")),
+    NEW_NAMES,
     Command("ingest for a client", (*ACME, "ingest", "{files}/shop")),
     Command("delete", ("delete", "--yes", "{d1}")),
     Command("restore", ("restore", "{d2}", "--version", "1"), again=False),
@@ -198,7 +201,9 @@ def _write_files(files: Path) -> None:
     (files / "old" / "d5.md").write_text(f"---\nexpires: 2026-10-01\n---\n{_page(5)}")
     for number in range(10, 14):
         (files / "new" / f"d{number}.md").write_text(_page(number))
-    (files / "names" / "list.md").write_text("---\nhosts: [thing1, thing2]\n---\n# List\n\nOf hosts.\n")
+    (files / "names" / "list.md").write_text(
+        "---\nservices: [thing1, thing2]\n---\n# List\n\nThe services thing1 and thing2.\n"
+    )
     (files / "client" / "own.md").write_text("# Own\n\nThe shop of acme is restarted by hand.\n")
     (files / "shop" / "more.md").write_text("# More\n\nThe cart of acme has a cache.\n")
     (files / "notes" / "note.md").write_text("# Note\n\nA note that is pulled.\n")
