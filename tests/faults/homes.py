@@ -14,7 +14,7 @@ from typing import Any
 from opx.domain.scopes import Scope
 from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.operations.system import System
-from opx.ports import Item, ObjectInfo, SearchFilter
+from opx.ports import Item, ObjectInfo, SearchFilter, SearchRequest
 from opx.ports.tables import ALL_TABLES, ANNOUNCEMENTS, AUDIT, LIFECYCLE
 from opx.settings import Settings
 from tests.faults.disks import NOW, Disk
@@ -245,9 +245,14 @@ def facts(home: Path, clock: float = NOW) -> dict[str, Any]:
             "chunk files": sum(1 for _ in system.store.list("chunks/")),
             "items": {name: count for name, count in items.items() if name not in IGNORED},
             "indexed": system.index.count(SearchFilter(scopes=scopes)),
+            "found by words": len(system.index.search(_pages_in(scopes)).lexical.hits),
             "waiting": system.queue.waiting(),
             "secrets": system.secrets.names(),  # type: ignore[attr-defined]
         }
+
+
+def _pages_in(scopes: tuple[str, ...]) -> SearchRequest:
+    return SearchRequest(SearchFilter(scopes=scopes), text="page", depth=100)
 
 
 def _counts(item: Item) -> bool:
