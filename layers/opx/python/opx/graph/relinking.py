@@ -38,7 +38,7 @@ from opx.graph.extraction.mentions import (
 )
 from opx.graph.extraction.own_node import own_reference
 from opx.graph.naming import ScopeDirectory
-from opx.graph.relink_queue import WaitingNames
+from opx.graph.relink_queue import RelinkQueue, WaitingNames
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent
@@ -96,13 +96,6 @@ class _Run:
         return Relinked(self.names, self.documents, self.mentions, self.busy, tuple(self.left_out))
 
 
-class Queue(Protocol):
-    """The method of the queue that relinking needs."""
-
-    def take(self, rows: Iterable[WaitingNames], count: int, /) -> None:
-        """Remove the first `count` names of these rows, but for rows that were written again since."""
-
-
 class Scopes(Protocol):
     """Lists scopes; see `ScopeDirectory`."""
 
@@ -133,7 +126,7 @@ class Relinker:
         self,
         *,
         store: RelinkingStore,
-        queue: Queue,
+        queue: RelinkQueue,
         index: SearchEngine,
         catalog: Catalog,
         chunks: ChunkReader,

@@ -18,7 +18,7 @@ ROW_ERRORS = (DamagedRowError, InvalidInputError, ValueError, TypeError)
 """Errors of code that reads a row without an attribute, or with a value of another type."""
 
 
-class CatalogRows:
+class KeyRows:
     """The rows of a document key, as they are stored."""
 
     def __init__(self, tables: Tables) -> None:
@@ -29,7 +29,8 @@ class CatalogRows:
         """Findings of the key's item and its versions that can't be read."""
         head = head or {}
         current = current_id(head)
-        key = _key_of(head) or next((found for one in self._versions(key_id, current) if (found := _key_in(one))), None)
+        stated = (_key_of(head), *map(_key_in, self._versions(key_id, current)))
+        key = next((one for one in stated if one is not None), None)
         scope = key.scope.key if key else ""
         name = f"{key.scope.prefix}{key.source}" if key else ""
         found: list[tuple[Problem, str, str]] = []

@@ -23,7 +23,7 @@ from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX, VERSION_FILE
 from opx.ingestion.corpus_writer import metadata_text
 from opx.ingestion.events import ObjectEvent, Result, is_document
 from opx.ingestion.reading import OBJECT_METADATA
-from opx.lifecycle.consistency.catalog_rows import CatalogRows
+from opx.lifecycle.consistency.catalog_rows import KeyRows
 from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, Problem, ReconcileReport, StoreFinding
 from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, KnownKey, StoreChecks, scope_of
 from opx.lifecycle.consistency.version_files import metadata_of, restore_outline
@@ -248,7 +248,7 @@ class Repairs:
 
     def _mend_rows(self, difference: StoreFinding) -> None:
         with self._work.exclusive(), self._tables.unit_of_work():
-            CatalogRows(self._tables).mend(difference.key_id)
+            KeyRows(self._tables).mend(difference.key_id)
 
     def _complete_calendar(self, difference: StoreFinding) -> None:
         if difference.key is None:

@@ -22,7 +22,7 @@ from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.corpus.failures import failure_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.indexing.capability import Indexing
-from opx.lifecycle.consistency.catalog_rows import ROW_ERRORS, CatalogRows, check_head, is_listed
+from opx.lifecycle.consistency.catalog_rows import ROW_ERRORS, KeyRows, check_head, is_listed
 from opx.lifecycle.consistency.differences import Problem, StoreFinding
 from opx.lifecycle.consistency.version_files import VersionFileChecks
 from opx.ports import HeldDocument, Item, ObjectInfo, Storage, Table, Tables
@@ -82,7 +82,7 @@ class StoreChecks:
         self._ingestion = ingestion
         self._thorough = thorough
         self._files = VersionFileChecks(stores.corpus, stores.storage.integrity)
-        self._rows = CatalogRows(stores.tables)
+        self._rows = KeyRows(stores.tables)
         self._each = Each(stores.storage.read_threads)
 
     # -- corpus
