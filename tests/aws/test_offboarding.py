@@ -15,6 +15,7 @@ from opx.ingestion.corpus.clients import ClientState
 from opx.ports.tables import ALL_TABLES, EMBEDDINGS, IDEMPOTENCY, PROJECTS, USES
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.support.fakes import function_logs
+from tests.support.graph_things import an_origin
 
 CLIENT, OTHER = "acme", "acme-b"
 DISK = "documents/runbooks/procedures/disk.md"
@@ -48,6 +49,7 @@ def fill(cloud: Cloud, client: str) -> None:
     services.graph.aliases.register(Scope(client), f"service:{client}-co", f"service:checkout{client}")
     used = {"scopeKey": Scope(client).key, "documentKey": f"incident of {client}", "day": "2026-11-01"}
     services.tables.table(USES).put({**used, "expiresAt": 4_000_000_000})
+    services.graph.relink_queue.add(an_origin(scope=Scope(client)), [f"host:{client}-db-1"])
     services.corpus.announcements.record([(cloud.event(Scope(client).prefix + DISK), 1_700_000_000.0)])
     cloud.s3.create_multipart_upload(Bucket=BUCKET, Key=f"clients/{client}/documents/big.bin")
 

@@ -14,7 +14,7 @@ from typing import Any
 from opx.domain.scopes import Scope
 from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.operations.system import System
-from opx.ports import Item, ObjectInfo, SearchFilter
+from opx.ports import Item, ObjectInfo, SearchFilter, SearchRequest
 from opx.ports.tables import ALL_TABLES, ANNOUNCEMENTS, AUDIT, LIFECYCLE
 from opx.settings import Settings
 from tests.faults.disks import NOW, Disk
@@ -71,8 +71,12 @@ def empty(home: Path) -> None:
     shutil.rmtree(home)
 
 
+NEW_NAMES = Command("ingest new names", ("ingest", "{files}/names"))
+"""Its document declares names that earlier documents use."""
+
 COMMANDS = (
     Command("ingest", ("ingest", "{files}/new", "--delete-missing", "--force")),
+    NEW_NAMES,
     Command("ingest for a client", (*ACME, "ingest", "{files}/shop")),
     Command("delete", ("delete", "--yes", "{d1}")),
     Command("restore", ("restore", "{d2}", "--version", "1"), again=False),
@@ -189,7 +193,7 @@ def _page(number: int) -> str:
 
 
 def _write_files(files: Path) -> None:
-    for name in ("old", "new", "client", "shop", "notes"):
+    for name in ("old", "new", "names", "client", "shop", "notes"):
         (files / name).mkdir(parents=True)
     for number in range(6):
         (files / "old" / f"d{number}.md").write_text(_page(number))
@@ -197,6 +201,9 @@ def _write_files(files: Path) -> None:
     (files / "old" / "d5.md").write_text(f"---\nexpires: 2026-10-01\n---\n{_page(5)}")
     for number in range(10, 14):
         (files / "new" / f"d{number}.md").write_text(_page(number))
+    (files / "names" / "list.md").write_text(
+        "---\nservices: [thing1, thing2]\n---\n# List\n\nThe services thing1 and thing2.\n"
+    )
     (files / "client" / "own.md").write_text("# Own\n\nThe shop of acme is restarted by hand.\n")
     (files / "shop" / "more.md").write_text("# More\n\nThe cart of acme has a cache.\n")
     (files / "notes" / "note.md").write_text("# Note\n\nA note that is pulled.\n")
@@ -238,9 +245,14 @@ def facts(home: Path, clock: float = NOW) -> dict[str, Any]:
             "chunk files": sum(1 for _ in system.store.list("chunks/")),
             "items": {name: count for name, count in items.items() if name not in IGNORED},
             "indexed": system.index.count(SearchFilter(scopes=scopes)),
+            "found by words": len(system.index.search(_pages_in(scopes)).lexical.hits),
             "waiting": system.queue.waiting(),
             "secrets": system.secrets.names(),  # type: ignore[attr-defined]
         }
+
+
+def _pages_in(scopes: tuple[str, ...]) -> SearchRequest:
+    return SearchRequest(SearchFilter(scopes=scopes), text="page", depth=100)
 
 
 def _counts(item: Item) -> bool:

@@ -14,11 +14,14 @@ from typing import Any
 import pytest
 
 from tests.faults.disks import Disk, Ended
-from tests.faults.homes import COMMANDS, Command, Template, compared, differences, facts
+from tests.faults.homes import COMMANDS, NEW_NAMES, Command, Template, compared, differences, facts, opened
 from tests.support.attacks import AttackReport, kills
 
 SHARE = math.ceil(kills(len(COMMANDS)) / len(COMMANDS))
 """Kills of each command."""
+
+STEPS_APART = 8
+"""About 35 steps lie between the declaration of names and the end of their search."""
 
 
 @pytest.mark.attack
@@ -40,6 +43,31 @@ def test_killed_command_is_finished_by_the_next_run(
             found.losses += problems.total() > 0
             found.examples += [f"{command.name} {fault}: {dict(problems)}"] if problems else []
     assert not found.examples
+
+
+@pytest.mark.attack
+@pytest.mark.timeout(600)
+def test_names_that_a_killed_ingestion_declared_are_searched_by_the_next(
+    disk: Disk, template: Template, tmp_path: Path
+) -> None:
+    undisturbed, wanted, _ = the_undisturbed(disk, template, tmp_path, NEW_NAMES)
+    left, home = 0, tmp_path / "home"
+    for at in range(undisturbed.steps, 0, -STEPS_APART):
+        shutil.rmtree(home, ignore_errors=True)
+        template.copy(home, NEW_NAMES)
+        run(disk, template, home, NEW_NAMES, mode="kill", at=at)
+        if waits(home):
+            left += 1
+            assert not problems_after(disk, template, home, NEW_NAMES, wanted)
+            assert not waits(home)
+        elif left:  # killed before the names were declared
+            return
+    raise AssertionError("no kill hit the time between the declaration and the search")
+
+
+def waits(home: Path) -> bool:
+    with opened(home) as system:
+        return bool(system.graph.relink_queue.waiting())
 
 
 def the_undisturbed(

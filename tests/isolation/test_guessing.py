@@ -90,9 +90,9 @@ def held(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Obs
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def known(held: Observed, world: World) -> Known:
-    """Names known before the first request."""
+    """Names known before the first request of any test here: later there are receipts and gaps of the stranger's own."""
     return known_of(held, world)
 
 

@@ -21,6 +21,7 @@ from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
 from tests.support.builders import ports_of
 from tests.support.cli_support import WordEmbedder
+from tests.support.graph_things import an_origin
 
 PROCEDURES = "runbooks/procedures"
 CLIENT, OTHER = "acme", "acme-b"
@@ -67,9 +68,11 @@ def fill(services: System, client: str) -> None:
 
 
 def put_waiting(services: System, client: str) -> None:
-    """Put a document whose event is still queued."""
+    """Put a document whose event is still queued, and names that a killed process declared."""
     manager = services.ingestion.manager_of(Scope(client))
     manager.put_document(PROCEDURES, f"# Waiting\n\nThe {client} ibis.", {"source": "waiting"})
+    for scope in (Scope(client), Scope(client, project_id="shop")):
+        services.graph.relink_queue.add(an_origin(scope=scope), [f"host:{client}-db-1"])
 
 
 def put_documents(services: System, client: str, scope: Scope) -> None:

@@ -13,7 +13,7 @@ from opx.domain.graph import Node, Relinked, Statements
 from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import IndexUnavailableError
 from opx.graph.extraction.mentions import Dictionary, KnownNames, scopes_that_name
-from opx.graph.naming import DeclaredName
+from opx.graph.relink_queue import WaitingNames
 from opx.ingestion.chunking import ChunkOwner, chunk_document
 from opx.ingestion.events import ObjectEvent
 from opx.operations.system import System
@@ -188,8 +188,9 @@ def test_names_that_this_process_declares_are_known_at_once_in_their_scope() -> 
     known = KnownNames(Nodes(**{"global": ["host:g-1"]}))
     for scope in (Scope(), Scope("acme"), Scope("acme", project_id="p"), Scope("other")):
         known.dictionary(scope)
-    assert known.declare(Scope("acme"), ["host:g-1", "host:a-2", "runbook:x"]) == ["host:a-2"]
-    assert known.declare(Scope("acme"), ["host:a-2"]) == []
+    assert known.unknown(Scope("acme"), ["host:g-1", "host:a-2"]) == ["host:a-2"]
+    known.declare(Scope("acme"), ["host:a-2"])
+    assert known.unknown(Scope("acme"), ["host:a-2"]) == []
     assert known.dictionary(Scope("acme", project_id="p")).found_in("a-2") == ["host:a-2"]
     assert known.dictionary(Scope("other")).found_in("a-2") == []
     assert known.dictionary(Scope()).found_in("a-2") == []
@@ -252,7 +253,8 @@ class Client:
         return edges | {(one.key, *sorted(one.chunk_ids)) for each in self.statements().values() for one in each.nodes}
 
     def linked(self, *keys: str) -> Relinked:
-        return self.services.relinking.relinker.relink([DeclaredName(f"client:{self.name}", key) for key in keys])
+        row = WaitingNames(f"client:{self.name}", f"client:{self.name}|x#1", keys, since=0.0, token="t")
+        return self.services.relinking.relinker.relink([row])
 
 
 @pytest.fixture(scope="module")
@@ -345,17 +347,18 @@ def test_linking_again_adds_nothing(client: Client) -> None:
     assert client.evidence() == before
 
 
-def test_the_next_full_run_completes_what_a_batch_left_out(
+def test_the_next_batch_completes_what_one_left_out(
     client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     client.ingest(OUTAGE)
     with monkeypatch.context() as patch:
         patch.setattr(client.services.relinking.relinker, "_seconds", 45.0)
         patch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
+        patch.setattr("opx.graph.relink_queue.NAMES_A_ROW", 1)
         client.ingest(INVENTORY)
     assert client.found() < FOUND
     assert "2 of 3 new names" in caplog.text
-    assert client.services.relinking.relink().mentions >= 1
+    assert list(client.services.manager.work()) == []
     assert client.found() == FOUND
 
 
@@ -402,8 +405,10 @@ def test_an_unavailable_index_fails_no_batch(
     with monkeypatch.context() as patch:
         patch.setattr(client.services.index, "search", away)
         client.ingest(INVENTORY)
-    assert "left to the next full run: away" in caplog.text
+    assert "stay queued, to be searched by a later run: away" in caplog.text
     assert client.found() == set()
+    assert list(client.services.manager.work()) == []
+    assert client.found() == FOUND
 
 
 def test_a_document_that_another_worker_claims_is_left_out(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from opx.graph.merging import Merging
     from opx.graph.naming import NamingWriter
     from opx.graph.passages import PassageReader
+    from opx.graph.relink_queue import RelinkQueue
     from opx.graph.store import GraphStore
     from opx.ingestion.contexts import ContextCache
 
@@ -177,7 +178,14 @@ class Graph:
 
     @cached_property
     def writer(self) -> NamingWriter:
-        """The graph's store for the pipeline, which records newly declared names."""
+        """The graph's store for the pipeline, which queues newly declared names."""
         from opx.graph.naming import NamingWriter
 
-        return NamingWriter(self.store, self.known_names)
+        return NamingWriter(self.store, self.known_names, self.relink_queue)
+
+    @cached_property
+    def relink_queue(self) -> RelinkQueue:
+        """Newly declared names that earlier documents may use."""
+        from opx.graph.relink_queue import RelinkQueue
+
+        return RelinkQueue(self._tables.table(GRAPH), self._installation.clock)

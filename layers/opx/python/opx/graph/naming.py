@@ -4,48 +4,48 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from opx.domain.graph import Origin, Statements, node_type
 from opx.domain.scopes import Scope
 from opx.graph.extraction.mentions import NAMED_TYPES, KnownNames
+from opx.graph.relink_queue import RelinkQueue, WaitingNames
 from opx.ingestion.corpus.clients import ClientRegistry, ProjectRegistry, is_gone
 from opx.ports.search import GraphWriter
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class DeclaredName:
-    """A reference with the scope of the document that declares it."""
-
-    scope_key: str
-    key: str
-
-
 class NamingWriter:
-    """A `GraphWriter` that records names that documents declare for the first time."""
+    """A `GraphWriter` that queues names that documents declare for the first time."""
 
-    def __init__(self, writer: GraphWriter, known: KnownNames) -> None:
+    def __init__(self, writer: GraphWriter, known: KnownNames, queue: RelinkQueue) -> None:
         self._writer = writer
         self._known = known
-        self._new: deque[DeclaredName] = deque()
+        self._queue = queue
+        self._new: deque[WaitingNames] = deque()
 
     def write(self, origin: Origin, statements: Statements) -> None:
+        fresh = self._fresh(origin, statements)
+        queued = self._queue.add(origin, fresh) if fresh else []
         self._writer.write(origin, statements)
+        if fresh:
+            self._known.declare(origin.scope, fresh)
+            self._new.extend(queued)
+
+    def _fresh(self, origin: Origin, statements: Statements) -> list[str]:
         declared = [node.key for node in statements.nodes if node.declared]
         declared += [alias for alias, _ in statements.aliases]
-        if any(node_type(key) in NAMED_TYPES for key in declared):
-            fresh = self._known.declare(origin.scope, declared)
-            self._new.extend(DeclaredName(origin.scope.key, key) for key in fresh)
+        named = [key for key in dict.fromkeys(declared) if node_type(key) in NAMED_TYPES]
+        fresh = self._known.unknown(origin.scope, named) if named else []
+        return sorted(fresh, key=lambda key: NAMED_TYPES.index(node_type(key)))
 
     def remove(self, key_id: str, scope: Scope, *, document_ids: Iterable[str] | None = None) -> None:
         self._writer.remove(key_id, scope, document_ids=document_ids)
 
-    def drain(self) -> list[DeclaredName]:
-        """The new names since the last call, each once."""
-        names = []
+    def drain(self) -> list[WaitingNames]:
+        """The rows that this process queued since the last call, including those that were rolled back."""
+        rows = []
         while self._new:
-            names.append(self._new.popleft())
-        return list(dict.fromkeys(names))
+            rows.append(self._new.popleft())
+        return rows
 
 
 # -- scopes

@@ -2,7 +2,9 @@
 
 Ingestion finds mentions of the names that are known at that time. When a document declares a new name, earlier documents
 that use it are found by the text index, and the mention is added to their statements, so that the order of ingestion makes
-no difference in the end. The work is bounded; what is left out is reported, and done by the next full run.
+no difference in the end. New names wait in a queue in the graph's table, from which they are removed once their documents
+have the mention; the next run of any process goes on where one was killed, failed or ran out of time. The work is bounded;
+documents that are left out are reported, and done by the next full run.
 """
 
 from __future__ import annotations
@@ -13,12 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from math import inf
 from secrets import randbelow
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.graph import Origin, Relinked, Statements, node_type
+from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import OpxError, StoreUnavailableError
@@ -33,7 +37,8 @@ from opx.graph.extraction.mentions import (
     without_redundant,
 )
 from opx.graph.extraction.own_node import own_reference
-from opx.graph.naming import DeclaredName, ScopeDirectory
+from opx.graph.naming import ScopeDirectory
+from opx.graph.relink_queue import RelinkQueue, WaitingNames
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.events import ObjectEvent
@@ -47,11 +52,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BATCH_SECONDS = 45.0
-"""Time limit for new names after a batch of documents: a function that ingests has five minutes. The rest is left to the
-daily run; a local process has no daily run, and therefore no limit."""
+"""Time limit for new names after a batch of documents: a function that ingests has five minutes. Names beyond it stay in
+the queue; a local process has no daily run, and therefore no limit."""
 
 NAMES_A_BATCH = 100
-"""Names that are searched together; after a batch of documents, classes come last: code has thousands of them."""
+"""Names that are searched together, or the first row of more; after a batch of documents, classes come last: code has
+thousands of them."""
+
+OTHERS_SECONDS = 600.0
+"""Age of queued names by which the function that queued them has relinked them, or failed: it has five minutes."""
 
 HITS_A_NAME = 1_000
 DOCUMENTS_A_RUN = 2_000
@@ -96,6 +105,14 @@ class Scopes(Protocol):
         """Keys of the scopes whose documents may name nodes that a document of this scope declares."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeclaredName:
+    """A reference with the scope of the document that declares it."""
+
+    scope_key: str
+    key: str
+
+
 ChunkReader = Callable[[DocumentKey, str], Iterator[DocumentChunk]]
 
 
@@ -109,6 +126,7 @@ class Relinker:
         self,
         *,
         store: RelinkingStore,
+        queue: RelinkQueue,
         index: SearchEngine,
         catalog: Catalog,
         chunks: ChunkReader,
@@ -118,6 +136,7 @@ class Relinker:
         seconds: float = 0.0,
     ) -> None:
         self._store = store
+        self._queue = queue
         self._index = index
         self._catalog = catalog
         self._chunks = chunks
@@ -126,28 +145,29 @@ class Relinker:
         self._unit_of_work = unit_of_work
         self._seconds = seconds
 
-    def relink(self, names: Sequence[DeclaredName]) -> Relinked:
-        """Add mentions to the documents that use these names, within the time limit. Raises `StoreUnavailableError`; earlier
-        changes stay, and repeating is idempotent."""
-        done = _Run()
-        ordered = sorted(names, key=lambda one: NAMED_TYPES.index(node_type(one.key)))
+    def relink(self, rows: Sequence[WaitingNames]) -> Relinked:
+        """Add mentions to the documents that use the names of these rows, within the time limit, and remove those that are
+        done from the queue. Raises `StoreUnavailableError`; earlier changes stay, and repeating is idempotent."""
+        done, count = _Run(), sum(len(row.names) for row in rows)
         ends = self._clock() + (self._seconds or inf)
-        for some in _batches(ordered if not self._seconds else ordered[:NAMES_A_BATCH], NAMES_A_BATCH):
-            self._relink(some, done, ends)
-        if done.names < len(ordered):
-            done.left_out.append(f"{len(ordered) - done.names:,} of {len(ordered):,} new names")
+        for some in islice(_together(rows), 1 if self._seconds else None):
+            names = [DeclaredName(row.scope_key, key) for row in some for key in row.names]
+            self._queue.take(some, self._relink(names, done, ends))
+        if done.names < count:
+            done.left_out.append(f"{count - done.names:,} of {count:,} new names")
         return done.relinked()
 
-    def relink_or_leave(self, names: Sequence[DeclaredName]) -> None:
-        """As `relink`, but logs errors and leaves the rest to the next full run."""
+    def relink_or_leave(self, rows: Sequence[WaitingNames]) -> Relinked:
+        """As `relink`, but logs errors; what isn't done stays in the queue."""
         try:
-            done = self.relink(names)
+            done = self.relink(rows)
         except OpxError as exc:
-            log.warning("mentions of %d new names are left to the next full run: %s", len(names), exc)
-            return
+            log.warning("%d rows of new names stay queued, to be searched by a later run: %s", len(rows), exc)
+            return Relinked()
         if done.left_out or done.busy:
             left = (*done.left_out, f"{done.busy} documents that others are working on")
-            log.warning("left to the next full run, of mentions of new names: %s", ", ".join(left))
+            log.warning("left to a later run, of mentions of new names: %s", ", ".join(left))
+        return done
 
     def relink_all(self, *, seconds: float = 0.0) -> Relinked:
         """Relink every declared name; with `seconds`, those reached in that time, from a random start, so that repeated runs
@@ -167,8 +187,11 @@ class Relinker:
             nodes = self._store.of_type([scope.key], kind, limit=MAX_NAMES, declared=True)
             yield from (DeclaredName(scope.key, node.key) for node in nodes)
 
-    def _relink(self, names: Sequence[DeclaredName], done: _Run, ends: float) -> None:
+    def _relink(self, names: Sequence[DeclaredName], done: _Run, ends: float) -> int:
+        """Returns the number of names that are done: the first ones, as far as there was time. None is if another worker had
+        one of the documents."""
         found: dict[tuple[str, str], set[str]] = {}
+        before, busy = done.names, done.busy
         for name in names:
             if self._clock() >= ends:
                 break
@@ -185,6 +208,7 @@ class Relinker:
                     self._add(self._current(*name_of_document), sorted(keys), done)
         if looked_at < len(found):
             done.left_out.append(f"{len(found) - looked_at:,} of {len(found):,} documents")
+        return done.names - before if done.busy == busy else 0
 
     def _passages_with(self, name: DeclaredName, done: _Run) -> Iterator[IndexedChunk]:
         """Passages that may contain the name, of documents that may use it."""
@@ -221,7 +245,7 @@ class Relinker:
         except (
             BusyError,
             StaleEventError,
-        ):  # the process with the claim knows the name, or leaves it to the next full run
+        ):  # the process with the claim knows the name, or fails: then the name is still in the queue
             done.busy += 1
             return
         written = False
@@ -263,6 +287,18 @@ def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
     return (items[at : at + size] for at in range(0, len(items), size))
 
 
+def _together(rows: Sequence[WaitingNames]) -> Iterator[list[WaitingNames]]:
+    """Rows of up to `NAMES_A_BATCH` names, at least one, by the type of their first name."""
+    some: list[WaitingNames] = []
+    for row in sorted(rows, key=lambda row: NAMED_TYPES.index(node_type(row.names[0]))):
+        if some and sum(len(one.names) for one in (*some, row)) > NAMES_A_BATCH:
+            yield some
+            some = []
+        some.append(row)
+    if some:
+        yield some
+
+
 # -- composition
 
 
@@ -284,6 +320,7 @@ class Relinking:
         corpus = self._corpus
         return Relinker(
             store=self._graph.store,
+            queue=self._graph.relink_queue,
             index=self._index,
             catalog=corpus.catalog,
             chunks=self._chunks,
@@ -293,12 +330,19 @@ class Relinking:
         )
 
     def relink(self, *, seconds: float = 0.0) -> Relinked:
-        """Relink all declared names, within `seconds` if given. Raises `StoreUnavailableError`."""
+        """Relink queued names, then all that are declared, within `seconds` if given. Raises `StoreUnavailableError`."""
         with self._work.exclusive():
-            return self.relinker.relink_all(seconds=seconds)
+            new = self.relink_new()
+            done = self.relinker.relink_all(seconds=seconds)
+        return replace(done, documents=new.documents + done.documents, mentions=new.mentions + done.mentions)
 
-    def relink_new(self) -> None:
-        """Relink the new names after a batch was ingested. Failures are left to the next full run."""
-        names = self._graph.writer.drain()
-        if names:
-            self.relinker.relink_or_leave(names)
+    def relink_new(self) -> Relinked:
+        """Relink names that this process queued, and those that others left. Raises nothing: what fails stays queued."""
+        rows = {row.entry: row for row in self._graph.writer.drain()}
+        try:
+            left = self._graph.relink_queue.waiting(seconds=0.0 if self._work.in_process else OTHERS_SECONDS)
+        except StoreUnavailableError as exc:
+            log.warning("new names that others left can't be read: %s", exc)
+            left = []
+        rows |= {row.entry: row for row in left}
+        return self.relinker.relink_or_leave(list(rows.values())) if rows else Relinked()

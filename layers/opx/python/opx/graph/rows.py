@@ -9,7 +9,8 @@ A partition is a node within one scope; its key is `<scope>|<reference>`. It has
   indexes list these by either end, type and time.
 
 The hash is that of the references as the document states them: two that are merged stay two rows. A row's key depends on
-the statement and the canonical references alone. The partitions `refs#<key id>` are described in `opx.graph.manifest`.
+the statement and the canonical references alone. The partitions `refs#<key id>` are described in `opx.graph.manifest`, and
+`relink#` in `opx.graph.relink_queue`.
 """
 
 from __future__ import annotations

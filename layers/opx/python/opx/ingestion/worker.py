@@ -210,9 +210,13 @@ class IngestionWorker:
             with self._unit_of_work():
                 for position, outcome in zip(group, applied, strict=True):
                     outcomes[position] = self._settled(events[position], outcome, messages[position][1])
+        self.follow_up()
+        return [outcomes[position] for position in range(len(messages))]
+
+    def follow_up(self) -> None:
+        """Call `after`, as for a batch: an earlier process may not have come to it."""
         if self._after:
             self._after()
-        return [outcomes[position] for position in range(len(messages))]
 
     def _settled(self, event: ObjectEvent, outcome: EventOutcome, receives: int) -> EventOutcome:
         """Decides on a retry, and updates the list of failed items."""
@@ -284,8 +288,10 @@ class QueueDrain:
         self._sleep = sleep
 
     def run(self, observe: Observer | None = None, progress: Progress | None = None) -> Iterator[EventOutcome]:
-        """Yields outcomes as they happen; an item to be retried is waited for and yields only its last one."""
+        """Yields outcomes as they happen; an item to be retried is waited for and yields only its last one. Before all
+        messages, also if there are none, it does what an earlier process left."""
         with self._exclusive():
+            self._worker.follow_up()
             while self._queue.waiting():
                 messages = self._take()
                 if messages:

@@ -336,7 +336,7 @@ GRAPH = TableSpec(
     ),
 )
 """Statements of documents about nodes and edges, in partitions of one scope each, and the statements that each chunk led
-to; see `opx.graph.rows`."""
+to (see `opx.graph.rows`); newly declared names (see `opx.graph.relink_queue`)."""
 
 ALIASES = TableSpec(
     name="opx-knowledge-aliases",

@@ -12,7 +12,7 @@ from typing import Any
 
 import tantivy
 
-from opx.adapters.embedded.durable_files import digest_of_file, make_folders
+from opx.adapters.embedded.durable_files import digest_of_file, make_folders, sync_folder
 from opx.domain.ids import day_number
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError
@@ -349,14 +349,16 @@ class LexicalWriter:
                 self._writer.delete_documents_by_query(query)
 
     def commit(self) -> None:
-        """Makes everything since the last commit durable."""
+        """Makes everything since the last commit durable. Tantivy syncs its files, but not the name of the list of them."""
         with _tantivy_errors(self._folder):
             self._writer.commit()
+        sync_folder(self._folder)
 
     def close(self) -> None:
         """Drops uncommitted entries, and waits for merges."""
         with _tantivy_errors(self._folder):
             self._writer.wait_merging_threads()
+        sync_folder(self._folder)
 
 
 def _facets_of(indexed: IndexedChunk) -> Iterable[tuple[str, str]]:

@@ -168,15 +168,17 @@ class KnownNames:
                 known = self._known[scopes] = _Known(self._read(scopes), self._clock() + self._seconds)
             return known.dictionary
 
-    def declare(self, scope: Scope, keys: Iterable[str]) -> list[str]:
-        """Add these names of a scope to the cache; returns those that were unknown in it before."""
+    def unknown(self, scope: Scope, keys: Iterable[str]) -> list[str]:
+        """Those of these names that documents of this scope may not use yet. Raises `StoreUnavailableError`."""
         dictionary = self.dictionary(scope)
-        fresh = [key for key in keys if node_type(key) in NAMED_TYPES and key not in dictionary]
+        return [key for key in keys if key not in dictionary]
+
+    def declare(self, scope: Scope, keys: Collection[str]) -> None:
+        """Add these names of a scope to the cache."""
         with self._lock:
             for scopes, known in self._known.items():
-                if fresh and scope.key in scopes:
-                    known.dictionary.add(fresh)
-        return fresh
+                if scope.key in scopes:
+                    known.dictionary.add(keys)
 
     def forget(self) -> None:
         """Clear the cache."""

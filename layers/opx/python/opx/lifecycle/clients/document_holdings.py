@@ -20,7 +20,15 @@ from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.failures import failure_id
 from opx.ingestion.reading import title_path
 from opx.lifecycle.clients.finding import chunks_in
-from opx.lifecycle.clients.holdings import ClientDocument, ClientStores, CountedHolding, HeldItems, Holding, delete
+from opx.lifecycle.clients.holdings import (
+    ClientDocument,
+    ClientStores,
+    CountedHolding,
+    HeldItems,
+    Holding,
+    delete,
+    in_table,
+)
 from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Tables
 from opx.ports.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
 from opx.runtime.threads import Each
@@ -35,6 +43,7 @@ def document_holdings(stores: ClientStores, graph: Graph, ingestion: Ingestion) 
     return [
         IndexEntries(stores),
         GraphRows(stores.tables, graph.store, stores.storage.read_threads),
+        in_table(stores.tables, "new names", GRAPH, lambda held: graph.relink_queue.items_of(held.scopes)),
         CountedHolding("cached contexts", cached.contexts, cached.forget_contexts),
         CountedHolding("cached vectors", cached.vectors, cached.forget_vectors),
         CountedHolding("document versions and tags", rows.versions, rows.remove_versions),

@@ -40,6 +40,8 @@ class Problem(StrEnum):
     METADATA_DAMAGED = "metadata_damaged"
     INDEX_DAMAGED = "index_damaged"
     STORE_DAMAGED = "store_damaged"
+    ROW_DAMAGED = "row_damaged"
+    OLD_ROW_DAMAGED = "old_row_damaged"
 
 
 _AGAIN = "the document is ingested again"
@@ -80,6 +82,8 @@ WORDS: Mapping[Problem, tuple[str, str]] = {
     ),
     Problem.INDEX_DAMAGED: ("the index has damaged entries of the current version", _AGAIN),
     Problem.STORE_DAMAGED: ("a file of the stores is damaged", _NEW),
+    Problem.ROW_DAMAGED: ("a row of the catalog can't be read", "it is made again, and the document ingested again"),
+    Problem.OLD_ROW_DAMAGED: ("the row of an earlier version can't be read", _NOTHING),
 }
 """Description and repair of each problem."""
 
@@ -92,6 +96,7 @@ UNREPAIRED = (
     Problem.OLD_CHUNKS_DAMAGED,
     Problem.OBJECT_DAMAGED,
     Problem.STORE_DAMAGED,
+    Problem.OLD_ROW_DAMAGED,
 )
 """Not repaired by reconciliation: what is lost, and files that other processes have open."""
 

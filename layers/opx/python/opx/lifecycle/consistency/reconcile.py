@@ -23,6 +23,7 @@ from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX, VERSION_FILE
 from opx.ingestion.corpus_writer import metadata_text
 from opx.ingestion.events import ObjectEvent, Result, is_document
 from opx.ingestion.reading import OBJECT_METADATA
+from opx.lifecycle.consistency.catalog_rows import KeyRows
 from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, Problem, ReconcileReport, StoreFinding
 from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, KnownKey, StoreChecks, scope_of
 from opx.lifecycle.consistency.version_files import metadata_of, restore_outline
@@ -215,6 +216,10 @@ class Repairs:
                 case _:
                     if difference.problem is Problem.METADATA_DAMAGED:
                         self._describe_again(difference)
+                    if difference.problem is Problem.ROW_DAMAGED:
+                        self._mend_rows(difference)
+                    if not difference.object_key:  # nothing names its document: its object is new to the catalog then
+                        continue
                     self._mark_unfinished(difference)
                     again[difference.object_key] = difference
                     self._enqueued[difference.object_key] += 1
@@ -240,6 +245,10 @@ class Repairs:
         """Enqueue an event without a sequencer, as nothing changed: the pipeline reads the present state."""
         is_gone = self._corpus.store.head(object_key) is None
         self._work.queue.send(ObjectEvent(object_key, is_gone, "").to_json())
+
+    def _mend_rows(self, difference: StoreFinding) -> None:
+        with self._work.exclusive(), self._tables.unit_of_work():
+            KeyRows(self._tables).mend(difference.key_id)
 
     def _complete_calendar(self, difference: StoreFinding) -> None:
         if difference.key is None:

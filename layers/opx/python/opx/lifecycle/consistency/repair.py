@@ -8,19 +8,17 @@ and run again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 from msgspec import field
 
-from opx.domain.documents import DocumentState
 from opx.domain.record import Draft, Record
-from opx.errors import ConditionFailedError
 from opx.ingestion.corpus.version import renew
+from opx.lifecycle.consistency.catalog_rows import restore_heads
 from opx.lifecycle.consistency.differences import REMOVALS, Problem, ReconcileReport, StoreDifference
 from opx.lifecycle.consistency.reconcile import Reconciler
 from opx.lifecycle.consistency.store_checks import CONTENT
-from opx.ports import Item, KeyAbsent, Tables
+from opx.ports import Tables
 from opx.ports.files import Loss, MendedFiles, StoreFiles
 from opx.ports.tables import (
     ANNOUNCEMENTS,
@@ -144,36 +142,3 @@ def _described(loss: Loss) -> str:
     return (
         f"{loss.text}: {_HISTORY}" if loss.table in ("", DOCUMENTS.name) and "questions" not in loss.text else loss.text
     )
-
-
-def restore_heads(tables: Tables) -> int:
-    """Gives each key of the catalog without an item one that names its newest version; returns their number. It has no
-    fingerprint, so that the document is ingested again."""
-    keys = tables.table(KEYS)
-    count = 0
-    for item in list(_newest(tables.every_item(DOCUMENTS))):
-        try:
-            keys.put(_head(item), condition=KeyAbsent())
-        except ConditionFailedError:
-            continue
-        count += 1
-    return count
-
-
-def _newest(items: Iterator[Item]) -> Iterator[Item]:
-    """The current version of each key, or else its newest."""
-    found: dict[str, Item] = {}
-    for item in items:
-        key_id = str(item.get("documentKey", ""))
-        if key_id and (key_id not in found or _rank(item) > _rank(found[key_id])):
-            found[key_id] = item
-    return iter(found.values())
-
-
-def _rank(item: Item) -> tuple[bool, int]:
-    return item["state"] == DocumentState.CURRENT, int(item["version"])
-
-
-def _head(item: Item) -> dict[str, Any]:
-    facts = {name: item[name] for name in ("documentKey", "documentId", "version", "state", "source")}
-    return {**facts, "scope": item["scopeKey"], "fingerprint": "", "revision": 1}

@@ -6,7 +6,7 @@ about to resolve is none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -22,6 +22,7 @@ from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.corpus.failures import failure_id
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ingestion.indexing.capability import Indexing
+from opx.lifecycle.consistency.catalog_rows import ROW_ERRORS, KeyRows, check_head, is_listed
 from opx.lifecycle.consistency.differences import Problem, StoreFinding
 from opx.lifecycle.consistency.version_files import VersionFileChecks
 from opx.ports import HeldDocument, Item, ObjectInfo, Storage, Table, Tables
@@ -81,6 +82,7 @@ class StoreChecks:
         self._ingestion = ingestion
         self._thorough = thorough
         self._files = VersionFileChecks(stores.corpus, stores.storage.integrity)
+        self._rows = KeyRows(stores.tables)
         self._each = Each(stores.storage.read_threads)
 
     # -- corpus
@@ -97,10 +99,22 @@ class StoreChecks:
         heads = self._heads([key.id for key in keys.values()])
         failed = self._failed(list(keys))
         for info in infos:
-            is_writing = info.key in keys and heads.get(keys[info.key].id, {}).get("writing")
-            if info.key in keys and not is_writing:  # interrupted ones are reported by `documents`
-                self._object(info, keys[info.key], heads.get(keys[info.key].id), checked, failed=info.key in failed)
+            if info.key in keys:
+                head = heads.get(keys[info.key].id)
+                self._object_or_damage(info, keys[info.key], head, checked, failed=info.key in failed)
         return checked
+
+    def _object_or_damage(
+        self, info: ObjectInfo, key: DocumentKey, head: Item | None, to: CheckedDocuments, *, failed: bool
+    ) -> None:
+        if head is not None and not is_listed(head):
+            to.found.extend(self._rows.damaged(key.id, head))
+        elif not (head or {}).get("writing"):  # interrupted ones are reported by `documents`
+            try:
+                self._object(info, key, head, to, failed=failed)
+            except ROW_ERRORS:
+                if not self._rows.damaged(key.id, head):  # else it is reported by `documents`
+                    raise
 
     def _object(
         self, info: ObjectInfo, key: DocumentKey, head: Item | None, to: CheckedDocuments, *, failed: bool
@@ -168,7 +182,10 @@ class StoreChecks:
         match = VERSION_FILE.match(rest)
         if not match:
             return False
-        return not any(document.key.scope == scope for document in self._corpus.catalog.find(match[1]))
+        try:
+            return not any(document.key.scope == scope for document in self._corpus.catalog.find(match[1]))
+        except ROW_ERRORS:  # a damaged row, reported by `documents`, may be the file's version
+            return False
 
     # -- catalog and index
 
@@ -182,8 +199,31 @@ class StoreChecks:
         return checked
 
     def _document(self, known: KnownKey, head: Item | None) -> tuple[list[StoreFinding], bool]:
+        in_flight = False
+
+        def compared() -> list[StoreFinding]:
+            nonlocal in_flight
+            found, in_flight = self._compared(known, head)
+            return found
+
+        return self._or_damaged(known, head, compared), in_flight
+
+    def _or_damaged(
+        self, known: KnownKey, head: Item | None, check: Callable[[], list[StoreFinding]]
+    ) -> list[StoreFinding]:
+        """The findings of the check, or the rows that kept it from reading. Raises what it raised if there are none."""
+        try:
+            return check()
+        except ROW_ERRORS:
+            damaged = self._rows.damaged(known.key_id, head)
+            if not damaged:
+                raise
+            return damaged
+
+    def _compared(self, known: KnownKey, head: Item | None) -> tuple[list[StoreFinding], bool]:
         if head is None:
             return list(self._unknown(known)), False
+        check_head(head)
         if self._is_busy(head):
             return [], True
         key = DocumentKey(scope_of_key(head["scope"]), head["source"])
@@ -195,7 +235,8 @@ class StoreChecks:
         found = list(self._current(difference, current, known.held) if current else self._withdrawn(difference, known))
         if current and found and self._is_young(self._current_since(key, current)):
             return [], True
-        return [*found, *self._versions(difference, current)], False
+        older = self._or_damaged(known, head, lambda: list(self._versions(difference, current)))
+        return [*found, *older], False
 
     def _current_since(self, key: DocumentKey, document_id: str) -> str:
         document = self._corpus.catalog.version(key, document_id)
