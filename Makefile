@@ -48,7 +48,7 @@ demo: $(VENV)/.ready ## ingest the example corpus and answer five questions
 	@$(BIN)/opx demo
 
 test: $(VENV)/.ready-dev ## run all tests (no account, no network)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
 
 # Within ten minutes on two cores; `make test` tries a few cases of each.
 attack: $(VENV)/.ready-dev ## attack it: mutated inputs, callers of other clients, kills, full disks, power cuts; one table at the end

@@ -3,10 +3,10 @@ one, and `command` starts the `opx` command on either."""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from typing import TYPE_CHECKING, Any
-
-from opx.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from opx.edges.doctor import ExaminedSystem
     from opx.operations.system import System
     from opx.ports import Clock
+    from opx.settings import Settings
 
 __all__ = ["System", "bootstrap", "command", "connect"]
 
@@ -76,6 +77,15 @@ def examined(settings: Settings, connect: Callable[[], RemoteClient]) -> Examine
 
 def command() -> None:
     """The `opx` command, as a console script."""
+    from opx.edges.cli.forwarding import forwarded, version_line
+
+    arguments = sys.argv[1:]
+    if arguments == ["--version"]:
+        print(version_line())  # noqa: T201 - nothing needs to be imported for it
+        return
+    code = forwarded(arguments, os.environ)
+    if code is not None:
+        sys.exit(code)
     from opx.edges.cli.main import main
 
     main(bootstrap, connect, examined)

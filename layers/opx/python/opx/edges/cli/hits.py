@@ -14,7 +14,7 @@ from opx.domain.handover import DocumentAnswer, StepView
 from opx.domain.procedures import Effect
 from opx.domain.queries import Basis, Expand
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
-from opx.edges.cli.output import Screen, aligned, plural, printable
+from opx.edges.cli.output import Screen, aligned, current_folder, plural, printable
 
 SHORT_ID = 8
 """Digits of ids printed for typing or copying."""
@@ -227,7 +227,7 @@ def _is_annotation(line: str) -> bool:
 
 
 def _from_here(file: Path) -> str:
-    here = Path.cwd()
+    here = current_folder()
     return str(file.relative_to(here)) if file.is_relative_to(here) else str(file)
 
 

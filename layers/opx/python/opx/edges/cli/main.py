@@ -184,12 +184,14 @@ def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> No
         context.color = False
     verbose_logging(context, verbose)
     context.obj = settings
-    context.meta[SESSION] = Session(settings, launch.start, launch.connect, context, launch.examine)
+    context.meta[SESSION] = Session(
+        settings, launch.start, launch.connect, context, launch.examine, closes=launch.closes
+    )
 
 
 class Launch:
     """Start parameters of the command: `start` builds the system from settings of `environ` and options, `connect` a client
-    of a deployed one, and `examine` an operator's access to a deployed one."""
+    of a deployed one, and `examine` an operator's access to a deployed one. `closes`: the command closes the system."""
 
     def __init__(
         self,
@@ -198,10 +200,12 @@ class Launch:
         environ: Mapping[str, str] | None = None,
         *,
         examine: Examine | None = None,
+        closes: bool = True,
     ) -> None:
         self.start = start
         self.connect = connect
         self.examine = examine
+        self.closes = closes
         self.environ = os.environ if environ is None else environ
 
 

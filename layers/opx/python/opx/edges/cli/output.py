@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -141,7 +142,7 @@ class Screen:
         """The screen of stdout. Without a terminal there are no colours and no links."""
         if not sys.stdout.isatty():
             return cls()
-        context, size = click.get_current_context(silent=True), shutil.get_terminal_size()
+        context, size = click.get_current_context(silent=True), _terminal_size()
         colours = context is None or context.color is not False
         return cls(max(size.columns, _LEAST_WIDTH), colours, colours, size.lines)
 
@@ -163,6 +164,16 @@ class Screen:
         if not self.links or not url.startswith(("http://", "https://", "file://")):
             return text
         return f"\x1b]8;;{quote(url, safe=_URL)}\x1b\\{text}\x1b]8;;\x1b\\"
+
+
+def _terminal_size() -> os.terminal_size:
+    """The size of the terminal; that of a forwarded command is known by its stream (`command_socket`)."""
+    return getattr(sys.stdout, "size", None) or shutil.get_terminal_size()
+
+
+def current_folder() -> Path:
+    """The folder that the command was called in."""
+    return getattr(sys.stdout, "folder", None) or Path.cwd()
 
 
 _URL = "%/:?#[]@!$&'()*+,;=~-._"

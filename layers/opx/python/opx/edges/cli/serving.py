@@ -145,6 +145,7 @@ def serve_command(
     os.environ.setdefault(
         "OPENBLAS_NUM_THREADS", "1"
     )  # clients are served in parallel; threads of BLAS would only spin
+    from opx.edges.cli.command_socket import CommandSocket
     from opx.edges.serving.application import application
     from opx.edges.serving.listening import HttpServer, address_of, listening_socket
 
@@ -155,6 +156,8 @@ def serve_command(
         server = HttpServer(application(served), listening_socket(listen))
         if not answers_only:
             _work_beside(session.services, woken, stopped, stack)
+        commands = stack.enter_context(CommandSocket(session.services, session.settings))
+        warn(*filter(None, [commands.remark]))
         signal.signal(signal.SIGTERM, lambda *_: None)  # the server ends by it, and raises it again
         _log(f"http://{server.address}/docs lists the routes, /mcp serves agents: Ctrl-C stops")
         with contextlib.suppress(KeyboardInterrupt):

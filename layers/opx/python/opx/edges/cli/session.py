@@ -99,7 +99,10 @@ class Session:
         connect: Connect,
         context: click.Context,
         examine: Examine | None = None,
+        *,
+        closes: bool = True,
     ) -> None:
+        self._closes = closes
         self.settings = settings
         self.start = start
         self._connect = connect
@@ -220,7 +223,8 @@ class Session:
         self.require_local("this command works on a folder of this machine: omit --profile and --api")
         services = self.start(self.settings)
         self._context.call_on_close(lambda: warn(*services.ports.remarks))  # nobody reads the log of a command
-        self._context.call_on_close(services.close)
+        if self._closes:
+            self._context.call_on_close(services.close)
         return services
 
     def connect_to(self, address: str) -> RemoteClient:
