@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import yaml
 
 from opx.domain.procedures import Blast, Classified, Effect
 from opx.runtime.knowledge_file import Marked, read_section
 from opx.text.procedures.languages import CMDLET, READ, UNKNOWN, Rulebook, without_undo, worst
-from opx.text.procedures.rules import Arguments, Program, Rule, by_word
+from opx.text.procedures.rules import Arguments, Program, Programs, Rule, by_word
 from opx.text.procedures.shell import MAX_DEPTH, ShellError, Simple, split
 
 SECTION = "procedures"
@@ -444,14 +444,13 @@ def _packaged() -> EffectTable:
     text = files("opx.text.procedures").joinpath("effects.yaml").read_text(encoding="utf-8")
     data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
     flags = frozenset(data["flags"].split())
-    programs: dict[str, Program] = {}
+    stated: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for names, given in data["programs"].items():
-        program = Program.of(names.split()[0], given, flags)
-        programs |= dict.fromkeys([*names.split(), *given.get("also", "").split()], program)
+        stated |= dict.fromkeys([*names.split(), *given.get("also", "").split()], (names.split()[0], given))
     alarms = frozenset(data["alarms"].split())
     languages = {name: kind for kind, names in data["languages"].items() for name in names.split()}
     verbs = frozenset(data["verbs"].split())
-    rules = Rulebook(programs, alarms, verbs, alarms | frozenset(data["scanned"].split()))
+    rules = Rulebook(Programs(stated, flags), alarms, verbs, alarms | frozenset(data["scanned"].split()))
     return EffectTable(rules, {"": "shell", **languages})
 
 

@@ -20,7 +20,7 @@ its words, and the worst effect.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -223,17 +223,6 @@ class Program:
         http = {method: frozenset(options.split()) for method, options in given.get("http", {}).items()}
         code, folds = given.get("code", {}), bool(given.get("folds"))
         blast = Blast(given["blast"]) if "blast" in given else None
-        rules = [
-            Rule.parse(line, effect, blast, folds=folds)
-            for effect in Effect
-            for line in _lines(given.get(effect.value))
-        ]
-        if any(rule.effect is Effect.READ and rule.begins for rule in rules):  # it has subcommands
-            rules = [
-                replace(rule, is_bare=True) if rule.effect is Effect.READ and not rule.name else rule for rule in rules
-            ]
-        if given.get("groups"):
-            rules = [replace(rule, skips_group=True) for rule in rules]
         return cls(
             name=name,
             values=sets["values"] | frozenset(code) | sets["writes"] | sets["fills"] | http.get("method", frozenset()),
@@ -254,7 +243,7 @@ class Program:
             prefixes=sets["prefixes"],
             pairs=tuple(given.get("pairs", "").split()),
             folds=folds,
-            by_word=by_word(rules),
+            by_word=StatedRules(given, blast, folds=folds),
         )
 
     def reads_code(self, rule: Rule | None) -> bool:
@@ -315,16 +304,92 @@ class Program:
         return best
 
 
+class Programs(Mapping[str, Program]):
+    """Programs by name, each read from what the table states when it is first asked for: a question needs a few of hundreds,
+    and reading all takes as long as a third of a cold start. `stated` has the first of a program's names, and its entry."""
+
+    def __init__(self, stated: Mapping[str, tuple[str, Mapping[str, Any]]], flags: frozenset[str]) -> None:
+        self._stated = stated
+        self._flags = flags
+        self._read: dict[str, Program] = {}
+
+    def __getitem__(self, name: str) -> Program:
+        first, given = self._stated[name]
+        if first not in self._read:
+            self._read[first] = Program.of(first, given, self._flags)
+        return self._read[first]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._stated
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stated)
+
+    def __len__(self) -> int:
+        return len(self._stated)
+
+
+class StatedRules(Mapping[str, Sequence[Rule]]):
+    """The rules of a program that the table states, by word as in `by_word`; read when they are first asked for."""
+
+    def __init__(self, given: Mapping[str, Any], blast: Blast | None, *, folds: bool) -> None:
+        self._lines: dict[str, list[tuple[Effect, str]]] = {}
+        self._read: dict[str, Sequence[Rule]] = {}
+        self._blast = blast
+        self._folds = folds
+        self._has_groups = bool(given.get("groups"))
+        self._has_subcommands = False
+        for effect in Effect:
+            for line in _lines(given.get(effect.value)):
+                words = _plain(line.lower() if folds else line)
+                self._lines.setdefault(_key(words), []).append((effect, line))
+                self._has_subcommands |= effect is Effect.READ and bool(words) and _is_literal(words[0])
+
+    def __getitem__(self, word: str) -> Sequence[Rule]:
+        if word not in self._read:
+            rules = [self._rule(effect, line) for effect, line in self._lines[word]]
+            self._read[word] = sorted(rules, key=lambda rule: rule.weight, reverse=True)
+        return self._read[word]
+
+    def _rule(self, effect: Effect, line: str) -> Rule:
+        rule = Rule.parse(line, effect, self._blast, folds=self._folds)
+        is_bare = self._has_subcommands and effect is Effect.READ and not rule.name
+        return replace(rule, is_bare=is_bare, skips_group=self._has_groups)
+
+    def __contains__(self, word: object) -> bool:
+        return word in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+
 def by_word(rules: Iterable[Rule]) -> dict[str, list[Rule]]:
     """The heaviest first, by the first word, by the beginning of the second (`* describe`), or by ""."""
     found: dict[str, list[Rule]] = {}
     for rule in sorted(rules, key=lambda rule: rule.weight, reverse=True):
-        first, second = ([word.text for word in rule.words] + ["", ""])[:2]
-        key = first if rule.words and rule.words[0].is_literal else ""
-        if first == "*" and "|" not in second and "*" not in (beginning := second.partition("-")[0]) and beginning:
-            key = f"* {beginning}"
-        found.setdefault(key, []).append(rule)
+        found.setdefault(_key([word.text for word in rule.words]), []).append(rule)
     return found
+
+
+def _key(words: Sequence[str]) -> str:
+    first, second = (*words, "", "")[:2]
+    beginning = second.partition("-")[0]
+    if first == "*" and beginning and "|" not in second and "*" not in beginning:
+        return f"* {beginning}"
+    return first if _is_literal(first) else ""
+
+
+def _is_literal(word: str) -> bool:
+    return "*" not in word and "|" not in word
+
+
+def _plain(rule: str) -> list[str]:
+    """Words of a rule as written that stand for words of a command."""
+    words = re.split(r"[=-]>", rule)[0].split()
+    return [word for word in words if not word.startswith(("@", "-", ".."))]
 
 
 def _lines(text: str | None) -> list[str]:
