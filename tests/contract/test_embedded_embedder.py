@@ -13,7 +13,7 @@ import pytest
 from opx.adapters.embedded import embedders as module
 from opx.adapters.embedded.embedders import DIMENSION, MINI_LM, MiniLmEmbedder, OnnxEmbedder
 from opx.adapters.embedded.minilm import building
-from opx.adapters.embedded.minilm.building import model_folder, read_recipe, source_file
+from opx.adapters.embedded.minilm.building import cache_folder, model_folder, read_recipe, source_file
 from opx.errors import EmbeddingError
 from opx.settings import Settings
 from tests.contract.embedder_contract import DISK, TEA, EmbedderContract, near, similarity
@@ -108,7 +108,7 @@ class TestBuilding:
         self, settings: Settings, shared_model: MiniLmEmbedder
     ) -> None:
         built = model_folder(settings)
-        assert built.parent == settings.cache_path
+        assert built.parent == cache_folder(settings)
         before = {file: file.stat().st_mtime_ns for file in built.rglob("*")}
         assert list(MiniLmEmbedder(settings).embed_query(DISK)) == list(shared_model.embed_query(DISK))
         assert {file: file.stat().st_mtime_ns for file in built.rglob("*")} == before
@@ -135,7 +135,7 @@ class TestBuilding:
         monkeypatch.setattr(building, "tokenizer_text", lambda: "\ud800")
         with pytest.raises(UnicodeEncodeError):
             model_folder(settings)
-        assert not settings.cache_path.exists() or not list(settings.cache_path.iterdir())
+        assert not cache_folder(settings).exists() or not list(cache_folder(settings).iterdir())
 
     def test_changed_weights_are_refused(
         self, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "layers" / "opx" / "python"
 FUNCTIONS = ROOT / "lambdas"
 VENDORS = ("boto3", "botocore", "opensearchpy", "s3transfer", "aws_lambda_powertools")
-MAY_READ_ENVIRONMENT = ("opx.settings", "opx.edges.cli.main")
+MAY_READ_ENVIRONMENT = ("opx.settings", "opx.edges.cli.main", "opx.system")
 DYNAMIC = ("import_module", "__import__")
 
 

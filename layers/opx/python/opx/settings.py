@@ -389,14 +389,6 @@ class Settings:
     def home_path(self) -> Path:
         return Path(self.home).expanduser().absolute()
 
-    @property
-    def cache_path(self) -> Path:
-        if self.cache_dir:
-            return Path(self.cache_dir).expanduser().absolute()
-        from platformdirs import user_cache_path
-
-        return user_cache_path("opx", appauthor=False)
-
 
 def listed(text: str) -> tuple[str, ...]:
     """The values of a list that is separated by commas."""

@@ -83,6 +83,7 @@ def command() -> None:
     if arguments == ["--version"]:
         print(version_line())  # noqa: T201 - nothing needs to be imported for it
         return
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is imported: waiting threads of BLAS spin
     code = forwarded(arguments, os.environ)
     if code is not None:
         sys.exit(code)

@@ -118,9 +118,6 @@ class _Input(io.TextIOBase):
     def read(self, size: int | None = -1) -> str:
         return str(self._source.read(size))
 
-    def readline(self, size: int = -1) -> str:  # type: ignore[override]
-        return str(self._source.readline(size))
-
     def isatty(self) -> bool:
         return not getattr(_current, "client", None) and self._own.isatty()
 

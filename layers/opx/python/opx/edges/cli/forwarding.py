@@ -89,7 +89,7 @@ def _connected(path: str) -> socket.socket | None:
 
 def _request(home: str, options: dict[str, str], rest: list[str], environ: Mapping[str, str]) -> bytes:
     own = {name: value for name, value in environ.items() if name.startswith("OPX_") or name in ("NO_COLOR", "TERM")}
-    size = _size()
+    size = _size(environ)
     request = {
         "version": __version__,
         "arguments": [part for name in ("--client", "--project") if name in options for part in (name, options[name])]
@@ -107,11 +107,12 @@ def _request(home: str, options: dict[str, str], rest: list[str], environ: Mappi
     return len(data).to_bytes(4, "big") + data
 
 
-def _size() -> tuple[int, int]:
+def _size(environ: Mapping[str, str]) -> tuple[int, int]:
     try:
         found = os.get_terminal_size(sys.stdout.fileno())
     except (OSError, ValueError, AttributeError):
-        return int(os.environ.get("COLUMNS") or 0), 0
+        columns = environ.get("COLUMNS", "")
+        return int(columns) if columns.isdecimal() else 0, 0
     return found.columns, found.lines
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import threading
 import time
@@ -70,10 +69,10 @@ def _deliveries_server(
     services: System, listen: str, arrived: Callable[[], object]
 ) -> contextlib.AbstractContextManager[object]:
     from opx.edges.serving.application import deliveries_application
-    from opx.edges.serving.deliveries import Deliveries
+    from opx.edges.serving.deliveries import DeliveryAnswers
     from opx.edges.serving.listening import HttpServer, address_of, is_loopback, listening_socket
 
-    deliveries = Deliveries(services.connectors.webhook_receiver, arrived)
+    deliveries = DeliveryAnswers(services.connectors.webhook_receiver, arrived)
     server = HttpServer(deliveries_application(deliveries), listening_socket(listen))
     _log(f"webhooks arrive at http://{server.address}")
     if not is_loopback(address_of(listen)[0]):
@@ -142,9 +141,6 @@ def serve_command(
     On loopback no token is needed, elsewhere each request but those of webhooks has one. Put a proxy with TLS before it.
     """
     session.require_local("opx serve serves this machine's knowledge; a deployed system has its own HTTP API")
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # clients are served in parallel; threads of BLAS would only spin
     from opx.edges.cli.command_socket import CommandSocket
     from opx.edges.serving.application import application
     from opx.edges.serving.listening import HttpServer, address_of, listening_socket
@@ -203,7 +199,7 @@ def _served(
 ) -> Served:
     from opx.edges.mcp import caller_app
     from opx.edges.serving.application import Served
-    from opx.edges.serving.deliveries import Deliveries
+    from opx.edges.serving.deliveries import DeliveryAnswers
     from opx.edges.serving.metrics import Measurements
     from opx.edges.serving.routes import Answers
     from opx.operations import load
@@ -214,7 +210,7 @@ def _served(
     return Served(
         answers=Answers(bases, measurements),
         callers=known,
-        deliveries=Deliveries(services.connectors.webhook_receiver, woken.set),
+        deliveries=DeliveryAnswers(services.connectors.webhook_receiver, woken.set),
         measurements=measurements,
         healthy=lambda: services.indexing.index.count(SearchFilter(scopes=("global",))),
         host=host,

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from opx.connectors.deliveries import MAX_BODY_BYTES as MAX_DELIVERY_BYTES
 from opx.domain.record import Json
 from opx.edges.http import MAX_BODY_BYTES, reply
-from opx.edges.serving.deliveries import Deliveries
+from opx.edges.serving.deliveries import DeliveryAnswers
 from opx.edges.serving.listening import Application, is_loopback
 from opx.edges.serving.metrics import Measurements
 from opx.edges.serving.pages import documentation_page, openapi_text
@@ -47,7 +47,7 @@ class Served:
 
     answers: Answers
     callers: Callers
-    deliveries: Deliveries
+    deliveries: DeliveryAnswers
     measurements: Measurements
     healthy: Callable[[], object]
     host: str
@@ -218,7 +218,7 @@ async def _lifespan(served: Served, receive: Any, send: Any) -> None:
 # -- deliveries alone
 
 
-def deliveries_application(deliveries: Deliveries) -> Application:
+def deliveries_application(deliveries: DeliveryAnswers) -> Application:
     """Answers `POST /ingest/{tier}/{category}` of webhooks, and nothing else."""
     limiter = functools.cache(lambda: anyio.CapacityLimiter(4))
 

@@ -121,9 +121,18 @@ def model_folder(settings: Settings) -> Path:
     of the user (`OPX_CACHE_DIR`). Raises `EmbeddingError`.
     """
     recipe = read_recipe()
-    places = (environment_folder(recipe), settings.cache_path / _name(recipe))
+    places = (environment_folder(recipe), cache_folder(settings) / _name(recipe))
     found = next((place for place in places if is_whole(place, recipe)), None)
     return found or build(places[-1], recipe)
+
+
+def cache_folder(settings: Settings) -> Path:
+    """The folder of the user for what can be made again."""
+    if settings.cache_dir:
+        return Path(settings.cache_dir).expanduser().absolute()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("opx", appauthor=False)
 
 
 def environment_folder(recipe: Recipe) -> Path:
