@@ -203,7 +203,7 @@ def test_a_malformed_request_harms_nobody(warm: Path, sent: bytes) -> None:
     assert is_forwarded(run(warm, "search", "disk", "full"))
 
 
-def test_a_server_that_ends_in_between_is_said(other: Path) -> None:
+def test_a_server_that_ends_in_between_is_an_error(other: Path) -> None:
     path = other / ".opx" / SOCKET
     with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor(1) as pool:
         listener.bind(str(path))

@@ -305,7 +305,7 @@ class Program:
 
 
 class Programs(Mapping[str, Program]):
-    """Programs by name, each read from what the table states when it is first asked for: a question needs a few of hundreds,
+    """Programs by name, each read from what the table states on its first use: a question needs a few of hundreds,
     and reading all takes as long as a third of a cold start. `stated` has the first of a program's names, and its entry."""
 
     def __init__(self, stated: Mapping[str, tuple[str, Mapping[str, Any]]], flags: frozenset[str]) -> None:
@@ -330,7 +330,7 @@ class Programs(Mapping[str, Program]):
 
 
 class StatedRules(Mapping[str, Sequence[Rule]]):
-    """The rules of a program that the table states, by word as in `by_word`; read when they are first asked for."""
+    """The rules of a program that the table states, by word as in `by_word`; read on first use."""
 
     def __init__(self, given: Mapping[str, Any], blast: Blast | None, *, folds: bool) -> None:
         self._lines: dict[str, list[tuple[Effect, str]]] = {}
