@@ -67,7 +67,8 @@ def test_the_key_is_retained_with_the_bucket_that_it_decrypts(encrypting: Assemb
     (secret,) = encrypting.resources("storage", "SecretsManager::Secret").values()
     assert secret["Name"] == NAME
     assert secret["GenerateSecretString"] == {"PasswordLength": KEY_CHARACTERS, "ExcludePunctuation": True}
-    (whole,) = [one for _, _, one in encrypting.all_resources() if one["Type"] == "AWS::SecretsManager::Secret"]
+    resources = (one for _, _, one in encrypting.all_resources() if one["Type"] == "AWS::SecretsManager::Secret")
+    (whole,) = [one for one in resources if one["Properties"]["Name"] == NAME]
     assert whole["DeletionPolicy"] == "RetainExceptOnCreate"
     assert whole["UpdateReplacePolicy"] == "Retain"
     assert lint_findings(encrypting, "storage") == []

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import accumulate
 from typing import Any
 
 from opx.domain.ids import stable_hash
@@ -138,13 +139,22 @@ def judged(
     near = judges.near.probability({name: rows[0][name] for name in NEARNESS})
     is_doubtful, is_vague = near < FAR, _is_vague(text)
     titled = {pages[at].document_id for at, row in enumerate(rows) if row["title_match"]}
-    bound = tuple(
+    bound = [
         replace(one, confidence=min(one.confidence, DOUBTFUL))
         if is_doubtful or (is_vague and one.page.document_id not in titled)
         else one
         for one in (*first, *rest)
-    )
-    return Judgement(bound, near, by_meaning=bool(judges.near.parts.get(COSINE, (0.0,))[0]))
+    ]
+    if reorder:
+        bound.sort(key=lambda one: -one.confidence)
+    else:
+        bound = [replace(one, confidence=least) for one, least in zip(bound, _falling(bound), strict=True)]
+    return Judgement(tuple(bound), near, by_meaning=bool(judges.near.parts.get(COSINE, (0.0,))[0]))
+
+
+def _falling(pages: Sequence[JudgedPage]) -> Iterator[float]:
+    """The least confidence of each page and those before it."""
+    return accumulate((one.confidence for one in pages), min)
 
 
 def _is_vague(text: str) -> bool:

@@ -82,8 +82,12 @@ class StoreChecks:
         self._ingestion = ingestion
         self._thorough = thorough
         self._files = VersionFileChecks(stores.corpus, stores.storage.integrity)
-        self._rows = KeyRows(stores.tables)
         self._each = Each(stores.storage.read_threads)
+
+    @cached_property
+    def _rows(self) -> KeyRows:
+        """Opened on first use: a damaged database is found by the first check that reads it."""
+        return KeyRows(self._tables)
 
     # -- corpus
 
