@@ -202,8 +202,10 @@ SCENARIOS: dict[str, tuple[Scene, Scene]] = {
 }
 
 
-@pytest.mark.parametrize("generation", ["nextgen", "classic"])
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(
+    ("scenario", "generation"),
+    [*((scenario, "nextgen") for scenario in SCENARIOS), ("changed", "classic"), ("deleted", "classic")],
+)
 def test_death_at_any_step_leaves_no_trace_after_the_event_comes_again(
     tmp_path: Path, aws_session: boto3.Session, generation: str, scenario: str
 ) -> None:

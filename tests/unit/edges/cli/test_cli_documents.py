@@ -128,10 +128,12 @@ def test_a_deleted_document_is_not_found_and_stays_readable(opx: Opx) -> None:
     assert json.loads(opx("list", "--json").stdout) == []
 
 
-def test_deleting_twice_is_an_error(opx: Opx) -> None:
-    document_id = ingest_file(opx, "x.md", "# X\n\ntext\n")
-    opx("delete", document_id, "--yes")
-    assert opx("delete", document_id, "--yes").exit_code == 2
+def test_deleting_again_is_no_error(opx: Opx) -> None:
+    ids = [ingest_file(opx, name, f"# {name}\n\ntext\n") for name in ("x.md", "y.md")]
+    assert opx("delete", ids[0], "--yes").exit_code == 0
+    result = opx("delete", *ids, "--yes")
+    assert (result.exit_code, result.stdout) == (0, f"deleted {ids[1]}  y.md\n")
+    assert result.stderr == f"opx: document {ids[0]} was deleted before\n"
 
 
 def test_an_old_version_is_not_deleted_nor_any_with_it(opx: Opx) -> None:

@@ -526,13 +526,19 @@ def delete_command(session: Session, document_ids: tuple[str, ...], *, yes: bool
 
     The files that they came from are not touched: ingesting them again brings the documents back.
 
-    Exit codes: 0 all are deleted, 1 a deletion failed (see `opx failed`) or is unfinished after the wait, 2 a document is
-    unknown or of another scope: then none is deleted.
+    Exit codes: 0 all are deleted, now or before, 1 a deletion failed (see `opx failed`) or is unfinished after the wait, 2 a
+    document is unknown or of another scope: then none is deleted.
     """
     session.require_knowledge()
     client, loader = session.client, session.loader
     wanted = (client.call(get_document, GetDocument(document_id=one)).document for one in document_ids)
     documents = {document.document_id: document for document in wanted}
+    gone = [one for one, document in documents.items() if document.state is DocumentState.DELETED]
+    for one in gone:  # a command that was interrupted may be repeated
+        warn(f"document {one} was deleted before")
+        del documents[one]
+    if not documents:
+        return
     _check_deletable(documents.values(), client.call(get_status, GetStatus()).scope)
     if not yes:
         _confirm([f"{found.document_id}  {found.title}" for found in documents.values()])
