@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +18,11 @@ import click
 from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.edges.cli.output import warn
-from opx.edges.cli.session import Session, pass_session
+from opx.edges.cli.session import LOG_FORMAT, Session, pass_session
 from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from opx.connectors.runner import Runner
-    from opx.edges.serving.application import Served
     from opx.edges.serving.routes import KnowledgeBase
     from opx.edges.serving.tokens import Callers
     from opx.operations.context import Caller
@@ -109,6 +109,9 @@ def _log(line: str) -> None:
 
 # -- everything over HTTP
 
+AGAIN_SECONDS = 60.0
+"""Pause of scheduled work after an error."""
+
 
 @click.command("serve")
 @click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:8321", show_default=True, help="Address to serve at.")
@@ -146,25 +149,39 @@ def serve_command(
         "OPENBLAS_NUM_THREADS", "1"
     )  # clients are served in parallel; threads of BLAS would only spin
     from opx.edges.serving.application import application
+    from opx.edges.serving.composition import serve
     from opx.edges.serving.listening import HttpServer, address_of, listening_socket
 
     woken, stopped, host = threading.Event(), threading.Event(), address_of(listen)[0]
     with ExitStack() as stack:
+        _log_errors(stack)
         known = _callers(session, host, token_secret)
-        served = _served(session, known, _bases(session, stack, bases, known.own), woken, host)
+        served = serve(session.services, known, _bases(session, stack, bases, known.own), woken.set, host)
         server = HttpServer(application(served), listening_socket(listen))
         if not answers_only:
             _work_beside(session.services, woken, stopped, stack)
-        signal.signal(signal.SIGTERM, lambda *_: None)  # the server ends by it, and raises it again
+        signal.signal(signal.SIGTERM, lambda *_: server.stop())  # once it runs, it has a handler of its own
         _log(f"http://{server.address}/docs lists the routes, /mcp serves agents: Ctrl-C stops")
         with contextlib.suppress(KeyboardInterrupt):
             server.run()
     _log("stopped")
 
 
+def _log_errors(stack: ExitStack) -> None:
+    """Writes errors to stderr until the stack is closed, also without `-v`: replies say that they were logged."""
+    logger = logging.getLogger("opx")
+    if any(isinstance(one, logging.StreamHandler) for one in logger.handlers):
+        return
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.ERROR)
+    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    logger.addHandler(handler)
+    stack.callback(logger.removeHandler, handler)
+
+
 def _work_beside(services: System, woken: threading.Event, stopped: threading.Event, stack: ExitStack) -> None:
     """Does scheduled work in a thread until the stack is closed; a round in progress is finished first. After an error it
-    goes on in a minute: the server answers meanwhile."""
+    goes on in a minute; the server answers meanwhile."""
     wait = _waiting(woken, stopped)
 
     def work() -> None:
@@ -173,7 +190,7 @@ def _work_beside(services: System, woken: threading.Event, stopped: threading.Ev
                 _runner(services).run(wait)
             except Exception as exc:  # noqa: BLE001 - the thread's edge: the error is reported, and the work tried again
                 _log(f"scheduled work failed, and is tried again in a minute: {type(exc).__name__}: {exc}")
-                stopped.wait(60.0)
+                stopped.wait(AGAIN_SECONDS)
 
     thread = threading.Thread(target=work, name="work", daemon=True)
 
@@ -193,30 +210,6 @@ def _callers(session: Session, host: str, token_secret: str) -> Callers:
     own = Identity(session.settings.client_id, session.settings.project_id, session.user)
     declared = session.services.installation.declared(read_tokens)
     return callers(declared, session.services.ports.secrets, own, token_secret, loopback=is_loopback(host))
-
-
-def _served(
-    session: Session, known: Callers, bases: Mapping[str, KnowledgeBase], woken: threading.Event, host: str
-) -> Served:
-    from opx.edges.mcp import caller_app
-    from opx.edges.serving.application import Served
-    from opx.edges.serving.deliveries import Deliveries
-    from opx.edges.serving.metrics import Measurements
-    from opx.edges.serving.routes import Answers
-    from opx.operations import load
-    from opx.ports import SearchFilter
-
-    load()
-    services, measurements = session.services, Measurements()
-    return Served(
-        answers=Answers(bases, measurements),
-        callers=known,
-        deliveries=Deliveries(services.connectors.webhook_receiver, woken.set),
-        measurements=measurements,
-        healthy=lambda: services.indexing.index.count(SearchFilter(scopes=("global",))),
-        host=host,
-        mcp={id(caller): caller_app(services, caller, measurements) for caller in known.all()},
-    )
 
 
 def _bases(session: Session, stack: ExitStack, named: Sequence[str], own: Caller) -> dict[str, KnowledgeBase]:
