@@ -165,9 +165,10 @@ class HttpServer:
     def run(self) -> None:
         """Serves in this thread until a signal or `stop`, and ends after the requests in progress. Raises `OpxError` if the
         application doesn't start."""
-        self._server.run(sockets=self._sockets)
-        if not self._server.started:
-            raise OpxError("the server did not start; its error is above")
+        try:
+            self._server.run(sockets=self._sockets)
+        except SystemExit as exc:
+            raise OpxError("the server did not start; its error is above") from exc
 
     def stop(self) -> None:
         """Ends the server, or has it end as soon as it starts."""
