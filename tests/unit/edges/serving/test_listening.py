@@ -99,9 +99,7 @@ class TestSlowConnections:
             connection.connect((host, int(port)))
             pipelined = b"GET /openapi.json HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
             with pytest.raises(ConnectionError):
-                for _ in range(100_000):  # until the server closes the connection
-                    connection.sendall(pipelined)
-                    threading.Event().wait(0.01)
+                send_until_closed(connection, pipelined)
 
     def test_one_address_has_a_limited_number(self, server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(listening, "CONNECTIONS_OF_AN_ADDRESS", 20)
@@ -122,6 +120,12 @@ class TestSlowConnections:
             assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > most
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def send_until_closed(connection: socket.socket, request: bytes) -> None:
+    while True:
+        connection.sendall(request)
+        threading.Event().wait(0.01)
 
 
 def check_limit(server: LocalServer) -> None:

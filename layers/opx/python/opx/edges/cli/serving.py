@@ -221,7 +221,7 @@ def _bases(session: Session, stack: ExitStack, named: Sequence[str], own: Caller
     for text in named:
         base_id, _, place = text.partition("=")
         if not base_id.replace("-", "").isalnum() or not place or base_id in found:
-            raise InvalidInputError(f"--base {text!r}: give each ID once, as ID=HOME or ID=https://ADDRESS")
+            raise InvalidInputError(f"--base {base_id[:60]!r}: give each ID once, as ID=HOME or ID=https://ADDRESS")
         if "://" in place:
             client = session.connect_to(place)
             stack.callback(client.close)
@@ -231,7 +231,7 @@ def _bases(session: Session, stack: ExitStack, named: Sequence[str], own: Caller
             stack.callback(system.close)
             found[base_id] = LocalBase(system)
         else:
-            raise InvalidInputError(f"--base {text}: there is no folder {place}")
+            raise InvalidInputError(f"--base {base_id}: there is no folder {place}")
     return found
 
 
