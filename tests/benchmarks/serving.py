@@ -99,13 +99,13 @@ def measure(system: System, mode: str, clients: int, answers: int) -> dict[str, 
     spawn = multiprocessing.get_context("spawn")
     results = spawn.Queue()
     with HttpServer(application(served), listening_socket("127.0.0.1:0")) as server:
-        asking = spawn.Process(target=ask, args=(server.address, mode, clients, answers, results))
-        asking.start()
+        clients_process = spawn.Process(target=ask, args=(server.address, mode, clients, answers, results))
+        clients_process.start()
         results.get()
         before = time.process_time()
         replies, seconds = results.get()
         cpu = time.process_time() - before
-        asking.join()
+        clients_process.join()
     return figures(replies, seconds, cpu)
 
 

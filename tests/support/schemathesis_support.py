@@ -101,7 +101,7 @@ def check(case: Case[Any], address: str, session: requests.Session, names: Mappi
         if not case.meta.is_negative_at(ParameterLocation.PATH):
             case.path_parameters = named(case.path_parameters, names)
         wanted += [checks.negative_data_rejection]
-    case.call_and_validate(address, session, checks=wanted)
+    case.call_and_validate(address, session, checks=wanted, timeout=100)  # a busy machine is no failure
 
 
 def spread(cases: list[Case[Any]], most: int) -> list[Case[Any]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -52,7 +53,7 @@ def test_a_signal_ends_it_after_the_request_in_progress(opx: Opx, how: int) -> N
         assert connection.recv(100).startswith(b"HTTP/1.1 100 ")  # the request is in progress
         process.send_signal(how)
         while is_open(server):
-            pass
+            time.sleep(0.05)
         connection.sendall(body)
         assert connection.recv(13) == b"HTTP/1.1 200 "
         output, errors = process.communicate(timeout=60)
@@ -72,7 +73,7 @@ def test_documents_that_arrive_are_ingested_beside(opx: Opx) -> None:
         body = {"document": RUNBOOK, "metadata": {"source": "router.md"}}
         assert server("POST", "/ingest/internal/runbooks/procedures", body).status == 202
         while not server("GET", "/documents").json["documents"]:
-            pass
+            time.sleep(0.1)
 
 
 def test_it_can_leave_work_to_another_process(opx: Opx) -> None:
@@ -121,7 +122,10 @@ def test_a_home_of_a_newer_version_is_refused(opx: Opx) -> None:
 def test_run_warns_of_an_address_that_others_reach(opx: Opx) -> None:
     process = opx.start("run", "--listen", "0.0.0.0:0")
     assert process.stderr is not None
+    assert process.stdout is not None
     line = process.stderr.readline()
+    while "running with" not in process.stdout.readline():  # from then on it ends by itself
+        pass
     process.terminate()
     process.communicate(timeout=60)
     assert (process.returncode, "others can reach 0.0.0.0:" in line) == (0, True)
@@ -152,7 +156,12 @@ def test_scheduled_work_goes_on_after_an_error(
     assert "RuntimeError: a bug" in output
 
 
-def test_a_folder_that_is_no_home_yet_becomes_one(opx: Opx) -> None:
-    with started(opx) as (_, server):
-        assert server("GET", "/status").json["documents"] == 0
-    shutil.rmtree(opx.home)
+def test_errors_are_logged_also_without_verbose(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("opx.edges.failures")
+    with ExitStack() as stack:
+        serving._log_errors(stack)
+        logger.error("x-error-x")
+        logger.warning("x-warning-x")
+    logger.error("x-later-x")
+    errors = capsys.readouterr().err
+    assert [marker in errors for marker in ("x-error-x", "x-warning-x", "x-later-x")] == [True, False, False]

@@ -77,7 +77,7 @@ def test_an_unknown_id_names_those_that_there_are(server: LocalServer, base: str
 
 @pytest.mark.parametrize("token", ["own-reader", "other-client", "no-client"])
 def test_one_at_an_address_is_for_administrators_with_the_servers_identity(server: LocalServer, token: str) -> None:
-    """It sees the server's token, whoever asks."""
+    """It sees the server's token, not the caller's."""
     assert server("GET", "/knowledge/cloud/search?q=router", token=token).refusal == (403, "forbidden")
     assert server("GET", "/knowledge/branch/search?q=router", token=token).status == 200
 

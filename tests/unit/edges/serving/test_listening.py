@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -125,7 +126,7 @@ class TestSlowConnections:
 def send_until_closed(connection: socket.socket, request: bytes) -> None:
     while True:
         connection.sendall(request)
-        threading.Event().wait(0.01)
+        time.sleep(0.01)
 
 
 def check_limit(server: LocalServer) -> None:
@@ -178,7 +179,7 @@ class TestEnd:
             ending = threading.Thread(target=opened.close)
             ending.start()
             while is_open(server):
-                pass
+                time.sleep(0.05)
             may_end.set()
             assert connection.recv(13) == b"HTTP/1.1 200 "
             ending.join()

@@ -47,7 +47,7 @@ class TestDocumentation:
         (style,) = re.findall("<style>(.*?)</style>", found.data.decode(), re.DOTALL)
         assert not re.search(r"url\(|@import|https?:", style)
 
-    def test_the_browser_is_told_to_load_nothing(self, server: LocalServer) -> None:
+    def test_the_browser_may_load_nothing(self, server: LocalServer) -> None:
         policy = server("GET", "/docs").headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "script-src" not in policy

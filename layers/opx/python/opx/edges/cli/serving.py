@@ -157,6 +157,7 @@ def serve_command(
         _log_errors(stack)
         known = _callers(session, host, token_secret)
         served = serve(session.services, known, _bases(session, stack, bases, known.own), woken.set, host)
+        _open(session.services)
         server = HttpServer(application(served), listening_socket(listen))
         if not answers_only:
             _work_beside(session.services, woken, stopped, stack)
@@ -212,6 +213,14 @@ def _callers(session: Session, host: str, token_secret: str) -> Callers:
     return callers(declared, session.services.ports.secrets, own, token_secret, loopback=is_loopback(host))
 
 
+def _open(system: System) -> None:
+    """Opens tables and index: a home that can't be used is refused before anything listens. Raises `OpxError`."""
+    from opx.ports import SearchFilter
+
+    next(system.corpus.clients.all(), None)
+    system.indexing.index.count(SearchFilter(scopes=("global",)))
+
+
 def _bases(session: Session, stack: ExitStack, named: Sequence[str], own: Caller) -> dict[str, KnowledgeBase]:
     """The knowledge bases by id. Raises `InvalidInputError`."""
     from opx.edges.serving.routes import LocalBase, RemoteBase
@@ -229,6 +238,7 @@ def _bases(session: Session, stack: ExitStack, named: Sequence[str], own: Caller
         elif Path(place).is_dir():
             system = session.start(replace(session.settings, home=place))
             stack.callback(system.close)
+            _open(system)
             found[base_id] = LocalBase(system)
         else:
             raise InvalidInputError(f"--base {base_id}: there is no folder {place}")

@@ -79,6 +79,7 @@ class _Application:
     def __init__(self, served: Served) -> None:
         self._served = served
         self._limiter = functools.cache(lambda: anyio.CapacityLimiter(THREADS))
+        self._health_limiter = functools.cache(lambda: anyio.CapacityLimiter(2))  # not after many slow answers
         self._memory = Memory(MEMORY_BYTES)
         self._delivery_memory = Memory(DELIVERY_MEMORY_BYTES)
 
@@ -217,7 +218,7 @@ class _Application:
             text = await anyio.to_thread.run_sync(openapi_text)
             return Response(text, media_type="application/json", headers=_NOT_SNIFFED)
         try:
-            await anyio.to_thread.run_sync(self._served.healthy, limiter=self._limiter())
+            await anyio.to_thread.run_sync(self._served.healthy, limiter=self._health_limiter())
         except Exception as exc:  # noqa: BLE001 - whatever it is, the server can't answer
             return _refused(503, "unavailable", f"the knowledge base can't answer ({type(exc).__name__}); see the log")
         return _response(reply(200, {"status": "ok"}))
