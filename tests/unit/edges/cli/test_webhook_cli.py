@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from opx.edges.serving.application import deliveries_application
-from opx.edges.serving.deliveries import Deliveries
+from opx.edges.serving.deliveries import LocalDeliveries
 from opx.edges.serving.listening import HttpServer, listening_socket
 from tests.support.cli_support import Opx
 from tests.support.webhook_support import KNOWLEDGE, bare, webhooks_in
@@ -34,7 +34,7 @@ def server(opx: Opx, declared: str) -> Iterator[str]:
 
     services = opx.services()
     services.installation.settings = replace(services.settings, knowledge_file=declared)
-    deliveries = Deliveries(services.connectors.webhook_receiver, lambda: None)
+    deliveries = LocalDeliveries(services.connectors.webhook_receiver, lambda: None)
     with services, HttpServer(deliveries_application(deliveries), listening_socket("127.0.0.1:0")) as found:
         yield f"http://{found.address}"
 

@@ -116,8 +116,13 @@ class TestTenants:
         assert server("GET", f"/documents/{seen}", token=token).status == 200
         assert server("GET", f"/documents/{hidden}", token=token).refusal == (404, "not_found")
         assert server("GET", f"/documents/{hidden}/chunks", token=token).refusal == (404, "not_found")
-        assert own.rpartition("/")[2] in server("GET", "/objects", token=token).data.decode()
-        pages = ["/documents", f"/search?q={words.replace(' ', '+')}", "/objects", "/graph/find?q=" + words.split()[1]]
+        assert seen in server("GET", "/documents", token=token).data.decode()
+        pages = [
+            "/documents",
+            f"/search?q={words.replace(' ', '+')}",
+            "/objects?under=runbooks",
+            "/graph/find?q=" + words.split()[1],
+        ]
         for page in pages:
             found = server("GET", page if "search" not in page else f"/knowledge/default{page}", token=token)
             assert hidden.encode() not in found.data

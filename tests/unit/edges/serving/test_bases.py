@@ -12,7 +12,7 @@ from opx.adapters.connections import Connections
 from opx.domain.policy import ADMIN_SCOPE, READ_SCOPE
 from opx.domain.scopes import Identity
 from opx.edges.client import RemoteClient, bearer, check_endpoint
-from opx.edges.serving.routes import LocalBase, RemoteBase
+from opx.edges.serving.routes import KnowledgeBase, LocalBase, RemoteBase
 from opx.errors import InvalidInputError
 from opx.operations.context import Caller
 from opx.operations.system import System
@@ -49,7 +49,7 @@ def server(systems: tuple[System, System, System]) -> Iterator[LocalServer]:
     claims = {"opx_client_id": "", "sub": "server", "scope": "opx/write opx/admin"}
     with DeployedSystem(cloud, tokens={"of-the-server": claims}) as deployed:
         client = RemoteClient(deployed.endpoint, bearer("of-the-server"), Connections(), pause=lambda _: None)
-        bases = {"branch": LocalBase(branch), "cloud": RemoteBase(client, Caller(OWN))}
+        bases: dict[str, KnowledgeBase] = {"branch": LocalBase(branch), "cloud": RemoteBase(client, Caller(OWN))}
         with serving(own, TOKENS, bases, own=OWN, host="0.0.0.0") as found:
             yield found
         client.close()

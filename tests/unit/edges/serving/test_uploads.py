@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -44,7 +44,7 @@ def server(system: System) -> Iterator[LocalServer]:
         yield found
 
 
-def prepared(server: LocalServer, data: bytes = FILE, **headers: str) -> str:
+def prepared(server: LocalServer, data: bytes = FILE, headers: Mapping[str, str] = {}) -> str:
     """The address for a file."""
     request = {"source": "runbooks/disk.md", "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     found = server("POST", "/uploads", request, token="writer", headers=headers)
@@ -121,7 +121,7 @@ def test_a_reader_gets_no_address(server: LocalServer) -> None:
 
 def test_the_address_begins_as_the_caller_wrote_it(server: LocalServer) -> None:
     assert prepared(server).startswith(f"http://{server.address}/uploads/")
-    behind_proxy = prepared(server, **{"host": "knowledge.example.com", "x-forwarded-proto": "https"})
+    behind_proxy = prepared(server, headers={"host": "knowledge.example.com", "x-forwarded-proto": "https"})
     assert behind_proxy.startswith("https://knowledge.example.com/uploads/")
 
 

@@ -82,7 +82,7 @@ def _answer(event: Mapping[str, Any], function: Function, start: Callable[[], Sy
     if path.pop("kbId", DEFAULT_KNOWLEDGE_BASE) not in {DEFAULT_KNOWLEDGE_BASE, settings.environment} - {""}:
         raise UnknownKnowledgeBaseError("no knowledge base has this id")
     pairs, takes_body = pairs_of(event), operation.route.takes_body
-    request = HttpRequest(
+    request = RouteRequest(
         path, pairs, _header(event, "content-type"), body_of(event) if takes_body and not pairs else b""
     )
     return reply(operation.route.status, performed(operation, request, context))
@@ -100,7 +100,7 @@ def path_of(event: Mapping[str, Any]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpRequest:
+class RouteRequest:
     """A request to a route, decoded: path parameters without `kbId`, query parameters in their order, and the body."""
 
     path: Mapping[str, str]
@@ -118,13 +118,13 @@ class ReadParts:
     form: Json | None = None
 
 
-def performed(operation: Operation[Any, Any], request: HttpRequest, context: Context) -> Any:
+def performed(operation: Operation[Any, Any], request: RouteRequest, context: Context) -> Any:
     """The reply of the operation. Raises `RequestError`, `TooLargeError`, and the operation's errors."""
     read = read_parts(operation, request)
     return perform(operation, replace(context, files=read.files, form=read.form), read.request)
 
 
-def read_parts(operation: Operation[Any, Any], request: HttpRequest) -> ReadParts:
+def read_parts(operation: Operation[Any, Any], request: RouteRequest) -> ReadParts:
     """The parts of a request. Raises `RequestError` and `TooLargeError`."""
     route, path = operation.route, request.path
     assert route is not None

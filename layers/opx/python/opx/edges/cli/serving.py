@@ -70,10 +70,10 @@ def _deliveries_server(
     services: System, listen: str, arrived: Callable[[], object]
 ) -> contextlib.AbstractContextManager[object]:
     from opx.edges.serving.application import deliveries_application
-    from opx.edges.serving.deliveries import Deliveries
+    from opx.edges.serving.deliveries import LocalDeliveries
     from opx.edges.serving.listening import HttpServer, address_of, is_loopback, listening_socket
 
-    deliveries = Deliveries(services.connectors.webhook_receiver, arrived)
+    deliveries = LocalDeliveries(services.connectors.webhook_receiver, arrived)
     server = HttpServer(deliveries_application(deliveries), listening_socket(listen))
     _log(f"webhooks arrive at http://{server.address}")
     if not is_loopback(address_of(listen)[0]):
@@ -145,9 +145,7 @@ def serve_command(
     On loopback no token is needed, elsewhere each request but those of webhooks has one. Put a proxy with TLS before it.
     """
     session.require_local("opx serve serves this machine's knowledge; a deployed system has its own HTTP API")
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # clients are served in parallel; threads of BLAS would only spin
+    os.putenv("OPENBLAS_NUM_THREADS", "1")  # clients are served in parallel; threads of BLAS would only spin
     from opx.edges.serving.application import application
     from opx.edges.serving.composition import serve
     from opx.edges.serving.listening import HttpServer, address_of, listening_socket

@@ -25,7 +25,7 @@ from opx.edges.serving.bodies import (
     Memory,
     read_body,
 )
-from opx.edges.serving.deliveries import Deliveries
+from opx.edges.serving.deliveries import LocalDeliveries
 from opx.edges.serving.listening import Application, is_loopback
 from opx.edges.serving.metrics import MeasuredRequest, Measurements
 from opx.edges.serving.pages import documentation_page, openapi_text
@@ -62,7 +62,7 @@ class Served:
 
     answers: Answers
     callers: Callers
-    deliveries: Deliveries
+    deliveries: LocalDeliveries
     uploads: SignedUploads
     measurements: Measurements
     healthy: Callable[[], object]
@@ -235,7 +235,7 @@ def _host_of(address: str) -> str:
 
 
 async def _delivery(
-    deliveries: Deliveries, request: Request, path: str, memory: Memory, limiter: anyio.CapacityLimiter
+    deliveries: LocalDeliveries, request: Request, path: str, memory: Memory, limiter: anyio.CapacityLimiter
 ) -> Response:
     with memory.share() as share:
         body = await read_body(request, MAX_DELIVERY_BYTES, share, _DELIVERY_TOO_LARGE)
@@ -280,7 +280,7 @@ async def _lifespan(served: Served, receive: Any, send: Any) -> None:
 # -- deliveries alone
 
 
-def deliveries_application(deliveries: Deliveries) -> Application:
+def deliveries_application(deliveries: LocalDeliveries) -> Application:
     """Answers `POST /ingest/{tier}/{category}` of webhooks, and nothing else."""
     limiter = functools.cache(lambda: anyio.CapacityLimiter(4))
     memory = Memory(DELIVERY_MEMORY_BYTES)

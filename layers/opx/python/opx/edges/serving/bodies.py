@@ -31,7 +31,7 @@ class BodyRefusedError(Exception):
     message: str
 
 
-class Share:
+class BodyShare:
     """The memory of one request's body."""
 
     def __init__(self, memory: Memory) -> None:
@@ -53,16 +53,16 @@ class Memory:
         self.left = size
 
     @contextmanager
-    def share(self) -> Iterator[Share]:
+    def share(self) -> Iterator[BodyShare]:
         """A share that is given back at the end of the block."""
-        share = Share(self)
+        share = BodyShare(self)
         try:
             yield share
         finally:
             self.left += share.taken
 
 
-async def read_body(request: Request, largest: int, share: Share, too_large: str) -> bytes:
+async def read_body(request: Request, largest: int, share: BodyShare, too_large: str) -> bytes:
     """The body, at most `largest` bytes of it. Raises `BodyRefusedError`, and `ClientDisconnect` if it breaks off."""
     declared = _declared(request)
     if declared > largest:

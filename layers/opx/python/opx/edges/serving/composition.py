@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from opx.edges.mcp import caller_app
 from opx.edges.serving.application import Served
-from opx.edges.serving.deliveries import Deliveries
+from opx.edges.serving.deliveries import LocalDeliveries
 from opx.edges.serving.metrics import Measurements
 from opx.edges.serving.routes import Answers, KnowledgeBase
 from opx.edges.serving.tokens import Callers
@@ -25,7 +25,7 @@ def serve(
     return Served(
         answers=Answers(bases, measurements),
         callers=callers,
-        deliveries=Deliveries(system.connectors.webhook_receiver, arrived),
+        deliveries=LocalDeliveries(system.connectors.webhook_receiver, arrived),
         uploads=serve_uploads(system, arrived),
         measurements=measurements,
         healthy=lambda: system.indexing.index.count(SearchFilter(scopes=("global",))),

@@ -13,7 +13,7 @@ from opx.domain.record import Json
 from opx.domain.requests import RequestError
 from opx.edges.client import RemoteClient
 from opx.edges.failures import ErrorResponse, UnknownKnowledgeBaseError, UnknownRouteError, attempt
-from opx.edges.http import RETRY_AFTER_SECONDS, HttpRequest, performed, read_parts, reply
+from opx.edges.http import RETRY_AFTER_SECONDS, RouteRequest, performed, read_parts, reply
 from opx.edges.serving.tokens import administers
 from opx.errors import ForbiddenError
 from opx.operations import load
@@ -30,7 +30,7 @@ ANSWER_SECONDS = 55.0
 class KnowledgeBase(Protocol):
     """A knowledge base that requests name by its id."""
 
-    def perform(self, operation: Operation[Any, Any], request: HttpRequest, caller: Caller, report: Report) -> Any:
+    def perform(self, operation: Operation[Any, Any], request: RouteRequest, caller: Caller, report: Report) -> Any:
         """The reply of an operation. Raises the errors of the operation."""
 
 
@@ -40,7 +40,7 @@ class LocalBase:
 
     system: System
 
-    def perform(self, operation: Operation[Any, Any], request: HttpRequest, caller: Caller, report: Report) -> Any:
+    def perform(self, operation: Operation[Any, Any], request: RouteRequest, caller: Caller, report: Report) -> Any:
         with deadline(ANSWER_SECONDS):
             return performed(operation, request, Context(self.system, caller, report))
 
@@ -53,7 +53,7 @@ class RemoteBase:
     client: RemoteClient
     own: Caller
 
-    def perform(self, operation: Operation[Any, Any], request: HttpRequest, caller: Caller, report: Report) -> Any:
+    def perform(self, operation: Operation[Any, Any], request: RouteRequest, caller: Caller, report: Report) -> Any:
         del report
         if not administers(caller, self.own.identity):
             raise ForbiddenError("this knowledge base is for administrators with the client and project of the server")
@@ -139,7 +139,7 @@ class Answers:
         if base is None:
             known = ", ".join(sorted(self._bases))
             raise UnknownKnowledgeBaseError(f"no knowledge base has this id; there is: {known}")
-        request = HttpRequest(path, raw.pairs, raw.content_type, raw.body)
+        request = RouteRequest(path, raw.pairs, raw.content_type, raw.body)
         return reply(operation.route.status, base.perform(operation, request, caller, self._report))
 
     def _failed(self, failure: ErrorResponse, error: Json) -> Json:
