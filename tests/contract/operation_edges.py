@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlencode
 
 import anyio
 from click.testing import CliRunner
@@ -23,9 +23,14 @@ from opx.domain.requests import fields_of, read_request
 from opx.domain.scopes import Identity, Scope
 from opx.edges import http, mcp, tools
 from opx.edges.calling import LocalClient, json_bytes, plain, text_of
+from opx.edges.claims import caller_of_claims
 from opx.edges.cli.main import Launch, cli
 from opx.edges.client import RemoteClient, bearer
 from opx.edges.failures import attempt
+from opx.edges.serving.application import application
+from opx.edges.serving.composition import serve
+from opx.edges.serving.routes import LocalBase
+from opx.edges.serving.tokens import Callers
 from opx.errors import (
     AccessDeniedError,
     ConditionFailedError,
@@ -215,6 +220,48 @@ def over_http(world: World, operation: Operation[Any, Any], fields: Json) -> Edg
     return EdgeReply(code=found["error"]["code"], message=found["error"]["message"])
 
 
+def served(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:
+    """A request to `opx serve`, with a token of the caller's client, project and scopes."""
+    route, caller = operation.route, caller_of_claims(world.for_operation(operation).claims)
+    assert route is not None
+    rest = {"kbId": "default", **fields}
+    path = re.sub(r"{(\w+)(\+?)}", lambda part: quote(str(rest.pop(part[1])), safe="/" if part[2] else ""), route.path)
+    rest.pop("kbId", None)
+    query = (
+        "" if route.takes_body else urlencode({name: _in_address(value) for name, value in rest.items()}, doseq=True)
+    )
+    body = json.dumps(rest).encode() if route.takes_body else b""
+    callers = Callers({"token": caller}, Caller(CALLER))
+    app = application(serve(world.services, callers, {"default": LocalBase(world.services)}, lambda: None, "127.0.0.1"))
+    status, found = anyio.run(asgi_reply, app, route.method, path, query, body)
+    if status == route.status:
+        return EdgeReply(found)
+    return EdgeReply(code=found["error"]["code"], message=found["error"]["message"])
+
+
+async def asgi_reply(app: Any, method: str, path: str, query: str, body: bytes) -> tuple[int, Any]:
+    """Status and JSON of an application's reply."""
+    headers = {b"authorization": b"Bearer token", b"content-type": b"application/json", b"host": b"127.0.0.1"}
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": list(headers.items()),
+    }
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    return sent[0]["status"], json.loads(b"".join(one["body"] for one in sent[1:]))
+
+
 def _in_address(value: Any) -> Any:
     if isinstance(value, bool):
         return str(value).lower()
@@ -327,7 +374,7 @@ def edges_of(operation: Operation[Any, Any]) -> dict[str, Edge]:
     """Every edge that serves an operation, besides the calls in this process."""
     found: dict[str, Edge] = {"command": command}
     if operation.route:
-        found |= {"http": over_http, "remote": remote, "remote command": remote_command}
+        found |= {"http": over_http, "served": served, "remote": remote, "remote command": remote_command}
     if operation.tool:
         found |= {"function": function_group, "api schema": api_schema, "gateway": gateway, "mcp": over_mcp}
     return found

@@ -33,6 +33,7 @@ from tests.contract.operation_edges import (
     over_http,
     remote,
     remote_command,
+    served,
 )
 from tests.contract.operation_examples import (
     EXAMPLES,
@@ -224,7 +225,7 @@ def test_malformed_request_is_refused_the_same_way_everywhere(world: World, name
                 continue  # on a command line, that is a string
             if "command" in edge_name:
                 assert edge(world, operation, fields).code == REFUSED_BY_COMMAND
-            elif not (in_address and edge_name == "http"):  # without a part of its path it is no such route
+            elif not (in_address and edge_name in ("http", "served")):  # without a part of its path it is no such route
                 check_equal(edge_name, operation, (world, edge(world, operation, fields)), (world, expected))
 
 
@@ -436,6 +437,7 @@ def test_caller_without_rights_is_refused_the_same_way_everywhere(world: World, 
     expected = local(nobody, operation, fields)
     assert expected.code == "forbidden", expected
     assert over_http(nobody, operation, fields) == expected
+    assert served(nobody, operation, fields) == expected
     reply = remote(nobody, operation, fields)
     assert (reply.code, reply.message) == ("forbidden", expected.message)
 

@@ -22,6 +22,7 @@ QUESTIONS = (
     Command("list", ("list",)),
     Command("audit", ("audit",)),
     Command("graph", ("graph", "find", "check")),
+    Command("serve", ("serve", "--listen", "127.0.0.1:0")),
 )
 FILLED = [one for one in COMMANDS if one.name in ("ingest", "outcome", "checkpoint", "reindex", "export", "prune")]
 

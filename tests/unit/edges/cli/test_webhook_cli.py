@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 
-from opx.connectors.webhooks.wsgi import application
+from opx.edges.serving.application import deliveries_application
+from opx.edges.serving.deliveries import LocalDeliveries
+from opx.edges.serving.listening import HttpServer, listening_socket
 from tests.support.cli_support import Opx
 from tests.support.webhook_support import KNOWLEDGE, bare, webhooks_in
 
@@ -27,11 +27,6 @@ def declared(tmp_path: Path) -> str:
     return str(file)
 
 
-class Quiet(WSGIRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
-        """Nothing on stderr."""
-
-
 @pytest.fixture
 def server(opx: Opx, declared: str) -> Iterator[str]:
     """The address of a server for the webhooks of the command's own folder."""
@@ -39,15 +34,9 @@ def server(opx: Opx, declared: str) -> Iterator[str]:
 
     services = opx.services()
     services.installation.settings = replace(services.settings, knowledge_file=declared)
-    with (
-        services,
-        make_server("127.0.0.1", 0, application(services.connectors.webhook_receiver), handler_class=Quiet) as found,
-    ):
-        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{found.server_port}"
-        found.shutdown()
-        thread.join()
+    deliveries = LocalDeliveries(services.connectors.webhook_receiver, lambda: None)
+    with services, HttpServer(deliveries_application(deliveries), listening_socket("127.0.0.1:0")) as found:
+        yield f"http://{found.address}"
 
 
 class TestWebhook:

@@ -234,6 +234,11 @@ def check_endpoint(url: str) -> None:
     """Raises `InvalidInputError` for anything but the address of an API, and for one that would send a token unencrypted."""
     parts = urlsplit(url)
     local = parts.hostname in ("127.0.0.1", "localhost", "::1")
+    if "@" in parts.netloc:
+        raise InvalidInputError(
+            f"the address of {parts.hostname} has a user or a password, which would be shown and logged: leave them out, and "
+            "give a token (OPX_API_TOKEN)"
+        )
     if not parts.hostname or parts.query or parts.fragment or not (parts.scheme == "https" or local):
         raise InvalidInputError(f"{url!r} is no address of an API: https://..., without a query or fragment")
 

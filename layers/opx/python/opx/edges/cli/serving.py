@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +17,11 @@ import click
 from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.edges.cli.output import warn
-from opx.edges.cli.session import Session, pass_session
+from opx.edges.cli.session import LOG_FORMAT, Session, pass_session
 from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from opx.connectors.runner import Runner
-    from opx.edges.serving.application import Served
     from opx.edges.serving.routes import KnowledgeBase
     from opx.edges.serving.tokens import Callers
     from opx.operations.context import Caller
@@ -69,10 +69,10 @@ def _deliveries_server(
     services: System, listen: str, arrived: Callable[[], object]
 ) -> contextlib.AbstractContextManager[object]:
     from opx.edges.serving.application import deliveries_application
-    from opx.edges.serving.deliveries import DeliveryAnswers
+    from opx.edges.serving.deliveries import LocalDeliveries
     from opx.edges.serving.listening import HttpServer, address_of, is_loopback, listening_socket
 
-    deliveries = DeliveryAnswers(services.connectors.webhook_receiver, arrived)
+    deliveries = LocalDeliveries(services.connectors.webhook_receiver, arrived)
     server = HttpServer(deliveries_application(deliveries), listening_socket(listen))
     _log(f"webhooks arrive at http://{server.address}")
     if not is_loopback(address_of(listen)[0]):
@@ -107,6 +107,9 @@ def _log(line: str) -> None:
 
 
 # -- everything over HTTP
+
+AGAIN_SECONDS = 60.0
+"""Pause of scheduled work after an error."""
 
 
 @click.command("serve")
@@ -143,27 +146,42 @@ def serve_command(
     session.require_local("opx serve serves this machine's knowledge; a deployed system has its own HTTP API")
     from opx.edges.cli.command_socket import CommandSocket
     from opx.edges.serving.application import application
+    from opx.edges.serving.composition import serve
     from opx.edges.serving.listening import HttpServer, address_of, listening_socket
 
     woken, stopped, host = threading.Event(), threading.Event(), address_of(listen)[0]
     with ExitStack() as stack:
+        _log_errors(stack)
         known = _callers(session, host, token_secret)
-        served = _served(session, known, _bases(session, stack, bases, known.own), woken, host)
+        served = serve(session.services, known, _bases(session, stack, bases, known.own), woken.set, host)
+        _open(session.services)
         server = HttpServer(application(served), listening_socket(listen))
         if not answers_only:
             _work_beside(session.services, woken, stopped, stack)
         commands = stack.enter_context(CommandSocket(session.services, session.settings))
         warn(*filter(None, [commands.remark]))
-        signal.signal(signal.SIGTERM, lambda *_: None)  # the server ends by it, and raises it again
+        signal.signal(signal.SIGTERM, lambda *_: server.stop())  # once it runs, it has a handler of its own
         _log(f"http://{server.address}/docs lists the routes, /mcp serves agents: Ctrl-C stops")
         with contextlib.suppress(KeyboardInterrupt):
             server.run()
     _log("stopped")
 
 
+def _log_errors(stack: ExitStack) -> None:
+    """Writes errors to stderr until the stack is closed, also without `-v`: replies say that they were logged."""
+    logger = logging.getLogger("opx")
+    if any(isinstance(one, logging.StreamHandler) for one in logger.handlers):
+        return
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.ERROR)
+    handler.setFormatter(logging.Formatter(LOG_FORMAT))
+    logger.addHandler(handler)
+    stack.callback(logger.removeHandler, handler)
+
+
 def _work_beside(services: System, woken: threading.Event, stopped: threading.Event, stack: ExitStack) -> None:
     """Does scheduled work in a thread until the stack is closed; a round in progress is finished first. After an error it
-    goes on in a minute: the server answers meanwhile."""
+    goes on in a minute; the server answers meanwhile."""
     wait = _waiting(woken, stopped)
 
     def work() -> None:
@@ -172,7 +190,7 @@ def _work_beside(services: System, woken: threading.Event, stopped: threading.Ev
                 _runner(services).run(wait)
             except Exception as exc:  # noqa: BLE001 - the thread's edge: the error is reported, and the work tried again
                 _log(f"scheduled work failed, and is tried again in a minute: {type(exc).__name__}: {exc}")
-                stopped.wait(60.0)
+                stopped.wait(AGAIN_SECONDS)
 
     thread = threading.Thread(target=work, name="work", daemon=True)
 
@@ -194,28 +212,12 @@ def _callers(session: Session, host: str, token_secret: str) -> Callers:
     return callers(declared, session.services.ports.secrets, own, token_secret, loopback=is_loopback(host))
 
 
-def _served(
-    session: Session, known: Callers, bases: Mapping[str, KnowledgeBase], woken: threading.Event, host: str
-) -> Served:
-    from opx.edges.mcp import caller_app
-    from opx.edges.serving.application import Served
-    from opx.edges.serving.deliveries import DeliveryAnswers
-    from opx.edges.serving.metrics import Measurements
-    from opx.edges.serving.routes import Answers
-    from opx.operations import load
+def _open(system: System) -> None:
+    """Opens tables and index: a home that can't be used is refused before anything listens. Raises `OpxError`."""
     from opx.ports import SearchFilter
 
-    load()
-    services, measurements = session.services, Measurements()
-    return Served(
-        answers=Answers(bases, measurements),
-        callers=known,
-        deliveries=DeliveryAnswers(services.connectors.webhook_receiver, woken.set),
-        measurements=measurements,
-        healthy=lambda: services.indexing.index.count(SearchFilter(scopes=("global",))),
-        host=host,
-        mcp={id(caller): caller_app(services, caller, measurements) for caller in known.all()},
-    )
+    next(system.corpus.clients.all(), None)
+    system.indexing.index.count(SearchFilter(scopes=("global",)))
 
 
 def _bases(session: Session, stack: ExitStack, named: Sequence[str], own: Caller) -> dict[str, KnowledgeBase]:
@@ -227,7 +229,7 @@ def _bases(session: Session, stack: ExitStack, named: Sequence[str], own: Caller
     for text in named:
         base_id, _, place = text.partition("=")
         if not base_id.replace("-", "").isalnum() or not place or base_id in found:
-            raise InvalidInputError(f"--base {text!r}: give each ID once, as ID=HOME or ID=https://ADDRESS")
+            raise InvalidInputError(f"--base {base_id[:60]!r}: give each ID once, as ID=HOME or ID=https://ADDRESS")
         if "://" in place:
             client = session.connect_to(place)
             stack.callback(client.close)
@@ -235,9 +237,10 @@ def _bases(session: Session, stack: ExitStack, named: Sequence[str], own: Caller
         elif Path(place).is_dir():
             system = session.start(replace(session.settings, home=place))
             stack.callback(system.close)
+            _open(system)
             found[base_id] = LocalBase(system)
         else:
-            raise InvalidInputError(f"--base {text}: there is no folder {place}")
+            raise InvalidInputError(f"--base {base_id}: there is no folder {place}")
     return found
 
 

@@ -86,7 +86,7 @@ Connect = Callable[[Settings], "RemoteClient"]
 Examine = Callable[[Settings, Callable[[], "RemoteClient"]], "ExaminedSystem"]
 SESSION = "opx.session"
 
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 class Session:
@@ -254,7 +254,7 @@ def verbose_logging(context: click.Context, verbose: int) -> None:
     """Logs to stderr until the command ends; without `-v` nothing is logged: commands print what matters themselves."""
     logger = logging.getLogger("opx")
     handler: logging.Handler = logging.StreamHandler() if verbose else logging.NullHandler()
-    handler.setFormatter(logging.Formatter(_LOG_FORMAT))
+    handler.setFormatter(logging.Formatter(LOG_FORMAT))
     previous = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if verbose > 1 else logging.INFO)

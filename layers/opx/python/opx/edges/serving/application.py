@@ -1,8 +1,8 @@
-"""The ASGI application of a local server: operations over REST, tools over MCP, webhooks, documentation, metrics, health."""
+"""The ASGI application of a local server: operations over REST, tools over MCP, webhooks, uploads, documentation, metrics,
+health."""
 
 from __future__ import annotations
 
-import asyncio
 import functools
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -16,28 +16,43 @@ from starlette.responses import Response
 
 from opx.connectors.deliveries import MAX_BODY_BYTES as MAX_DELIVERY_BYTES
 from opx.domain.record import Json
-from opx.edges.http import MAX_BODY_BYTES, reply
-from opx.edges.serving.deliveries import DeliveryAnswers
+from opx.edges.http import MAX_BODY_BYTES, RETRY_AFTER_SECONDS, reply
+from opx.edges.serving.bodies import (
+    DELIVERY_MEMORY_BYTES,
+    MAX_FORM_BYTES,
+    MEMORY_BYTES,
+    BodyRefusedError,
+    Memory,
+    read_body,
+)
+from opx.edges.serving.deliveries import LocalDeliveries
 from opx.edges.serving.listening import Application, is_loopback
-from opx.edges.serving.metrics import Measurements
+from opx.edges.serving.metrics import MeasuredRequest, Measurements
 from opx.edges.serving.pages import documentation_page, openapi_text
 from opx.edges.serving.routes import Answers, Raw, unauthenticated
 from opx.edges.serving.tokens import Callers
+from opx.edges.serving.uploads import PREFIX as UPLOADS
+from opx.edges.serving.uploads import SignedUploads, requested_at
+from opx.edges.serving.uploads import refused as refused_upload
 from opx.operations.context import Caller
 from opx.operations.forms import is_form
-
-MAX_FORM_BYTES = 100 * 1024 * 1024
-"""A form's files are in memory until they are written."""
-
-BODY_SECONDS = 60.0
-"""Time for the whole body of a request, however steadily it arrives; larger forms have a second more for each megabyte."""
 
 THREADS = 16
 """Requests that are answered at once; others wait."""
 
 _MAX_PARAMETERS = 1000
+_WEBHOOKS = "/webhooks"
 _PUBLIC = ("/docs", "/openapi.json", "/healthz")
 """Pages that need no token: they have nothing of the knowledge."""
+
+_PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip")
+"""Headers that proxies add."""
+
+_TOO_LARGE = (
+    f"the body may have at most {MAX_BODY_BYTES:,} bytes; files go through POST /uploads, or as a form of at most "
+    f"{MAX_FORM_BYTES:,} bytes"
+)
+_DELIVERY_TOO_LARGE = f"a delivery may have {MAX_DELIVERY_BYTES:,} bytes; larger documents go through POST /uploads"
 
 
 @dataclass(frozen=True)
@@ -47,7 +62,8 @@ class Served:
 
     answers: Answers
     callers: Callers
-    deliveries: DeliveryAnswers
+    deliveries: LocalDeliveries
+    uploads: SignedUploads
     measurements: Measurements
     healthy: Callable[[], object]
     host: str
@@ -63,6 +79,9 @@ class _Application:
     def __init__(self, served: Served) -> None:
         self._served = served
         self._limiter = functools.cache(lambda: anyio.CapacityLimiter(THREADS))
+        self._health_limiter = functools.cache(lambda: anyio.CapacityLimiter(2))  # not after many slow answers
+        self._memory = Memory(MEMORY_BYTES)
+        self._delivery_memory = Memory(DELIVERY_MEMORY_BYTES)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -71,94 +90,141 @@ class _Application:
             await self._http(Request(scope, receive), scope, receive, send)
 
     async def _http(self, request: Request, scope: Any, receive: Any, send: Any) -> None:
-        path = request.url.path
-        response = self._refusal(request)
-        if response is None and path.rstrip("/") == "/mcp":
-            caller = self._caller(request)
-            if caller is not None:
-                await self._served.mcp[id(caller)]({**scope, "path": "/mcp", "raw_path": b"/mcp"}, receive, send)
-                return
-            response = _response(unauthenticated())
-        if response is None:
-            try:
+        path: str = scope["path"]
+        response = None if path.startswith(_WEBHOOKS + "/") else self._refusal(request, path)
+        try:
+            if response is None and path.rstrip("/") == "/mcp":
+                response = await self._tools(request, scope, receive, send)
+                if response is None:
+                    return
+            if response is None:
                 response = await self._response(request, path)
-            except ClientDisconnect:
-                return
+        except BodyRefusedError as exc:
+            response = _body_refused(exc)
+        except ClientDisconnect:
+            return
         await response(scope, receive, send)
 
-    def _refusal(self, request: Request) -> Response | None:
-        """The refusal of a request by a web page of another site: on loopback there may be no token that it lacks."""
-        if not is_loopback(self._served.host):
+    def _refusal(self, request: Request, path: str) -> Response | None:
+        """The refusal of a request that may come from others, where callers need no token: from a web page of another site,
+        or through a proxy."""
+        if self._served.callers.need_token or not is_loopback(self._served.host) or path in _PUBLIC:
             return None
-        named = _host_of(f"//{request.headers.get('host', '')}")
-        origin = request.headers.get("origin", "")
-        if is_loopback(named) and (not origin or is_loopback(_host_of(origin))):
+        headers = request.headers
+        if any(name in headers for name in _PROXIED):
+            return _forbidden(
+                "the request came through a proxy, and everybody behind it would be an administrator: declare a token "
+                "(docs/serve.md)"
+            )
+        own = is_loopback(_host_of(f"//{headers.get('host', '')}"))
+        origin = headers.get("origin", "")
+        from_page = headers.get("sec-fetch-site") == "cross-site" or (origin and not is_loopback(_host_of(origin)))
+        if own and not from_page:
             return None
-        message = "the request is for another host, or comes from a page of another site"
-        return _response(reply(403, {"error": {"code": "forbidden", "message": message}}))
+        return _forbidden("the request is for another host, or comes from a page of another site")
 
     def _caller(self, request: Request) -> Caller | None:
         return self._served.callers.of(request.headers.get("authorization", ""))
 
     async def _response(self, request: Request, path: str) -> Response:
-        served = self._served
-        if path.startswith("/webhooks/") and request.method == "POST":
-            return await self._delivery(request)
+        if path.startswith(_WEBHOOKS + "/"):
+            delivered = path.removeprefix(_WEBHOOKS)
+            return await _delivery(self._served.deliveries, request, delivered, self._delivery_memory, self._limiter())
+        if path.startswith(UPLOADS) and request.method == "PUT":
+            return await self._upload(request, path.removeprefix(UPLOADS))
         if request.method in ("GET", "HEAD"):
             if path in _PUBLIC:
                 return await self._page(path)
             if path == "/metrics":
-                if self._caller(request) is None:
-                    return _response(unauthenticated())
-                return Response(*served.measurements.exposition())
+                return self._metrics(self._caller(request))
         return await self._operation(request)
+
+    def _metrics(self, caller: Caller | None) -> Response:
+        if caller is None:
+            return _response(unauthenticated())
+        if not self._served.callers.watches(caller):
+            return _forbidden("metrics are of all clients: use a token without a client")
+        return Response(*self._served.measurements.exposition())
 
     async def _operation(self, request: Request) -> Response:
         content_type = request.headers.get("content-type", "")
-        largest = MAX_FORM_BYTES if is_form(content_type) else MAX_BODY_BYTES
         caller = self._caller(request)
-        body = await _body(request, largest if caller is not None else 0)
-        if not isinstance(body, bytes):
-            return body if caller is not None else _response(unauthenticated())
-        try:
-            query = request.scope["query_string"].decode("ascii")
-            pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS)
-        except ValueError:
-            message = "the address has too many parameters, or some that are not percent-encoded UTF-8"
-            return _refused(400, "invalid_argument", message)
-        raw_path = request.scope["raw_path"].decode("ascii", "replace")
-        raw = Raw(request.method, raw_path, tuple(pairs), content_type, body)
-        with self._served.measurements.request() as measured:
+        if caller is None:  # its body isn't read
+            return _response(unauthenticated())
+        largest = MAX_FORM_BYTES if is_form(content_type) else MAX_BODY_BYTES
+        with self._memory.share() as share, self._served.measurements.request() as measured:
+            measured.status = 400
+            body = await read_body(request, largest, share, _TOO_LARGE)
+            try:
+                query = request.scope["query_string"].decode("ascii")
+                pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS)
+            except ValueError:
+                message = "the address has too many parameters, or some that are not percent-encoded UTF-8"
+                return _refused(400, "invalid_argument", message)
+            raw_path = request.scope["raw_path"].decode("ascii", "replace")
+            raw = Raw(request.method, raw_path, tuple(pairs), content_type, body)
+            return await self._answered(raw, caller, measured, requested_at(request))
+
+    async def _answered(self, raw: Raw, caller: Caller, measured: MeasuredRequest, address: str) -> Response:
+        measured.status = 500
+        with self._served.uploads.at(address):
             measured.route, found = await anyio.to_thread.run_sync(
                 self._served.answers.answer, raw, caller, limiter=self._limiter(), abandon_on_cancel=True
             )
-            measured.status = found["statusCode"]
+        measured.status = found["statusCode"]
         return _response(found)
 
-    async def _delivery(self, request: Request) -> Response:
-        body = await _body(request, MAX_DELIVERY_BYTES)
-        if not isinstance(body, bytes):
-            return body
-        path = request.url.path.removeprefix("/webhooks")
-        work = functools.partial(
-            self._served.deliveries.answer, request.method, path, request.url.query, dict(request.headers), body
-        )
-        return _response(await anyio.to_thread.run_sync(work, limiter=self._limiter()))
+    async def _tools(self, request: Request, scope: Any, receive: Any, send: Any) -> Response | None:
+        """Has the tools of the caller answer; a refusal if there is none."""
+        caller = self._caller(request)
+        if caller is None:
+            return _response(unauthenticated())
+        if request.method != "POST":
+            refused = _refused(405, "no_such_route", "messages are sent with POST; this server sends none by itself")
+            refused.headers["allow"] = "POST"
+            return refused
+        with self._memory.share() as share, self._served.measurements.request() as measured:
+            measured.route, measured.status = "POST /mcp", 400
+            body = await read_body(request, MAX_BODY_BYTES, share, _TOO_LARGE)
+            messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+            async def replayed() -> Any:
+                return messages.pop() if messages else await receive()
+
+            async def observed(message: Any) -> None:
+                measured.status = message.get("status", measured.status)
+                await send(message)
+
+            await self._served.mcp[id(caller)]({**scope, "path": "/mcp", "raw_path": b"/mcp"}, replayed, observed)
+        return None
+
+    async def _upload(self, request: Request, token: str) -> Response:
+        uploads = self._served.uploads
+        grant = uploads.granted(token)
+        if grant is None:
+            return _response(refused_upload(403, "AccessDenied"))
+        with self._memory.share() as share:
+            message = f"the address is for a file of {grant.size:,} bytes"
+            body = await read_body(request, grant.size, share, message)
+            found = await anyio.to_thread.run_sync(uploads.put, grant, body, limiter=self._limiter())
+        return _response(found)
 
     async def _page(self, path: str) -> Response:
         if path == "/docs":
             text = await anyio.to_thread.run_sync(documentation_page)
-            policy = {
-                "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
-            }
-            return Response(text, media_type="text/html", headers=policy)
+            policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'"
+            return Response(text, media_type="text/html", headers={"content-security-policy": policy, **_NOT_SNIFFED})
         if path == "/openapi.json":
-            return Response(await anyio.to_thread.run_sync(openapi_text), media_type="application/json")
+            text = await anyio.to_thread.run_sync(openapi_text)
+            return Response(text, media_type="application/json", headers=_NOT_SNIFFED)
         try:
-            await anyio.to_thread.run_sync(self._served.healthy)
+            await anyio.to_thread.run_sync(self._served.healthy, limiter=self._health_limiter())
         except Exception as exc:  # noqa: BLE001 - whatever it is, the server can't answer
             return _refused(503, "unavailable", f"the knowledge base can't answer ({type(exc).__name__}); see the log")
         return _response(reply(200, {"status": "ok"}))
+
+
+_NOT_SNIFFED = {"x-content-type-options": "nosniff"}
 
 
 def _host_of(address: str) -> str:
@@ -168,34 +234,30 @@ def _host_of(address: str) -> str:
         return ""
 
 
-async def _body(request: Request, largest: int) -> bytes | Response:
-    """The body; a refusal for one that is too large, or too slow."""
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:18]) > largest:
-        return _too_large(largest)
-    body = bytearray()
-    seconds = BODY_SECONDS + int(declared[:18] if declared.isdecimal() else 0) / 1e6
-    try:
-        async with asyncio.timeout(seconds):
-            async for part in request.stream():
-                body += part
-                if len(body) > largest:
-                    return _too_large(largest)
-    except TimeoutError:
-        return _refused(408, "too_slow", f"the body took more than {seconds:.0f} seconds")
-    return bytes(body)
+async def _delivery(
+    deliveries: LocalDeliveries, request: Request, path: str, memory: Memory, limiter: anyio.CapacityLimiter
+) -> Response:
+    with memory.share() as share:
+        body = await read_body(request, MAX_DELIVERY_BYTES, share, _DELIVERY_TOO_LARGE)
+        query = request.scope["query_string"].decode("ascii", "replace")
+        work = functools.partial(deliveries.answer, request.method, path, query, dict(request.headers), body)
+        return _response(await anyio.to_thread.run_sync(work, limiter=limiter))
 
 
-def _too_large(largest: int) -> Response:
-    message = f"the body may have at most {largest:,} bytes; files of up to {MAX_FORM_BYTES:,} go as a form"
-    return _refused(413, "too_large", message)
+def _forbidden(message: str) -> Response:
+    return _refused(403, "forbidden", message)
+
+
+def _body_refused(error: BodyRefusedError) -> Response:
+    response = _refused(error.status, error.code, error.message)
+    response.headers["connection"] = "close"  # the rest of the body isn't read
+    if error.status == 503:
+        response.headers["retry-after"] = str(RETRY_AFTER_SECONDS)
+    return response
 
 
 def _refused(status: int, code: str, message: str) -> Response:
-    response = _response(reply(status, {"error": {"code": code, "message": message}}))
-    if status in (408, 413):  # the rest of the body isn't read
-        response.headers["connection"] = "close"
-    return response
+    return _response(reply(status, {"error": {"code": code, "message": message}}))
 
 
 def _response(found: Json) -> Response:
@@ -218,25 +280,22 @@ async def _lifespan(served: Served, receive: Any, send: Any) -> None:
 # -- deliveries alone
 
 
-def deliveries_application(deliveries: DeliveryAnswers) -> Application:
+def deliveries_application(deliveries: LocalDeliveries) -> Application:
     """Answers `POST /ingest/{tier}/{category}` of webhooks, and nothing else."""
     limiter = functools.cache(lambda: anyio.CapacityLimiter(4))
+    memory = Memory(DELIVERY_MEMORY_BYTES)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             await _no_lifespan(receive, send)
             return
-        request = Request(scope, receive)
         try:
-            body = await _body(request, MAX_DELIVERY_BYTES)
+            response = await _delivery(deliveries, Request(scope, receive), scope["path"], memory, limiter())
+        except BodyRefusedError as exc:
+            response = _body_refused(exc)
         except ClientDisconnect:
             return
-        if isinstance(body, bytes):
-            work = functools.partial(
-                deliveries.answer, request.method, request.url.path, request.url.query, dict(request.headers), body
-            )
-            body = _response(await anyio.to_thread.run_sync(work, limiter=limiter()))
-        await body(scope, receive, send)
+        await response(scope, receive, send)
 
     return app
 

@@ -19,7 +19,7 @@ _PREFIX = "/ingest/"
 _MAX_PARAMETERS = 20
 
 
-class DeliveryAnswers:
+class LocalDeliveries:
     """Answers `POST /ingest/{tier}/{category}`, and 404 to everything else. `arrived` is called after each delivery that
     changed the corpus, so that its consumer need not wait for the next poll."""
 

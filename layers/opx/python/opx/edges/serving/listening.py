@@ -14,15 +14,24 @@ from typing import Any, ClassVar, Self
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, OpxError
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 REQUEST_SECONDS = 15.0
 """Age at which a connection without the whole head of a request is closed, however often it sends a byte."""
 
+REPLY_SECONDS = 60.0
+"""Time for a client to read a reply; then its connection is closed, as the reply is in memory."""
+
 CONNECTIONS_OF_AN_ADDRESS = 500
 """Open connections of one address beyond which its further ones are closed at once."""
+
+CONNECTIONS = 2000
+"""The same of all addresses; fewer where the process may open fewer files."""
+
+_FILES = 256
+"""Files that the process opens beside its connections."""
 
 STOP_SECONDS = 10
 """Time for requests in progress when the server ends."""
@@ -69,21 +78,38 @@ def shown_address(opened: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def most_connections() -> int:
+    """The limit of connections, for which the process's limit of open files is raised as far as it may be."""
+    try:
+        import resource
+    except ImportError:  # Windows, which has no such limit
+        return CONNECTIONS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= CONNECTIONS + _FILES:
+        return CONNECTIONS
+    most = CONNECTIONS + _FILES if hard == resource.RLIM_INFINITY else min(hard, CONNECTIONS + _FILES)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return max(most - _FILES, most // 2)
+
+
 class _LimitedProtocol(H11Protocol):
-    """HTTP/1.1 with a deadline for the head of each request, and a limit of connections by address."""
+    """HTTP/1.1 with deadlines for the head of each request and for reading its reply, and limits of connections."""
 
     open: ClassVar[Counter[str]] = Counter()
+    most: ClassVar[int] = CONNECTIONS
     _waiting_since = 0.0
+    _unread_since = 0.0
     _check: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         host = self.client[0] if self.client else ""
         self.open[host] += 1
-        if self.open[host] > CONNECTIONS_OF_AN_ADDRESS:
+        if self.open[host] > CONNECTIONS_OF_AN_ADDRESS or len(self.connections) > self.most:
             transport.abort()
             return
-        self._wait()
+        self._waiting_since = self.loop.time()
+        self._check = self.loop.call_later(_CHECK_SECONDS, self._close_if_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
         host = self.client[0] if self.client else ""
@@ -98,13 +124,14 @@ class _LimitedProtocol(H11Protocol):
         self._waiting_since = self.loop.time()
         super().on_response_complete()
 
-    def _wait(self) -> None:
-        self._waiting_since = self.loop.time()
-        self._check = self.loop.call_later(_CHECK_SECONDS, self._close_if_slow)
-
     def _close_if_slow(self) -> None:
-        waits = self.cycle is None or self.cycle.response_complete
-        if waits and self.loop.time() - self._waiting_since > REQUEST_SECONDS:
+        now = self.loop.time()
+        unread = self.transport.get_write_buffer_size() > 0
+        self._unread_since = (self._unread_since or now) if unread else 0.0
+        waits = not unread and (self.cycle is None or self.cycle.response_complete)
+        if (waits and now - self._waiting_since > REQUEST_SECONDS) or (
+            unread and now - self._unread_since > REPLY_SECONDS
+        ):
             self.transport.abort()
             return
         self._check = self.loop.call_later(_CHECK_SECONDS, self._close_if_slow)
@@ -115,12 +142,14 @@ class HttpServer:
 
     def __init__(self, application: Application, *sockets: socket.socket) -> None:
         self._sockets = list(sockets)
+        _LimitedProtocol.most = most_connections()
         config = uvicorn.Config(
             application,
             http=_LimitedProtocol,
             ws="none",
             lifespan="on",
             log_config=None,
+            log_level="error",
             access_log=False,
             server_header=False,
             proxy_headers=False,
@@ -134,8 +163,16 @@ class HttpServer:
         return shown_address(self._sockets[0])
 
     def run(self) -> None:
-        """Serves in this thread, and ends after the requests in progress."""
-        self._server.run(sockets=self._sockets)
+        """Serves in this thread until a signal or `stop`, and ends after the requests in progress. Raises `OpxError` if the
+        application doesn't start."""
+        try:
+            self._server.run(sockets=self._sockets)
+        except SystemExit as exc:
+            raise OpxError("the server did not start; its error is above") from exc
+
+    def stop(self) -> None:
+        """Ends the server, or has it end as soon as it starts."""
+        self._server.should_exit = True
 
     def _serve(self) -> None:
         asyncio.run(self._server.serve(sockets=self._sockets))
@@ -147,5 +184,5 @@ class HttpServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.should_exit = True
+        self.stop()
         self._thread.join(timeout=STOP_SECONDS + 5)

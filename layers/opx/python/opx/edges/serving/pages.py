@@ -30,13 +30,13 @@ def _document() -> Json:
 
 
 @cache
-def openapi_text() -> str:
+def openapi_text() -> bytes:
     """OpenAPI 3.1 of the routes, as JSON."""
-    return json.dumps(_document(), ensure_ascii=False)
+    return json.dumps(_document(), ensure_ascii=False).encode()
 
 
 @cache
-def documentation_page() -> str:
+def documentation_page() -> bytes:
     """The same as a page of HTML."""
     document = _document()
     groups: dict[str, list[tuple[str, str, Json]]] = {}
@@ -44,7 +44,7 @@ def documentation_page() -> str:
         for method, operation in methods.items():
             groups.setdefault(path.split("/")[1], []).append((method.upper(), path, operation))
     body = "".join(_group(name, operations, document) for name, operations in sorted(groups.items()))
-    return (
+    text = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(document['info']['title'])}: REST API</title><style>{_STYLE}</style></head><body>"
@@ -52,6 +52,7 @@ def documentation_page() -> str:
         '<p>For programs: <a href="/openapi.json">openapi.json</a>. Tools for agents: <code>/mcp</code>. '
         f"Metrics: <code>/metrics</code>. Health: <code>/healthz</code>.</p>{body}</body></html>"
     )
+    return text.encode()
 
 
 def _group(name: str, operations: list[tuple[str, str, Json]], document: Json) -> str:

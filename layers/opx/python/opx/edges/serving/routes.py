@@ -14,6 +14,7 @@ from opx.domain.requests import RequestError
 from opx.edges.client import RemoteClient
 from opx.edges.failures import ErrorResponse, UnknownKnowledgeBaseError, UnknownRouteError, attempt
 from opx.edges.http import RETRY_AFTER_SECONDS, RouteRequest, performed, read_parts, reply
+from opx.edges.serving.tokens import administers
 from opx.errors import ForbiddenError
 from opx.operations import load
 from opx.operations.context import Caller, Context
@@ -47,16 +48,15 @@ class LocalBase:
 @dataclass(frozen=True, slots=True)
 class RemoteBase:
     """A system at an address. It sees all callers as the owner of this server's token; so that none gains by that, only
-    callers with the server's own client and project may ask it."""
+    administrators with the server's own client and project may ask it."""
 
     client: RemoteClient
     own: Caller
 
     def perform(self, operation: Operation[Any, Any], request: RouteRequest, caller: Caller, report: Report) -> Any:
         del report
-        mine, theirs = self.own.identity, caller.identity
-        if (theirs.client_id, theirs.project_id) != (mine.client_id, mine.project_id):
-            raise ForbiddenError("this knowledge base is for callers with the client and project of the server")
+        if not administers(caller, self.own.identity):
+            raise ForbiddenError("this knowledge base is for administrators with the client and project of the server")
         return self.client.call(operation.run, read_parts(operation, request).request)
 
 
@@ -123,19 +123,17 @@ class Answers:
         self._bases = bases
         self._report = report
 
-    def answer(self, raw: Raw, caller: Caller | None) -> tuple[str, Json]:
+    def answer(self, raw: Raw, caller: Caller) -> tuple[str, Json]:
         """The key of the route ("" for none) and the reply. Never raises."""
         self._report(Metric.API_REQUESTS)
         route: list[str] = []
         found = attempt(lambda: self._performed(raw, caller, route), self._failed, f"{raw.method} {raw.path[:100]}")
         return "".join(route), found
 
-    def _performed(self, raw: Raw, caller: Caller | None, route: list[str]) -> Json:
+    def _performed(self, raw: Raw, caller: Caller, route: list[str]) -> Json:
         operation, parameters = find(raw)
         assert operation.route is not None
         route.append(operation.route.key)
-        if caller is None:
-            return unauthenticated()
         path = dict(parameters)
         base = self._bases.get(path.pop("kbId", DEFAULT_KNOWLEDGE_BASE))
         if base is None:

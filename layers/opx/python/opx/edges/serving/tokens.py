@@ -57,6 +57,22 @@ class Callers:
         found = [caller for known, caller in self._by_digest.items() if hmac.compare_digest(known, digest)]
         return found[0] if found and scheme.lower() == "bearer" else None
 
+    @property
+    def need_token(self) -> bool:
+        """True if a request without a token is refused."""
+        return bool(self._by_digest)
+
+    def watches(self, caller: Caller) -> bool:
+        """True for a caller who may see metrics of all clients: one without a client, or the server's administrator."""
+        return not caller.identity.client_id or administers(caller, self.own.identity)
+
+
+def administers(caller: Caller, own: Identity) -> bool:
+    """True for an administrator with the server's own client and project."""
+    theirs = caller.identity
+    is_admin = caller.token_scopes is None or ADMIN_SCOPE in caller.token_scopes
+    return is_admin and (theirs.client_id, theirs.project_id) == (own.client_id, own.project_id)
+
 
 def _digest(token: str) -> bytes:
     return sha256(token.encode("utf-8", "replace")).digest()
@@ -90,15 +106,20 @@ def callers(
     """The callers of a server. The token in the secret `token_secret` is that of an administrator with the server's `own`
     identity; without any token, everybody on this machine is one.
 
-    Raises `InvalidInputError` for a secret that isn't set or is too short, and without a token where others can reach the
-    server.
+    Raises `InvalidInputError` for a secret that isn't set, is too short, or has the value of another token's, and without a
+    token where others can reach the server.
     """
     tokens: dict[str, Caller] = {}
-    for one in declared:
-        tokens[_value(secrets, one.secret, f"the token {one.name}")] = one.caller
-    administrator = Caller(own, token_scopes=frozenset({ADMIN_SCOPE}))
+    named = [(one.secret, f"the token {one.name}", one.caller) for one in declared]
     if token_secret:
-        tokens[_value(secrets, token_secret, "--token-secret")] = administrator
+        named.append((token_secret, "--token-secret", Caller(own, token_scopes=frozenset({ADMIN_SCOPE}))))
+    for secret, whose, caller in named:
+        value = _value(secrets, secret, whose)
+        if value in tokens:
+            raise InvalidInputError(
+                f"the secret {secret} of {whose} is that of another token: each needs one of its own"
+            )
+        tokens[value] = caller
     if not tokens and not loopback:
         raise InvalidInputError(
             "others can reach this address: give a token that callers must have (--token-secret NAME, or the section "

@@ -1,0 +1,129 @@
+"""Measures answers of `opx serve` over loopback: `python -m tests.benchmarks.serving`.
+
+Clients are threads of another process, each with one connection that it keeps, and each sends one question after the other.
+First every question is answered alone; an answer with other results counts as an error. Prints one JSON line per number of
+clients, with the machine's load, and `cpu_ms`: the server's CPU time for an answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import multiprocessing
+import os
+import random
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from opx.domain.scopes import Identity
+from opx.edges.serving.application import application
+from opx.edges.serving.composition import serve
+from opx.edges.serving.listening import HttpServer, listening_socket
+from opx.edges.serving.routes import LocalBase
+from opx.edges.serving.tokens import Callers
+from opx.operations.context import Caller
+from opx.operations.system import System
+from tests.benchmarks.load import QUESTIONS, filled_system
+from tests.benchmarks.search_speed import Corpus, percentile
+
+CLIENTS = (1, 8, 50)
+SECONDS = 1800
+"""Time for the answers to a number of clients, also on a busy machine."""
+
+
+class Client:
+    """A client with one connection."""
+
+    def __init__(self, address: str, mode: str) -> None:
+        self._connection = http.client.HTTPConnection(address, timeout=300)
+        self._mode = mode
+
+    def found(self, text: str) -> tuple[str, ...]:
+        """Ids of the chunks of an answer. Raises `RuntimeError` for a refusal."""
+        body = json.dumps({"query": text, "config": {"mode": self._mode, "minConfidence": 0}})
+        headers = {"content-type": "application/json"}
+        self._connection.request("POST", "/knowledge/default/query", body, headers)
+        reply = self._connection.getresponse()
+        data = json.loads(reply.read())
+        if reply.status != 200:
+            raise RuntimeError(str(data))
+        return tuple(str(one["metadata"]["chunkId"]) for one in data["results"])
+
+    def timed(self, text: str, expected: tuple[str, ...]) -> tuple[float, bool]:
+        """Milliseconds, and whether the answer is the one that is expected."""
+        started = time.perf_counter()
+        found = self.found(text)
+        return 1000 * (time.perf_counter() - started), found == expected
+
+
+def ask(address: str, mode: str, clients: int, answers: int, results: Any) -> None:
+    """Puts the figures of so many clients into a queue; runs in a process of its own."""
+    corpus = Corpus()
+    queries = [corpus.text(random.Random(n).randrange(4, 9)) for n in range(QUESTIONS)]
+    first = Client(address, mode)
+    alone = [first.found(text) for text in queries]
+    together = threading.Barrier(clients + 1)
+
+    def client(number: int) -> list[tuple[float, bool]]:
+        own = Client(address, mode)
+        together.wait()
+        order = [(number * answers + n) % QUESTIONS for n in range(answers)]
+        return [own.timed(queries[at], alone[at]) for at in order]
+
+    with ThreadPoolExecutor(clients) as pool:
+        running = [pool.submit(client, number) for number in range(clients)]
+        results.put(None)  # the answers alone are done
+        together.wait()
+        started = time.perf_counter()
+        replies = [reply for one in running for reply in one.result()]
+    results.put((replies, time.perf_counter() - started))
+
+
+def figures(replies: Sequence[tuple[float, bool]], seconds: float, cpu: float) -> dict[str, float]:
+    times = [taken for taken, _ in replies]
+    return {
+        "answers": len(replies),
+        "answers_per_s": round(len(replies) / seconds, 1),
+        **{f"p{at}_ms": round(percentile(times, at), 1) for at in (50, 95, 99)},
+        "errors": sum(not right for _, right in replies),
+        "cpu_ms": round(1000 * cpu / len(replies), 1),
+    }
+
+
+def measure(system: System, mode: str, clients: int, answers: int) -> dict[str, float]:
+    """Serves the system, and has another process ask."""
+    own = Caller(Identity())
+    served = serve(system, Callers({}, own), {"default": LocalBase(system)}, lambda: None, "127.0.0.1")
+    spawn = multiprocessing.get_context("spawn")
+    results = spawn.Queue()
+    with HttpServer(application(served), listening_socket("127.0.0.1:0")) as server:
+        clients_process = spawn.Process(target=ask, args=(server.address, mode, clients, answers, results))
+        clients_process.start()
+        results.get(timeout=SECONDS)
+        before = time.process_time()
+        replies, seconds = results.get(timeout=SECONDS)
+        cpu = time.process_time() - before
+        clients_process.join()
+    return figures(replies, seconds, cpu)
+
+
+def main() -> None:
+    """Prints one JSON line per number of clients."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--chunks", type=int, default=10_000)
+    parser.add_argument("--answers", type=int, default=400, help="of all clients together, at least one of each")
+    parser.add_argument("--mode", default="balanced")
+    args = parser.parse_args()
+    with filled_system(args.chunks) as system:
+        for clients in CLIENTS:
+            found = measure(system, args.mode, clients, max(1, args.answers // clients))
+            about = {"mode": args.mode, "clients": clients, "chunks": args.chunks, "processors": os.cpu_count()}
+            print(json.dumps({**about, **found, "load": round(os.getloadavg()[0], 1)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""A local server over a system, and requests to it over loopback."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from opx.domain.scopes import Identity
+from opx.edges.serving.application import application
+from opx.edges.serving.composition import serve
+from opx.edges.serving.listening import HttpServer, listening_socket
+from opx.edges.serving.routes import KnowledgeBase, LocalBase
+from opx.edges.serving.tokens import Callers
+from opx.operations.context import Caller
+from opx.operations.system import System
+
+JSON = {"content-type": "application/json"}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The reply to a request; names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes = field(repr=False)
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.data)
+
+    @property
+    def refusal(self) -> tuple[int, str]:
+        """Status and code of an error."""
+        return self.status, self.json["error"]["code"]
+
+
+@dataclass(frozen=True)
+class LocalServer:
+    """A server at an address. `arrived` has an item for each delivery and upload that changed the corpus."""
+
+    address: str
+    arrived: list[bool]
+
+    def __call__(
+        self, method: str, path: str, body: object = None, *, token: str = "", headers: Mapping[str, str] = {}
+    ) -> Reply:
+        """The reply to a request. `body` is sent as JSON unless it is bytes."""
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        given = {} if body is None or isinstance(body, bytes) else dict(JSON)
+        given |= {"authorization": f"Bearer {token}"} if token else {}
+        connection = http.client.HTTPConnection(self.address, timeout=60)
+        try:
+            connection.request(method, path, data, {**given, **headers})
+            found = connection.getresponse()
+            return Reply(found.status, {name.lower(): text for name, text in found.getheaders()}, found.read())
+        finally:
+            connection.close()
+
+    def connect(self) -> socket.socket:
+        """A connection that has sent nothing yet."""
+        return connected(self.address)
+
+    def raw(self, request: bytes) -> bytes:
+        """All that is replied to these bytes until the server closes the connection."""
+        with self.connect() as connection:
+            connection.sendall(request)
+            return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def connected(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+@contextmanager
+def serving(
+    system: System,
+    tokens: Mapping[str, Caller] | None = None,
+    bases: Mapping[str, KnowledgeBase] | None = None,
+    *,
+    own: Identity | None = None,
+    host: str = "127.0.0.1",
+) -> Iterator[LocalServer]:
+    """Serves a system; without tokens, everybody is its administrator."""
+    arrived: list[bool] = []
+    callers = Callers(tokens or {}, Caller(own or Identity()))
+    known = {"default": LocalBase(system), **(bases or {})}
+    served = serve(system, callers, known, lambda: arrived.append(True), host)
+    with HttpServer(application(served), listening_socket("127.0.0.1:0")) as server:
+        yield LocalServer(server.address, arrived)

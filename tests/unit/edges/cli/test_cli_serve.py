@@ -1,0 +1,167 @@
+"""`opx serve` as a command: addresses, tokens, the work beside, and its end."""
+
+from __future__ import annotations
+
+import logging
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opx.edges.cli import serving
+from opx.operations.system import System
+from tests.support.cli_support import Opx
+from tests.support.serving_support import LocalServer
+
+RUNBOOK = "# Router\n\nRestart the router."
+
+
+@pytest.fixture
+def opx(tmp_path: Path) -> Opx:
+    return Opx(tmp_path)
+
+
+@contextmanager
+def started(opx: Opx, *options: str) -> Iterator[tuple[subprocess.Popen[str], LocalServer]]:
+    """The command as a process, and its server; the process is killed in the end if it still runs."""
+    process = opx.start("serve", "--listen", "127.0.0.1:0", *options)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        address = re.search(r"http://(\S+)/docs", line)
+        assert address, (line, process.stderr and process.stderr.read())
+        yield process, LocalServer(address[1], [])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_after_the_request_in_progress(opx: Opx, how: int) -> None:
+    body = b'{"query": "router"}'
+    head = f"POST /knowledge/default/query HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(body)}\r\n"
+    with started(opx) as (process, server), server.connect() as connection:
+        connection.sendall(f"{head}content-type: application/json\r\nexpect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 100 ")  # the request is in progress
+        process.send_signal(how)
+        while is_open(server):
+            time.sleep(0.05)
+        connection.sendall(body)
+        assert connection.recv(13) == b"HTTP/1.1 200 "
+        output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output.splitlines()[-1].endswith("stopped"), errors) == (0, True, "")
+
+
+def is_open(server: LocalServer) -> bool:
+    try:
+        server.connect().close()
+    except ConnectionError:
+        return False
+    return True
+
+
+def test_documents_that_arrive_are_ingested_beside(opx: Opx) -> None:
+    with started(opx) as (_, server):
+        body = {"document": RUNBOOK, "metadata": {"source": "router.md"}}
+        assert server("POST", "/ingest/internal/runbooks/procedures", body).status == 202
+        while not server("GET", "/documents").json["documents"]:
+            time.sleep(0.1)
+
+
+def test_it_can_leave_work_to_another_process(opx: Opx) -> None:
+    with started(opx, "--answers-only") as (_, server):
+        body = {"document": RUNBOOK, "metadata": {"source": "router.md"}}
+        assert server("POST", "/ingest/internal/runbooks/procedures", body).status == 202
+        assert server("GET", "/status").json["waiting"] == 1
+    opx("run", "--once")
+    assert '"documents": 1' in opx("status", "--json").stdout
+
+
+def test_others_must_not_reach_it_without_a_token(opx: Opx) -> None:
+    found = opx("serve", "--listen", "0.0.0.0:0")
+    assert (found.exit_code, "give a token" in found.stderr) == (2, True)
+
+
+def test_a_short_and_a_missing_token_are_refused(opx: Opx) -> None:
+    assert "opx secret set t" in opx("serve", "--token-secret", "t").stderr
+    opx("secret", "set", "t", stdin="short")
+    found = opx("serve", "--token-secret", "t")
+    assert (found.exit_code, "needs 16 ASCII characters" in found.stderr) == (2, True)
+
+
+def test_an_unknown_scope_is_named_with_file_and_line(opx: Opx, tmp_path: Path) -> None:
+    file = tmp_path / "knowledge.yaml"
+    text = Path("corpus/knowledge.yaml").read_text(encoding="utf-8").replace("\ntokens: {}\n", "\n")
+    file.write_text(text + "\ntokens:\n  bot: {secret: s, scopes: [opx/root]}\n", encoding="utf-8")
+    found = opx("serve", OPX_KNOWLEDGE_FILE=str(file))
+    line = len(file.read_text(encoding="utf-8").splitlines())
+    assert f"{file}:{line}: unknown scope 'opx/root'" in " ".join(found.stderr.split())
+
+
+def test_an_address_in_use_is_reported(opx: Opx) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        found = opx("serve", "--listen", f"127.0.0.1:{used.getsockname()[1]}")
+    assert (found.exit_code, "choose another address or port" in found.stderr) == (2, True)
+
+
+def test_a_home_of_a_newer_version_is_refused(opx: Opx) -> None:
+    opx.home.mkdir()
+    (opx.home / "format.json").write_text('{"format": 99, "program": "9.9.9"}')
+    found = opx("serve", "--listen", "127.0.0.1:0")
+    assert (found.exit_code != 0, "was written by opx 9.9.9" in found.stderr) == (True, True)
+
+
+def test_run_warns_of_an_address_that_others_reach(opx: Opx) -> None:
+    process = opx.start("run", "--listen", "0.0.0.0:0")
+    assert process.stderr is not None
+    assert process.stdout is not None
+    line = process.stderr.readline()
+    while "running with" not in process.stdout.readline():  # from then on it ends by itself
+        pass
+    process.terminate()
+    process.communicate(timeout=60)
+    assert (process.returncode, "others can reach 0.0.0.0:" in line) == (0, True)
+
+
+def test_scheduled_work_goes_on_after_an_error(
+    opx: Opx, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serving, "AGAIN_SECONDS", 0.0)
+    make, ingested = serving._runner, threading.Event()
+    failures = [OSError("the disk is full"), RuntimeError("a bug")]
+
+    def failing_at_first(services: System) -> Any:
+        if failures:
+            raise failures.pop(0)
+        ingested.set()
+        return make(services)
+
+    monkeypatch.setattr(serving, "_runner", failing_at_first)
+    woken, stopped = threading.Event(), threading.Event()
+    with opx.services() as services:
+        with ExitStack() as stack:
+            serving._work_beside(services, woken, stopped, stack)
+            assert ingested.wait(60)
+        services.manager.put_document("runbooks/procedures", RUNBOOK, {"source": "router.md"})
+    output = capsys.readouterr().out
+    assert "OSError: the disk is full" in output
+    assert "RuntimeError: a bug" in output
+
+
+def test_errors_are_logged_also_without_verbose(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("opx.edges.failures")
+    with ExitStack() as stack:
+        serving._log_errors(stack)
+        logger.error("x-error-x")
+        logger.warning("x-warning-x")
+    logger.error("x-later-x")
+    errors = capsys.readouterr().err
+    assert [marker in errors for marker in ("x-error-x", "x-warning-x", "x-later-x")] == [True, False, False]

@@ -1,0 +1,200 @@
+"""Listening for HTTP: addresses, slow and many connections, and the end of a server."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opx.edges.serving import bodies, listening
+from opx.edges.serving.listening import HttpServer, address_of, is_loopback, listening_socket, most_connections
+from opx.errors import InvalidInputError, OpxError
+from opx.operations.system import System
+from opx.settings import Settings
+from opx.system import bootstrap
+from tests.support.fakes import WordsEmbedder
+from tests.support.serving_support import LocalServer, serving
+
+REQUEST = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
+
+
+@pytest.fixture
+def system(tmp_path: Path) -> Iterator[System]:
+    with bootstrap(Settings(home=str(tmp_path / "home")), embedder=WordsEmbedder()) as made:
+        yield made
+
+
+@pytest.fixture
+def server(system: System) -> Iterator[LocalServer]:
+    with serving(system) as found:
+        yield found
+
+
+class TestAddresses:
+    @pytest.mark.parametrize("address", ["8321", "here:port", "127.0.0.1:99999", "http://127.0.0.1:8321", "", ":80"])
+    def test_a_malformed_one_is_refused(self, address: str) -> None:
+        with pytest.raises(InvalidInputError, match="give HOST:PORT"):
+            listening_socket(address)
+
+    def test_one_in_use_is_reported(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as used:
+            address = f"127.0.0.1:{used.getsockname()[1]}"
+            with pytest.raises(InvalidInputError, match="choose another address or port"):
+                listening_socket(address)
+
+    def test_one_of_another_machine_is_reported(self) -> None:
+        with pytest.raises(InvalidInputError, match=r"--listen 192\.0\.2\.1:0"):
+            listening_socket("192.0.2.1:0")
+
+    def test_ipv6_has_brackets(self) -> None:
+        assert address_of("[::1]:80") == ("::1", 80)
+
+    @pytest.mark.parametrize(
+        ("host", "expected"),
+        [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("127.0.0.1.example", False)],
+    )
+    def test_loopback_is_recognised(self, host: str, expected: bool) -> None:
+        assert is_loopback(host) is expected
+
+
+class TestSlowConnections:
+    def test_two_hundred_slow_ones_stop_no_genuine_request_and_are_cut_off(
+        self, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with ExitStack() as opened:
+            slow = [opened.enter_context(server.connect()) for _ in range(200)]
+            for number, one in enumerate(slow):
+                one.sendall((b"", b"GET /sea", b"GET / HTTP/1.1\r\nhost: x\r\nx-a: ")[number % 3])
+            assert [server("GET", "/healthz").status for _ in range(20)] == [200] * 20
+            monkeypatch.setattr(listening, "REQUEST_SECONDS", 0.0)
+            assert [one.recv(1) for one in slow] == [b""] * len(slow)
+            monkeypatch.undo()
+            assert server("GET", "/healthz").status == 200
+
+    def test_slow_bodies_stop_no_genuine_request_and_are_refused(
+        self, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(bodies, "BODY_SECONDS", 3.0)
+        with ExitStack() as opened:
+            slow = [opened.enter_context(server.connect()) for _ in range(200)]
+            for one in slow:
+                one.sendall(b"POST /research HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 10\r\n\r\n{")
+            assert [server("GET", "/healthz").status for _ in range(20)] == [200] * 20
+            answers = [one.recv(13) for one in slow]
+        assert answers == [b"HTTP/1.1 408 "] * len(slow)
+
+    def test_a_client_that_reads_no_reply_is_cut_off(
+        self, server: LocalServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(listening, "REPLY_SECONDS", 0.0)
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            host, port = server.address.split(":")
+            connection.settimeout(60)
+            connection.connect((host, int(port)))
+            pipelined = b"GET /openapi.json HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+            with pytest.raises(ConnectionError):
+                send_until_closed(connection, pipelined)
+
+    def test_one_address_has_a_limited_number(self, server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(listening, "CONNECTIONS_OF_AN_ADDRESS", 20)
+        check_limit(server)
+
+    def test_all_addresses_have_a_limited_number(self, server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(listening._LimitedProtocol, "most", 20)
+        check_limit(server)
+
+    def test_the_limit_fits_the_files_that_the_process_may_open(self) -> None:
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 512), hard))
+            most = most_connections()
+            assert 256 <= most <= listening.CONNECTIONS
+            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > most
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def send_until_closed(connection: socket.socket, request: bytes) -> None:
+    while True:
+        connection.sendall(request)
+        time.sleep(0.01)
+
+
+def check_limit(server: LocalServer) -> None:
+    """Of 30 connections 20 stay; when they are closed, others are accepted."""
+    with ExitStack() as opened:
+        connections = [opened.enter_context(server.connect()) for _ in range(30)]
+        assert [is_answered(one) for one in connections[20:]] == [False] * 10
+        assert all(is_answered(one) for one in connections[:20])
+    while not is_answered(again := server.connect()):
+        again.close()
+    again.close()
+
+
+def is_answered(connection: socket.socket) -> bool:
+    try:
+        connection.sendall(REQUEST)
+        return connection.recv(13) == b"HTTP/1.1 200 "
+    except ConnectionError:
+        return False
+
+
+def is_open(server: LocalServer) -> bool:
+    try:
+        server.connect().close()
+    except ConnectionError:
+        return False
+    return True
+
+
+async def never_starts(scope: Any, receive: Any, send: Any) -> None:
+    await receive()
+    await send({"type": "lifespan.startup.failed", "message": "no"})
+
+
+class TestEnd:
+    def test_a_request_in_progress_is_answered(self, system: System) -> None:
+        begun, may_end = threading.Event(), threading.Event()
+
+        def slow_count(*_: object, **__: object) -> int:
+            begun.set()
+            may_end.wait(60)
+            return 0
+
+        system.indexing.index.count = slow_count  # type: ignore[method-assign]
+        opened = ExitStack()
+        server = opened.enter_context(serving(system))
+        with server.connect() as connection:
+            connection.sendall(REQUEST)
+            assert begun.wait(60)
+            ending = threading.Thread(target=opened.close)
+            ending.start()
+            while is_open(server):
+                time.sleep(0.05)
+            may_end.set()
+            assert connection.recv(13) == b"HTTP/1.1 200 "
+            ending.join()
+
+    def test_an_application_that_does_not_start_is_an_error(self) -> None:
+        with listening_socket("127.0.0.1:0") as opened, pytest.raises(OpxError, match="did not start"):
+            HttpServer(never_starts, opened).run()
+
+    def test_a_server_that_is_stopped_before_it_runs_ends_at_once(self, system: System) -> None:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+
+        server = HttpServer(app, listening_socket("127.0.0.1:0"))
+        server.stop()
+        server.run()
