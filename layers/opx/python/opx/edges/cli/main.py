@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from opx import __version__
+from opx.edges.cli.ending import end_process
 from opx.edges.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, CommandFailed
 from opx.edges.cli.session import (
     OPTIONS,
@@ -224,7 +225,7 @@ def main(start: StartSystem, connect: Connect, examine: Examine) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()
-    sys.exit(code)
+    end_process(code)
 
 
 def _unexpected(error: Exception, *, verbose: bool) -> int:
