@@ -139,7 +139,7 @@ class Intake:
     def work(self, tally: IntakeTally) -> None:
         """Ingests the sent documents, or waits for their outcomes."""
         self._reporter.expect(len(tally.sent))
-        for outcome in self._loader.outcomes(tally.sent, self._reporter.embedding):
+        for outcome in self._loader.outcomes(tally.sent, self._reporter.embedding, self._reporter.others):
             tally.add(outcome)
             self._reporter.settled(outcome)
 
