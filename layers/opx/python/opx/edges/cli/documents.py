@@ -25,6 +25,7 @@ from opx.edges.cli.output import (
     plural,
     print_json,
     print_lines,
+    print_page,
     print_table,
     printable,
     safe,
@@ -200,9 +201,9 @@ def show_command(
         if as_json:
             print_json(shown.to_json())
         elif with_outline:
-            _print_page([*_outline_lines(shown, screen)], screen)
+            print_page([*_outline_lines(shown, screen)], screen)
         else:
-            _print_page([*_part_lines(shown, screen, raw=raw or not screen.is_terminal)], screen)
+            print_page([*_part_lines(shown, screen, raw=raw or not screen.is_terminal)], screen)
         return
     chunks = whole(session.client, read_chunks, ReadChunks(document_id=found.document.document_id), "chunks").chunks
     if as_json:
@@ -213,7 +214,7 @@ def show_command(
     if screen.is_terminal and not (raw or with_chunks):
         from opx.edges.cli.rendering import rendered
 
-        _print_page([*head, *rendered(text, screen)], screen)
+        print_page([*head, *rendered(text, screen)], screen)
         return
     made_safe = safe if screen.is_terminal else str
     print_lines(head)
@@ -223,14 +224,6 @@ def show_command(
     for chunk in chunks:
         click.echo(safe(_chunk_head(chunk)))
         click.echo(made_safe(chunk.content), nl=not chunk.content.endswith("\n"))
-
-
-def _print_page(lines: Sequence[str], screen: Screen) -> None:
-    """Prints lines, through the pager if they don't fit on the screen."""
-    if screen.is_terminal and sys.stdin.isatty() and len(lines) >= screen.height:
-        click.echo_via_pager("\n".join(lines) + "\n", color=screen.colours)
-    else:
-        print_lines(lines)
 
 
 def _found(session: Session, wanted: str) -> DocumentVersions:

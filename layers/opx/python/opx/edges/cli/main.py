@@ -19,10 +19,9 @@ import click
 from opx import __version__
 from opx.edges.cli.ending import end_process
 from opx.edges.cli.help import sections, unknown_command
-from opx.edges.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, CommandFailed
+from opx.edges.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, NO_PAGER, CommandFailed
 from opx.edges.cli.session import (
     GIVEN,
-    NO_PAGER,
     OPTIONS,
     SESSION,
     Connect,

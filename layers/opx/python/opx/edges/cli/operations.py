@@ -39,7 +39,7 @@ class CommandShape:
     `"--scope KEY  All of a scope."`, of which each part is optional; `-y/--yes` and `-t|--tag` are several names. `items`
     names the list that `--json` prints instead of the whole reply, and that is read from all pages. `anywhere`: the command
     also works before anything was ingested; `elsewhere`: the error for a deployed system, if the command works on this
-    machine only; `progress` is shown meanwhile."""
+    machine only; `ids` find the whole id for the beginning of one, by field; `progress` is shown meanwhile."""
 
     arguments: Sequence[str] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +48,7 @@ class CommandShape:
     items: str = ""
     anywhere: bool = False
     elsewhere: str = ""
+    ids: Mapping[str, Callable[[Session, str], str]] = field(default_factory=dict)
     progress: Progress | None = None
 
     def shown(self, fact: FieldFacts) -> tuple[str, str | None, str]:
@@ -142,7 +143,8 @@ def _command(
     def callback(**values: Any) -> None:
         session: Session = click.get_current_context().meta[SESSION]
         given = {"as_json": False, **{str(param.name): values.pop(param.name) for param in added}}
-        request = request_of(_operation(run).request, values)
+        whole_ids = {at: find(session, values[at]) for at, find in shape.ids.items() if values.get(at)}
+        request = request_of(_operation(run).request, {**values, **whole_ids})
         if shape.elsewhere:
             session.require_local(shape.elsewhere)
         if not shape.anywhere:

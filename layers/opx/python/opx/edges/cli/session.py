@@ -88,9 +88,6 @@ SESSION = "opx.session"
 GIVEN = "opx.given"
 """Key of a command's environment and of the settings that its options gave."""
 
-NO_PAGER = "opx.no-pager"
-"""Key that is set if output is never shown by a pager."""
-
 _LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
