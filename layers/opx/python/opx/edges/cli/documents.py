@@ -24,6 +24,7 @@ from opx.edges.cli.output import (
     exit_unless,
     plural,
     print_json,
+    print_json_lines,
     print_lines,
     print_page,
     print_table,
@@ -99,13 +100,17 @@ def _claim_lines(one: Category) -> Iterator[str]:
     "list",
     list_documents,
     CommandShape(
-        without=("limit", "after", "expired"), fields={"category": "NAME  Only this category or those below it."}
+        without=("limit", "after", "expired"),
+        fields={"category": "NAME  Only this category or those below it."},
+        items="documents",
     ),
     json="Print them as JSON, with full ids.",
 )
 @click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")
 @click.option("--remarks", type=click.Choice(KINDS), help="Only documents with remarks of this kind.")
-def list_command(session: Session, request: ListDocuments, *, tag: str, remarks: str | None, as_json: bool) -> None:
+def list_command(
+    session: Session, request: ListDocuments, *, tag: str, remarks: str | None, as_json: bool, as_jsonl: bool
+) -> None:
     """List the documents that you may see, by category.
 
     With --remarks, those past their retention are listed too: they are hidden until `opx prune` removes them.
@@ -114,8 +119,8 @@ def list_command(session: Session, request: ListDocuments, *, tag: str, remarks:
     found = [
         document for document in listed if (not tag or tag in document.tags) and has_remark(document.remarks, remarks)
     ]
-    if as_json:
-        print_json([document.to_json() for document in found])
+    if as_json or as_jsonl:
+        (print_json_lines if as_jsonl else print_json)([document.to_json() for document in found])
         return
     shown = None if request.all_versions else SHORT_ID
     rows = [

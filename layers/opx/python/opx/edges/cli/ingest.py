@@ -11,7 +11,7 @@ import click
 
 from opx.domain.ids import beginning_so
 from opx.edges.cli.intake import Intake, IntakeTally, canonical, find_category, finish, report_closed_gaps, report_gone
-from opx.edges.cli.operations import CommandShape, OperationGroup, request_command, whole
+from opx.edges.cli.operations import AS_JSON_LINES, CommandShape, OperationGroup, request_command, whole
 from opx.edges.cli.output import (
     INTERRUPTED,
     SHORT_ID,
@@ -146,8 +146,9 @@ def rebuild_command(session: Session, request: Rebuild) -> None:
 
 @click.group("failed", invoke_without_command=True, cls=OperationGroup)
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--jsonl", "as_jsonl", is_flag=True, help=AS_JSON_LINES)
 @click.pass_context
-def failed_command(context: click.Context, *, as_json: bool) -> None:
+def failed_command(context: click.Context, *, as_json: bool, as_jsonl: bool) -> None:
     """List documents that could not be ingested, the oldest first, or retry them.
 
     \b
@@ -156,7 +157,7 @@ def failed_command(context: click.Context, *, as_json: bool) -> None:
     opx failed retry --all     retry all
     """
     if context.invoked_subcommand is None:
-        context.invoke(list_failed, as_json=as_json)
+        context.invoke(list_failed, as_json=as_json, as_jsonl=as_jsonl)
 
 
 @failed_command.operation(

@@ -31,6 +31,7 @@ from opx.edges.cli.output import (
     exit_unless,
     plural,
     print_json,
+    print_json_lines,
     print_lines,
     printable,
     safe,
@@ -125,11 +126,17 @@ def verify(
             "after": "ENTRY_ID  Entries before this one, the last of the previous page.",
         },
         ids={"after": entry_named},
+        items="entries",
     ),
 )
-def show_entries(session: Session, request: learning.ListEntries, *, as_json: bool) -> None:
+def show_entries(session: Session, request: learning.ListEntries, *, as_json: bool, as_jsonl: bool) -> None:
     """List captured entries of your scope, the newest first. Exit codes: 0 found some, 1 found none."""
-    _show(_entries(session, request), _table_of_entries, as_json=as_json)
+    found = _entries(session, request)
+    if as_jsonl:
+        print_json_lines(one.to_json() for one in found)
+        exit_unless(found)
+    else:
+        _show(found, _table_of_entries, as_json=as_json)
 
 
 def _entries(session: Session, request: learning.ListEntries) -> list[StagingEntry]:
@@ -285,11 +292,11 @@ def _worked(pattern: Pattern) -> str:
         arguments=("task_description",),
         fields={"agent_type": "--agent TYPE", "task_description": "TASK", "task_type": "TYPE", "technology": "NAME"},
     ),
-    json="",
 )
-def show_context(reply: patterns.PromptContext) -> None:
+def show_context(reply: patterns.PromptContext, *, as_json: bool) -> None:
     """Print patterns for TASK in the form of an agent's prompt. Exit codes: 0 found some, 1 found none."""
-    click.echo(safe(reply.context))
+    if not as_json:
+        click.echo(safe(reply.context))
     if not reply.patterns:
         warn("no pattern helps with this")
         click.get_current_context().exit(NO_ANSWER)

@@ -27,8 +27,18 @@ SHORT_ID = 12
 
 def print_json(data: Any) -> None:
     """Prints indented JSON on stdout; pure ASCII if the console isn't UTF-8, since `?` would be another value."""
+    _print_json(data, indent=2)
+
+
+def print_json_lines(items: Iterable[Any]) -> None:
+    """Prints JSON Lines on stdout: each item on a line of its own."""
+    for item in items:
+        _print_json(item)
+
+
+def _print_json(data: Any, indent: int | None = None) -> None:
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
-    text = json.dumps(data, ensure_ascii=encoding != "utf8", indent=2)
+    text = json.dumps(data, ensure_ascii=encoding != "utf8", indent=indent)
     click.echo(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))  # the same value
 
 
