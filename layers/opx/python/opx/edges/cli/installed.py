@@ -66,9 +66,9 @@ def _of_home(session: Session) -> Iterator[CheckResult]:
         yield CheckResult("home", Outcome.FAILED, str(exc), "opx repair makes what it can from what is left")
         return
     chunks = "chunks unknown" if status.chunks is None else plural(status.chunks, "chunk")
-    counts = (
-        f"{plural(status.documents, 'document')}, {chunks}, {status.waiting or 0:,} waiting, {status.failed:,} failed"
-    )
+    waiting = f", {status.waiting:,} waiting" if status.waiting else ""
+    failed = f", {status.failed:,} failed" if status.failed else ""
+    counts = f"{plural(status.documents, 'document')}, {chunks}{waiting}{failed}"
     size = f", {readable_size(size_of(home))}" if session.settings.backend == "embedded" else ""
     remedy = "opx failed lists them with their reasons" if status.failed else ""
     yield CheckResult("home", Outcome.OK, f"{home}{size}: {counts}", remedy)

@@ -88,7 +88,7 @@ def print_page(lines: Sequence[str], screen: Screen | None = None) -> None:
     context = click.get_current_context(silent=True)
     is_paged = context is None or not context.meta.get(NO_PAGER)
     if is_paged and screen.is_terminal and sys.stdin.isatty() and len(lines) >= screen.height:
-        click.echo_via_pager("\n".join(map(tame, lines)) + "\n", color=screen.colours)
+        click.echo_via_pager("\n".join(map(tame, lines)), color=screen.colours)
     else:
         print_lines(lines)
 
