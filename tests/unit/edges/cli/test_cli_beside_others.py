@@ -42,7 +42,7 @@ def test_writers_and_readers_at_the_same_time_all_end_well(opx: Opx) -> None:
         assert "left to the workers" not in output
 
 
-def test_ingest_waits_for_another_process_and_says_so(opx: Opx) -> None:
+def test_ingest_waits_for_another_process_and_reports_it(opx: Opx) -> None:
     opx("ingest", opx.write("first.md", "# First\n\nRestart the first service.\n"))
     with held(opx.home / "worker.lock"):
         process = opx.start("ingest", opx.folder / "docs" / "0")

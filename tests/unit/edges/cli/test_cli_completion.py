@@ -24,8 +24,8 @@ def opx(tmp_path: Path) -> Opx:
 def completed(opx: Opx, line: str, **environ: str) -> list[str]:
     """Values that the command offers for the last word of a command line, which may be empty."""
     words = f"opx --home {opx.home} {line}"
-    asked = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1), "_OPX_COMPLETE": "bash_complete"}
-    output, errors = opx.start(env=environment(**asked, **environ)).communicate(timeout=60)
+    request = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1), "_OPX_COMPLETE": "bash_complete"}
+    output, errors = opx.start(env=environment(**request, **environ)).communicate(timeout=60)
     assert not errors
     return [found.partition(",")[2] for found in output.split()]
 
@@ -64,7 +64,7 @@ def test_an_error_completes_nothing_and_prints_nothing(opx: Opx) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_says_how_it_is_installed(opx: Opx, shell: str) -> None:
+def test_the_script_begins_with_the_way_to_install_it(opx: Opx, shell: str) -> None:
     result = opx("completion", shell)
     assert result.exit_code == 0
     assert f"opx completion {shell}" in result.stdout.splitlines()[1]

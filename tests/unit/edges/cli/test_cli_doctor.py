@@ -92,6 +92,6 @@ def test_an_extra_that_is_missing_is_named_with_the_way_to_install_it(
     assert "pip install 'opx-knowledge[serve]'" in found["remedy"]
 
 
-def test_a_home_that_does_not_exist_yet_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_home_that_does_not_exist_yet_comes_with_the_way_to_begin(tmp_path: Path) -> None:
     found = {one["check"]: one for one in json.loads(Opx(tmp_path)("doctor", "--json").output)}["home"]
     assert (found["outcome"], found["remedy"]) == ("skipped", "opx ingest PATH..., or opx demo")

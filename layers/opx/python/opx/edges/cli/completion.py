@@ -113,7 +113,7 @@ _VALUES: Mapping[str, Callable[[Session], Values]] = {
 
 def completions(session_of: Callable[[], Session], name: str, incomplete: str) -> list[CompletionItem[str]]:
     """Values of a parameter of this name that begin so; none of a deployed system, which is too far away for the key, and
-    none if there is an error, which can't be shown while somebody types."""
+    none after an error, which would be printed beside the word that is being completed."""
     try:
         session = session_of()
         if session.is_remote or not (session.has_knowledge or name.startswith("categor")):

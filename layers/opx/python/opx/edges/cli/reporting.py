@@ -57,7 +57,7 @@ class LineReporter(Reporter):
 
     def __init__(self, *, uploads: bool = False) -> None:
         self._uploads = uploads
-        self._said_at = -_OTHERS_SECONDS
+        self._reported_at = -_OTHERS_SECONDS
 
     def stored(self, done: int, files: int) -> None:
         if self._uploads and done % _MANY == 0:
@@ -68,8 +68,8 @@ class LineReporter(Reporter):
             click.echo(f"ingesting {documents:,} new or changed", err=True)
 
     def others(self, waiting: int) -> None:
-        if time.monotonic() - self._said_at >= _OTHERS_SECONDS:
-            self._said_at = time.monotonic()
+        if time.monotonic() - self._reported_at >= _OTHERS_SECONDS:
+            self._reported_at = time.monotonic()
             click.echo(_others_line(waiting), err=True)
 
     def embedding(self, object_key: str, chunks: int) -> None:
