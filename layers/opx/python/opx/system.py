@@ -3,10 +3,11 @@ one, and `command` starts the `opx` command on either."""
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from opx.settings import Settings
+from opx import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from opx.edges.doctor import ExaminedSystem
     from opx.operations.system import System
     from opx.ports import Clock
+    from opx.settings import Settings
 
 __all__ = ["System", "bootstrap", "command", "connect"]
 
@@ -75,7 +77,10 @@ def examined(settings: Settings, connect: Callable[[], RemoteClient]) -> Examine
 
 
 def command() -> None:
-    """The `opx` command, as a console script."""
+    """The `opx` command, as a console script. Its version alone needs none of its imports."""
+    if sys.argv[1:] == ["--version"]:
+        sys.stdout.write(f"opx, version {__version__}\n")
+        return
     from opx.edges.cli.main import main
 
     main(bootstrap, connect, examined)
