@@ -17,7 +17,7 @@ DOCTOR ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy lint format bench bench-deploy eval synth deploy adopt requirements schemas docs clean
+.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy lint format bench bench-deploy eval synth deploy adopt requirements schemas man docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,6 +118,9 @@ schemas: $(VENV)/.ready ## write the interface documents of tools, HTTP and Pyth
 	$(BIN)/python -m opx.edges.schemas docs/api
 	$(BIN)/python .ci/python_api.py docs/api/python.md
 	$(BIN)/python -m opx.edges.policy_table docs/tenants.md
+
+man: $(VENV)/.ready-dev ## write a manual page for each command to build/man
+	@$(BIN)/python .ci/man_pages.py build/man
 
 docs: schemas $(VENV)/.ready-dev ## make anew what documentation has from code: interfaces, drawing, costs
 	$(BIN)/python -m infra.diagram docs/architecture.md

@@ -93,7 +93,7 @@ def test_document_that_changes_twice_is_indexed_once(world: World) -> None:
 
 def test_document_written_during_the_switch_is_in_the_new_index(world: World) -> None:
     """Without the lock that a machine has: as on AWS."""
-    world.services.work.exclusive = nullcontext  # type: ignore[method-assign]
+    world.services.work.exclusive = nullcontext  # type: ignore[method-assign,assignment]
     reindexer = world.reach(ReindexPhase.SWITCHING)
     old = world.services.indexing.editions.current().index
     apply = old.apply
@@ -160,7 +160,7 @@ def test_document_that_changes_at_the_moment_of_the_switch_is_caught_up(world: W
 
 
 def test_a_document_that_is_written_as_the_work_begins_is_not_missed(world: World) -> None:
-    world.services.work.exclusive = nullcontext  # type: ignore[method-assign]
+    world.services.work.exclusive = nullcontext  # type: ignore[method-assign,assignment]
     index = world.services.indexing.editions.current().index
     apply = index.apply
 
@@ -179,7 +179,7 @@ def test_a_document_that_is_written_as_the_work_begins_is_not_missed(world: Worl
 def test_writers_of_a_replaced_index_get_an_error(world: World) -> None:
     editions = world.services.indexing.editions
     with editions.writing():
-        world.services.work.exclusive = nullcontext  # type: ignore[method-assign]
+        world.services.work.exclusive = nullcontext  # type: ignore[method-assign,assignment]
         editions.note(["any"])
         world.reindex()
         with pytest.raises(EditionChangedError):

@@ -8,6 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from opx import __version__
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Unpack
@@ -76,13 +78,13 @@ def examined(settings: Settings, connect: Callable[[], RemoteClient]) -> Examine
 
 
 def command() -> None:
-    """The `opx` command, as a console script."""
-    from opx.edges.cli.forwarding import forwarded, version_line
-
+    """The `opx` command, as a console script. Its version alone needs none of its imports."""
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
-        print(version_line())  # noqa: T201 - nothing needs to be imported for it
+        sys.stdout.write(f"opx, version {__version__}\n")
         return
+    from opx.edges.cli.forwarding import forwarded
+
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is imported: waiting threads of BLAS spin
     code = forwarded(arguments, os.environ)
     if code is not None:

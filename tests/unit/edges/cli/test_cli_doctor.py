@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import platform
 import shutil
 from pathlib import Path
 
 import pytest
 
+from opx import __version__
 from opx.edges.doctor import REMEDIES
 from opx.edges.examined_folder import REMEDIES as OF_A_FOLDER
+from opx.runtime.extras import EXTRAS
 from tests.support.cli_support import Opx
 
 TEXT = "# Disk full\n\nFind the biggest directories with du. Delete rotated logs."
@@ -68,3 +72,26 @@ def test_next_steps_of_a_folder_are_none_of_a_deployed_system(opx: Opx) -> None:
 
 def test_each_check_that_a_folder_can_fail_has_a_next_step_of_its_own() -> None:
     assert REMEDIES.keys() - OF_A_FOLDER.keys() == {"gateway", "tokens", "HTTP API", "alarm"}
+
+
+def test_versions_extras_counts_and_model_come_first(opx: Opx) -> None:
+    lines = opx("doctor").output.splitlines()[1:5]
+    assert [line[8:21].strip() for line in lines] == ["versions", "extras", "home", "model"]
+    assert f"opx {__version__}, Python {platform.python_version()}" in lines[0]
+    assert lines[2].endswith("1 document, 1 chunk")
+    assert "words/1" in lines[3]
+
+
+def test_an_extra_that_is_missing_is_named_with_the_way_to_install_it(
+    opx: Opx, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EXTRAS, "serve", "uvicorn no_such_module")
+    found = {one["check"]: one for one in json.loads(opx("doctor", "--json").output)}["extras"]
+    assert found["outcome"] == "skipped"
+    assert "serve (no no_such_module)" in found["detail"]
+    assert "pip install 'opx-knowledge[serve]'" in found["remedy"]
+
+
+def test_a_home_that_does_not_exist_yet_comes_with_the_way_to_begin(tmp_path: Path) -> None:
+    found = {one["check"]: one for one in json.loads(Opx(tmp_path)("doctor", "--json").output)}["home"]
+    assert (found["outcome"], found["remedy"]) == ("skipped", "opx ingest PATH..., or opx demo")

@@ -113,7 +113,7 @@ def test_a_vanished_document_with_a_sidecar_counts_once(opx: Opx) -> None:
     opx("ingest", opx.folder / "docs")
     for file in files:
         file.unlink()
-    result = opx("ingest", opx.folder / "docs", "--delete-missing")
+    result = opx("ingest", opx.folder / "docs", "--mirror")
     assert result.stdout.startswith("0 ingested, 10 unchanged, 1 deleted, 0 failed")
 
 
@@ -148,27 +148,42 @@ def test_a_vanished_file_keeps_its_document_by_default(opx: Opx) -> None:
     assert len(documents(opx)) == 10
 
 
-def test_delete_missing_removes_documents_of_vanished_files(opx: Opx) -> None:
+def test_mirror_removes_documents_of_vanished_files(opx: Opx) -> None:
     ten_files(opx)[0].unlink()
-    result = opx("ingest", opx.folder / "docs", "--delete-missing")
+    result = opx("ingest", opx.folder / "docs", "--mirror")
     assert result.stdout.startswith("0 ingested, 9 unchanged, 1 deleted, 0 failed")
     assert len(documents(opx)) == 9
 
 
-def test_delete_missing_leaves_other_folders_alone(opx: Opx) -> None:
+def test_documents_whose_files_are_gone_are_named_with_the_way_to_remove_them(opx: Opx) -> None:
+    ten_files(opx)[0].unlink()
+    result = opx("ingest", opx.folder / "docs")
+    assert result.exit_code == 0
+    assert f"opx: 1 document of {opx.folder / 'docs'} is still stored, and its file is gone: " in result.stderr
+    assert f"to remove them: opx ingest {opx.folder / 'docs'} --mirror" in result.stderr
+    assert "gone" not in opx("ingest", opx.folder / "docs", "--mirror").stderr
+    assert "gone" not in opx("ingest", opx.folder / "docs").stderr
+
+
+def test_the_old_name_of_mirror_still_works(opx: Opx) -> None:
+    ten_files(opx)[0].unlink()
+    assert "1 deleted" in opx("ingest", opx.folder / "docs", "--delete-missing").stdout
+
+
+def test_mirror_leaves_other_folders_alone(opx: Opx) -> None:
     ten_files(opx)
     other = opx.write("../elsewhere/y.md", RUNBOOK)
     opx("ingest", other)
     other.unlink()
-    result = opx("ingest", opx.folder / "docs", "--delete-missing")
+    result = opx("ingest", opx.folder / "docs", "--mirror")
     assert "nothing changed" in result.stdout
     assert len(documents(opx)) == 11
 
 
-def test_delete_missing_refuses_when_more_than_a_fifth_is_gone(opx: Opx) -> None:
+def test_mirror_refuses_when_more_than_a_fifth_is_gone(opx: Opx) -> None:
     for path in ten_files(opx)[:3]:
         path.unlink()
-    result = opx("ingest", opx.folder / "docs", "--delete-missing")
+    result = opx("ingest", opx.folder / "docs", "--mirror")
     assert result.exit_code == 2
     assert "has lost 3 of 10 documents" in result.stderr
     assert len(documents(opx)) == 10
@@ -177,14 +192,14 @@ def test_delete_missing_refuses_when_more_than_a_fifth_is_gone(opx: Opx) -> None
 def test_force_removes_however_many_are_gone(opx: Opx) -> None:
     for path in ten_files(opx)[:3]:
         path.unlink()
-    result = opx("ingest", opx.folder / "docs", "--delete-missing", "--force")
+    result = opx("ingest", opx.folder / "docs", "--mirror", "--force")
     assert "3 deleted" in result.stdout
     assert len(documents(opx)) == 7
 
 
-def test_delete_missing_of_the_folder_that_names_begin_at_is_refused(opx: Opx) -> None:
+def test_mirror_of_the_folder_that_names_begin_at_is_refused(opx: Opx) -> None:
     ten_files(opx)[0].unlink()
-    result = opx("ingest", opx.folder, "--delete-missing")
+    result = opx("ingest", opx.folder, "--mirror")
     assert result.exit_code == 2
     assert "name the folders in it" in result.stderr
     assert len(documents(opx)) == 10
@@ -195,7 +210,7 @@ def test_removing_a_file_that_failed_takes_it_off_the_list_of_failures(opx: Opx)
     bad = opx.write("bad.md", b"\x00")
     assert opx("ingest", opx.folder / "docs").exit_code == 1
     bad.unlink()
-    assert opx("ingest", opx.folder / "docs", "--delete-missing").exit_code == 0
+    assert opx("ingest", opx.folder / "docs", "--mirror").exit_code == 0
     assert opx("failed").stdout == "nothing failed\n"
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from opx import __version__
 from opx.edges.cli.main import Launch, run
 from opx.system import connect
 from tests.support.cli_support import HANGING, ROOT, Opx, environment
@@ -161,6 +162,17 @@ def modules_after(code: str, *arguments: str) -> set[str]:
     line = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(line, env=environment(), capture_output=True, text=True, check=True, cwd=ROOT)
     return set(done.stderr.split())
+
+
+def test_the_version_alone_imports_neither_click_nor_the_settings(opx: Opx) -> None:
+    loaded = modules_after("import sys\nfrom opx.system import command\ncommand()\n", "--version")
+    assert not {"click", "opx.settings", "opx.edges.cli.main", "msgspec"} & loaded
+
+
+def test_the_version_is_that_of_the_package_on_either_way(opx: Opx) -> None:
+    line = [sys.executable, "-c", "from opx.system import command; command()", "--version"]
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == f"opx, version {__version__}\n" == opx("--version").stdout
 
 
 def test_help_imports_neither_the_library_nor_rich() -> None:

@@ -38,11 +38,13 @@ from opx.operations.corpus import (
     manager_of,
     object_key,
     prepare_upload,
+    states_of,
 )
 from opx.operations.documents import GetDocument, get_document
 
 if TYPE_CHECKING:
     from opx.edges.client import Pause
+    from opx.ingestion.worker import Waits
     from opx.operations.context import Context
 
 
@@ -58,6 +60,9 @@ PATIENCE_SECONDS = 900.0
 """Longer than the system's own retries of a document that fails temporarily, about 620 seconds in all. The work of a crashed
 worker returns to the queue only after 1,800 seconds, which is too long to wait."""
 
+SETTLING_SECONDS = 2.0
+"""Patience with documents that another process of this machine has put, too, after the queue was found empty."""
+
 _DONE = {ObjectPhase.INGESTED: Result.INGESTED, ObjectPhase.DELETED: Result.DELETED, ObjectPhase.FAILED: Result.FAILED}
 
 
@@ -70,8 +75,11 @@ class Loader(Protocol):
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
         """Puts files, each with this metadata. An error of one file doesn't affect the others."""
 
-    def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[EventOutcome]:
-        """Outcomes of objects that were put or deleted, as they are ingested."""
+    def outcomes(
+        self, sent: Collection[str], progress: Progress | None = None, waits: Waits | None = None
+    ) -> Iterator[EventOutcome]:
+        """Outcomes of objects that were put or deleted, as they are ingested. `waits` gets the number of waiting documents
+        while another process of this machine ingests them."""
 
 
 class LocalLoader:
@@ -93,11 +101,22 @@ class LocalLoader:
         except InvalidInputError as exc:  # a name that no object can have; the other files are unaffected
             return EventOutcome(Result.FAILED, str(file.path), str(exc), error=exc)
 
-    def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[EventOutcome]:  # noqa: ARG002
-        """Ingests all waiting events, of any sender; nothing if functions do it."""
+    def outcomes(
+        self, sent: Collection[str], progress: Progress | None = None, waits: Waits | None = None
+    ) -> Iterator[EventOutcome]:
+        """Ingests all waiting events, of any sender; nothing if functions do it. Then come outcomes of sent objects that
+        another process has ingested meanwhile."""
         drain = self._context.system.ingestion.drain
-        if drain is not None:
-            yield from drain.run(progress=progress or unwatched)
+        if drain is None:
+            return
+        settled = set()
+        for outcome in drain.run(progress=progress or unwatched, waits=waits):
+            settled.add(outcome.object_key.removesuffix(SIDECAR_SUFFIX))
+            yield outcome
+        left = sorted({key.removesuffix(SIDECAR_SUFFIX) for key in sent} - settled)
+        if left:
+            states = Waiting(lambda keys: states_of(self._context.system, keys), patience=SETTLING_SECONDS)
+            yield from states.outcomes(left, {})
 
 
 class RemoteLoader:
@@ -118,7 +137,12 @@ class RemoteLoader:
             self.note_failures()
             yield from Uploads(self._client).put_files(files, metadata)
 
-    def outcomes(self, sent: Collection[str], progress: Progress | None = None) -> Iterator[EventOutcome]:  # noqa: ARG002
+    def outcomes(
+        self,
+        sent: Collection[str],
+        progress: Progress | None = None,  # noqa: ARG002
+        waits: Waits | None = None,  # noqa: ARG002
+    ) -> Iterator[EventOutcome]:
         try:
             waiting = Waiting(self._states, pause=self._client.pause)
             yield from waiting.outcomes(sent, self._known_failures or {})

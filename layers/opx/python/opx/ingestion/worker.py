@@ -146,6 +146,8 @@ BATCH_MESSAGES = 40
 _IDLE_SECONDS = 0.2
 _POSTPONED_SECONDS = 5.0
 Observer = Callable[[EventOutcome], None]
+Waits = Callable[[int], None]
+"""Receives the number of waiting messages while another process works on the queue."""
 UnitOfWork = Callable[[], AbstractContextManager[Any]]
 """Groups writes into one commit where the store can; see `Tables.unit_of_work`."""
 
@@ -277,7 +279,7 @@ class QueueDrain:
         queue: Queue,
         worker: IngestionWorker,
         *,
-        exclusive: UnitOfWork = nullcontext,
+        exclusive: Callable[[Callable[[], None] | None], AbstractContextManager[Any]] = nullcontext,
         unit_of_work: UnitOfWork = nullcontext,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -287,10 +289,13 @@ class QueueDrain:
         self._unit_of_work = unit_of_work
         self._sleep = sleep
 
-    def run(self, observe: Observer | None = None, progress: Progress | None = None) -> Iterator[EventOutcome]:
+    def run(
+        self, observe: Observer | None = None, progress: Progress | None = None, waits: Waits | None = None
+    ) -> Iterator[EventOutcome]:
         """Yields outcomes as they happen; an item to be retried is waited for and yields only its last one. Before all
-        messages, also if there are none, it does what an earlier process left."""
-        with self._exclusive():
+        messages, also if there are none, it does what an earlier process left. `waits` gets the number of waiting messages
+        while another process works on them."""
+        with self._exclusive((lambda: waits(self._queue.waiting())) if waits else None):
             self._worker.follow_up()
             while self._queue.waiting():
                 messages = self._take()

@@ -42,6 +42,7 @@ from opx.ports import SearchFilter
 if TYPE_CHECKING:
     from opx.ingestion.corpus.failures import FailedItem
     from opx.ingestion.manager import IngestionManager
+    from opx.operations.system import System
     from opx.ports import ObjectInfo, UploadSigner
 
 API_VERSION = 1
@@ -409,10 +410,13 @@ def get_object_states(context: Context, request: GetObjectStates) -> ObjectState
 
     Raises `InvalidScopeError` for a key of another scope.
     """
+    return ObjectStatesFound(tuple(states_of(context.system, _own_keys(context, request.object_keys))))
+
+
+def states_of(system: System, keys: Sequence[str]) -> list[ObjectState]:
+    """The ingestion states of objects of any scope."""
     from opx.ingestion.states import ObjectStates
 
-    keys = _own_keys(context, request.object_keys)
-    system = context.system
     states = ObjectStates(
         store=system.store,
         catalog=system.corpus.catalog,
@@ -420,7 +424,7 @@ def get_object_states(context: Context, request: GetObjectStates) -> ObjectState
         fingerprint=system.ingestion.pipeline.fingerprint,
         threads=system.storage.read_threads,
     )
-    return ObjectStatesFound(tuple(states.of(keys)))
+    return states.of(keys)
 
 
 class DeleteObjects(Request, frozen=True):

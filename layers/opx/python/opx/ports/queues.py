@@ -58,8 +58,9 @@ class WorkQueue(Protocol):
     @property
     def queue(self) -> Queue: ...
 
-    def exclusive(self) -> AbstractContextManager[Any]:
-        """Lock for ingesting documents exclusively; does nothing where several workers do, by leases."""
+    def exclusive(self, waits: Callable[[], None] | None = None) -> AbstractContextManager[Any]:
+        """Lock for ingesting documents exclusively; does nothing where several workers do, by leases. `waits` is called
+        again and again while another process has it."""
 
     def exclusive_pull(self, source_id: str) -> AbstractContextManager[Any]:
         """Lock for pulling a source. Raises `SourceBusyError` if another one of this machine does."""

@@ -176,7 +176,7 @@ class FunctionWorkQueue:
     def queue(self) -> Queue:
         return self._new_queue()
 
-    def exclusive(self) -> AbstractContextManager[None]:
+    def exclusive(self, waits: Callable[[], None] | None = None) -> AbstractContextManager[None]:  # noqa: ARG002
         return nullcontext()
 
     def exclusive_pull(self, source_id: str) -> AbstractContextManager[None]:  # noqa: ARG002 - leases do

@@ -10,12 +10,15 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from opx.errors import InvalidInputError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from filelock import FileLock as Lock
 
 ABANDONED_SECONDS = 24 * 3600
 """A temporary file not written to for this long belongs to a process that died."""
@@ -162,14 +165,18 @@ def locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def held(path: Path, busy: Exception | None = None, *, seconds: float = 0.0) -> Iterator[None]:
+def held(
+    path: Path, busy: Exception | None = None, *, seconds: float = 0.0, waits: Callable[[], None] | None = None
+) -> Iterator[None]:
     """Holds the lock in a file, once per process. Raises `busy` if another process keeps it for so many seconds, or waits as
-    long as it takes without `busy`. Raises `StoreUnavailableError` on a disk whose locks are missing or exclude nobody."""
+    long as it takes without `busy`, and calls `waits` meanwhile.
+
+    Raises `StoreUnavailableError` on a disk whose locks are missing or exclude nobody."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path, timeout=seconds if busy else -1, mode=PRIVATE_FILE, fallback_to_soft=False)
     try:
-        lock.acquire()
+        _acquire(lock, waits)
     except Timeout as exc:
         assert busy is not None, "only then there is a limit"
         raise busy from exc
@@ -183,6 +190,25 @@ def held(path: Path, busy: Exception | None = None, *, seconds: float = 0.0) -> 
         yield
     finally:
         lock.release()
+
+
+def _acquire(lock: Lock, waits: Callable[[], None] | None) -> None:
+    from filelock import Timeout
+
+    if waits is None:
+        lock.acquire()
+        return
+    while True:
+        try:
+            lock.acquire(timeout=_NOTICE_SECONDS)
+        except Timeout:
+            waits()
+        else:
+            return
+
+
+_NOTICE_SECONDS = 1.0
+"""Time between two calls that report that a lock is waited for."""
 
 
 def _excludes_others(path: Path) -> bool:

@@ -171,9 +171,9 @@ class HomeWorkQueue:
         return SqliteSequence(self._databases.main, "events")
 
     @contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def exclusive(self, waits: Callable[[], None] | None = None) -> Iterator[None]:
         """Lets one process work on the queue at a time; messages received by a crashed one are released."""
-        with held(self._databases.folder / "worker.lock"):
+        with held(self._databases.folder / "worker.lock", waits=waits):
             self.queue.release_all()
             yield
 

@@ -14,11 +14,10 @@ from opx.edges.cli.hits import HitPage, no_answer_lines
 from opx.edges.cli.intake import Intake, IntakeTally, summary, warn_of
 from opx.edges.cli.output import Screen, print_lines, warn
 from opx.edges.cli.reporting import reporter_for_stderr
-from opx.edges.cli.session import Session, pass_session
+from opx.edges.cli.session import Session, home_option, pass_session
 from opx.errors import InvalidInputError
 from opx.operations.search import Query, query
 from opx.runtime.knowledge_file import corpus_path
-from opx.settings import Settings
 
 if TYPE_CHECKING:
     from opx.edges.calling import OperationClient
@@ -73,7 +72,7 @@ def demo_command(session: Session, documents: Path | None) -> None:
     for number, question in enumerate(QUESTIONS, start=1):
         _ask(session.client, number, question)
     click.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Try your own:")
-    click.echo(f"  opx {_home_option(session.settings)}search pods keep restarting")
+    click.echo(f"  opx {home_option(session.settings)}search pods keep restarting")
 
 
 def example_documents() -> Path:
@@ -82,11 +81,6 @@ def example_documents() -> Path:
     if found is None:
         raise InvalidInputError("the example corpus is not installed: name a folder with --documents")
     return found
-
-
-def _home_option(settings: Settings) -> str:
-    """The `--home` option with which `opx` finds this home from the current folder; "" if it is the default."""
-    return "" if settings.home_path == Settings().home_path else f"--home {settings.home_path} "
 
 
 def _ingest(session: Session, folder: Path) -> None:

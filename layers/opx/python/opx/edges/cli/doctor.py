@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -23,7 +24,8 @@ _CHECK_WIDTH = 12
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @pass_session
 def doctor_command(session: Session, *, environment: str | None, left_out: tuple[str, ...], as_json: bool) -> None:
-    """Check the system by using it: index, model, ingestion, searches, interfaces, alarms.
+    """Show what is installed and what is missing, and check the system by using it: index, model, ingestion, searches,
+    interfaces, alarms.
 
     \b
     opx doctor                          the folder of this machine
@@ -33,13 +35,16 @@ def doctor_command(session: Session, *, environment: str | None, left_out: tuple
     meaning through each interface, and deleted. An alarm is set off and back, which notifies its subscribers; --without alarm
     leaves that out. Exits with 1 if a check failed.
     """
+    from opx.edges.cli.installed import installation_results
     from opx.edges.doctor import Examination, Outcome
 
+    is_here = not (environment or session.is_remote)
+    known = list(installation_results(session)) if is_here else []
     system = (session.of_environment(environment) if environment else session).examined
     results = []
     if not as_json:
         click.echo(f"examining {system.title}")
-    for result in Examination(system, secrets.token_hex(4)).run(frozenset(left_out)):
+    for result in chain(known, Examination(system, secrets.token_hex(4)).run(frozenset(left_out))):
         results.append(result)
         if not as_json:
             _print(result)

@@ -24,7 +24,9 @@ from opx.edges.cli.output import (
     exit_unless,
     plural,
     print_json,
+    print_json_lines,
     print_lines,
+    print_page,
     print_table,
     printable,
     safe,
@@ -98,13 +100,17 @@ def _claim_lines(one: Category) -> Iterator[str]:
     "list",
     list_documents,
     CommandShape(
-        without=("limit", "after", "expired"), fields={"category": "NAME  Only this category or those below it."}
+        without=("limit", "after", "expired"),
+        fields={"category": "NAME  Only this category or those below it."},
+        items="documents",
     ),
     json="Print them as JSON, with full ids.",
 )
 @click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")
 @click.option("--remarks", type=click.Choice(KINDS), help="Only documents with remarks of this kind.")
-def list_command(session: Session, request: ListDocuments, *, tag: str, remarks: str | None, as_json: bool) -> None:
+def list_command(
+    session: Session, request: ListDocuments, *, tag: str, remarks: str | None, as_json: bool, as_jsonl: bool
+) -> None:
     """List the documents that you may see, by category.
 
     With --remarks, those past their retention are listed too: they are hidden until `opx prune` removes them.
@@ -113,8 +119,8 @@ def list_command(session: Session, request: ListDocuments, *, tag: str, remarks:
     found = [
         document for document in listed if (not tag or tag in document.tags) and has_remark(document.remarks, remarks)
     ]
-    if as_json:
-        print_json([document.to_json() for document in found])
+    if as_json or as_jsonl:
+        (print_json_lines if as_jsonl else print_json)([document.to_json() for document in found])
         return
     shown = None if request.all_versions else SHORT_ID
     rows = [
@@ -200,9 +206,9 @@ def show_command(
         if as_json:
             print_json(shown.to_json())
         elif with_outline:
-            _print_page([*_outline_lines(shown, screen)], screen)
+            print_page([*_outline_lines(shown, screen)], screen)
         else:
-            _print_page([*_part_lines(shown, screen, raw=raw or not screen.is_terminal)], screen)
+            print_page([*_part_lines(shown, screen, raw=raw or not screen.is_terminal)], screen)
         return
     chunks = whole(session.client, read_chunks, ReadChunks(document_id=found.document.document_id), "chunks").chunks
     if as_json:
@@ -213,7 +219,7 @@ def show_command(
     if screen.is_terminal and not (raw or with_chunks):
         from opx.edges.cli.rendering import rendered
 
-        _print_page([*head, *rendered(text, screen)], screen)
+        print_page([*head, *rendered(text, screen)], screen)
         return
     made_safe = safe if screen.is_terminal else str
     print_lines(head)
@@ -223,14 +229,6 @@ def show_command(
     for chunk in chunks:
         click.echo(safe(_chunk_head(chunk)))
         click.echo(made_safe(chunk.content), nl=not chunk.content.endswith("\n"))
-
-
-def _print_page(lines: Sequence[str], screen: Screen) -> None:
-    """Prints lines, through the pager if they don't fit on the screen."""
-    if screen.is_terminal and sys.stdin.isatty() and len(lines) >= screen.height:
-        click.echo_via_pager("\n".join(lines) + "\n", color=screen.colours)
-    else:
-        print_lines(lines)
 
 
 def _found(session: Session, wanted: str) -> DocumentVersions:

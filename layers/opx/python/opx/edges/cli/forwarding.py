@@ -36,11 +36,6 @@ MAX_REQUEST = 1024 * 1024
 _CONNECT_SECONDS = 0.5
 
 
-def version_line() -> str:
-    """The line of `opx --version`."""
-    return f"opx, version {__version__}"
-
-
 def forwarded(arguments: Sequence[str], environ: Mapping[str, str]) -> int | None:
     """The exit code of a command that the server of the home has run; None for one that is to run in this process."""
     parsed = _parsed(arguments)

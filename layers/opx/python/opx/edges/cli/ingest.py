@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from opx.domain.ids import beginning_so
-from opx.edges.cli.intake import Intake, IntakeTally, canonical, find_category, finish, report_closed_gaps
-from opx.edges.cli.operations import CommandShape, OperationGroup, request_command, whole
+from opx.edges.cli.intake import Intake, IntakeTally, canonical, find_category, finish, report_closed_gaps, report_gone
+from opx.edges.cli.operations import AS_JSON_LINES, CommandShape, OperationGroup, request_command, whole
 from opx.edges.cli.output import (
     INTERRUPTED,
     SHORT_ID,
@@ -41,8 +41,14 @@ RESUME_HINT = "interrupted: what was finished is kept; run the same command agai
 )
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag of all files; may be given several times.")
 @click.option("--group", metavar="ID", help="Group of the client that the documents belong to; its projects see them.")
-@click.option("--delete-missing", is_flag=True, help="Remove documents of these folders whose files are gone.")
-@click.option("--force", is_flag=True, help="With --delete-missing: even if more than a fifth is gone.")
+@click.option(
+    "--mirror",
+    "--delete-missing",
+    "mirror",
+    is_flag=True,
+    help="Remove documents of these folders whose files are gone.",
+)
+@click.option("--force", is_flag=True, help="With --mirror: even if more than a fifth is gone.")
 @click.option(
     "--wait/--no-wait",
     default=True,
@@ -56,7 +62,7 @@ def ingest_command(
     category: str | None,
     tags: tuple[str, ...],
     group: str | None,
-    delete_missing: bool,
+    mirror: bool,
     force: bool,
     wait: bool,
 ) -> None:
@@ -83,13 +89,16 @@ def ingest_command(
             intake = Intake(session.client, session.loader, session.working_folder, reporter)
             steps = intake.plan(paths)
             folders = [folder for path in paths if (folder := canonical(path)).is_dir()]
-            gone = intake.missing(folders, steps, force=force) if delete_missing else []
+            removed = intake.missing(folders, steps, force=force) if mirror else []
+            gone = [] if mirror else list(intake.gone(folders, steps))
             intake.put(steps, metadata, tally)
-            intake.remove(gone, tally)
+            intake.remove(removed, tally)
             if wait or not session.is_remote:  # a folder has no workers: what isn't done here is not done
                 intake.work(tally)
     except KeyboardInterrupt:
         raise CommandFailed(RESUME_HINT, INTERRUPTED) from None
+    for folder, names in gone:
+        report_gone(folder, names)
     report_closed_gaps(session.client, tally)
     finish(tally, started, left=tally.left_to_others if wait else 0)
 
@@ -137,8 +146,9 @@ def rebuild_command(session: Session, request: Rebuild) -> None:
 
 @click.group("failed", invoke_without_command=True, cls=OperationGroup)
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--jsonl", "as_jsonl", is_flag=True, help=AS_JSON_LINES)
 @click.pass_context
-def failed_command(context: click.Context, *, as_json: bool) -> None:
+def failed_command(context: click.Context, *, as_json: bool, as_jsonl: bool) -> None:
     """List documents that could not be ingested, the oldest first, or retry them.
 
     \b
@@ -147,7 +157,7 @@ def failed_command(context: click.Context, *, as_json: bool) -> None:
     opx failed retry --all     retry all
     """
     if context.invoked_subcommand is None:
-        context.invoke(list_failed, as_json=as_json)
+        context.invoke(list_failed, as_json=as_json, as_jsonl=as_jsonl)
 
 
 @failed_command.operation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ LARGEST_LOSS = 0.2
 """A folder that lost more than this share of its documents is probably not mounted, rather than cleaned up."""
 
 SHOWN_LEFT_OUT = 10
+SHOWN_GONE = 5
 
 _WEAK = (Result.SKIPPED, Result.UNCHANGED)
 
@@ -139,7 +140,7 @@ class Intake:
     def work(self, tally: IntakeTally) -> None:
         """Ingests the sent documents, or waits for their outcomes."""
         self._reporter.expect(len(tally.sent))
-        for outcome in self._loader.outcomes(tally.sent, self._reporter.embedding):
+        for outcome in self._loader.outcomes(tally.sent, self._reporter.embedding, self._reporter.others):
             tally.add(outcome)
             self._reporter.settled(outcome)
 
@@ -151,22 +152,37 @@ class Intake:
         Raises `InvalidInputError` if that is more than a fifth of a folder's documents, unless forced, and for the folder
         that files are named from: documents of other origins look as if they came from it.
         """
-        present = {step.source.lstrip("/") for step in steps if isinstance(step, FileToIngest)}
+        present = _present(steps)
         gone: list[str] = []
         for folder in folders:
             if folder == self._working_folder.base:
                 raise InvalidInputError(
                     f"it can't be determined which documents came from {folder} itself: name the folders in it"
                 )
-            stored = self.stored_under(folder)
-            lost = [key for key in stored if source_of(key) not in present]
+            stored, lost = self._stored_and_lost(folder, present)
             if len(lost) > max(1.0, LARGEST_LOSS * len(stored)) and not force:
                 raise InvalidInputError(
                     f"{folder} has lost {len(lost)} of {len(stored)} documents, so none is removed. If it is complete, "
-                    "`opx ingest --delete-missing --force` removes them"
+                    "`opx ingest --mirror --force` removes them"
                 )
             gone.extend(lost)
         return list(dict.fromkeys(gone))
+
+    def gone(
+        self, folders: Iterable[Path], steps: Sequence[FileToIngest | EventOutcome]
+    ) -> Iterator[tuple[Path, list[str]]]:
+        """Names of the documents of each folder that an earlier run stored and whose files are gone. The folder that files
+        are named from has none: documents of other origins look as if they came from it."""
+        present = _present(steps)
+        for folder in folders:
+            lost = [] if folder == self._working_folder.base else self._stored_and_lost(folder, present)[1]
+            if lost:
+                yield folder, [source_of(key) for key in lost]
+
+    def _stored_and_lost(self, folder: Path, present: Collection[str]) -> tuple[list[str], list[str]]:
+        """Keys of a folder's stored documents, and those of them whose files are gone."""
+        stored = self.stored_under(folder)
+        return stored, [key for key in stored if source_of(key) not in present]
 
     def stored_at(self, source: str) -> list[str]:
         """Keys of the document with this source name."""
@@ -175,6 +191,10 @@ class Intake:
     def stored_under(self, path: Path) -> list[str]:
         """Keys of the documents that came from a file or a folder."""
         return list(stored_under(self._client, source_name(path, self._working_folder.base)))
+
+
+def _present(steps: Sequence[FileToIngest | EventOutcome]) -> set[str]:
+    return {step.source.lstrip("/") for step in steps if isinstance(step, FileToIngest)}
 
 
 def settled(loader: Loader, keys: Collection[str]) -> IntakeTally:
@@ -221,6 +241,16 @@ def report_closed_gaps(client: OperationClient, tally: IntakeTally) -> None:
         return
     for gap in found.closed:
         click.echo(safe(f"closed gap: {gap.question}  <- {gap.closed_by_title}"))
+
+
+def report_gone(folder: Path, names: Sequence[str]) -> None:
+    """Warns of documents of a folder whose files are gone, and says how to remove them."""
+    more = f" and {len(names) - SHOWN_GONE:,} more" if len(names) > SHOWN_GONE else ""
+    stay = "is still stored, and its file is" if len(names) == 1 else "are still stored, and their files are"
+    warn(
+        f"{plural(len(names), 'document')} of {folder} {stay} gone: {', '.join(names[:SHOWN_GONE])}{more}; to remove them: "
+        f"opx ingest {folder} --mirror"
+    )
 
 
 def find_category(client: OperationClient, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import click
 
+from opx.domain.ids import ID_LENGTH, beginning_so
 from opx.domain.learning import (
     DEFAULT_RESULTS,
     MAX_RESULTS,
@@ -30,6 +31,7 @@ from opx.edges.cli.output import (
     exit_unless,
     plural,
     print_json,
+    print_json_lines,
     print_lines,
     printable,
     safe,
@@ -62,6 +64,30 @@ def learn_command() -> None:
 
 learn_command.add_command(capture_command)
 
+# -- short ids
+
+
+def pattern_named(session: Session, wanted: str) -> str:
+    """The id of the only pattern of the newest 500 whose id begins so, else what was given. Raises `InvalidInputError` for
+    several."""
+    if len(wanted.strip()) >= ID_LENGTH:
+        return wanted
+    known = session.call(patterns.list_patterns, patterns.ListPatterns(limit=MAX_LISTED)).patterns
+    found = beginning_so(wanted, known, lambda one: f"{one.pattern_id}  {printable(one.problem)}", kind="patterns")
+    return found.pattern_id if found else wanted
+
+
+def entry_named(session: Session, wanted: str) -> str:
+    """As `pattern_named`, of the newest 500 entries."""
+    if len(wanted.strip()) >= ID_LENGTH:
+        return wanted
+    known = _entries(session, learning.ListEntries(limit=MAX_LISTED))
+    found = beginning_so(wanted, known, lambda one: f"{one.id}  {_short(_summary(one))}", kind="entries")
+    return found.id if found else wanted
+
+
+# -- commands
+
 
 @learn_command.command("verify")
 @click.argument("entry_id", metavar="ENTRY_ID")
@@ -79,7 +105,10 @@ def verify(
     if worked is None and effect is None:
         raise click.UsageError("give --worked or --failed, or the effect with --effect")
     request = learning.VerifyEntry(
-        entry_id=entry_id, worked=bool(worked), effect=TriedEffect(effect) if effect else None, incident=incident
+        entry_id=entry_named(session, entry_id),
+        worked=bool(worked),
+        effect=TriedEffect(effect) if effect else None,
+        incident=incident,
     )
     found = session.call(learning.verify_entry, request)
     if as_json:
@@ -95,12 +124,19 @@ def verify(
         fields={
             "project_id": "--for PROJECT  Only entries of this project.",
             "after": "ENTRY_ID  Entries before this one, the last of the previous page.",
-        }
+        },
+        ids={"after": entry_named},
+        items="entries",
     ),
 )
-def show_entries(session: Session, request: learning.ListEntries, *, as_json: bool) -> None:
+def show_entries(session: Session, request: learning.ListEntries, *, as_json: bool, as_jsonl: bool) -> None:
     """List captured entries of your scope, the newest first. Exit codes: 0 found some, 1 found none."""
-    _show(_entries(session, request), _table_of_entries, as_json=as_json)
+    found = _entries(session, request)
+    if as_jsonl:
+        print_json_lines(one.to_json() for one in found)
+        exit_unless(found)
+    else:
+        _show(found, _table_of_entries, as_json=as_json)
 
 
 def _entries(session: Session, request: learning.ListEntries) -> list[StagingEntry]:
@@ -206,7 +242,11 @@ def _show(found: Sequence[T], lines: Callable[[Sequence[T]], Iterable[str]], *, 
     exit_unless(found)
 
 
-@learn_command.operation("pattern", patterns.get_pattern, CommandShape(arguments=("pattern_id",)))
+@learn_command.operation(
+    "pattern",
+    patterns.get_pattern,
+    CommandShape(arguments=("pattern_id",), ids={"pattern_id": pattern_named}),
+)
 def show_pattern(found: PatternView) -> None:
     """Show a pattern and the entries counted for it."""
     print_lines(_pattern_lines(found))
@@ -215,7 +255,11 @@ def show_pattern(found: PatternView) -> None:
 @learn_command.operation(
     "merge",
     pattern_changes.merge_patterns,
-    CommandShape(arguments=("pattern_id", "other_id"), fields={"pattern_id": "PATTERN", "other_id": "OTHER"}),
+    CommandShape(
+        arguments=("pattern_id", "other_id"),
+        fields={"pattern_id": "PATTERN", "other_id": "OTHER"},
+        ids={"pattern_id": pattern_named, "other_id": pattern_named},
+    ),
 )
 def show_merge(done: PatternChange) -> None:
     """Make OTHER a part of PATTERN, with everything that was counted for it."""
@@ -225,7 +269,9 @@ def show_merge(done: PatternChange) -> None:
 
 
 @learn_command.operation(
-    "split", pattern_changes.split_pattern, CommandShape(arguments=("pattern_id", "ids"), fields={"ids": "ID..."})
+    "split",
+    pattern_changes.split_pattern,
+    CommandShape(arguments=("pattern_id", "ids"), fields={"ids": "ID..."}, ids={"pattern_id": pattern_named}),
 )
 def show_split(done: PatternChange) -> None:
     """Take out of a pattern a pattern that was merged into it (ID), or entries that were counted for it."""
@@ -246,11 +292,11 @@ def _worked(pattern: Pattern) -> str:
         arguments=("task_description",),
         fields={"agent_type": "--agent TYPE", "task_description": "TASK", "task_type": "TYPE", "technology": "NAME"},
     ),
-    json="",
 )
-def show_context(reply: patterns.PromptContext) -> None:
+def show_context(reply: patterns.PromptContext, *, as_json: bool) -> None:
     """Print patterns for TASK in the form of an agent's prompt. Exit codes: 0 found some, 1 found none."""
-    click.echo(safe(reply.context))
+    if not as_json:
+        click.echo(safe(reply.context))
     if not reply.patterns:
         warn("no pattern helps with this")
         click.get_current_context().exit(NO_ANSWER)
@@ -273,7 +319,7 @@ def _table_of_entries(found: Sequence[StagingEntry]) -> Iterable[str]:
 
 def _entry_row(entry: StagingEntry) -> tuple[str, ...]:
     project, what = printable(entry.project_id), _short(_summary(entry))
-    return entry.id, entry.timestamp[:16], entry.state.value, project, entry.entry_type.value, what
+    return entry.id[:SHORT_ID], entry.timestamp[:16], entry.state.value, project, entry.entry_type.value, what
 
 
 def _summary(entry: StagingEntry) -> str:
@@ -311,7 +357,7 @@ def _table_of_patterns(found: Sequence[Pattern]) -> Iterable[str]:
 
 def _pattern_row(one: Pattern) -> tuple[str, ...]:
     worked, failed = f"{one.success_count:,}", f"{one.failure_count:,}"
-    return one.pattern_id, worked, failed, one.embedded_at[:10], one.scope_key, _short(one.problem)
+    return one.pattern_id[:SHORT_ID], worked, failed, one.embedded_at[:10], one.scope_key, _short(one.problem)
 
 
 def _found_lines(found: Sequence[RAGPattern]) -> Iterator[str]:

@@ -12,12 +12,16 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
 from opx import __version__
-from opx.edges.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, CommandFailed
+from opx.edges.cli.ending import end_process
+from opx.edges.cli.help import sections, unknown_command
+from opx.edges.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, NO_PAGER, CommandFailed
 from opx.edges.cli.session import (
+    GIVEN,
     OPTIONS,
     SESSION,
     Connect,
@@ -84,9 +88,15 @@ _COMMANDS = {
     "eval": ("evaluate", "Measure how well a labelled set of questions is answered."),
     "call": ("operations", "Call any operation by its name."),
     "demo": ("demo", "Ingest the example corpus and run five queries on it."),
+    "config": ("config", "Show the settings in effect and where each comes from."),
+    "completion": ("completion", "Print the script that completes commands, ids and categories in a shell."),
 }
 """Module (which has `<name>_command`) and summary of each command."""
 
+COMPLETION = "_OPX_COMPLETE"
+"""Environment variable by which a shell requests completions."""
+
+_SUMMARIES = {name: summary for name, (_, summary) in _COMMANDS.items()}
 _SETTINGS = {option.removeprefix("--"): setting for setting, option in OPTIONS.items()}
 """Setting of each option that all commands have."""
 
@@ -108,8 +118,17 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, help_text) for name, (_, help_text) in _COMMANDS.items()])
+        for title, rows in sections(_SUMMARIES):
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as exc:
+            raise CommandFailed(unknown_command(exc.command_name, [*_COMMANDS])) from exc
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -150,7 +169,7 @@ def _declared_command(name: str) -> click.Command | None:
     return next((plain_command(one) for one in load() if one.command == name), None)
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--home", metavar="DIR", help="Home folder of the knowledge base.  [default: $OPX_HOME or .opx]")
 @click.option("--profile", metavar="NAME", help="Work on a deployed system, with the credentials of this AWS profile.")
 @click.option(
@@ -160,10 +179,11 @@ def _declared_command(name: str) -> click.Command | None:
 @click.option("--api", metavar="URL", help="Address of a deployed system's HTTP API, instead of looking it up.")
 @click.option("--client", metavar="ID", help="Client that owns ingested documents, and that queries run for.")
 @click.option("--project", metavar="ID", help="Project of that client.")
+@click.option("--no-pager", is_flag=True, help="Never show long output by $PAGER.")
 @click.option("-v", "--verbose", count=True, help="Log to stderr; twice for details.")
 @click.version_option(__version__, prog_name="opx")
 @click.pass_context
-def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> None:
+def cli(context: click.Context, /, *, verbose: int, no_pager: bool, **options: str | None) -> None:
     """Institutional memory for operations: runbooks, postmortems and advisories, searched by words and by meaning.
 
     \b
@@ -177,9 +197,8 @@ def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> No
     """
     launch = context.find_object(Launch)
     assert launch is not None, "started by main()"
-    given = {_SETTINGS[name]: value for name, value in options.items() if value}
-    settings = Settings.from_environ(launch.environ, **local_if_home_is_given(given))
-    check(settings, given)
+    settings, given = _settings(launch, options)
+    context.meta[GIVEN], context.meta[NO_PAGER] = (launch.environ, given), no_pager
     if launch.environ.get("NO_COLOR") or launch.environ.get("TERM") == "dumb":
         context.color = False
     verbose_logging(context, verbose)
@@ -187,6 +206,25 @@ def cli(context: click.Context, /, *, verbose: int, **options: str | None) -> No
     context.meta[SESSION] = Session(
         settings, launch.start, launch.connect, context, launch.examine, closes=launch.closes
     )
+    if context.invoked_subcommand is None:
+        from opx.edges.cli.welcome import show_welcome
+
+        show_welcome(context.meta[SESSION])
+
+
+def _settings(launch: Launch, options: Mapping[str, Any]) -> tuple[Settings, dict[str, str]]:
+    """The settings of a command line, and those that its options gave. Raises `InvalidInputError`."""
+    given = {_SETTINGS[name]: value for name, value in options.items() if name in _SETTINGS and value}
+    settings = Settings.from_environ(launch.environ, **local_if_home_is_given(given))
+    check(settings, given)
+    return settings, given
+
+
+def _completing_session(context: click.Context) -> Session:
+    """The session of a command line that is being completed."""
+    root = context.find_root()
+    settings, _ = _settings(root.obj, root.params)
+    return Session(settings, root.obj.start, root.obj.connect, root)
 
 
 class Launch:
@@ -212,6 +250,10 @@ class Launch:
 def run(arguments: Sequence[str], launch: Launch) -> int:
     """Run a command line and return its exit code."""
     _tolerate_any_character()
+    if COMPLETION in os.environ:
+        from opx.edges.cli.completion import complete_in
+
+        complete_in(cli, _SUMMARIES, _completing_session)
     try:
         cli.main(list(arguments), prog_name="opx", obj=launch)
     except SystemExit as exc:
@@ -228,7 +270,7 @@ def main(start: StartSystem, connect: Connect, examine: Examine) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         _discard_output()
-    sys.exit(code)
+    end_process(code)
 
 
 def _unexpected(error: Exception, *, verbose: bool) -> int:

@@ -16,7 +16,7 @@ from msgspec import inspect, structs
 
 from opx.domain.requests import FieldFacts, Request, fields_of, read_request
 from opx.edges.calling import all_pages, plain
-from opx.edges.cli.output import print_json
+from opx.edges.cli.output import print_json, print_json_lines
 from opx.edges.cli.session import SESSION, Session
 
 if TYPE_CHECKING:
@@ -30,16 +30,18 @@ R = TypeVar("R")
 
 _SHOWN = re.compile(r"(?P<names>-\S+)? ?(?P<metavar>[^a-z\s]+(?=  |$))? *(?P<about>.*)")
 AS_JSON = "Print it as JSON."
+AS_JSON_LINES = "Print JSON Lines: one on each line."
 
 
 @dataclass(frozen=True, slots=True)
 class CommandShape:
     """Mapping of a command line to a request. `arguments` are positional, in this order; `without` keep their defaults;
     `defaults` differ from those of other callers. `fields` overrides how fields are shown, each in the form of help:
-    `"--scope KEY  All of a scope."`, of which each part is optional; `-y/--yes` and `-t|--tag` are several names. `items`
-    names the list that `--json` prints instead of the whole reply, and that is read from all pages. `anywhere`: the command
-    also works before anything was ingested; `elsewhere`: the error for a deployed system, if the command works on this
-    machine only; `progress` is shown meanwhile."""
+    `"--scope KEY All of a scope."`, of which each part is optional; `-y/--yes` and `-t|--tag` are several names. `items`
+    names the list that `--json` and `--jsonl` print instead of the whole reply, and that is read from all pages.
+    `anywhere`: the command also works before anything was ingested; `elsewhere`: the error for a deployed system, if the
+    command works on this machine only; `ids` find the whole id for the beginning of one, by field; `progress` is shown
+    meanwhile."""
 
     arguments: Sequence[str] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class CommandShape:
     items: str = ""
     anywhere: bool = False
     elsewhere: str = ""
+    ids: Mapping[str, Callable[[Session, str], str]] = field(default_factory=dict)
     progress: Progress | None = None
 
     def shown(self, fact: FieldFacts) -> tuple[str, str | None, str]:
@@ -78,7 +81,10 @@ def operation_command(
     def make(present: Present) -> click.Command:
         def act(given: dict[str, Any]) -> None:
             reply = _reply(given["session"], run, given["request"], shape)
-            if given["as_json"]:
+            if given["as_jsonl"]:
+                print_json_lines(shown_json(reply, shape.items))
+                given = {**given, "as_json": True}
+            elif given["as_json"]:
                 print_json(shown_json(reply, shape.items))
             if not given["as_json"] or "as_json" in _parameters_of(present):
                 _call_by_name(present, given, reply)
@@ -138,11 +144,14 @@ def _command(
     added = [param for at, param in own.items() if at not in names]
     if json:
         added.append(click.Option(["--json", "as_json"], is_flag=True, help=json))
+    if json and shape.items:
+        added.append(click.Option(["--jsonl", "as_jsonl"], is_flag=True, help=AS_JSON_LINES))
 
     def callback(**values: Any) -> None:
         session: Session = click.get_current_context().meta[SESSION]
-        given = {"as_json": False, **{str(param.name): values.pop(param.name) for param in added}}
-        request = request_of(_operation(run).request, values)
+        given = {"as_json": False, "as_jsonl": False, **{str(param.name): values.pop(param.name) for param in added}}
+        whole_ids = {at: find(session, values[at]) for at, find in shape.ids.items() if values.get(at)}
+        request = request_of(_operation(run).request, {**values, **whole_ids})
         if shape.elsewhere:
             session.require_local(shape.elsewhere)
         if not shape.anywhere:

@@ -19,14 +19,27 @@ from opx.domain.procedures import Effect
 from opx.domain.record import Json, Record
 from opx.errors import OpxError
 
+NO_PAGER = "opx.no-pager"
+"""Key in a context that is set if output is never shown by a pager."""
+
 SHORT_ID = 12
 """Digits of an id shown in tables: enough to be unique among 10^6 documents, and accepted wherever an id is."""
 
 
 def print_json(data: Any) -> None:
     """Prints indented JSON on stdout; pure ASCII if the console isn't UTF-8, since `?` would be another value."""
+    _print_json(data, indent=2)
+
+
+def print_json_lines(items: Iterable[Any]) -> None:
+    """Prints JSON Lines on stdout: each item on a line of its own."""
+    for item in items:
+        _print_json(item)
+
+
+def _print_json(data: Any, indent: int | None = None) -> None:
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
-    text = json.dumps(data, ensure_ascii=encoding != "utf8", indent=2)
+    text = json.dumps(data, ensure_ascii=encoding != "utf8", indent=indent)
     click.echo(_UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text))  # the same value
 
 
@@ -62,12 +75,23 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") 
 
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], empty: str = "") -> None:
-    print_lines(table(heads, rows, empty))
+    print_page([*table(heads, rows, empty)])
 
 
 def print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         click.echo(tame(line))
+
+
+def print_page(lines: Sequence[str], screen: Screen | None = None) -> None:
+    """Prints lines, by $PAGER if they don't fit on the screen, unless `--no-pager` is given."""
+    screen = screen or Screen.current()
+    context = click.get_current_context(silent=True)
+    is_paged = context is None or not context.meta.get(NO_PAGER)
+    if is_paged and screen.is_terminal and sys.stdin.isatty() and len(lines) >= screen.height:
+        click.echo_via_pager("\n".join(map(tame, lines)), color=screen.colours)
+    else:
+        print_lines(lines)
 
 
 def plural(count: int, noun: str) -> str:

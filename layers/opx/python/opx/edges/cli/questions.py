@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.edges.calling import plain
-from opx.edges.cli.operations import CommandShape, OperationGroup, operation_command
+from opx.edges.cli.operations import AS_JSON_LINES, CommandShape, OperationGroup, operation_command
 from opx.edges.cli.output import (
     NO_ANSWER,
     SHORT_ID,
@@ -19,6 +20,7 @@ from opx.edges.cli.output import (
     CommandFailed,
     plural,
     print_json,
+    print_json_lines,
     print_table,
     printable,
     safe,
@@ -71,9 +73,10 @@ def _record_row(record: AuditRecord) -> tuple[str, ...]:
 @click.option("--all", "settled", is_flag=True, help="Include closed and ignored gaps.")
 @click.option("--report", type=click.Path(dir_okay=False, path_type=Path), help="Write a Markdown report to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+@click.option("--jsonl", "as_jsonl", is_flag=True, help=AS_JSON_LINES)
 @click.pass_context
 def gaps_command(
-    context: click.Context, /, *, service: str, owner: str, settled: bool, report: Path | None, as_json: bool
+    context: click.Context, /, *, report: Path | None, as_json: bool, as_jsonl: bool, **chosen: Any
 ) -> None:
     """List questions without a good answer, the most important first, or settle them.
 
@@ -89,11 +92,11 @@ def gaps_command(
     if context.invoked_subcommand is not None:
         return
     session: Session = context.meta[SESSION]
-    found = session.call(questions.list_gaps, questions.ListGaps(service=service, owner=owner, settled=settled))
+    found = session.call(questions.list_gaps, questions.ListGaps(**chosen))
     if report is not None:
         write_text("\n".join(report_lines(found.gaps)) + "\n", report, "report")
-    elif as_json:
-        print_json(plain(found)["gaps"])
+    elif as_json or as_jsonl:
+        (print_json_lines if as_jsonl else print_json)(plain(found)["gaps"])
     else:
         heads = ("ID", "ASKED", "LAST", "OWNER", "NEAREST", "QUESTION")
         print_table(heads, list(map(_gap_row, found.gaps)), "no gaps")
@@ -115,7 +118,7 @@ def _gap_row(gap: GapView) -> tuple[str, ...]:
     )
 
 
-@gaps_command.operation("check", questions.check_gaps, CommandShape(without=("every_scope",)), json="")
+@gaps_command.operation("check", questions.check_gaps, CommandShape(without=("every_scope",)))
 @click.option("--limit", type=click.IntRange(min=1), default=MAX_CHECKED, show_default=True)
 def check(found: questions.GapCheck) -> None:
     """Query open gaps again, the most important first, and close those of which every wording has an answer now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 
 _MANY = 100
+_OTHERS_SECONDS = 15.0
+"""Time between two lines about another process that ingests."""
+
 _LONG = 512
 """Chunks after which a document gets a line before it is done."""
 
@@ -31,6 +35,9 @@ class Reporter:
 
     def expect(self, documents: int) -> None:
         """Reports the number of new or changed documents."""
+
+    def others(self, waiting: int) -> None:
+        """Reports, again and again, that another process ingests, and how many documents are waiting."""
 
     def embedding(self, object_key: str, chunks: int) -> None:
         """Reports the number of embedded chunks of a document."""
@@ -50,6 +57,7 @@ class LineReporter(Reporter):
 
     def __init__(self, *, uploads: bool = False) -> None:
         self._uploads = uploads
+        self._reported_at = -_OTHERS_SECONDS
 
     def stored(self, done: int, files: int) -> None:
         if self._uploads and done % _MANY == 0:
@@ -58,6 +66,11 @@ class LineReporter(Reporter):
     def expect(self, documents: int) -> None:
         if documents:
             click.echo(f"ingesting {documents:,} new or changed", err=True)
+
+    def others(self, waiting: int) -> None:
+        if time.monotonic() - self._reported_at >= _OTHERS_SECONDS:
+            self._reported_at = time.monotonic()
+            click.echo(_others_line(waiting), err=True)
 
     def embedding(self, object_key: str, chunks: int) -> None:
         if chunks % _LONG == 0:
@@ -95,6 +108,10 @@ class BarReporter(Reporter):
             self._progress.remove_task(self._task)
         self._task = self._progress.add_task("reading and embedding", total=documents)
 
+    def others(self, waiting: int) -> None:
+        if self._task is not None:
+            self._progress.update(self._task, description=_others_line(waiting))
+
     def embedding(self, object_key: str, chunks: int) -> None:
         self._advance(object_key, f"{_name(object_key)}: {chunks:,} chunks")
 
@@ -130,6 +147,10 @@ def outcome_line(outcome: EventOutcome) -> str:
     if outcome.reason:
         facts += f": {outcome.reason}"
     return f"{outcome.result.value:<9}  {outcome.object_key}{facts}"
+
+
+def _others_line(waiting: int) -> str:
+    return f"another process ingests here: waiting for {plural(waiting, 'document')}"
 
 
 def _name(object_key: str) -> str:

@@ -14,7 +14,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
 from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource
 from opx.edges.cli.hits import HitPage, absent_lines, no_answer_lines, receipt_line
-from opx.edges.cli.output import CommandFailed, Screen, exit_unless, print_json, print_lines, printable, warn
+from opx.edges.cli.output import CommandFailed, Screen, exit_unless, print_json, print_page, printable, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.operations.search import MAX_QUESTION, Query
@@ -31,7 +31,9 @@ _DEFAULTS = QueryConfig()
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only documents with one of these tags.")
 @click.option("--tier", "tiers", multiple=True, type=click.Choice([*map(str, Tier)]), help="Only this tier of trust.")
 @click.option("--include-internet", is_flag=True, help="Include documents fetched from the internet.")
-@click.option("--document", "document_id", default="", metavar="ID", help="Only within this document.")
+@click.option(
+    "--document", "document_id", default="", metavar="ID", help="Only within this document: its id, path or title."
+)
 @click.option(
     "--service", "services", multiple=True, metavar="NAME", help="Only documents about one of these services."
 )
@@ -104,6 +106,10 @@ def search_command(
     Exit codes: 0 there are results, 1 no good answer, 2 wrong usage or another error.
     """
     text = _question(" ".join(words))
+    if options["document_id"]:
+        from opx.edges.cli.documents import version_named
+
+        options["document_id"] = version_named(session, options["document_id"]).document.document_id
     config = _config(options)
     request = Query(query=text[:MAX_QUESTION], config=config, receipt=receipt is not None, budget=budget)
     answer = session.call(ask, request)
@@ -151,14 +157,14 @@ def _first_day(name: str, value: str) -> str:
 def _print(session: Session, answer: Answer, config: QueryConfig, *, limit: int, explain: bool) -> None:
     screen = Screen.current()
     page = HitPage(screen, config.expand, explain, () if session.is_remote else (session.settings.home_path.parent,))
-    print_lines(absent_lines(answer))
-    print_lines(page.answer(answer))
+    lines = [*absent_lines(answer), *page.answer(answer)]
     if not answer.results:
-        print_lines(no_answer_lines(answer, config.min_confidence, "--min-confidence"))
+        lines += no_answer_lines(answer, config.min_confidence, "--min-confidence")
     elif answer.receipt_id:
-        print_lines(("", receipt_line(answer, screen)))
+        lines += ("", receipt_line(answer, screen))
     if answer.evidence:
-        print_lines(related_lines(answer.evidence))
+        lines += related_lines(answer.evidence)
+    print_page(lines, screen)
     warn(*answer.notes)
     if limit > MAX_RESULTS:
         warn(f"at most {MAX_RESULTS} results are returned")

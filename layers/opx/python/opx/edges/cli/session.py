@@ -85,6 +85,8 @@ StartSystem = Callable[[Settings], "System"]
 Connect = Callable[[Settings], "RemoteClient"]
 Examine = Callable[[Settings, Callable[[], "RemoteClient"]], "ExaminedSystem"]
 SESSION = "opx.session"
+GIVEN = "opx.given"
+"""Key of a command's environment and of the settings that its options gave."""
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
@@ -248,6 +250,11 @@ class Session:
 
 
 pass_session = pass_meta_key(SESSION)
+
+
+def home_option(settings: Settings) -> str:
+    """The `--home` option with which `opx` finds this home from the current folder; "" if it is the default."""
+    return "" if settings.home_path == Settings().home_path else f"--home {settings.home_path} "
 
 
 def verbose_logging(context: click.Context, verbose: int) -> None:

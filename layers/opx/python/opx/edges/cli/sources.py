@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import yaml
 
+from opx.edges.calling import plain
 from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import aligned, exit_unless, print_json, print_lines, print_table, safe, warn
 from opx.edges.cli.session import Session, pass_session
@@ -98,25 +99,34 @@ def list_added(found: sources.Sources) -> None:
 
 @source_command.command("show")
 @click.argument("source_id", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @pass_session
-def show_source(session: Session, source_id: str) -> None:
+def show_source(session: Session, source_id: str, *, as_json: bool) -> None:
     """Print one source with the details of its last pull, including documents that could not be read."""
-    _print_view(_wanted(_views(session), source_id))
+    view = _wanted(_views(session), source_id)
+    if as_json:
+        print_json(plain(view))
+    else:
+        _print_view(view)
 
 
 @source_command.command("health")
 @click.argument("source_ids", metavar="[ID...]", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @pass_session
-def check_sources(session: Session, source_ids: Sequence[str]) -> None:
+def check_sources(session: Session, source_ids: Sequence[str], *, as_json: bool) -> None:
     """Check that sources (all enabled ones, if none is named) can be pulled."""
     wanted = source_ids or [view.source_id for view in _views(session) if view.enabled]
-    failed = False
+    found = {}
     for source_id in wanted:
         health = session.client.call(sources.check_source, sources.CheckSource(source_id=source_id)).health
         assert health
-        click.echo(safe(f"{source_id}: {'ok' if health.ok else health.reason}"))
-        failed |= not health.ok
-    exit_unless(not failed)
+        found[source_id] = health
+        if not as_json:
+            click.echo(safe(f"{source_id}: {'ok' if health.ok else health.reason}"))
+    if as_json:
+        print_json([{"sourceId": source_id, **plain(health)} for source_id, health in found.items()])
+    exit_unless(all(health.ok for health in found.values()))
 
 
 @source_command.command("pull")

@@ -47,7 +47,7 @@ def _local_facts(session: Session) -> Json:
         return facts
     if settings.own_addresses:
         facts["addresses"] = settings.own_addresses
-    size = _size(settings.home_path) if settings.backend == "embedded" else None
+    size = size_of(settings.home_path) if settings.backend == "embedded" else None
     status = _facts(session.client.call(get_status, GetStatus()))
     return {**facts, "bytes": size, **status, "keptOut": _kept_out(session)}
 
@@ -137,7 +137,7 @@ def _worker_hint(facts: Json) -> str:
     )
 
 
-def _size(folder: Path) -> int:
+def size_of(folder: Path) -> int:
     """Bytes of all files; those that vanish meanwhile don't count."""
     total = 0
     for parent, _, names in os.walk(folder):

@@ -150,7 +150,7 @@ def assign(session: Session, request: projects.AssignProject, *, dry_run: bool) 
 
 
 @project_command.operation(
-    "show", projects.get_project, CommandShape(arguments=("client_id", "project_id"), fields=_OF_CLIENT), json=""
+    "show", projects.get_project, CommandShape(arguments=("client_id", "project_id"), fields=_OF_CLIENT)
 )
 def show_project(found: projects.Project) -> None:
     """Show the group of PROJECT of CLIENT, and the scopes that it may see."""
@@ -161,8 +161,12 @@ def show_project(found: projects.Project) -> None:
 @project_command.operation(
     "list",
     projects.list_projects,
-    CommandShape(arguments=("client_id",), fields={"group_id": "--group ID", "client_id": "CLIENT"}, anywhere=True),
-    json="",
+    CommandShape(
+        arguments=("client_id",),
+        fields={"group_id": "--group ID", "client_id": "CLIENT"},
+        items="projects",
+        anywhere=True,
+    ),
 )
 def list_of_client(found: projects.ProjectList) -> None:
     """List the projects of CLIENT that had documents or were put into a group."""

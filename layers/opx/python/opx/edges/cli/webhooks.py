@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 
 import click
 
+from opx.edges.calling import plain
 from opx.edges.cli.operations import CommandShape, OperationGroup
-from opx.edges.cli.output import SHORT_ID, exit_unless, plural, print_lines, print_table, read_bytes, warn
+from opx.edges.cli.output import SHORT_ID, exit_unless, plural, print_json, print_lines, print_table, read_bytes, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.operations.masked_secrets import MaskedDocuments, ProtectedOriginals, list_masked_secrets, protect_originals
 from opx.operations.webhooks import SecretChanged, SecretNames, SetSecret, list_secrets, remove_secret, set_secret
@@ -42,12 +43,15 @@ def webhook_command() -> None:
 
 
 @webhook_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 @pass_session
-def list_webhooks(session: Session) -> None:
+def list_webhooks(session: Session, *, as_json: bool) -> None:
     """List webhooks with their addresses."""
-    rows = [
-        (view.name, view.format, view.category, view.address, _secret_states(view)) for view in _setup(session).views()
-    ]
+    views = _setup(session).views()
+    if as_json:
+        print_json([plain(view) for view in views])
+        return
+    rows = [(view.name, view.format, view.category, view.address, _secret_states(view)) for view in views]
     if not rows:
         click.echo("no webhooks: declare them in knowledge.yaml, section `webhooks`", err=True)
         return
@@ -139,7 +143,7 @@ def set_one(session: Session, name: str) -> None:
     click.echo(f"set {name}")
 
 
-@secret_command.operation("list", list_secrets, CommandShape(elsewhere=_ELSEWHERE, anywhere=True), json="")
+@secret_command.operation("list", list_secrets, CommandShape(elsewhere=_ELSEWHERE, anywhere=True))
 def list_names(found: SecretNames) -> None:
     """List the names of the secrets."""
     print_lines(found.names)

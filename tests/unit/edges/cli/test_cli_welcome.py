@@ -1,0 +1,72 @@
+"""Tests of what newcomers see: `opx` alone, grouped help, and names that don't exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from opx.edges.cli.help import SECTIONS, sections
+from opx.edges.cli.main import _COMMANDS
+from tests.support.cli_support import Opx
+
+
+@pytest.fixture
+def opx(tmp_path: Path) -> Opx:
+    return Opx(tmp_path)
+
+
+def test_opx_alone_in_a_home_without_knowledge_shows_how_to_begin(opx: Opx) -> None:
+    result = opx()
+    assert result.exit_code == 0
+    assert f"There is no knowledge in {opx.home} yet" in result.stdout
+    assert f"opx --home {opx.home} ingest docs/runbooks" in result.stdout
+    assert "opx --help" in result.stdout
+    assert not opx.home.exists()
+
+
+def test_opx_alone_with_knowledge_shows_counts_and_three_commands(opx: Opx) -> None:
+    opx.write("disk.md", "# Disk full\n\nDelete old logs.\n")
+    opx.write("bad.md", b"\x00\x01")
+    opx("ingest", opx.folder / "docs")
+    result = opx()
+    assert result.exit_code == 0
+    assert f"{opx.home} has 1 document in 1 passage, 1 failed." in result.stdout
+    assert re.findall(r"^  opx --home \S+ (\w+)", result.stdout, re.MULTILINE) == ["search", "failed", "gaps"]
+
+
+def test_opx_alone_in_a_damaged_home_names_the_doctor(opx: Opx) -> None:
+    opx.write("disk.md", "# Disk full\n\nDelete old logs.\n")
+    opx("ingest", opx.folder / "docs")
+    (opx.home / "opx.db").write_bytes(b"no database " * 4000)
+    result = opx()
+    assert result.exit_code == 0
+    assert "no SQLite database" in result.stderr
+    assert "doctor" in result.stdout
+
+
+def test_help_has_every_command_once_in_a_section(opx: Opx) -> None:
+    output = opx("--help").stdout
+    for title in SECTIONS:
+        assert f"\n{title}:\n" in output
+    listed = [name for _, rows in sections({name: name for name in _COMMANDS}) for name, _ in rows]
+    assert sorted(listed) == sorted(_COMMANDS)
+    assert sorted(" ".join(SECTIONS.values()).split()) == sorted(_COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("serach", "`opx search`"), ("ls", "`opx list`"), ("Ingset", "`opx ingest`")]
+)
+def test_a_mistyped_command_gets_a_suggestion(opx: Opx, typed: str, meant: str) -> None:
+    result = opx(typed)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"opx: there is no command '{typed}': did you mean {meant}")
+
+
+def test_a_name_near_no_command_gets_the_way_to_the_list(opx: Opx) -> None:
+    assert opx("xyzzy").stderr == "opx: there is no command 'xyzzy': `opx --help` lists all\n"
+
+
+def test_a_mistyped_subcommand_gets_a_suggestion(opx: Opx) -> None:
+    assert "'patterns'" in opx("learn", "paterns").stderr
