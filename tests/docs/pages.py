@@ -23,7 +23,7 @@ LANGUAGES = frozenset({"sh", "bash", "console"})
 
 _COMMENT = re.compile(r"<!--\s*(not run|first|shows):\s*(.*?)\s*-->", re.DOTALL)
 _HEREDOC = re.compile(r"<<-?\s*'?\"?(\w+)")
-_STATUS = re.compile(r"#.*\bexit status (\d+)\b")
+_STATUS = re.compile(r"#.*\bexit status (\d+)$")
 
 
 @dataclass(frozen=True, slots=True)
