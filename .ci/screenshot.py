@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import os
 import pty
 import re
@@ -29,13 +30,14 @@ FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.D
 
 
 def printed(home: str) -> str:
-    """What the command prints on a terminal."""
+    """Runs the command on a terminal and returns its output."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
     opx = Path(sys.executable).parent / "opx"
     variables = {**os.environ, "TERM": "xterm-256color", "PAGER": "cat", "OPX_PAGER": "cat", "COLUMNS": str(COLUMNS)}
     variables.pop("NO_COLOR", None)
-    process = subprocess.Popen([str(opx), "--home", home, *COMMAND], stdin=its, stdout=its, stderr=its, env=variables)
+    command = [str(opx), "--home", home, *COMMAND]
+    process = subprocess.Popen(command, stdin=its, stdout=its, stderr=its, env=variables)  # noqa: S603 - our own command
     os.close(its)
     found = b""
     while portion := _read(ours):
@@ -55,7 +57,8 @@ def _read(descriptor: int) -> bytes:
 
 
 def draw(output: str, file: Path) -> None:
-    console = Console(record=True, width=COLUMNS, force_terminal=True, color_system="truecolor", file=open(os.devnull, "w"))
+    nowhere = io.StringIO()
+    console = Console(record=True, width=COLUMNS, force_terminal=True, color_system="truecolor", file=nowhere)
     console.print(Text.from_ansi(f"\x1b[1m$ {SHOWN}\x1b[0m\n\n" + _without_links(output).rstrip()))
     file.write_text(console.export_svg(title="opx", code_format=FORMAT, unique_id="opx"), encoding="utf-8")
 

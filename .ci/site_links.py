@@ -32,7 +32,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001 - MkDocs names it
     """Points links to what is outside of `docs` to its copy in the site; to folders of the repository, to nothing."""
     own = page.file.src_uri
     parts = FENCE.split(markdown)

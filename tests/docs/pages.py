@@ -1,6 +1,6 @@
 """Reads the commands of Markdown pages: fenced blocks of `sh`, `bash` and `console`, with the comments before them.
 
-A comment directly before a block is invisible to readers and says something to the runner:
+A comment directly before a block is invisible to readers, and for the runner:
 
     <!-- not run: REASON -->    the block needs an account, a network or hours
     <!-- first: COMMANDS -->    commands that prepare what the block needs

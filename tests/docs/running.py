@@ -21,7 +21,9 @@ ANNOUNCED = r"http://\|[Ww]atching\|[Ss]erving\|[Ll]istening\|Ctrl-C"
 QUIET = re.compile(r"^(?!.*\bopx\b)|>\s*\S+\s*(?:#.*)?$|&\s*(?:#.*)?$", re.DOTALL)
 """Commands that needn't print anything: other programs, and output into a file."""
 
-EMPTY = re.compile(r"^(?:opx: )?(?:nothing|no [a-z]+ (?:is|are|has|have|yet|match)|there (?:is|are) no)\b", re.IGNORECASE)
+EMPTY = re.compile(
+    r"^(?:opx: )?(?:nothing|no [a-z]+ (?:is|are|has|have|yet|match)|there (?:is|are) no)\b", re.IGNORECASE
+)
 """Answers of one line without content: errors, unless the block lists the text in `shows`."""
 
 LIMIT = 400
@@ -52,7 +54,9 @@ class Shell:
 
     @property
     def variables(self) -> dict[str, str]:
-        path = os.pathsep.join([str(self.programs), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        path = os.pathsep.join(
+            [str(self.programs), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]
+        )
         kept = {name: value for name, value in os.environ.items() if name in ("OPX_MODEL_CACHE", "XDG_CACHE_HOME")}
         return {"PATH": path, "HOME": str(self.folder), "COLUMNS": "100", "PAGER": "cat", "LC_ALL": "C.UTF-8", **kept}
 
@@ -78,7 +82,8 @@ class Shell:
         """The outcome of each command of the block. What it left in the background is ended."""
         lines = ["trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT", *block.first]
         for command in block.commands:
-            lines += [f"echo; echo '{_MARK}{command.line}'", _watched(command.text), "echo; echo \"=== ended: $?\""]
+            begins, ends = f"echo; echo '{_MARK}{command.line}'", 'ended=$?; echo; echo "=== ended: $ended"'
+            lines += [begins, _watched(command.text), ends]
         _, *parts = self.run("\n".join(lines)).split(_MARK)
         found = {int(line): rest.rsplit("=== ended: ", 1) for line, rest in (part.split("\n", 1) for part in parts)}
         return [_outcome(command, found.get(command.line, [])) for command in block.commands]
@@ -89,10 +94,10 @@ def _watched(command: str) -> str:
     if not LASTING.match(command):
         return command
     text = " ".join(shlex.split(command, comments=True))
-    return (
-        f"{text} > lasting.log 2>&1 & until grep -q '{ANNOUNCED}' lasting.log || ! kill -0 $! 2>/dev/null; do sleep .1; done;"
-        " kill $! 2>/dev/null; wait $! 2>/dev/null; (exit $(( $? == 143 ? 0 : $? ))); ended=$?; cat lasting.log; (exit $ended)"
-    )
+    return f"""{text} > lasting.log 2>&1 &
+until grep -q '{ANNOUNCED}' lasting.log || ! kill -0 $! 2>/dev/null; do sleep .1; done
+kill $! 2>/dev/null; wait $! 2>/dev/null
+stopped=$?; cat lasting.log; (exit $(( stopped == 143 ? 0 : stopped )))"""
 
 
 def _outcome(command: Command, parts: Sequence[str]) -> Outcome:

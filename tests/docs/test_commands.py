@@ -7,17 +7,18 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections import Counter
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import ROOT, Block, blocks, blocks_of, pages
+from tests.docs.pages import ROOT, blocks_of, pages
 from tests.docs.running import Shell, problems
 
 HOME = ROOT / "build" / "docs-home"
-"""A home with the example corpus, kept between runs: only changed files are ingested again."""
+"""A home with the example corpus, kept between the runs of a day: only changed files are ingested again."""
+DAY = 24 * 3600
 
 CLIPBOARD = """ALERT KubePodCrashLooping firing
 labels: alertname=KubePodCrashLooping namespace=prod pod=checkout-7d9f severity=warning
@@ -28,6 +29,8 @@ WITH_COMMANDS = [page for page in pages() if any(block.not_run is None for block
 
 @pytest.fixture(scope="module")
 def demo_home() -> Path:
+    if HOME.is_dir() and time.time() - HOME.stat().st_ctime > DAY:
+        shutil.rmtree(HOME)
     opx = Path(sys.executable).parent / "opx"
     subprocess.run([str(opx), "--home", str(HOME), "demo"], cwd=ROOT, check=True, capture_output=True, timeout=600)
     return HOME
