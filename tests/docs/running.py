@@ -101,7 +101,8 @@ stopped=$?; cat lasting.log; (exit $(( stopped == 143 ? 0 : stopped )))"""
 
 
 def _outcome(command: Command, parts: Sequence[str]) -> Outcome:
-    output, status = parts if len(parts) == 2 else ("it was not reached, or took too long", "-1")
+    output, rest = parts if len(parts) == 2 else ("it was not reached, or took too long", "-1")
+    status, *_ = rest.splitlines()  # what else is there was printed in the background
     return Outcome(command, int(status), output.strip("\n"))
 
 
