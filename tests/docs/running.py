@@ -26,7 +26,7 @@ EMPTY = re.compile(
 )
 """Answers of one line without content: errors, unless the block lists the text in `shows`."""
 
-LIMIT = 400
+LIMIT = 500
 """Seconds for a block."""
 
 _MARK = "=== the command at line "
