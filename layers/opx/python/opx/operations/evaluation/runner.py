@@ -169,7 +169,7 @@ class CorpusIntake:
     def _put_all(self) -> Iterator[bool]:
         """Yields for each page true if it is new or changed."""
         if self._dataset.documents is not None:
-            yield from self._put_files(self._dataset.documents)
+            yield from self._put_files(self._dataset.documents.resolve())
             return
         for page in self._dataset.pages():
             yield self._put(page.id, page.title, page.text)

@@ -1,0 +1,76 @@
+"""The commands of README and documentation run, in their order, and show what the pages state."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT, blocks_of, pages
+from tests.docs.running import Shell, problems
+
+HOME = ROOT / "build" / "docs-home"
+"""A home with the example corpus, kept between the runs of a day: only changed files are ingested again."""
+DAY = 24 * 3600
+
+BUSY = "(the embedding model is unavailable)"
+"""A note of answers on a machine that is too busy to load the model in time: the page is run again."""
+ATTEMPTS = 3
+
+CLIPBOARD = """ALERT KubePodCrashLooping firing
+labels: alertname=KubePodCrashLooping namespace=prod pod=checkout-7d9f severity=warning
+summary: prod/checkout-7d9f restarts again and again
+"""
+WITH_COMMANDS = [page for page in pages() if any(block.not_run is None for block in blocks_of(page))]
+
+
+@pytest.fixture(scope="module")
+def demo_home() -> Path:
+    if HOME.is_dir() and time.time() - HOME.stat().st_ctime > DAY:
+        shutil.rmtree(HOME)
+    opx = Path(sys.executable).parent / "opx"
+    subprocess.run([str(opx), "--home", str(HOME), "demo"], cwd=ROOT, check=True, capture_output=True, timeout=600)
+    return HOME
+
+
+@pytest.fixture
+def new_shell(tmp_path: Path, demo_home: Path) -> Iterator[Callable[[], Shell]]:
+    """Makes a checkout's folder after `make demo`, and a clipboard with an alert in it."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    paste = programs / "pbpaste"
+    paste.write_text(f"#!/bin/sh\ncat <<'END'\n{CLIPBOARD}END\n")
+    paste.chmod(paste.stat().st_mode | stat.S_IXUSR)
+    folders: list[Path] = []
+
+    def make() -> Shell:
+        folders.append(tmp_path / f"checkout-{len(folders)}")
+        shutil.copytree(demo_home, folders[-1] / ".opx")
+        for name in ("corpus", "tests", "examples", "docs"):
+            (folders[-1] / name).symlink_to(ROOT / name)
+        return Shell(folders[-1], programs)
+
+    yield make
+    for folder in folders:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.docs
+@pytest.mark.enable_socket
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("page", WITH_COMMANDS)
+def test_commands_do_what_the_page_states(page: str, new_shell: Callable[[], Shell]) -> None:
+    run = [block for block in blocks_of(page) if block.not_run is None]
+    for _ in range(ATTEMPTS):
+        shell = new_shell()
+        outcomes = [shell.outcomes(block) for block in run]
+        if not any(BUSY in outcome.output for some in outcomes for outcome in some):
+            break
+    found = [each for block, some in zip(run, outcomes, strict=True) for each in problems(block, some)]
+    assert not found, "\n" + "\n".join(found)
