@@ -60,10 +60,10 @@ class Client:
         return 1000 * (time.perf_counter() - started), found == expected
 
 
-def ask(address: str, mode: str, clients: int, answers: int, results: Any) -> None:
+def ask(address: str, mode: str, clients: int, answers: int, questions: int, results: Any) -> None:
     """Puts the figures of so many clients into a queue; runs in a process of its own."""
     corpus = Corpus()
-    queries = [corpus.text(random.Random(n).randrange(4, 9)) for n in range(QUESTIONS)]
+    queries = [corpus.text(random.Random(n).randrange(4, 9)) for n in range(questions)]
     first = Client(address, mode)
     alone = [first.found(text) for text in queries]
     together = threading.Barrier(clients + 1)
@@ -71,7 +71,7 @@ def ask(address: str, mode: str, clients: int, answers: int, results: Any) -> No
     def client(number: int) -> list[tuple[float, bool]]:
         own = Client(address, mode)
         together.wait()
-        order = [(number * answers + n) % QUESTIONS for n in range(answers)]
+        order = [(number * answers + n) % questions for n in range(answers)]
         return [own.timed(queries[at], alone[at]) for at in order]
 
     with ThreadPoolExecutor(clients) as pool:
@@ -94,14 +94,14 @@ def figures(replies: Sequence[tuple[float, bool]], seconds: float, cpu: float) -
     }
 
 
-def measure(system: System, mode: str, clients: int, answers: int) -> dict[str, float]:
+def measure(system: System, mode: str, clients: int, answers: int, questions: int) -> dict[str, float]:
     """Serves the system, and has another process ask."""
     own = Caller(Identity())
     served = serve(system, Callers({}, own), {"default": LocalBase(system)}, lambda: None, "127.0.0.1")
     spawn = multiprocessing.get_context("spawn")
     results = spawn.Queue()
     with HttpServer(application(served), listening_socket("127.0.0.1:0")) as server:
-        clients_process = spawn.Process(target=ask, args=(server.address, mode, clients, answers, results))
+        clients_process = spawn.Process(target=ask, args=(server.address, mode, clients, answers, questions, results))
         clients_process.start()
         results.get(timeout=SECONDS)
         before = time.process_time()
@@ -116,11 +116,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, default=10_000)
     parser.add_argument("--answers", type=int, default=400, help="of all clients together, at least one of each")
+    parser.add_argument("--questions", type=int, default=QUESTIONS, help="different ones, each first asked alone")
+    parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS)
     parser.add_argument("--mode", default="balanced")
     args = parser.parse_args()
     with filled_system(args.chunks) as system:
-        for clients in CLIENTS:
-            found = measure(system, args.mode, clients, max(1, args.answers // clients))
+        for clients in args.clients:
+            found = measure(system, args.mode, clients, max(1, args.answers // clients), args.questions)
             about = {"mode": args.mode, "clients": clients, "chunks": args.chunks, "processors": os.cpu_count()}
             print(json.dumps({**about, **found, "load": round(os.getloadavg()[0], 1)}), flush=True)
 
