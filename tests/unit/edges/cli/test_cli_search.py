@@ -230,8 +230,10 @@ def test_only_the_client_finds_its_documents(folder: Opx) -> None:
 
 def test_a_document_of_another_client_can_not_be_named(folder: Opx) -> None:
     secret = json.loads(folder("--client", "acme", "search", "frobnicator", *ANY, "--json").stdout)["results"][0]
-    result = folder("search", "frobnicator", *ANY, "--document", secret["metadata"]["documentId"])
-    assert result.exit_code == 1
+    named = secret["metadata"]["documentId"]
+    result, unknown = (folder("search", "frobnicator", *ANY, "--document", one) for one in (named, "f" * 32))
+    assert result.exit_code == unknown.exit_code == 2
+    assert result.stderr == unknown.stderr.replace("f" * 32, named)
 
 
 def test_without_knowledge_it_prints_a_remedy_and_makes_no_folder(tmp_path: Path) -> None:
