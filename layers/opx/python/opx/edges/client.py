@@ -230,10 +230,15 @@ class ApiClient:
         return response, f"status {response.status}"
 
 
+def is_loopback(host: str) -> bool:
+    """True if only programs of this machine can reach the host."""
+    return host in ("127.0.0.1", "localhost", "::1")
+
+
 def check_endpoint(url: str) -> None:
     """Raises `InvalidInputError` for anything but the address of an API, and for one that would send a token unencrypted."""
     parts = urlsplit(url)
-    local = parts.hostname in ("127.0.0.1", "localhost", "::1")
+    local = is_loopback(parts.hostname or "")
     if "@" in parts.netloc:
         raise InvalidInputError(
             f"the address of {parts.hostname} has a user or a password, which would be shown and logged: leave them out, and "

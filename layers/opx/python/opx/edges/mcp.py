@@ -25,6 +25,7 @@ from opx import __version__
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.queries import MAX_BUDGET
 from opx.edges.calling import LocalClient, plain, text_of
+from opx.edges.client import is_loopback
 from opx.edges.failures import attempt
 from opx.edges.schemas import input_schema, output_schema
 from opx.edges.tools import call_tool, granted
@@ -50,8 +51,6 @@ MAX_CALLS = 16
 
 CALL_SECONDS = 50.0
 """Clients wait for 60 s by default (MCP TypeScript SDK: `DEFAULT_REQUEST_TIMEOUT_MSEC`)."""
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def tools_for(context: Context) -> Tools:
@@ -128,12 +127,12 @@ def http_app(server: Server[Any], host: str, token: str = "") -> Starlette:
     Raises `InvalidInputError` for a host that others can reach, without a token: they could read everything that the
     server's identity may see.
     """
-    if host not in LOOPBACK and not token:
+    if not is_loopback(host) and not token:
         raise InvalidInputError(
             f"{host} can be reached by others: give a token that callers must have (--token-secret NAME), "
             "or listen on 127.0.0.1"
         )
-    security = None if host in LOOPBACK else TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    security = None if is_loopback(host) else TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(host=host, json_response=True, stateless_http=True, transport_security=security)
     if token:
         app.add_middleware(_Authorised, token=token)

@@ -19,7 +19,7 @@ from typing import Any, Self, TextIO
 
 from opx import __version__
 from opx.domain.record import replace
-from opx.edges.cli.forwarding import CODE, ERR, FORWARDED, MAX_REQUEST, OUT, REFUSED, SOCKET
+from opx.edges.cli.forwarding import CODE, ERR, FORWARDED, MAX_REQUEST, OUT, REFUSED, SOCKET, received
 from opx.edges.cli.main import Launch, run
 from opx.errors import OpxError
 from opx.operations.system import System
@@ -248,20 +248,10 @@ def _listening(path: Path) -> socket.socket:
 
 
 def _read_request(connection: socket.socket) -> dict[str, Any]:
-    size = int.from_bytes(_received(connection, 4), "big")
+    size = int.from_bytes(received(connection, 4), "big")
     if size > MAX_REQUEST:
         raise ValueError("the request is too large")
-    found = json.loads(_received(connection, size))
+    found = json.loads(received(connection, size))
     if not isinstance(found, dict):
         raise TypeError("the request is no object")
     return found
-
-
-def _received(connection: socket.socket, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise ValueError("the request was cut short")
-        data += part
-    return bytes(data)

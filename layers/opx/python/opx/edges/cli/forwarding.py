@@ -116,8 +116,8 @@ def _run(connection: socket.socket, request: bytes) -> int | None:
     connection.sendall(request)
     printed = False
     while True:
-        head = _received(connection, HEAD_BYTES)
-        kind, data = head[:1], _received(connection, int.from_bytes(head[1:], "big")) if head else b""
+        head = received(connection, HEAD_BYTES)
+        kind, data = head[:1], received(connection, int.from_bytes(head[1:], "big")) if head else b""
         if kind == REFUSED or (not head and not printed):
             return None
         if kind == CODE:
@@ -138,8 +138,8 @@ def _write(file: int, data: bytes) -> None:
         raise SystemExit(141) from None
 
 
-def _received(connection: socket.socket, size: int) -> bytes:
-    """So many bytes; b"" at the end of the connection."""
+def received(connection: socket.socket, size: int) -> bytes:
+    """So many bytes; b"" if the connection ends before."""
     parts, left = [], size
     while left:
         part = connection.recv(min(left, 65536))

@@ -68,9 +68,10 @@ def _runner(services: System) -> Runner:
 def _deliveries_server(
     services: System, listen: str, arrived: Callable[[], object]
 ) -> contextlib.AbstractContextManager[object]:
+    from opx.edges.client import is_loopback
     from opx.edges.serving.application import deliveries_application
     from opx.edges.serving.deliveries import LocalDeliveries
-    from opx.edges.serving.listening import HttpServer, address_of, is_loopback, listening_socket
+    from opx.edges.serving.listening import HttpServer, address_of, listening_socket
 
     deliveries = LocalDeliveries(services.connectors.webhook_receiver, arrived)
     server = HttpServer(deliveries_application(deliveries), listening_socket(listen))
@@ -204,7 +205,7 @@ def _work_beside(services: System, woken: threading.Event, stopped: threading.Ev
 
 
 def _callers(session: Session, host: str, token_secret: str) -> Callers:
-    from opx.edges.serving.listening import is_loopback
+    from opx.edges.client import is_loopback
     from opx.edges.serving.tokens import callers, read_tokens
 
     own = Identity(session.settings.client_id, session.settings.project_id, session.user)

@@ -4,7 +4,7 @@ health."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from opx.connectors.deliveries import MAX_BODY_BYTES as MAX_DELIVERY_BYTES
 from opx.domain.record import Json
+from opx.edges.client import is_loopback
 from opx.edges.http import MAX_BODY_BYTES, RETRY_AFTER_SECONDS, reply
 from opx.edges.serving.bodies import (
     DELIVERY_MEMORY_BYTES,
@@ -26,7 +27,7 @@ from opx.edges.serving.bodies import (
     read_body,
 )
 from opx.edges.serving.deliveries import LocalDeliveries
-from opx.edges.serving.listening import Application, is_loopback
+from opx.edges.serving.listening import Application
 from opx.edges.serving.metrics import MeasuredRequest, Measurements
 from opx.edges.serving.pages import documentation_page, openapi_text
 from opx.edges.serving.routes import Answers, Raw, unauthenticated
@@ -85,7 +86,7 @@ class _Application:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            await _lifespan(self._served, receive, send)
+            await _lifespan(self._served.mcp.values(), receive, send)
         elif scope["type"] == "http":
             await self._http(Request(scope, receive), scope, receive, send)
 
@@ -264,12 +265,12 @@ def _response(found: Json) -> Response:
     return Response(found["body"], found["statusCode"], found["headers"])
 
 
-async def _lifespan(served: Served, receive: Any, send: Any) -> None:
-    """Starts and ends the session managers of MCP."""
+async def _lifespan(apps: Iterable[Any], receive: Any, send: Any) -> None:
+    """Starts applications with life spans of their own, the session managers of MCP, and ends them."""
     await receive()
     try:
         async with AsyncExitStack() as stack:
-            for app in served.mcp.values():
+            for app in apps:
                 await stack.enter_async_context(app.router.lifespan_context(app))
             await send({"type": "lifespan.startup.complete"})
             await receive()
@@ -287,7 +288,7 @@ def deliveries_application(deliveries: LocalDeliveries) -> Application:
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            await _no_lifespan(receive, send)
+            await _lifespan((), receive, send)
             return
         try:
             response = await _delivery(deliveries, Request(scope, receive), scope["path"], memory, limiter())
@@ -298,10 +299,3 @@ def deliveries_application(deliveries: LocalDeliveries) -> Application:
         await response(scope, receive, send)
 
     return app
-
-
-async def _no_lifespan(receive: Any, send: Any) -> None:
-    await receive()
-    await send({"type": "lifespan.startup.complete"})
-    await receive()
-    await send({"type": "lifespan.shutdown.complete"})

@@ -38,12 +38,6 @@ STOP_SECONDS = 10
 
 _CHECK_SECONDS = 1.0
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})\Z")
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
-
-
-def is_loopback(host: str) -> bool:
-    """True if only programs of this machine can reach the host."""
-    return host in _LOOPBACK
 
 
 def address_of(text: str) -> tuple[str, int]:
