@@ -90,6 +90,12 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Enviro
     return made
 
 
+@pytest.fixture(scope="module")
+def demo(environment: Environment) -> str:
+    """What `opx demo` prints; the example corpus is in the environment's home from then on."""
+    return environment.run("demo")
+
+
 def test_all_data_files_and_the_corpus_are_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         shipped = set(archive.namelist())
@@ -107,8 +113,8 @@ def test_the_default_set_is_small(environment: Environment) -> None:
     assert environment.size < LARGEST
 
 
-def test_the_demo_and_searches_work(environment: Environment) -> None:
-    assert "Done in" in environment.run("demo")
+def test_the_demo_and_searches_work(environment: Environment, demo: str) -> None:
+    assert "Done in" in demo
     assert "1. Kubernetes persistent volume full" in environment.run("search", "kafka", "disk", "full")
     (environment.work / "notes.csv").write_text("code,meaning\nPAY-4017,gateway token expired\n")
     environment.run("ingest", "notes.csv")
@@ -122,6 +128,7 @@ def test_a_missing_extra_is_named(environment: Environment) -> None:
     assert "pip install 'opx-knowledge[ingest]'" in environment.run("ingest", "page.html", code=1)
 
 
+@pytest.mark.usefixtures("demo")
 def test_it_runs_without_being_installed(wheel: Path, environment: Environment) -> None:
     run = f"tool run --quiet --from {wheel} opx --home {environment.work / '.opx'} search kafka disk full"
     done = subprocess.run([str(UV), *run.split()], capture_output=True, text=True, timeout=300, check=False)
@@ -129,10 +136,10 @@ def test_it_runs_without_being_installed(wheel: Path, environment: Environment) 
 
 
 @pytest.fixture(scope="module")
-def served(wheel: Path, environment: Environment, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def served(wheel: Path, environment: Environment, demo: str, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    assert "Done in" in demo
     made = Environment(tmp_path_factory.mktemp("server"))
     made.install(f"{wheel}[serve]")
-    environment.run("demo")
     shutil.copytree(environment.work / ".opx", made.work / ".opx")
     return made
 
