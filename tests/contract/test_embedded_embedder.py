@@ -83,6 +83,13 @@ class TestMiniLmEmbedder(EmbedderContract):
 
 
 class TestMissingFolder:
+    def test_a_damaged_tokenizer_is_named(self, tmp_path: Path) -> None:
+        whole = Path(model_folder(Settings()))
+        shutil.copytree(whole, tmp_path / "model")
+        (tmp_path / "model" / building.TOKENIZER).write_text("{", encoding="utf-8")
+        with pytest.raises(EmbeddingError, match=r"tokenizer\.json can't be loaded"):
+            OnnxEmbedder(tmp_path / "model", MINI_LM).embed_query(DISK)
+
     def test_missing_files_are_an_error_at_first_use(self, tmp_path: Path) -> None:
         embedder = OnnxEmbedder(tmp_path, MINI_LM)
         with pytest.raises(EmbeddingError, match="no embedding model in"):
@@ -127,7 +134,7 @@ class TestBuilding:
         if damage == "missing":
             (built / name).unlink()
         else:
-            (built / name).write_bytes(whole[:-100] if name != building.TOKENIZER else b"")
+            (built / name).write_bytes(whole[:-100])
         assert model_folder(settings) == built
         assert (built / name).read_bytes() == whole
 

@@ -57,6 +57,13 @@ def test_a_damaged_file_is_named(opx: Opx, name: str) -> None:
     assert f"{opx.home / name}: the file is no SQLite database" in line_of("ingestion", found.output)
 
 
+def test_a_home_of_a_newer_version_is_refused_and_not_called_broken(opx: Opx) -> None:
+    (opx.home / "format.json").write_text('{"format": 99, "program": "9.9.9"}')
+    found = opx("doctor")
+    assert (found.exit_code, "was written by opx 9.9.9" in found.stderr) == (2, True)
+    assert "repair" not in found.output
+
+
 def test_next_steps_of_a_folder_are_none_of_a_deployed_system(opx: Opx) -> None:
     shutil.rmtree(opx.home / "index")
     (opx.home / "index").write_text("a file")

@@ -215,7 +215,10 @@ class OnnxEmbedder:
             text = (self._folder / "tokenizer.json").read_text(encoding="utf-8")
         except OSError as exc:
             raise EmbeddingError(f"no embedding model in {self._folder}: tokenizer.json: {exc.strerror}") from exc
-        tokenizer = Tokenizer.from_str(text)
+        try:
+            tokenizer = Tokenizer.from_str(text)
+        except Exception as exc:  # the library has no type of its own
+            raise EmbeddingError(f"{self._folder / 'tokenizer.json'} can't be loaded: {exc}") from exc
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return tokenizer

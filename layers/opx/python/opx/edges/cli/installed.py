@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from opx import __version__
 from opx.edges.cli.output import plural, readable_size
 from opx.edges.doctor import CheckResult, Outcome
-from opx.errors import OpxError
+from opx.errors import IncompatibleHomeError, OpxError
 from opx.runtime.extras import EXTRAS
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def installation_results(session: Session) -> Iterator[CheckResult]:
     """Versions, extras, and the home of this machine with its counts and its model. They precede the examination, which
-    adds documents of its own."""
+    adds documents of its own. Raises `IncompatibleHomeError` for a home of a newer program, of which nothing can be told."""
     yield _versions()
     yield _extras()
     yield from _of_home(session)
@@ -62,6 +62,8 @@ def _of_home(session: Session) -> Iterator[CheckResult]:
         return
     try:
         status = session.client.call(get_status, GetStatus())
+    except IncompatibleHomeError:
+        raise
     except OpxError as exc:
         yield CheckResult("home", Outcome.FAILED, str(exc), "opx repair makes what it can from what is left")
         return
