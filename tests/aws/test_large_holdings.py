@@ -19,7 +19,7 @@ from tests.support.emf import metric_lines
 from tests.support.fakes import FakeContext, function_logs
 
 DAILY, HOURLY = {"holdings": True}, dict[str, bool]()
-DOCUMENTS = 40
+DOCUMENTS = 16
 CATEGORY = "runbooks/procedures"
 TIMEOUT = 900.0
 
@@ -41,19 +41,22 @@ class TimedContext(FakeContext):
 
 
 class SlowCatalog:
-    """An account in which a page of a query has two items and takes 20 s, as if each were of thousands."""
+    """An account in which, once it is slowed down, a page of a query has two items and takes 50 s, as if each were of
+    thousands."""
 
     def __init__(self, cloud: Cloud, time: FakeTime) -> None:
         self.cloud = cloud
         self.time = time
         self._ends = float("inf")
         self._report = make_handler(lambda: cloud.services)
-        events = cloud.dynamodb.meta.events
+
+    def slow_down(self) -> None:
+        events = self.cloud.dynamodb.meta.events
         events.register("provide-client-params.dynamodb.Query", lambda params, **_: {**params, "Limit": 2})
         events.register("before-call.dynamodb.Query", self._pass_time)
 
     def _pass_time(self, **_: Any) -> None:
-        self.time.now += 20
+        self.time.now += 50
         if self.time.now >= self._ends:
             raise FunctionEndedError
 
@@ -87,6 +90,7 @@ def catalog(aws: boto3.Session) -> Iterator[SlowCatalog]:
         for number in range(DOCUMENTS):
             found.put(number)
         found.deliver()
+        found.slow_down()
         yield found
 
 

@@ -9,9 +9,11 @@ from click.testing import CliRunner
 from opx.domain.queries import QueryConfig
 from opx.edges.cli.demo import QUESTIONS, example_documents
 from opx.edges.cli.main import Launch, cli
+from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap, connect
 from opx.text.analyzer import analyze
+from tests.quality.vectors import KnownVectors
 from tests.support.cli_support import Opx
 
 BY_MEANING = QUESTIONS[2]
@@ -49,15 +51,19 @@ def test_the_demo_without_documents_is_an_error(tmp_path: Path) -> None:
     assert "name one with --documents" in result.stderr
 
 
+def with_known_vectors(settings: Settings) -> System:
+    system = bootstrap(settings)
+    system.indexing.embedder = KnownVectors(system.embedder)
+    return system
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_demo_finds_each_answer_first_and_none_where_there_is_none(tmp_path: Path) -> None:
-    """With the real model and corpus; the second run has nothing to ingest."""
+    """With the real model, whose vectors of the corpus are known, and corpus; the second run has nothing to ingest."""
     home = tmp_path / ".opx"
-    runs = [
-        CliRunner().invoke(cli, ["--home", str(home), "demo"], obj=Launch(bootstrap, connect, {}), prog_name="opx")
-        for _ in range(2)
-    ]
+    launch = Launch(with_known_vectors, connect, {})
+    runs = [CliRunner().invoke(cli, ["--home", str(home), "demo"], obj=launch, prog_name="opx") for _ in range(2)]
     assert "3 new patterns learnt, 48 values of baselines added" in runs[0].stdout
     assert "nothing changed, nothing ingested" in runs[1].stdout
     assert "0 new patterns learnt, 0 values of baselines added" in runs[1].stdout
