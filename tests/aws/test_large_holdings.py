@@ -19,7 +19,7 @@ from tests.support.emf import metric_lines
 from tests.support.fakes import FakeContext, function_logs
 
 DAILY, HOURLY = {"holdings": True}, dict[str, bool]()
-DOCUMENTS = 16
+DOCUMENTS = 30
 CATEGORY = "runbooks/procedures"
 TIMEOUT = 900.0
 
@@ -41,7 +41,7 @@ class TimedContext(FakeContext):
 
 
 class SlowCatalog:
-    """An account in which, once it is slowed down, a page of a query has two items and takes 50 s, as if each were of
+    """An account in which, once it is slowed down, a page of a query has two items and takes 20 s, as if each were of
     thousands."""
 
     def __init__(self, cloud: Cloud, time: FakeTime) -> None:
@@ -56,7 +56,7 @@ class SlowCatalog:
         events.register("before-call.dynamodb.Query", self._pass_time)
 
     def _pass_time(self, **_: Any) -> None:
-        self.time.now += 50
+        self.time.now += 20
         if self.time.now >= self._ends:
             raise FunctionEndedError
 

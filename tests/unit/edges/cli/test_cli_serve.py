@@ -156,7 +156,10 @@ def test_scheduled_work_goes_on_after_an_error(
     assert "RuntimeError: a bug" in output
 
 
-def test_errors_are_logged_also_without_verbose(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_logged_also_without_verbose(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logging.getLogger("opx"), "handlers", [])  # those of functions that other tests called
     logger = logging.getLogger("opx.edges.failures")
     with ExitStack() as stack:
         serving._log_errors(stack)
