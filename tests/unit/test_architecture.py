@@ -259,6 +259,26 @@ def test_no_two_public_classes_share_a_name() -> None:
     assert {name: found for name, found in modules_of.items() if len(found) > 1} == {}
 
 
+UNPREPARED = {"type_info", "multi_type_info", "schema", "schema_components", "convert", "decode", "Decoder"}
+"""Functions of msgspec that describe a type on first use, which only one thread may do."""
+
+
+def test_types_are_described_by_one_thread() -> None:
+    found = {
+        f"{module}:{node.lineno}"
+        for module, file in FILES.items()
+        if module not in ("opx.domain.record", "opx.domain.requests")
+        for node in ast.walk(_tree(file))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in UNPREPARED
+        if ast.unparse(node.func).startswith(("msgspec.", "inspect."))
+        if (kinds := [*node.args[node.func.attr != "Decoder" :], *(one.value for one in node.keywords)])
+        if not any(isinstance(kind, ast.Call) and _called(kind.func) == "prepared" for kind in kinds)
+    }
+    assert not found, (
+        "hand the type over as prepared(type), or use type_info and schema_components of opx.domain.record"
+    )
+
+
 def test_nothing_imports_the_functions() -> None:
     assert not broken(
         [found for found in all_imports() if found.of("lambdas") and not _within(found.module, "lambdas")]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 RACE = '''
 import sys
 import threading
@@ -13,7 +15,10 @@ from types import ModuleType
 from typing import Any
 
 from opx.domain.record import from_json
+from opx.domain.requests import fields_of
+from opx.edges.schemas import inlined
 
+FIRST = {"convert": lambda kind: None, "inspect": fields_of, "describe": inlined}[sys.argv[1]]
 THREADS = 8
 HEAD = """
 from __future__ import annotations
@@ -39,6 +44,7 @@ def new_type(number: int) -> Any:
 
 def convert(kind: Any, barrier: threading.Barrier) -> Any:
     barrier.wait()
+    FIRST(kind)
     return from_json(kind, VALUE)
 
 
@@ -52,6 +58,7 @@ print("converted")
 '''
 
 
-def test_threads_may_convert_to_a_new_type_at_once() -> None:
-    done = subprocess.run([sys.executable, "-c", RACE], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("first", ["convert", "inspect", "describe"])
+def test_threads_may_use_a_new_type_at_once(first: str) -> None:
+    done = subprocess.run([sys.executable, "-c", RACE, first], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "converted"), done.stderr[-2000:]

@@ -8,17 +8,30 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from typing import Any, Self, TypeVar
 
 import msgspec
-from msgspec import structs
+from msgspec import inspect, structs
 
 from opx.errors import InvalidInputError
 
-__all__ = ["Draft", "Json", "Record", "always", "derive", "from_json", "prepared", "replace", "rounded", "to_json"]
+__all__ = [
+    "Draft",
+    "Json",
+    "Record",
+    "always",
+    "derive",
+    "from_json",
+    "prepared",
+    "replace",
+    "rounded",
+    "schema_components",
+    "to_json",
+    "type_info",
+]
 
 Json = dict[str, Any]
 INTERNAL = "x-internal"
@@ -67,14 +80,26 @@ _PREPARING = threading.Lock()
 
 
 def prepared(kind: type[R]) -> type[R]:
-    """The type, with msgspec's description of it made by one thread. msgspec 0.22 makes it with the first conversion, and a
-    second thread that converts meanwhile sees half of it and ends the process."""
+    """The type, with msgspec's description of it made by one thread. msgspec 0.22 makes it with the first conversion,
+    decoder, schema or inspection, and a second thread that converts meanwhile sees half of it and ends the process."""
     if kind not in _PREPARED:
         with _PREPARING:
             with suppress(msgspec.ValidationError):
                 msgspec.convert(None, kind)
             _PREPARED.add(kind)
     return kind
+
+
+def type_info(kind: Any) -> inspect.Type:
+    """msgspec's description of a type, for any thread."""
+    with _PREPARING:
+        return inspect.type_info(kind)
+
+
+def schema_components(kinds: Sequence[Any], ref_template: str) -> tuple[tuple[Json, ...], Json]:
+    """JSON Schemas of the types, and those of records by name, for any thread."""
+    with _PREPARING:
+        return msgspec.json.schema_components(kinds, ref_template=ref_template)
 
 
 def from_json(kind: type[R], data: object) -> R:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta, inspect, structs
 
-from opx.domain.record import Record, prepared
+from opx.domain.record import Record, prepared, type_info
 from opx.errors import InvalidInputError
 
 Given = Mapping[str, object]
@@ -71,7 +71,7 @@ class FieldFacts:
 def fields_of(kind: type[msgspec.Struct]) -> tuple[FieldFacts, ...]:
     """The fields of a request type, in order."""
     if kind not in _KNOWN:
-        info = inspect.type_info(kind)
+        info = type_info(kind)
         assert isinstance(info, inspect.StructType)
         annotations = {one.name: one.type for one in structs.fields(kind)}
         _KNOWN[kind] = tuple(_facts(one, annotations[one.name]) for one in info.fields)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from opx.domain.policy import Action, scopes_for
-from opx.domain.record import INTERNAL, Json, without_references
+from opx.domain.record import INTERNAL, Json, schema_components, without_references
 from opx.domain.requests import NOT_BLANK, FieldFacts, Request, fields_of
 from opx.operations import load
 from opx.operations.corpus import API_VERSION
@@ -65,7 +65,7 @@ _ERROR: Json = {
 
 def components(kinds: Sequence[Any]) -> tuple[list[Json], Json]:
     """The schema of each type, and referenced schemas by name."""
-    schemas, named = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    schemas, named = schema_components(kinds, ref_template=_REFERENCE)
     return [_plain(one) for one in schemas], {name: _described(one) for name, one in sorted(named.items())}
 
 

@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar, Union, get_args, get_origin,
 from msgspec import UnsetType, inspect
 
 from opx.domain.policy import TABLE, Action, Target
-from opx.domain.record import Record
+from opx.domain.record import Record, type_info
 from opx.domain.requests import Request
 from opx.operations.context import Context
 
@@ -402,6 +402,6 @@ _JSON_KINDS: set[Any] = {str, int, float, bool, type(None), Any, UnsetType, ...}
 
 def _is_no_json(kind: Any) -> bool:
     try:
-        return isinstance(inspect.type_info(kind), inspect.CustomType)
+        return isinstance(type_info(kind), inspect.CustomType)
     except TypeError:  # such as another class or a number
         return True

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from opx.domain.queries import ReaderVerdict
-from opx.domain.record import prepared, without_references
+from opx.domain.record import prepared, schema_components, without_references
 from opx.errors import InvalidInputError, ModelError
 
 
@@ -132,7 +132,7 @@ def _number(text: str) -> float:
 
 def answer_schema(kind: type[ModelAnswer]) -> Schema:
     """The JSON Schema of an answer, without references."""
-    (schema,), named = msgspec.json.schema_components([kind], ref_template=_REFERENCE)
+    (schema,), named = schema_components([kind], ref_template=_REFERENCE)
     found: Schema = json.loads(msgspec.json.encode(_plain(without_references(schema, named))))
     return found
 

@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from opx.adapters.aws.deployed_api import AwsAccount
 from opx.adapters.aws.vendor_errors import error_code, translated_errors
 from opx.adapters.connections import Connections
-from opx.domain.record import Json
+from opx.domain.record import Json, prepared
 from opx.domain.scopes import Identity
 from opx.errors import NotApplicableError, OpxError
 from opx.ingestion.indexing.measuring import MEASURE, EmbeddingSpeed
@@ -85,7 +85,7 @@ class DeployedSystem:
         return self._invoke(function, event)
 
     def measure(self) -> EmbeddingSpeed:
-        return msgspec.convert(self._invoke(INGEST, MEASURE), EmbeddingSpeed)
+        return msgspec.convert(self._invoke(INGEST, MEASURE), prepared(EmbeddingSpeed))
 
     def _invoke(self, use_case: str, event: Mapping[str, Any], context: Mapping[str, Any] | None = None) -> Json:
         """The answer of a function; `context` is what an agent's gateway sends beside the event."""

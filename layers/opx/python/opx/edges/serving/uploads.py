@@ -14,7 +14,7 @@ from hashlib import sha256
 import msgspec
 from starlette.requests import Request
 
-from opx.domain.record import Json, Record
+from opx.domain.record import Json, Record, prepared
 from opx.edges.failures import attempt
 from opx.edges.http import reply
 from opx.ingestion.corpus.stores import GuardedUploadSigner
@@ -82,7 +82,7 @@ class SignedUploads:
         payload, _, signature = token.partition(".")
         if not hmac.compare_digest(self._signature(payload).encode(), signature.encode("utf-8", "replace")):
             return None
-        grant = msgspec.json.decode(base64.urlsafe_b64decode(payload), type=UploadGrant)
+        grant = msgspec.json.decode(base64.urlsafe_b64decode(payload), type=prepared(UploadGrant))
         return grant if self._clock() <= grant.until else None
 
     def put(self, grant: UploadGrant, body: bytes) -> Json:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Meta, inspect
 
 from opx.domain.ids import iso_time
-from opx.domain.record import prepared
+from opx.domain.record import prepared, type_info
 from opx.errors import InvalidInputError, SourceShapeError
 
 S = TypeVar("S", bound="Shape")
@@ -156,7 +156,7 @@ def _as_words(value: object) -> object:
 
 @cache
 def _info(kind: type[Shape]) -> inspect.StructType:
-    found = inspect.type_info(kind)
+    found = type_info(kind)
     assert isinstance(found, inspect.StructType)
     return found
 

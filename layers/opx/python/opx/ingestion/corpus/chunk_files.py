@@ -79,7 +79,7 @@ def text_hash(chunks: Iterable[DocumentChunk]) -> str:
     return digest.hexdigest()
 
 
-_chunks = msgspec.json.Decoder(DocumentChunk)
+_chunks = msgspec.json.Decoder(prepared(DocumentChunk))
 
 
 def joined_text(chunks: Iterable[DocumentChunk]) -> Iterator[str]:
