@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -153,10 +154,18 @@ def opened(home: Path, ids: Mapping[str, str] = {}, *, now: float = NOW) -> Iter
 @contextmanager
 def copied(template: Path, home: Path, ids: Mapping[str, str]) -> Iterator[World]:
     """A system that holds the same, to write to."""
-    shutil.copytree(template, home)
+    shutil.copytree(template, home, copy_function=_copied_or_linked)
     with opened(home, ids) as world:
         yield world
     shutil.rmtree(home)
+
+
+def _copied_or_linked(source: str, target: str) -> None:
+    """Objects are replaced and never written in place, so that copies may share them."""
+    if f"{os.sep}corpus{os.sep}" in source:
+        os.link(source, target)
+    else:
+        shutil.copy(source, target)
 
 
 # -- what the system holds
