@@ -81,6 +81,7 @@ _COMMANDS = {
     "secret": ("webhooks", "Manage credentials of sources on this machine."),
     "mcp": ("serving", "Serve the tools to agents over the Model Context Protocol."),
     "serve": ("serving", "Serve REST, agents' tools and webhooks over HTTP."),
+    "console": ("serving", "Open the console in a browser: ask, read, curate."),
     "run": ("serving", "Pull sources on schedule and ingest documents, until Ctrl-C."),
     "receipt": ("questions", "Replay the query of a receipt and compare the answers."),
     "audit": ("questions", "List queries with caller, time and returned documents."),

@@ -22,6 +22,7 @@ from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from opx.connectors.runner import Runner
+    from opx.edges.serving.console import ConsoleSessions
     from opx.edges.serving.routes import KnowledgeBase
     from opx.edges.serving.tokens import Callers
     from opx.operations.context import Caller
@@ -145,6 +146,53 @@ def serve_command(
     On loopback no token is needed, elsewhere each request but those of webhooks has one. Put a proxy with TLS before it.
     """
     session.require_local("opx serve serves this machine's knowledge; a deployed system has its own HTTP API")
+    known = _callers(session, listen, token_secret)
+    _serve(session, listen, known, bases, answers_only, lambda address: _log(_SERVED.format(address)))
+
+
+_SERVED = "http://{}/docs lists the routes, /mcp serves agents: Ctrl-C stops"
+
+
+@click.command("console")
+@click.option(
+    "--listen", metavar="HOST:PORT", default="127.0.0.1:0", show_default=True, help="Address, on this machine alone."
+)
+@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
+@click.option("--answers-only", is_flag=True, help="Leave scheduled work and queued documents to `opx run`.")
+@pass_session
+def console_command(session: Session, /, listen: str, *, no_browser: bool, answers_only: bool) -> None:
+    """Open the console in a browser: ask, read, curate. Until Ctrl-C it serves all that `opx serve` does.
+
+    The printed address opens one browser, once; nobody else on this machine can use it afterwards.
+    """
+    session.require_local("the console of a deployed system is at its own address: see the outputs of its stacks")
+    from opx.edges.client import is_loopback
+    from opx.edges.serving.console import KEY, PREFIX, ConsoleFiles, ConsoleSessions
+    from opx.edges.serving.listening import address_of
+
+    if not is_loopback(address_of(listen)[0]):
+        raise InvalidInputError("the console is for this machine: listen on 127.0.0.1, and reach it through ssh -L")
+    ConsoleFiles().check()
+    sessions = ConsoleSessions()
+
+    def opened(address: str) -> None:
+        place = f"http://{address}{PREFIX}?{KEY}={sessions.new_key()}"
+        click.echo(f"the console is at\n    {place}\nuntil Ctrl-C")
+        if not no_browser:
+            click.launch(place)
+
+    _serve(session, listen, _callers(session, listen, "", sessions), (), answers_only, opened)
+
+
+def _serve(
+    session: Session,
+    listen: str,
+    known: Callers,
+    bases: Sequence[str],
+    answers_only: bool,
+    announce: Callable[[str], object],
+) -> None:
+    """Serves until Ctrl-C or SIGTERM. `announce` is called with the address when it listens."""
     from opx.edges.cli.command_socket import CommandSocket
     from opx.edges.serving.application import application
     from opx.edges.serving.composition import serve
@@ -153,7 +201,6 @@ def serve_command(
     woken, stopped, host = threading.Event(), threading.Event(), address_of(listen)[0]
     with ExitStack() as stack:
         _log_errors(stack)
-        known = _callers(session, host, token_secret)
         served = serve(session.services, known, _bases(session, stack, bases, known.own), woken.set, host)
         _open(session.services)
         server = HttpServer(application(served), listening_socket(listen))
@@ -162,7 +209,7 @@ def serve_command(
         commands = stack.enter_context(CommandSocket(session.services, session.settings))
         warn(*filter(None, [commands.remark]))
         signal.signal(signal.SIGTERM, lambda *_: server.stop())  # once it runs, it has a handler of its own
-        _log(f"http://{server.address}/docs lists the routes, /mcp serves agents: Ctrl-C stops")
+        announce(server.address)
         with contextlib.suppress(KeyboardInterrupt):
             server.run()
     _log("stopped")
@@ -204,13 +251,15 @@ def _work_beside(services: System, woken: threading.Event, stopped: threading.Ev
     thread.start()
 
 
-def _callers(session: Session, host: str, token_secret: str) -> Callers:
+def _callers(session: Session, listen: str, token_secret: str, sessions: ConsoleSessions | None = None) -> Callers:
     from opx.edges.client import is_loopback
+    from opx.edges.serving.listening import address_of
     from opx.edges.serving.tokens import callers, read_tokens
 
     own = Identity(session.settings.client_id, session.settings.project_id, session.user)
     declared = session.services.installation.declared(read_tokens)
-    return callers(declared, session.services.ports.secrets, own, token_secret, loopback=is_loopback(host))
+    loopback = is_loopback(address_of(listen)[0])
+    return callers(declared, session.services.ports.secrets, own, token_secret, sessions, loopback=loopback)
 
 
 def _open(system: System) -> None:

@@ -26,6 +26,9 @@ from opx.edges.serving.bodies import (
     Memory,
     read_body,
 )
+from opx.edges.serving.console import HEADERS as CONSOLE_HEADERS
+from opx.edges.serving.console import KEY, ConsoleFiles, ConsoleSessions, cookie, cookie_name
+from opx.edges.serving.console import PREFIX as CONSOLE
 from opx.edges.serving.deliveries import LocalDeliveries
 from opx.edges.serving.listening import Application
 from opx.edges.serving.metrics import MeasuredRequest, Measurements
@@ -59,7 +62,8 @@ _DELIVERY_TOO_LARGE = f"a delivery may have {MAX_DELIVERY_BYTES:,} bytes; larger
 @dataclass(frozen=True)
 class Served:
     """The parts of a server. `mcp` are ASGI applications of the tools by caller, with their life spans; `healthy` raises if
-    the system can't answer. `host` is the address's, or "" for a socket of the owner."""
+    the system can't answer. `host` is the address's, or "" for a socket of the owner. The console is served if the callers
+    have sessions."""
 
     answers: Answers
     callers: Callers
@@ -69,6 +73,7 @@ class Served:
     healthy: Callable[[], object]
     host: str
     mcp: Mapping[int, Any] = field(default_factory=dict)
+    console: ConsoleFiles = field(default_factory=ConsoleFiles)
 
 
 def application(served: Served) -> Application:
@@ -125,7 +130,8 @@ class _Application:
         return _forbidden("the request is for another host, or comes from a page of another site")
 
     def _caller(self, request: Request) -> Caller | None:
-        return self._served.callers.of(request.headers.get("authorization", ""))
+        session = request.cookies.get(cookie_name(_port_of(request)), "") if _is_own_page(request) else ""
+        return self._served.callers.of(request.headers.get("authorization", ""), session)
 
     async def _response(self, request: Request, path: str) -> Response:
         if path.startswith(_WEBHOOKS + "/"):
@@ -136,6 +142,9 @@ class _Application:
         if request.method in ("GET", "HEAD"):
             if path in _PUBLIC:
                 return await self._page(path)
+            sessions = self._served.callers.sessions
+            if sessions is not None and (path == "/" or path.startswith(CONSOLE)):
+                return self._console(request, path, sessions)
             if path == "/metrics":
                 return self._metrics(self._caller(request))
         return await self._operation(request)
@@ -210,6 +219,23 @@ class _Application:
             found = await anyio.to_thread.run_sync(uploads.put, grant, body, limiter=self._limiter())
         return _response(found)
 
+    def _console(self, request: Request, path: str, sessions: ConsoleSessions) -> Response:
+        """A file of the console, which has nothing of the knowledge; or a session for the key in the address."""
+        if path == "/":
+            return Response(status_code=303, headers={"location": CONSOLE})
+        key = request.query_params.get(KEY)
+        if key is not None:
+            session = sessions.open(key)
+            if session is None:
+                text = "This address was used before, or is of an earlier run: `opx console` prints a new one.\n"
+                return Response(text, 403, CONSOLE_HEADERS, "text/plain")
+            opened = {"location": CONSOLE, "set-cookie": cookie(session, _port_of(request)), "cache-control": "no-store"}
+            return Response(status_code=303, headers={**CONSOLE_HEADERS, **opened})
+        found = self._served.console.get(path.removeprefix(CONSOLE))
+        if found is None:
+            return _refused(404, "not_found", "the console has no such file")
+        return Response(found.data, headers=dict(found.headers))
+
     async def _page(self, path: str) -> Response:
         if path == "/docs":
             text = await anyio.to_thread.run_sync(documentation_page)
@@ -226,6 +252,22 @@ class _Application:
 
 
 _NOT_SNIFFED = {"x-content-type-options": "nosniff"}
+
+
+def _port_of(request: Request) -> int:
+    server = request.scope.get("server") or ("", 0)
+    return server[1] or 0
+
+
+def _is_own_page(request: Request) -> bool:
+    """True for a request of a page of this server: what another site's page sends isn't taken for the console's."""
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site in ("same-origin", "none")
+    origin = request.headers.get("origin")
+    if origin is None:
+        return request.method in ("GET", "HEAD")
+    return urlsplit(origin).netloc == request.headers.get("host", "")
 
 
 def _host_of(address: str) -> str:

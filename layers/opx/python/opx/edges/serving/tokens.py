@@ -16,6 +16,7 @@ from pathlib import Path
 
 from opx.domain.policy import ADMIN_SCOPE, READ_SCOPE, SCOPES
 from opx.domain.scopes import Identity, reader_of
+from opx.edges.serving.console import ConsoleSessions
 from opx.errors import InvalidInputError, InvalidScopeError
 from opx.operations.context import Caller
 from opx.ports.sources import Secrets
@@ -38,19 +39,23 @@ class DeclaredToken:
 
 
 class Callers:
-    """Finds callers by their bearer tokens. Without any token, every caller is `own`, the server's own identity."""
+    """Finds callers by their bearer tokens, and by the sessions of the console if it is served: these are of `own`, the server's
+    own identity. Without any token or console, every caller is `own`."""
 
-    def __init__(self, tokens: Mapping[str, Caller], own: Caller) -> None:
+    def __init__(self, tokens: Mapping[str, Caller], own: Caller, sessions: ConsoleSessions | None = None) -> None:
         self._by_digest = {_digest(token): caller for token, caller in tokens.items()}
         self.own = own
+        self.sessions = sessions
 
     def all(self) -> tuple[Caller, ...]:
         """All callers."""
-        return tuple(self._by_digest.values()) or (self.own,)
+        own = () if self._by_digest and self.sessions is None else (self.own,)
+        return (*self._by_digest.values(), *own)
 
-    def of(self, authorization: str) -> Caller | None:
-        """The caller with this header `Authorization`; None for a token that is missing or unknown."""
-        if not self._by_digest:
+    def of(self, authorization: str, session: str = "") -> Caller | None:
+        """The caller with this header `Authorization`, or with a session of the console; None for a token that is missing or
+        unknown."""
+        if not self.need_token or (self.sessions is not None and self.sessions.has(session)):
             return self.own
         scheme, _, token = authorization.partition(" ")
         digest = _digest(token.strip())
@@ -60,7 +65,7 @@ class Callers:
     @property
     def need_token(self) -> bool:
         """True if a request without a token is refused."""
-        return bool(self._by_digest)
+        return bool(self._by_digest) or self.sessions is not None
 
     def watches(self, caller: Caller) -> bool:
         """True for a caller who may see metrics of all clients: one without a client, or the server's administrator."""
@@ -101,10 +106,16 @@ def _token(name: str, entry: Marked) -> DeclaredToken:
 
 
 def callers(
-    declared: tuple[DeclaredToken, ...], secrets: Secrets, own: Identity, token_secret: str = "", *, loopback: bool
+    declared: tuple[DeclaredToken, ...],
+    secrets: Secrets,
+    own: Identity,
+    token_secret: str = "",
+    sessions: ConsoleSessions | None = None,
+    *,
+    loopback: bool,
 ) -> Callers:
     """The callers of a server. The token in the secret `token_secret` is that of an administrator with the server's `own`
-    identity; without any token, everybody on this machine is one.
+    identity; without any token or console, everybody on this machine is one.
 
     Raises `InvalidInputError` for a secret that isn't set, is too short, or has the value of another token's, and without a
     token where others can reach the server.
@@ -125,7 +136,7 @@ def callers(
             "others can reach this address: give a token that callers must have (--token-secret NAME, or the section "
             "`tokens` of knowledge.yaml), or listen on 127.0.0.1"
         )
-    return Callers(tokens, Caller(own))
+    return Callers(tokens, Caller(own), sessions)
 
 
 def _value(secrets: Secrets, name: str, whose: str) -> str:

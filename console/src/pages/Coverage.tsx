@@ -1,0 +1,3 @@
+export default function Coverage() {
+  return <p>Coverage</p>;
+}

@@ -1,0 +1,3 @@
+export default function Document() {
+  return <p>Document</p>;
+}

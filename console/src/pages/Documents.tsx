@@ -1,0 +1,3 @@
+export default function Documents() {
+  return <p>Documents</p>;
+}

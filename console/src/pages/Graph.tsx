@@ -1,0 +1,3 @@
+export default function Graph() {
+  return <p>Graph</p>;
+}

@@ -1,0 +1,3 @@
+export default function Health() {
+  return <p>Health</p>;
+}

@@ -1,0 +1,3 @@
+export default function Inbox() {
+  return <p>Inbox</p>;
+}

@@ -1,0 +1,3 @@
+export default function Learning() {
+  return <p>Learning</p>;
+}

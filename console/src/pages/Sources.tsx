@@ -1,0 +1,3 @@
+export default function Sources() {
+  return <p>Sources</p>;
+}

@@ -1,0 +1,124 @@
+"""The console: its built files, and the sessions of browsers that opened it.
+
+`opx console` prints an address with a key that opens one session, once. The browser gets a cookie for it that scripts can't
+read and other sites can't send; from then on its requests are the server's own identity's.
+"""
+
+from __future__ import annotations
+
+import hmac
+import mimetypes
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from opx.errors import MissingConsoleError
+
+PREFIX = "/console/"
+KEY = "key"
+"""Parameter of the address with the key that opens a session."""
+
+MAX_SESSIONS = 32
+"""Open sessions; the oldest is closed for one more."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
+)
+"""Content-Security-Policy of the console: nothing from elsewhere, no inline script or style."""
+
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+_FOREVER = "public, max-age=31536000, immutable"
+"""For files whose names change with their content."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleFile:
+    """A file of the console with its headers."""
+
+    data: bytes
+    headers: Mapping[str, str]
+
+
+class ConsoleFiles:
+    """The built console, package data. Files are read once."""
+
+    def __init__(self, folder: Traversable | None = None) -> None:
+        self._folder = folder or files("opx.edges.serving") / "console_files"
+        self._known = cache(self._read)
+
+    def check(self) -> None:
+        """Raises `MissingConsoleError` if the console wasn't built."""
+        if not (self._folder / "index.html").is_file():
+            raise MissingConsoleError
+
+    def get(self, path: str) -> ConsoleFile | None:
+        """The file at this path below the prefix; the page itself for "". None for one that isn't there."""
+        parts = path.split("/") if path else ["index.html"]
+        if len(parts) > 2 or any(part.startswith(".") or not part or "\\" in part for part in parts):
+            return None
+        return self._known("/".join(parts))
+
+    def _read(self, path: str) -> ConsoleFile | None:
+        found = self._folder.joinpath(*path.split("/"))
+        if not found.is_file():
+            return None
+        kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
+        caching = _FOREVER if path.startswith("assets/") else "no-cache"
+        return ConsoleFile(found.read_bytes(), {**HEADERS, "content-type": kind, "cache-control": caching})
+
+
+@dataclass
+class ConsoleSessions:
+    """Browsers that opened the console. Keys and sessions are kept as digests, in memory: a restart ends them."""
+
+    _keys: set[bytes] = field(default_factory=set)
+    _sessions: dict[bytes, None] = field(default_factory=dict)
+
+    def new_key(self) -> str:
+        """A key that opens one session."""
+        key = secrets.token_urlsafe(24)
+        self._keys.add(_digest(key))
+        return key
+
+    def open(self, key: str) -> str | None:
+        """The session that a key opens, which is then used up; None for another key."""
+        known = next((one for one in self._keys if hmac.compare_digest(one, _digest(key))), None)
+        if known is None:
+            return None
+        self._keys.discard(known)
+        session = secrets.token_urlsafe(24)
+        while len(self._sessions) >= MAX_SESSIONS:
+            del self._sessions[next(iter(self._sessions))]
+        self._sessions[_digest(session)] = None
+        return session
+
+    def has(self, session: str) -> bool:
+        """True for an open session."""
+        return bool(session) and any(hmac.compare_digest(known, _digest(session)) for known in tuple(self._sessions))
+
+
+def cookie_name(port: int) -> str:
+    """Browsers send a host's cookies to all of its ports, so that each server has a name of its own."""
+    return f"opx_console_{port}"
+
+
+def cookie(session: str, port: int) -> str:
+    """The header that gives a browser its session until it is closed: out of reach of scripts, and not sent by links or forms
+    of other sites."""
+    return f"{cookie_name(port)}={session}; Path=/; HttpOnly; SameSite=Strict"
+
+
+def _digest(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "replace")).digest()
