@@ -1,0 +1,124 @@
+/** Sources with the state of their pulls, and errors with what to do about them. */
+import Badge from "@cloudscape-design/components/badge";
+import Box from "@cloudscape-design/components/box";
+import ExpandableSection from "@cloudscape-design/components/expandable-section";
+import Header from "@cloudscape-design/components/header";
+import SpaceBetween from "@cloudscape-design/components/space-between";
+import StatusIndicator from "@cloudscape-design/components/status-indicator";
+import Table, { type TableProps } from "@cloudscape-design/components/table";
+import type { ReactNode } from "react";
+import type { SourceView } from "../api/schema";
+import { counted, moment } from "./InboxMore";
+
+interface Props {
+  sources: SourceView[];
+  buttons: ReactNode;
+  actions: (source: SourceView) => ReactNode;
+}
+
+export function SourceTable({ sources, buttons, actions }: Props) {
+  return (
+    <Table
+      wrapLines
+      header={
+        <Header variant="h2" counter={counted(sources)} actions={buttons}>
+          Sources
+        </Header>
+      }
+      ariaLabels={{ tableLabel: "Sources" }}
+      columnDefinitions={[...COLUMNS, { id: "actions", header: "Actions", minWidth: 130, cell: actions }]}
+      items={sources}
+      trackBy="sourceId"
+      empty={<Box textAlign="center">No sources</Box>}
+    />
+  );
+}
+
+const COLUMNS: TableProps.ColumnDefinition<SourceView>[] = [
+  { id: "source", header: "Source", isRowHeader: true, minWidth: 140, cell: (one) => <Name source={one} /> },
+  { id: "state", header: "State", minWidth: 240, cell: (one) => <State source={one} /> },
+  { id: "schedule", header: "Schedule", minWidth: 130, cell: (one) => <Schedule source={one} /> },
+  { id: "last", header: "Last pull", minWidth: 150, cell: (one) => <Last source={one} /> },
+  { id: "counts", header: "Documents of the last pull", minWidth: 170, cell: (one) => <Counts source={one} /> },
+  { id: "category", header: "Category", cell: (one) => one.category },
+];
+
+function Name({ source }: { source: SourceView }) {
+  return (
+    <SpaceBetween size="xxs">
+      <strong>{source.sourceId}</strong>
+      <Box variant="small">{source.kind}</Box>
+      {source.declared ? <Badge>knowledge.yaml</Badge> : null}
+    </SpaceBetween>
+  );
+}
+
+function State({ source }: { source: SourceView }) {
+  const { state } = source;
+  return (
+    <SpaceBetween size="xxs">
+      <Standing source={source} />
+      {state.flag ? <StatusIndicator type="warning">{state.flag}</StatusIndicator> : null}
+      {state.refused ? (
+        <ExpandableSection headerText={`${state.refused} documents refused`}>
+          <ul style={{ margin: 0, paddingInlineStart: 20 }}>
+            {state.refusals.map((one) => (
+              <li key={one.key} style={{ overflowWrap: "anywhere" }}>
+                {one.key}: {one.reason}
+              </li>
+            ))}
+          </ul>
+        </ExpandableSection>
+      ) : null}
+    </SpaceBetween>
+  );
+}
+
+function Standing({ source: { state, enabled } }: { source: SourceView }) {
+  if (state.pulling) {
+    return <StatusIndicator type="in-progress">{`pulling: ${state.put} put, ${state.unchanged} unchanged`}</StatusIndicator>;
+  }
+  if (state.error) {
+    return (
+      <StatusIndicator type="error">
+        {state.error}
+        {state.failures > 1 ? ` (failed ${state.failures} times in a row)` : ""}
+      </StatusIndicator>
+    );
+  }
+  if (!enabled) return <StatusIndicator type="stopped">not enabled: pulled on request only</StatusIndicator>;
+  if (state.unfinished) return <StatusIndicator type="pending">interrupted: the next pull resumes it</StatusIndicator>;
+  if (!state.lastSuccess) return <StatusIndicator type="pending">never pulled</StatusIndicator>;
+  return <StatusIndicator>pulled</StatusIndicator>;
+}
+
+function Schedule({ source }: { source: SourceView }) {
+  if (!source.schedule) return <>on request</>;
+  return (
+    <>
+      <Box variant="code">{source.schedule}</Box>
+      <Box variant="small">{source.timeZone}</Box>
+    </>
+  );
+}
+
+function Last({ source: { state } }: { source: SourceView }) {
+  if (!state.lastAttempt) return <>never</>;
+  if (state.lastSuccess >= state.lastAttempt) return <>{moment(state.lastSuccess)}</>;
+  return (
+    <>
+      {moment(state.lastAttempt)}
+      <Box variant="small">{state.lastSuccess ? `last success ${moment(state.lastSuccess)}` : "never succeeded"}</Box>
+    </>
+  );
+}
+
+function Counts({ source: { state } }: { source: SourceView }) {
+  if (!state.lastAttempt) return <>–</>;
+  return (
+    <>
+      {`${state.put} put, ${state.unchanged} unchanged, ${state.withdrawn} withdrawn`}
+      {state.keptOutInAll ? <Box variant="small">{`${state.keptOutInAll} kept out by the retention ${state.keptOutBy}`}</Box> : null}
+    </>
+  );
+}
