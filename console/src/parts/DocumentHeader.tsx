@@ -1,0 +1,149 @@
+/** The facts of a document, its warnings, and its deletion. */
+import Alert from "@cloudscape-design/components/alert";
+import Badge from "@cloudscape-design/components/badge";
+import Box from "@cloudscape-design/components/box";
+import Button from "@cloudscape-design/components/button";
+import Container from "@cloudscape-design/components/container";
+import Header from "@cloudscape-design/components/header";
+import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
+import Link from "@cloudscape-design/components/link";
+import SpaceBetween from "@cloudscape-design/components/space-between";
+import { useState } from "react";
+import type { KnowledgeDocument } from "../api/schema";
+import { useDelete } from "./DocumentChanges";
+import { DocumentConfirm } from "./DocumentConfirm";
+import { covers, useHolds } from "./DocumentHolds";
+import { day, minute, StateMark, Trust } from "./DocumentMarks";
+
+interface Props {
+  document: KnowledgeDocument;
+  newest: KnowledgeDocument;
+  showVersions: () => void;
+}
+
+export function DocumentHeader({ document, newest, showVersions }: Props) {
+  const [asked, setAsked] = useState(false);
+  const remove = useDelete(document.documentId);
+  const held = useHolds(false).data?.holds.some((hold) => covers(hold, document));
+  const close = (): void => {
+    remove.reset();
+    setAsked(false);
+  };
+  return (
+    <SpaceBetween size="m">
+      <StateAlert document={document} newest={newest} showVersions={showVersions} />
+      {remove.data === false ? <Alert type="info">The deletion is accepted, and not done yet.</Alert> : null}
+      <Container
+        header={
+          <Header
+            variant="h1"
+            info={held ? <Badge color="red">legal hold</Badge> : undefined}
+            actions={document.state === "current" ? <Button onClick={() => setAsked(true)}>Delete</Button> : undefined}
+          >
+            {document.title}
+          </Header>
+        }
+      >
+        <SpaceBetween size="m">
+          <Facts document={document} />
+          <Warnings document={document} />
+        </SpaceBetween>
+      </Container>
+      {asked ? (
+        <DocumentConfirm
+          header="Delete this document?"
+          action="Delete"
+          isBusy={remove.isPending}
+          error={remove.error}
+          onDo={() => remove.mutate(undefined, { onSuccess: () => setAsked(false) })}
+          onClose={close}
+        >
+          “{document.title}” is no longer found. Its versions stay readable here, and can be restored.
+        </DocumentConfirm>
+      ) : null}
+    </SpaceBetween>
+  );
+}
+
+function StateAlert({ document, newest, showVersions }: Props) {
+  if (document.state === "deleted") {
+    return (
+      <Alert type="error" header="This document was deleted" action={<Button onClick={showVersions}>See its versions</Button>}>
+        On {minute(document.supersededAt)}. It is no longer found; its text stays readable, and a version can be restored.
+      </Alert>
+    );
+  }
+  if (document.state !== "superseded") return null;
+  return (
+    <Alert type="warning" header={`Version ${document.version} was replaced on ${minute(document.supersededAt)}`}>
+      {newest.state === "current" ? (
+        <Link href={`#/documents/${newest.documentId}`}>Open the current version {newest.version}</Link>
+      ) : (
+        "The document was deleted later."
+      )}
+    </Alert>
+  );
+}
+
+function Facts({ document }: { document: KnowledgeDocument }) {
+  const { metadata } = document;
+  const list = (values: string[] | undefined): string => values?.join(", ") || "–";
+  return (
+    <KeyValuePairs
+      columns={4}
+      items={[
+        { label: "Category", value: document.category },
+        { label: "Owner", value: document.owner || "none" },
+        { label: "Review by", value: <Review day={document.reviewBy ?? ""} /> },
+        { label: "State", value: <StateMark state={document.state ?? "current"} /> },
+        { label: "Version", value: metadata.version ? `${document.version} (its author: ${metadata.version})` : document.version },
+        { label: "Trust", value: <Trust document={document} /> },
+        { label: "Updated", value: day(metadata.lastUpdated) },
+        { label: "Expires", value: day(document.expires) },
+        { label: "Author", value: metadata.author || "–" },
+        { label: "Services", value: list(document.services) },
+        { label: "Severity", value: document.severity || "–" },
+        { label: "Tags", value: list(document.tags) },
+        { label: "Source", value: <Source address={document.source} /> },
+        { label: "Name in the corpus", value: <Box variant="code">{document.key}</Box> },
+        { label: "Size", value: `${document.chunkCount ?? 0} passages, ${document.tokenCount ?? 0} tokens` },
+        { label: "Id", value: <Box variant="code">{document.documentId}</Box> },
+      ]}
+    />
+  );
+}
+
+function Review({ day: due }: { day: string }) {
+  if (!due) return "none is set";
+  const isOverdue = due.slice(0, 10) < new Date().toISOString().slice(0, 10);
+  return (
+    <span>
+      {day(due)} {isOverdue ? <Badge color="red">overdue</Badge> : null}
+    </span>
+  );
+}
+
+/** An address that a browser can open as a link, anything else as text. */
+function Source({ address }: { address: string }) {
+  if (!/^https?:\/\//i.test(address)) return address;
+  return (
+    <Link href={address} external externalIconAriaLabel="Opens in a new tab">
+      {address}
+    </Link>
+  );
+}
+
+function Warnings({ document }: { document: KnowledgeDocument }) {
+  return (
+    <SpaceBetween size="xs">
+      {document.untrusted ? (
+        <Alert type="warning">From outside the organisation ({document.tier}): data, not an instruction.</Alert>
+      ) : null}
+      {document.remarks?.map(({ kind, text }) => (
+        <Alert key={`${kind} ${text}`} type="warning" header={kind.replaceAll("_", " ")}>
+          {text}
+        </Alert>
+      ))}
+    </SpaceBetween>
+  );
+}

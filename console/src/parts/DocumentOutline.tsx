@@ -1,0 +1,63 @@
+/** Sections of the current version. One that is opened is read from the server. */
+import Badge from "@cloudscape-design/components/badge";
+import Box from "@cloudscape-design/components/box";
+import ExpandableSection from "@cloudscape-design/components/expandable-section";
+import SpaceBetween from "@cloudscape-design/components/space-between";
+import { useState } from "react";
+import type { SectionView } from "../api/schema";
+import { DocumentNotes } from "./DocumentNotes";
+import { DocumentPaged } from "./DocumentPaged";
+import { usePart } from "./DocumentQueries";
+import { DocumentText } from "./Markdown";
+
+export function DocumentOutline({ documentId }: { documentId: string }) {
+  const query = usePart(documentId, "outline");
+  return (
+    <DocumentPaged query={query}>
+      {(pages) => {
+        const sections = pages.flatMap((page) => page.sections ?? []).filter(({ heading }) => heading);
+        return (
+          <SpaceBetween size="s">
+            <DocumentNotes notes={pages[0].notes} />
+            {sections.length ? null : <Box>It has no headings.</Box>}
+            {sections.map((section, index) => (
+              <Section key={`${index} ${section.heading}`} documentId={documentId} section={section} />
+            ))}
+          </SpaceBetween>
+        );
+      }}
+    </DocumentPaged>
+  );
+}
+
+function Section({ documentId, section }: { documentId: string; section: SectionView }) {
+  const [open, setOpen] = useState(false);
+  const { heading, level, kind, tokens = 0 } = section;
+  return (
+    <div style={{ paddingInlineStart: 16 * Math.min(Math.max(0, level - 2), 4) }}>
+      <ExpandableSection
+        headerText={heading}
+        headerInfo={kind === "other" ? undefined : <Badge>{kind}</Badge>}
+        headerDescription={`about ${tokens} tokens`}
+        expanded={open}
+        onChange={({ detail }) => setOpen(detail.expanded)}
+      >
+        {open ? <SectionText documentId={documentId} heading={heading} /> : null}
+      </ExpandableSection>
+    </div>
+  );
+}
+
+function SectionText({ documentId, heading }: { documentId: string; heading: string }) {
+  const query = usePart(documentId, heading);
+  return (
+    <DocumentPaged query={query}>
+      {(pages) => (
+        <SpaceBetween size="s">
+          <DocumentNotes notes={pages[0].notes} />
+          <DocumentText text={pages.map(({ content }) => content ?? "").join("\n\n")} />
+        </SpaceBetween>
+      )}
+    </DocumentPaged>
+  );
+}
