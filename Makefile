@@ -7,6 +7,7 @@ REQUIREMENTS := layers/dependencies
 EXAMPLES := build/examples
 SITE := build/site-environment
 ACTIONLINT := v1.7.12
+API_SOURCES := $(shell git ls-files layers/opx/python/opx/operations layers/opx/python/opx/edges/schemas.py layers/opx/python/opx/domain 2>/dev/null)
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
 ATTACKS ?= tests/attack tests/faults tests/damage tests/unit/domain/test_policy.py tests/isolation/test_policy_sequences.py tests/unit/lifecycle/test_archive_mutations.py
@@ -19,7 +20,7 @@ DOCTOR ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy test-docs site screenshot lint-workflows lint format bench bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
+.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy test-docs site console test-console screenshot lint-workflows lint format bench bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +99,25 @@ $(SITE)/.ready: $(REQUIREMENTS)/site.txt | $(VENV)/.ready-dev
 site: $(SITE)/.ready ## build the documentation as a site into build/site; a dead link fails
 	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/python -m mkdocs build --strict --config-file .ci/mkdocs.yml
 
+# The console's own tools; what it is built of is listed in console/package-lock.json.
+console/node_modules/.ready: console/package-lock.json
+	@command -v npm >/dev/null || { echo "the console is built by npm, which comes with node"; exit 1; }
+	cd console && npm ci --no-fund --no-audit --loglevel=error
+	@touch $@
+
+console/src/api/schema.d.ts: $(VENV)/.ready console/node_modules/.ready $(API_SOURCES)
+	@$(BIN)/python -c "import sys; from opx.edges.serving.pages import openapi_text; sys.stdout.buffer.write(openapi_text())" >console/src/api/openapi.json
+	cd console && npm run --silent types
+
+console: console/src/api/schema.d.ts ## build the console, which `opx console` opens (needs node)
+	cd console && npm run --silent build
+
+test-console: $(VENV)/.ready-dev ## the console: types, lint, components, then every page in Chromium (Debian's package)
+	@command -v npm >/dev/null || { echo "the console isn't tested: there is no npm"; exit 0; } && \
+		$(MAKE) --no-print-directory console && cd console && npm run --silent check && npm run --silent test
+	@$(INSTALL) $(REQUIREMENTS)/browser.txt || echo "playwright can't be had"
+	$(BIN)/python -m pytest -m browser -p pytest_playwright.pytest_playwright --timeout 600 tests/console
+
 screenshot: $(VENV)/.ready ## draw the README's picture anew, from a search in the example corpus
 	@OPX_HOME=build/docs-home $(BIN)/opx demo >/dev/null
 	$(BIN)/python .ci/screenshot.py build/docs-home docs/answer.svg
@@ -167,7 +187,7 @@ requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
 	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt dev.in embedded.in $(PROJECT) --all-extras --output-file dev.txt
 	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt --constraint dev.txt embedded.in $(PROJECT) \
 		--extra aws --extra ingest --extra serve --output-file embedded.txt
-	cd $(REQUIREMENTS) && for set in ingest manage api installer; do \
+	cd $(REQUIREMENTS) && for set in ingest manage api installer browser; do \
 		$(COMPILE) --excludes excluded.txt --constraint dev.txt $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && for set in emulator site; do $(COMPILE) --excludes excluded.txt $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && $(COMPILE) examples.in embedded.in $(PROJECT) --extra aws --extra ingest --extra serve --output-file examples.txt

@@ -13,6 +13,7 @@ from typing import Any
 from opx.domain.scopes import Identity
 from opx.edges.serving.application import application
 from opx.edges.serving.composition import serve
+from opx.edges.serving.console import ConsoleSessions
 from opx.edges.serving.listening import HttpServer, listening_socket
 from opx.edges.serving.routes import KnowledgeBase, LocalBase
 from opx.edges.serving.tokens import Callers
@@ -86,10 +87,11 @@ def serving(
     *,
     own: Identity | None = None,
     host: str = "127.0.0.1",
+    sessions: ConsoleSessions | None = None,
 ) -> Iterator[LocalServer]:
-    """Serves a system; without tokens, everybody is its administrator."""
+    """Serves a system; without tokens and the console, everybody is its administrator."""
     arrived: list[bool] = []
-    callers = Callers(tokens or {}, Caller(own or Identity()))
+    callers = Callers(tokens or {}, Caller(own or Identity()), sessions)
     known = {"default": LocalBase(system), **(bases or {})}
     served = serve(system, callers, known, lambda: arrived.append(True), host)
     with HttpServer(application(served), listening_socket("127.0.0.1:0")) as server:
