@@ -83,7 +83,7 @@ function Name({ alert }: { alert: KnownAlert }) {
       <Link href={askLink(alert.name)} ariaLabel={`Ask: ${alert.name}`}>
         {alert.name}
       </Link>
-      {alert.summary ? <Box variant="small">{alert.summary}</Box> : null}
+      {alert.summary ? <Box variant="small" display="block">{alert.summary}</Box> : null}
     </>
   );
 }
@@ -115,7 +115,7 @@ function Ruled({ runbooks }: { runbooks: RuledRunbook[] }) {
       {runbooks.map((one, index) => (
         <li key={index}>
           {one.documentId ? <Link href={documentLink(one.documentId)}>{one.title || one.runbook}</Link> : one.runbook || "none"}
-          <Box variant="small">
+          <Box variant="small" display="block">
             {Object.entries(one.labels)
               .map(([name, value]) => `${name}=${value}`)
               .join(", ")}

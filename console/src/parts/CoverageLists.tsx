@@ -92,7 +92,8 @@ function Pages({ alert }: { alert: UnsureAlert }) {
     <ul style={{ margin: 0, paddingInlineStart: 20 }}>
       {alert.pages?.map((page) => (
         <li key={page.documentId}>
-          <Link href={documentLink(page.documentId)}>{page.title}</Link> <Box variant="small">{page.why}</Box>
+          <Link href={documentLink(page.documentId)}>{page.title}</Link>
+          <Box variant="small" display="block">{page.why}</Box>
         </li>
       ))}
     </ul>

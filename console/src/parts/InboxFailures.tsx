@@ -110,8 +110,8 @@ const columns = (retry: (failure: Failure) => void, busy: boolean): TableProps.C
     minWidth: 220,
     cell: (one) => <span style={{ overflowWrap: "anywhere" }}>{one.objectKey}</span>,
   },
-  { id: "reason", header: "Reason", cell: (one) => one.reason.replaceAll("_", " ") },
-  { id: "error", header: "Error", minWidth: 240, cell: (one) => one.error },
+  { id: "reason", header: "Reason", minWidth: 260, cell: (one) => one.reason },
+  { id: "error", header: "Error", cell: (one) => one.error },
   { id: "attempts", header: "Attempts", cell: (one) => one.attempts },
   { id: "at", header: "Failed", cell: (one) => moment(one.failedAt) },
   {

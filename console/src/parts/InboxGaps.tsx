@@ -28,7 +28,7 @@ export function InboxGaps() {
         {({ gaps: found, more, dropped }) => (
           <SpaceBetween size="l">
             {more ? <StatusIndicator type="info">There are more gaps: filter by owner or service.</StatusIndicator> : null}
-            {dropped ? <Box variant="small">{dropped} gaps of less weight were dropped for others.</Box> : null}
+            {dropped ? <Box variant="small" display="block">{dropped} gaps of less weight were dropped for others.</Box> : null}
             <Gaps
               title="Unsure"
               description="A page is near, but hardly the right one: improve it, or write one."
@@ -99,6 +99,7 @@ const COLUMNS: TableProps.ColumnDefinition<GapView>[] = [
   {
     id: "asked",
     header: "Asked",
+    minWidth: 150,
     cell: (gap) => `${gap.count} × by ${gap.callers}, last ${day(gap.lastAskedAt)}`,
   },
   { id: "owner", header: "Owner", cell: (gap) => gap.owner || NOBODY },
@@ -107,6 +108,7 @@ const COLUMNS: TableProps.ColumnDefinition<GapView>[] = [
   {
     id: "again",
     header: "Action",
+    minWidth: 110,
     cell: (gap) => (
       <Link href={askLink(gap.examples[0] ?? gap.question)} ariaLabel={`Ask again: ${gap.question}`}>
         Ask again

@@ -42,7 +42,7 @@ export function InboxRemarks() {
               ariaLabels={{ tableLabel: "Flagged documents" }}
               columnDefinitions={COLUMNS}
               items={items}
-              trackBy="documentId"
+              trackBy="s3Location"
               empty={<Box textAlign="center">None of these documents is flagged</Box>}
             />
           </SpaceBetween>

@@ -58,7 +58,7 @@ export function InboxReviews() {
               ariaLabels={{ tableLabel: "Pages whose review is due" }}
               columnDefinitions={COLUMNS}
               items={items}
-              trackBy={(one) => `${one.scope} ${one.documentId}`}
+              trackBy={(one) => `${one.scope} ${one.source}`}
               empty={<Box textAlign="center">No review is due</Box>}
             />
           </SpaceBetween>

@@ -29,7 +29,7 @@ export function InboxSecrets() {
           ariaLabels={{ tableLabel: "Documents with masked secrets" }}
           columnDefinitions={COLUMNS}
           items={pages.flatMap((page) => page.documents)}
-          trackBy={(one) => `${one.scope} ${one.documentId}`}
+          trackBy={(one) => `${one.scope} ${one.source}`}
           empty={<Box textAlign="center">No document has masked secrets</Box>}
         />
       )}

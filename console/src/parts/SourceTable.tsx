@@ -26,7 +26,7 @@ export function SourceTable({ sources, buttons, actions }: Props) {
         </Header>
       }
       ariaLabels={{ tableLabel: "Sources" }}
-      columnDefinitions={[...COLUMNS, { id: "actions", header: "Actions", minWidth: 130, cell: actions }]}
+      columnDefinitions={[...COLUMNS, { id: "actions", header: "Actions", minWidth: 150, cell: actions }]}
       items={sources}
       trackBy="sourceId"
       empty={<Box textAlign="center">No sources</Box>}
@@ -47,7 +47,7 @@ function Name({ source }: { source: SourceView }) {
   return (
     <SpaceBetween size="xxs">
       <strong>{source.sourceId}</strong>
-      <Box variant="small">{source.kind}</Box>
+      <Box variant="small" display="block">{source.kind}</Box>
       {source.declared ? <Badge>knowledge.yaml</Badge> : null}
     </SpaceBetween>
   );
@@ -97,7 +97,7 @@ function Schedule({ source }: { source: SourceView }) {
   return (
     <>
       <Box variant="code">{source.schedule}</Box>
-      <Box variant="small">{source.timeZone}</Box>
+      <Box variant="small" display="block">{source.timeZone}</Box>
     </>
   );
 }
@@ -108,7 +108,7 @@ function Last({ source: { state } }: { source: SourceView }) {
   return (
     <>
       {moment(state.lastAttempt)}
-      <Box variant="small">{state.lastSuccess ? `last success ${moment(state.lastSuccess)}` : "never succeeded"}</Box>
+      <Box variant="small" display="block">{state.lastSuccess ? `last success ${moment(state.lastSuccess)}` : "never succeeded"}</Box>
     </>
   );
 }
@@ -118,7 +118,7 @@ function Counts({ source: { state } }: { source: SourceView }) {
   return (
     <>
       {`${state.put} put, ${state.unchanged} unchanged, ${state.withdrawn} withdrawn`}
-      {state.keptOutInAll ? <Box variant="small">{`${state.keptOutInAll} kept out by the retention ${state.keptOutBy}`}</Box> : null}
+      {state.keptOutInAll ? <Box variant="small" display="block">{`${state.keptOutInAll} kept out by the retention ${state.keptOutBy}`}</Box> : null}
     </>
   );
 }
