@@ -29,13 +29,13 @@ const COLUMNS: TableProps.ColumnDefinition<KnowledgeDocument>[] = [
     minWidth: 220,
     cell: (one) => <Link href={`#/documents/${one.documentId}`}>{one.title}</Link>,
   },
-  { id: "category", header: "Category", cell: (one) => one.category },
-  { id: "state", header: "State", cell: (one) => <StateMark state={one.state ?? "current"} /> },
+  { id: "category", header: "Category", minWidth: 150, cell: (one) => one.category },
+  { id: "state", header: "State", minWidth: 130, cell: (one) => <StateMark state={one.state ?? "current"} /> },
   { id: "version", header: "Version", cell: (one) => one.version },
   { id: "owner", header: "Owner", cell: (one) => one.owner || "–" },
-  { id: "review", header: "Review by", cell: (one) => day(one.reviewBy) },
-  { id: "updated", header: "Updated", cell: (one) => day(one.metadata.lastUpdated) },
-  { id: "trust", header: "Trust", cell: (one) => <Trust document={one} /> },
+  { id: "review", header: "Review by", minWidth: 120, cell: (one) => day(one.reviewBy) },
+  { id: "updated", header: "Updated", minWidth: 120, cell: (one) => day(one.metadata.lastUpdated) },
+  { id: "trust", header: "Trust", minWidth: 120, cell: (one) => <Trust document={one} /> },
 ];
 
 export default function Documents() {

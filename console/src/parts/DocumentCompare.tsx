@@ -28,7 +28,7 @@ export function DocumentCompare({ documentId, versions }: { documentId: string; 
   if (versions.length < 2) return <Box>There is no other version to compare with.</Box>;
   return (
     <SpaceBetween size="m">
-      <Header variant="h3">Compare two versions</Header>
+      <Header variant="h2">Compare two versions</Header>
       <SpaceBetween size="m" direction="horizontal">
         <Choice label="From" versions={versions} chosen={from} onChoose={setBefore} />
         <Choice label="To" versions={versions} chosen={to} onChoose={setAfter} />
@@ -89,7 +89,7 @@ function Part({ title, items }: { title: string; items: string[] }) {
   if (!items.length) return null;
   return (
     <div>
-      <Box variant="h4">{title}</Box>
+      <Box variant="h3">{title}</Box>
       <Lines items={items} />
     </div>
   );

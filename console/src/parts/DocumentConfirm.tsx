@@ -38,7 +38,7 @@ export function DocumentConfirm({ header, action, isBusy, error, canDo = true, o
       }
     >
       <SpaceBetween size="m">
-        {children}
+        <div>{children}</div>
         {error ? <Problem error={error} /> : null}
       </SpaceBetween>
     </Modal>

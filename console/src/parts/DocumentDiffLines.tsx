@@ -14,7 +14,7 @@ export function DocumentDiffLines({ diff }: { diff: VersionDiff }) {
   const lines = diff.diff.replace(/\n$/, "").split("\n").slice(2); // without the two names
   return (
     <div>
-      <Box variant="h4">
+      <Box variant="h3">
         Lines: {diff.added} added, {diff.removed} removed
       </Box>
       {diff.cut ? <Box variant="small">It is longer than what is shown.</Box> : null}

@@ -27,6 +27,7 @@ function Records({ documentId, records }: { documentId: string; records: AuditRe
     {
       id: "when",
       header: "When",
+      minWidth: 170,
       isRowHeader: true,
       cell: (one) => <Link href={`#/answers/${one.receiptId}`}>{minute(one.askedAt)}</Link>,
     },
@@ -41,7 +42,7 @@ function Records({ documentId, records }: { documentId: string; records: AuditRe
       variant="embedded"
       wrapLines
       header={
-        <Header variant="h3" counter={`(${records.length}${records.length === MOST ? "+" : ""})`}>
+        <Header variant="h2" counter={`(${records.length}${records.length === MOST ? "+" : ""})`}>
           Answers with this document
         </Header>
       }

@@ -4,8 +4,9 @@ import Badge from "@cloudscape-design/components/badge";
 import Box from "@cloudscape-design/components/box";
 import Button from "@cloudscape-design/components/button";
 import Container from "@cloudscape-design/components/container";
+import ExpandableSection from "@cloudscape-design/components/expandable-section";
 import Header from "@cloudscape-design/components/header";
-import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
+import KeyValuePairs, { type KeyValuePairsProps } from "@cloudscape-design/components/key-value-pairs";
 import Link from "@cloudscape-design/components/link";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import { useState } from "react";
@@ -86,34 +87,42 @@ function StateAlert({ document, newest, showVersions }: Props) {
 }
 
 function Facts({ document }: { document: KnowledgeDocument }) {
-  const { metadata } = document;
-  const list = (values: string[] | undefined): string => values?.join(", ") || "–";
   return (
-    <KeyValuePairs
-      columns={4}
-      items={[
-        { label: "Category", value: document.category },
-        { label: "Owner", value: document.owner || "none" },
-        { label: "Review by", value: <Review day={document.reviewBy ?? ""} /> },
-        { label: "State", value: <StateMark state={document.state ?? "current"} /> },
-        { label: "Version", value: metadata.version ? `${document.version} (its author: ${metadata.version})` : document.version },
-        { label: "Trust", value: <Trust document={document} /> },
-        { label: "Updated", value: day(metadata.lastUpdated) },
-        { label: "Expires", value: day(document.expires) },
-        { label: "Author", value: metadata.author || "–" },
-        { label: "Services", value: list(document.services) },
-        { label: "Severity", value: document.severity || "–" },
-        { label: "Tags", value: list(document.tags) },
-        { label: "Source", value: <Source address={document.source} /> },
-        { label: "Name in the corpus", value: <Box variant="code">{document.key}</Box> },
-        { label: "Size", value: `${document.chunkCount ?? 0} passages, ${document.tokenCount ?? 0} tokens` },
-        { label: "Id", value: <Box variant="code">{document.documentId}</Box> },
-      ]}
-    />
+    <SpaceBetween size="s">
+      <KeyValuePairs columns={4} items={mainFacts(document)} />
+      <ExpandableSection headerText="More facts">
+        <KeyValuePairs columns={4} items={otherFacts(document)} />
+      </ExpandableSection>
+    </SpaceBetween>
   );
 }
 
-function Review({ day: due }: { day: string }) {
+const mainFacts = (document: KnowledgeDocument): KeyValuePairsProps.Item[] => [
+  { label: "Category", value: document.category },
+  { label: "Owner", value: document.owner || "none" },
+  { label: "Review by", value: <Review due={document.reviewBy ?? ""} /> },
+  { label: "State", value: <StateMark state={document.state ?? "current"} /> },
+  { label: "Version", value: document.version },
+  { label: "Trust", value: <Trust document={document} /> },
+  { label: "Updated", value: day(document.metadata.lastUpdated) },
+  { label: "Expires", value: day(document.expires) },
+];
+
+const otherFacts = (document: KnowledgeDocument): KeyValuePairsProps.Item[] => [
+  { label: "Author", value: document.metadata.author || "–" },
+  { label: "Its author's version", value: document.metadata.version || "–" },
+  { label: "Services", value: document.services?.join(", ") || "–" },
+  { label: "Severity", value: document.severity || "–" },
+  { label: "Tags", value: document.tags?.join(", ") || "–" },
+  { label: "Language", value: document.language },
+  { label: "Source", value: <Source address={document.source} /> },
+  { label: "Name in the corpus", value: <Box variant="code">{document.key}</Box> },
+  { label: "Passages", value: document.chunkCount ?? 0 },
+  { label: "Tokens", value: document.tokenCount ?? 0 },
+  { label: "Id", value: <Box variant="code">{document.documentId}</Box> },
+];
+
+function Review({ due }: { due: string }) {
   if (!due) return "none is set";
   const isOverdue = due.slice(0, 10) < new Date().toISOString().slice(0, 10);
   return (

@@ -73,28 +73,29 @@ interface HoldTableProps {
 
 function HoldTable({ title, holds, actions, lift }: HoldTableProps) {
   const columns: TableProps.ColumnDefinition<Hold>[] = [
-    { id: "reason", header: "Reason", isRowHeader: true, cell: (one) => one.reason },
+    { id: "reason", header: "Reason", isRowHeader: true, minWidth: 160, cell: (one) => one.reason },
     { id: "what", header: "Covers", cell: whatOf },
-    { id: "since", header: "Since", cell: (one) => minute(one.since) },
+    { id: "since", header: "Since", minWidth: 170, cell: (one) => minute(one.since) },
     { id: "by", header: "By", cell: (one) => one.by },
     lift
       ? {
           id: "lift",
           header: "Lift",
+          minWidth: 100,
           cell: (one) => (
             <Button ariaLabel={`Lift the hold: ${one.reason}`} onClick={() => lift(one)}>
               Lift
             </Button>
           ),
         }
-      : { id: "lifted", header: "Lifted", cell: (one) => `${minute(one.lifted)} by ${one.liftedBy}` },
+      : { id: "lifted", header: "Lifted", minWidth: 200, cell: (one) => `${minute(one.lifted)} by ${one.liftedBy}` },
   ];
   return (
     <Table
       variant="embedded"
       wrapLines
       header={
-        <Header variant="h3" counter={`(${holds.length})`} actions={actions}>
+        <Header variant="h2" counter={`(${holds.length})`} actions={actions}>
           {title}
         </Header>
       }

@@ -2,6 +2,7 @@
 import Alert from "@cloudscape-design/components/alert";
 import Box from "@cloudscape-design/components/box";
 import CopyToClipboard from "@cloudscape-design/components/copy-to-clipboard";
+import Header from "@cloudscape-design/components/header";
 import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import StatusIndicator, { type StatusIndicatorProps } from "@cloudscape-design/components/status-indicator";
@@ -35,6 +36,7 @@ function Facts({ origin }: { origin: DocumentProvenance }) {
   const { provenance, object, text } = origin;
   return (
     <SpaceBetween size="l">
+      <Header variant="h2">Where it came from</Header>
       {provenance ? null : <Alert type="info">This version was ingested before origins were recorded.</Alert>}
       {text.altered?.length ? (
         <Alert type="error" header="The stored text is not the one that was ingested">
@@ -59,13 +61,13 @@ function Facts({ origin }: { origin: DocumentProvenance }) {
           { label: "File", value: <Stored integrity={object.integrity} /> },
           { label: "Its name in the corpus", value: object.key },
           { label: "Its SHA-256", value: <Checksum name="file" value={object.checksum} /> },
-          { label: `Text, ${text.chunks} passages`, value: <Stored integrity={text.integrity} /> },
+          { label: `Text (passages: ${text.chunks})`, value: <Stored integrity={text.integrity} /> },
           { label: "Its SHA-256", value: <Checksum name="text" value={text.checksum} /> },
           { label: "Version in the store", value: object.version || "none is kept" },
         ]}
       />
       <div>
-        <Box variant="h4">Stated by its author, verified by nobody</Box>
+        <Box variant="h3">Stated by its author, verified by nobody</Box>
         {origin.claims.length ? (
           <KeyValuePairs columns={3} items={origin.claims.map(({ field, value }) => ({ label: field, value }))} />
         ) : (

@@ -41,7 +41,7 @@ function Found({ outcomes }: { outcomes: DocumentOutcomes }) {
       <Table
         variant="embedded"
         wrapLines
-        header={<Header variant="h3">Outcomes</Header>}
+        header={<Header variant="h2">Outcomes</Header>}
         columnDefinitions={COLUMNS}
         items={rowsOf(outcomes)}
         trackBy="name"

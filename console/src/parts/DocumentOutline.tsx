@@ -1,7 +1,7 @@
 /** Sections of the current version. One that is opened is read from the server. */
-import Badge from "@cloudscape-design/components/badge";
 import Box from "@cloudscape-design/components/box";
 import ExpandableSection from "@cloudscape-design/components/expandable-section";
+import Header from "@cloudscape-design/components/header";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import { useState } from "react";
 import type { SectionView } from "../api/schema";
@@ -18,6 +18,9 @@ export function DocumentOutline({ documentId }: { documentId: string }) {
         const sections = pages.flatMap((page) => page.sections ?? []).filter(({ heading }) => heading);
         return (
           <SpaceBetween size="s">
+            <Header variant="h2" description="Open a section to read it">
+              Outline of the current version
+            </Header>
             <DocumentNotes notes={pages[0].notes} />
             {sections.length ? null : <Box>It has no headings.</Box>}
             {sections.map((section, index) => (
@@ -37,8 +40,8 @@ function Section({ documentId, section }: { documentId: string; section: Section
     <div style={{ paddingInlineStart: 16 * Math.min(Math.max(0, level - 2), 4) }}>
       <ExpandableSection
         headerText={heading}
-        headerInfo={kind === "other" ? undefined : <Badge>{kind}</Badge>}
-        headerDescription={`about ${tokens} tokens`}
+        headerDescription={`${kind === "other" ? "" : `${kind}, `}about ${tokens} tokens`}
+        headingTagOverride="h3"
         expanded={open}
         onChange={({ detail }) => setOpen(detail.expanded)}
       >

@@ -1,6 +1,7 @@
 /** The text of a version, rendered or as it is stored, some of it at a time: a long one would take seconds to render. */
 import Box from "@cloudscape-design/components/box";
 import Button from "@cloudscape-design/components/button";
+import Header from "@cloudscape-design/components/header";
 import SegmentedControl from "@cloudscape-design/components/segmented-control";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import { useMemo, useState } from "react";
@@ -20,12 +21,19 @@ export function DocumentReader({ documentId }: { documentId: string }) {
   const [form, setForm] = useState("rendered");
   return (
     <SpaceBetween size="m">
-      <SegmentedControl
-        label="Form of the text"
-        selectedId={form}
-        options={FORMS}
-        onChange={({ detail }) => setForm(detail.selectedId)}
-      />
+      <Header
+        variant="h2"
+        actions={
+          <SegmentedControl
+            label="Form of the text"
+            selectedId={form}
+            options={FORMS}
+            onChange={({ detail }) => setForm(detail.selectedId)}
+          />
+        }
+      >
+        Text
+      </Header>
       <DocumentPaged query={query}>
         {(pages) => <Shown chunks={pages.flatMap((page) => page.chunks)} isRendered={form === "rendered"} />}
       </DocumentPaged>

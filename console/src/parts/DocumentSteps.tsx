@@ -1,5 +1,6 @@
 /** The procedure of the current version, step by step. */
 import Box from "@cloudscape-design/components/box";
+import Header from "@cloudscape-design/components/header";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import type { StepView } from "../api/schema";
 import { DocumentNotes } from "./DocumentNotes";
@@ -15,6 +16,7 @@ export function DocumentSteps({ documentId }: { documentId: string }) {
         const steps = unique(pages.flatMap((page) => page.steps ?? []));
         return (
           <SpaceBetween size="m">
+            <Header variant="h2">Steps of the current version</Header>
             <DocumentNotes notes={pages[0].notes} />
             <DocumentNotes notes={pages[0].warnings} isWarning />
             {steps.length ? <Steps steps={steps} /> : <Box>It has no steps.</Box>}

@@ -78,16 +78,18 @@ function VersionTable({ versions, restore }: { versions: KnowledgeDocument[]; re
     {
       id: "version",
       header: "Version",
+      minWidth: 110,
       isRowHeader: true,
       cell: (one) => <Link href={`#/documents/${one.documentId}`}>{`Version ${one.version}`}</Link>,
     },
-    { id: "state", header: "State", cell: (one) => <StateMark state={one.state ?? "current"} /> },
-    { id: "since", header: "Current since", cell: (one) => minute(one.currentSince) },
-    { id: "until", header: "Until", cell: (one) => minute(one.supersededAt) },
+    { id: "state", header: "State", minWidth: 140, cell: (one) => <StateMark state={one.state ?? "current"} /> },
+    { id: "since", header: "Current since", minWidth: 170, cell: (one) => minute(one.currentSince) },
+    { id: "until", header: "Until", minWidth: 170, cell: (one) => minute(one.supersededAt) },
     { id: "author", header: "Author", cell: (one) => one.metadata.author || "–" },
     {
       id: "restore",
       header: "Restore",
+      minWidth: 120,
       cell: (one) =>
         one.state === "current" ? null : (
           <Button ariaLabel={`Restore version ${one.version}`} onClick={() => restore(one.version ?? 1)}>
@@ -100,7 +102,7 @@ function VersionTable({ versions, restore }: { versions: KnowledgeDocument[]; re
     <Table
       variant="embedded"
       wrapLines
-      header={<Header variant="h3">Versions</Header>}
+      header={<Header variant="h2">Versions</Header>}
       columnDefinitions={columns}
       items={versions}
       trackBy={(one) => String(one.version)}

@@ -24,10 +24,10 @@ const MARKS: Record<Fate, [StatusIndicatorProps.Type, string]> = {
   failed: ["error", "failed"],
 };
 const COLUMNS: TableProps.ColumnDefinition<Upload>[] = [
-  { id: "source", header: "File", isRowHeader: true, cell: (one) => one.source },
-  { id: "size", header: "Size", cell: (one) => bytes(one.file.size) },
-  { id: "fate", header: "Fate", cell: (one) => <FateOf upload={one} /> },
-  { id: "document", header: "Document", cell: (one) => <Result upload={one} /> },
+  { id: "source", header: "File", isRowHeader: true, minWidth: 180, cell: (one) => one.source },
+  { id: "size", header: "Size", minWidth: 90, cell: (one) => bytes(one.file.size) },
+  { id: "fate", header: "Fate", minWidth: 220, cell: (one) => <FateOf upload={one} /> },
+  { id: "document", header: "Document", minWidth: 140, cell: (one) => <Result upload={one} /> },
 ];
 
 export function UploadList({ uploads }: { uploads: readonly Upload[] }) {
@@ -92,7 +92,7 @@ function FateOf({ upload }: { upload: Upload }) {
 function Result({ upload }: { upload: Upload }) {
   if (upload.fate === "failed") {
     return (
-      <Button ariaLabel={`Try ${upload.source} again`} onClick={() => queue.retry([upload.id])}>
+      <Button ariaLabel={`Try again: ${upload.source}`} onClick={() => queue.retry([upload.id])}>
         Try again
       </Button>
     );

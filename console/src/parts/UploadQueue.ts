@@ -1,7 +1,7 @@
 /** Sends files a few at a time and follows them until they are ingested. It goes on while other pages are shown, and for
  * several seconds without the server. */
 import { api, ApiError, data } from "../api/client";
-import type { ObjectState, SignedPut, UploadAddress } from "../api/schema";
+import type { ObjectState, paths, SignedPut, UploadAddress } from "../api/schema";
 import { sha256 } from "./UploadDigest";
 import { SIDECAR, type ChosenFile } from "./UploadFiles";
 import { failureOf, isPassing, isSettled, patiently, pause, statesOf } from "./UploadStates";
@@ -31,6 +31,9 @@ export interface Upload extends ChosenFile {
   /** The failure that its object had before. */
   known: string;
 }
+
+/** The generated type allows no metadata at all. */
+type PrepareBody = paths["/uploads"]["post"]["requestBody"]["content"]["application/json"];
 
 export const isOpen = (upload: Upload): boolean => OPEN.has(upload.fate);
 
@@ -96,7 +99,8 @@ export class UploadQueue {
     const facts = await this.facts(file);
     const beside = sidecar ? await this.facts(sidecar) : undefined;
     const body = { source: upload.source, ...facts, metadata: upload.metadata, ...(beside ? { sidecar: beside } : {}) };
-    const address = await patiently(() => data(api.POST("/uploads", { body: body as typeof body & { metadata: Record<string, never> } })));
+    const prepare = (): Promise<UploadAddress> => patiently(() => data(api.POST("/uploads", { body: body as PrepareBody })));
+    const address = await prepare();
     const { objectKey } = address;
     if (address.state === "unchanged" || !address.put) {
       this.set(upload.id, { fate: "unchanged", objectKey, documentId: address.documentId ?? "" });
@@ -104,7 +108,13 @@ export class UploadQueue {
     }
     const known = await failureOf(objectKey);
     this.set(upload.id, { fate: "sending", objectKey, known });
-    await this.store(upload, address, address.put);
+    try {
+      await this.store(upload, address, address.put);
+    } catch (error) {
+      if (!(error instanceof ApiError && error.status === 403)) throw error;
+      const fresh = await prepare(); // addresses hold for some minutes, and end when the server starts again
+      if (fresh.put) await this.store(upload, fresh, fresh.put);
+    }
     this.set(upload.id, { fate: "accepted", sent: 1 });
     this.news = Date.now();
     void this.poll();
