@@ -59,7 +59,7 @@ export function DocumentHeader({ document, newest, showVersions }: Props) {
           onDo={() => remove.mutate(undefined, { onSuccess: () => setAsked(false) })}
           onClose={close}
         >
-          “{document.title}” is no longer found. Its versions stay readable here, and can be restored.
+          “{document.title}” will no longer be found. Its versions stay readable here, and can be restored.
         </DocumentConfirm>
       ) : null}
     </SpaceBetween>

@@ -22,7 +22,7 @@ export function DocumentOutline({ documentId }: { documentId: string }) {
               Outline of the current version
             </Header>
             <DocumentNotes notes={pages[0].notes} />
-            {sections.length ? null : <Box>It has no headings.</Box>}
+            {sections.length ? null : <Box>The server knows no headings of it.</Box>}
             {sections.map((section, index) => (
               <Section key={`${index} ${section.heading}`} documentId={documentId} section={section} />
             ))}

@@ -6,9 +6,11 @@ const ATTEMPTS = 8;
 
 export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** True for a failure that passes: no connection, too many requests, or a service that is down. */
-export const isPassing = (error: unknown): boolean =>
-  error instanceof ApiError && (error.status === 0 || error.status === 429 || error.status === 503);
+/** No connection, too many requests, or a service that is down, as it says itself or a proxy before it. */
+const PASSING: ReadonlySet<number> = new Set([0, 429, 502, 503, 504]);
+
+/** True for a failure that passes by itself. */
+export const isPassing = (error: unknown): boolean => error instanceof ApiError && PASSING.has(error.status);
 
 /** Does the work again, after growing pauses, while its failure is one that passes. */
 export async function patiently<T>(work: () => Promise<T>, attempts = ATTEMPTS): Promise<T> {
