@@ -1,4 +1,5 @@
-import "@cloudscape-design/global-styles/index.css";
+import { I18nProvider } from "@cloudscape-design/components/i18n";
+import messages from "@cloudscape-design/components/i18n/messages/all.en";
 import { applyMode, Mode } from "@cloudscape-design/global-styles";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { StrictMode } from "react";
@@ -14,7 +15,7 @@ dark.addEventListener("change", follow);
 follow();
 
 /** A server that is away for a moment is asked again; a refusal stays one. */
-const isPassing = (error: Error): boolean => error instanceof ApiError && (error.status === 0 || error.status === 503);
+const isPassing = (error: Error): boolean => error instanceof ApiError && [0, 502, 503, 504].includes(error.status);
 
 const queries = new QueryClient({
   defaultOptions: {
@@ -32,7 +33,9 @@ if (root) {
   createRoot(root).render(
     <StrictMode>
       <QueryClientProvider client={queries}>
-        <RouterProvider router={router} />
+        <I18nProvider locale="en" messages={[messages]}>
+          <RouterProvider router={router} />
+        </I18nProvider>
       </QueryClientProvider>
     </StrictMode>,
   );

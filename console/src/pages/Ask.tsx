@@ -59,9 +59,9 @@ export default function Ask() {
               value={text}
               placeholder="Paste an alert, or ask: why do pods keep restarting?"
               onChange={({ detail }) => setText(detail.value)}
-              onKeyDown={({ detail, preventDefault }) => {
-                if (detail.key === "Enter" && !detail.shiftKey && !text.includes("\n")) {
-                  preventDefault();
+              onKeyDown={(event) => {
+                if (event.detail.key === "Enter" && !event.detail.shiftKey && !text.includes("\n")) {
+                  event.preventDefault();
                   submit();
                 }
               }}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -163,7 +164,7 @@ _SERVED = "http://{}/docs lists the routes, /mcp serves agents: Ctrl-C stops"
 def console_command(session: Session, /, listen: str, *, no_browser: bool, answers_only: bool) -> None:
     """Open the console in a browser: ask, read, curate. Until Ctrl-C it serves all that `opx serve` does.
 
-    The printed address opens one browser, once; nobody else on this machine can use it afterwards.
+    The printed address opens one browser, once; nobody else on this machine can use it afterwards. Enter prints another.
     """
     session.require_local("the console of a deployed system is at its own address: see the outputs of its stacks")
     from opx.edges.client import is_loopback
@@ -176,10 +177,18 @@ def console_command(session: Session, /, listen: str, *, no_browser: bool, answe
     sessions = ConsoleSessions()
 
     def opened(address: str) -> None:
-        place = f"http://{address}{PREFIX}?{KEY}={sessions.new_key()}"
-        click.echo(f"the console is at\n    {place}\nuntil Ctrl-C")
+        def place() -> str:
+            return f"http://{address}{PREFIX}?{KEY}={sessions.new_key()}"
+
+        def more() -> None:
+            for _ in sys.__stdin__ or ():  # commands that the socket answers have streams of their own
+                click.echo(f"    {place()}")
+
+        first = place()
+        click.echo(f"The console, for one browser (Enter prints another address, Ctrl-C stops):\n    {first}")
+        threading.Thread(target=more, name="addresses", daemon=True).start()
         if not no_browser:
-            click.launch(place)
+            click.launch(first)
 
     _serve(session, listen, _callers(session, listen, "", sessions), (), answers_only, opened)
 

@@ -136,7 +136,7 @@ def callers(
             "others can reach this address: give a token that callers must have (--token-secret NAME, or the section "
             "`tokens` of knowledge.yaml), or listen on 127.0.0.1"
         )
-    return Callers(tokens, Caller(own), sessions)
+    return Callers(tokens, Caller(own, token_scopes=SCOPES if sessions is not None else None), sessions)
 
 
 def _value(secrets: Secrets, name: str, whose: str) -> str:
