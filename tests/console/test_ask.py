@@ -1,0 +1,63 @@
+"""The page that asks, in a browser."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tests.console.served import Console
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+QUESTION = "KubePodCrashLooping checkout"
+
+
+def ask(page: Page, question: str) -> None:
+    page.get_by_label("Alert, log or question").fill(question)
+    page.get_by_role("button", name="Ask", exact=True).click()
+
+
+def test_a_question_gives_the_procedure_with_the_effects_of_its_steps(page: Page) -> None:
+    ask(page, QUESTION)
+    page.get_by_role("heading", name=re.compile("Pod.*CrashLoop", re.IGNORECASE)).first.wait_for()
+    page.get_by_role("button", name=re.compile(r"All \d+ steps")).click()
+    steps = page.get_by_role("list", name="Steps")
+    steps.get_by_role("checkbox").first.check()
+    assert steps.get_by_text("destructive", exact=True).count() > 0
+    assert steps.get_by_role("button", name="Copy the command").count() > 0
+
+
+def test_the_outcome_is_recorded_in_one_click(page: Page, console: Console) -> None:
+    ask(page, QUESTION)
+    page.get_by_role("button", name="Resolved it").click()
+    page.get_by_text("recorded: resolved").wait_for()
+    found = page.get_by_role("link", name="Open the document").get_attribute("href") or ""
+    outcomes = console.api("GET", f"/documents/{found.rpartition('/')[2]}/outcomes")
+    assert outcomes["now"]["resolved"] == 1
+
+
+def test_the_score_explains_itself(page: Page) -> None:
+    ask(page, QUESTION)
+    page.get_by_role("button", name="Why this answer").click()
+    page.get_by_text("Confidence × trust").wait_for()
+    assert re.search(r"[01]\.\d\d × 1\.00 = [01]\.\d\d", page.get_by_role("main").inner_text())
+
+
+def test_a_question_without_an_answer_says_so(page: Page) -> None:
+    ask(page, "how long do I boil an egg")
+    page.get_by_text("Nothing here is near this question").wait_for()
+
+
+def test_the_address_of_an_answer_can_be_kept(page: Page) -> None:
+    ask(page, QUESTION)
+    page.get_by_role("button", name="Resolved it").wait_for()
+    page.reload()
+    page.get_by_role("button", name="Resolved it").wait_for()
+
+
+def test_it_works_by_keyboard_alone(page: Page) -> None:
+    page.get_by_label("Alert, log or question").wait_for()
+    page.keyboard.type(QUESTION)
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Resolved it").wait_for()

@@ -1,0 +1,76 @@
+"""Every page, wide and narrow, light and dark: it opens, shows what is in the corpus, and can be used by everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.console.served import Console, running
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+AXE = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
+
+SPARED = [["nav[aria-orientation]"]]
+"""Cloudscape gives its navigation on narrow screens an attribute that a `nav` may not have."""
+
+PAGES = {
+    "": "Alert, log or question",
+    "?q=KubePodCrashLooping": "Did it help?",
+    "documents": "Disk full on a Linux host",
+    "inbox": "how long do I boil an egg",
+    "coverage": "AcmDaysToExpiryLow",
+    "sources": "No source yet",
+    "graph": "Find",
+    "learning": "Order e-mails stop after a rebalance",
+    "health": "all-MiniLM-L6-v2",
+    "nowhere": "There is no such page",
+}
+"""Pages, each with a text that it shows when it has loaded."""
+
+
+@pytest.fixture(scope="module")
+def console(demo_home: Path) -> Iterator[Console]:
+    """One server for all pages, which are only read."""
+    with running(demo_home) as found:
+        yield found
+
+
+def violations(page: Page) -> list[str]:
+    """Rules of axe-core that the page breaks, each with the elements."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate(
+        "([tags, spared]) => axe.run({exclude: spared}, {runOnly: tags}).then(result => result.violations)", [TAGS, SPARED]
+    )
+    return [f"{one['id']}: {[node['html'][:150] for node in one['nodes'][:3]]}" for one in found]
+
+
+def go(page: Page, console: Console, path: str) -> None:
+    page.goto(f"http://{console.host}/console/#/{path}")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(("path", "text"), PAGES.items(), ids=[path or "ask" for path in PAGES])
+def test_it_opens_and_everybody_can_use_it(
+    console: Console, opened: Callable[..., Page], path: str, text: str, width: int, scheme: str
+) -> None:
+    page = opened(width, scheme)
+    go(page, console, path)
+    page.get_by_role("main").get_by_text(text).first.wait_for()
+    page.wait_for_load_state("networkidle")
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_document_opens_from_the_list(console: Console, page: Page) -> None:
+    go(page, console, "documents")
+    link = page.get_by_role("main").get_by_role("link").filter(has_text="Kafka consumer lag").first
+    link.click()
+    page.get_by_role("heading", name="Kafka consumer lag").first.wait_for()
+    page.wait_for_load_state("networkidle")
+    assert violations(page) == []
