@@ -19,6 +19,7 @@ export default function Graph() {
       <Header variant="h1">Graph</Header>
       <Tabs
         ariaLabel="Parts of the graph"
+        i18nStrings={{ scrollLeftAriaLabel: "Show the tabs before", scrollRightAriaLabel: "Show the tabs after" }}
         activeTabId={value("tab") || "things"}
         onChange={({ detail }) => setParams(detail.activeTabId === "things" ? {} : { tab: detail.activeTabId })}
         tabs={[

@@ -23,6 +23,7 @@ export default function Health() {
       <Header variant="h1">Health and audit</Header>
       <Tabs
         ariaLabel="Parts of health"
+        i18nStrings={{ scrollLeftAriaLabel: "Show the tabs before", scrollRightAriaLabel: "Show the tabs after" }}
         activeTabId={value("tab") || "status"}
         onChange={({ detail }) => setParams(detail.activeTabId === "status" ? {} : { tab: detail.activeTabId })}
         tabs={[

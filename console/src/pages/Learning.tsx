@@ -15,6 +15,7 @@ export default function Learning() {
       <Header variant="h1">Learning</Header>
       <Tabs
         ariaLabel="Parts of learning"
+        i18nStrings={{ scrollLeftAriaLabel: "Show the tabs before", scrollRightAriaLabel: "Show the tabs after" }}
         activeTabId={params.get("tab") ?? "patterns"}
         onChange={({ detail }) => setParams(detail.activeTabId === "patterns" ? {} : { tab: detail.activeTabId })}
         tabs={[

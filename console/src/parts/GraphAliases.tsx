@@ -74,7 +74,7 @@ function Listed({ aliases, onRemove }: { aliases: Alias[]; onRemove: (alias: Ali
       wrapLines
       ariaLabels={{ tableLabel: "Aliases" }}
       header={
-        <Header variant="h3" counter={aliases.length < MOST ? `(${aliases.length})` : `(the first ${MOST})`}>
+        <Header variant="h2" counter={aliases.length < MOST ? `(${aliases.length})` : `(the first ${MOST})`}>
           Aliases
         </Header>
       }
@@ -84,7 +84,7 @@ function Listed({ aliases, onRemove }: { aliases: Alias[]; onRemove: (alias: Ali
         { id: "canonical", header: "Stands for", cell: (one) => <ThingLink thing={one.canonical} /> },
         { id: "by", header: "Stated by", cell: (one) => statedBy(one) },
         { id: "area", header: "Scope", cell: (one) => one.area },
-        { id: "seen", header: "Last seen", cell: (one) => dayOf(one.lastSeenAt) },
+        { id: "seen", header: "Last seen", minWidth: 130, cell: (one) => dayOf(one.lastSeenAt) },
         {
           id: "remove",
           header: "Remove",

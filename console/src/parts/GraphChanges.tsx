@@ -71,7 +71,7 @@ function Changes({ answer }: { answer: GraphAnswer }) {
       empty="No change is known"
       columnDefinitions={[
         { id: "change", header: "Change", isRowHeader: true, cell: (row) => <ThingLink thing={row.key} /> },
-        { id: "at", header: "When", cell: (row) => dayOf(row.at) },
+        { id: "at", header: "When", minWidth: 130, cell: (row) => dayOf(row.at) },
         { id: "values", header: "Facts", cell: (row) => <Values row={row} /> },
         { id: "path", header: "Because", minWidth: 300, cell: (row) => <Because row={row} answer={answer} /> },
       ]}

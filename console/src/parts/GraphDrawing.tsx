@@ -24,6 +24,12 @@ const STYLE_ID = "__________cytoscape_stylesheet";
 const RADIUS = 160;
 /** Distance of two circles at the start of the layout, in pixels. */
 
+const CROWDED = 20;
+/** With more relations than this, only things have labels in the drawing, and short ones; the tables have all of it. */
+
+const SHORT = 24;
+/** Characters of a name in a crowded drawing. */
+
 export function GraphDrawing({ label, start, relations, names, onOpen }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const drawing = useRef<Core>(null);
@@ -40,11 +46,22 @@ export function GraphDrawing({ label, start, relations, names, onOpen }: Props) 
         container: element,
         elements: elementsOf(start, relations, names ?? {}),
         style: styleOf(element),
-        layout: { name: "cose", animate: false, randomize: false, idealEdgeLength: () => 110, nodeRepulsion: () => 40_000 },
+        layout: {
+          name: "cose",
+          animate: false,
+          randomize: false,
+          idealEdgeLength: () => 90,
+          nodeRepulsion: () => 60_000,
+          nodeOverlap: 20,
+          nodeDimensionsIncludeLabels: true,
+        },
         userZoomingEnabled: false,
         boxSelectionEnabled: false,
         maxZoom: 2,
       });
+      const wide = core.width() / core.height();
+      core.nodes().positions((node) => ({ x: node.position("x") * wide, y: node.position("y") }));
+      core.fit(undefined, 20);
       core.on("tap", "node", (event) => open(String(event.target.id())));
       drawing.current = core;
     };
@@ -83,17 +100,24 @@ function elementsOf(start: string, relations: PathStep[], names: Names): Element
       const angle = (2 * Math.PI * index) / circle.length + distance;
       return {
         group: "nodes" as const,
-        data: { id: key, label: `${nameOf(key, names)}\n(${typeOf(key)})`, kind: key === start ? "start" : typeOf(key) },
+        data: {
+          id: key,
+          label: `${shortened(nameOf(key, names), relations.length)}\n(${typeOf(key)})`,
+          kind: key === start ? "start" : typeOf(key),
+        },
         position: { x: Math.cos(angle) * RADIUS * distance, y: Math.sin(angle) * RADIUS * distance },
       };
     }),
   );
   const edges = relations.map((one, index) => ({
     group: "edges" as const,
-    data: { id: `relation ${index}`, source: one.from, target: one.to, label: relationOf(one.edgeType) },
+    data: { id: `relation ${index}`, source: one.from, target: one.to, label: relations.length > CROWDED ? "" : relationOf(one.edgeType) },
   }));
   return [...nodes, ...edges];
 }
+
+const shortened = (name: string, relations: number): string =>
+  relations > CROWDED && name.length > SHORT ? `${name.slice(0, SHORT)}…` : name;
 
 /** Things by their distance from the first, which gives every layout of the same relations the same start. */
 function circlesOf(start: string, relations: PathStep[]): string[][] {

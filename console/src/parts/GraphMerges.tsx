@@ -72,7 +72,7 @@ function Listed({ merges, onUndo }: { merges: Merge[]; onUndo: (merge: Merge) =>
       wrapLines
       ariaLabels={{ tableLabel: "Merges" }}
       header={
-        <Header variant="h3" counter={`(${merges.length})`}>
+        <Header variant="h2" counter={`(${merges.length})`}>
           Merges
         </Header>
       }
@@ -80,8 +80,8 @@ function Listed({ merges, onUndo }: { merges: Merge[]; onUndo: (merge: Merge) =>
       columnDefinitions={[
         { id: "source", header: "Thing", isRowHeader: true, cell: (one) => one.source },
         { id: "into", header: "Merged into", cell: (one) => <ThingLink thing={one.into} /> },
-        { id: "state", header: "State", cell: (one) => <StatusIndicator type={STATES[one.state]}>{one.state}</StatusIndicator> },
-        { id: "by", header: "By", cell: (one) => `${one.by || "unknown"}, ${dayOf(one.at)}` },
+        { id: "state", header: "State", minWidth: 120, cell: (one) => <StatusIndicator type={STATES[one.state]}>{one.state}</StatusIndicator> },
+        { id: "by", header: "By", minWidth: 130, cell: (one) => `${one.by || "unknown"}, ${dayOf(one.at)}` },
         { id: "undone", header: "Undone", cell: (one) => (one.undoneAt ? `${one.undoneBy || "unknown"}, ${dayOf(one.undoneAt)}` : "no") },
         {
           id: "undo",

@@ -69,7 +69,7 @@ function Found({ path, onOpen }: { path: Connection; onOpen: (key: string) => vo
         relations={steps}
         onOpen={onOpen}
       />
-      <GraphRelations title="Steps of the path" edges={steps} passages={path.passages} />
+      <GraphRelations level="h2" title="Steps of the path" edges={steps} passages={path.passages} />
     </SpaceBetween>
   );
 }

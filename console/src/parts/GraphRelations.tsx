@@ -10,6 +10,7 @@ interface Props {
   /** The thing whose relations these are; without it, both ends are shown. */
   of?: string;
   title: string;
+  level?: "h2" | "h3";
   edges: Edge[];
   passages: Passage[] | undefined;
   names?: Names;
@@ -19,14 +20,14 @@ interface Props {
   onMore?: () => void;
 }
 
-export function GraphRelations({ of, title, edges, passages, names, empty, more, isBusy, onMore }: Props) {
+export function GraphRelations({ of, title, level = "h3", edges, passages, names, empty, more, isBusy, onMore }: Props) {
   return (
     <Table
       items={edges}
       wrapLines
       ariaLabels={{ tableLabel: title }}
       header={
-        <Header variant="h3" counter={`(${edges.length}${more ? ", and more" : ""})`}>
+        <Header variant={level} counter={`(${edges.length}${more ? ", and more" : ""})`}>
           {title}
         </Header>
       }
@@ -42,7 +43,7 @@ export function GraphRelations({ of, title, edges, passages, names, empty, more,
         { id: "from", header: "From", cell: (edge) => <End thing={edge.from} of={of} names={names} /> },
         { id: "relation", header: "Relation", isRowHeader: true, cell: (edge) => relationOf(edge.edgeType) },
         { id: "to", header: "To", cell: (edge) => <End thing={edge.to} of={of} names={names} /> },
-        { id: "at", header: "As of", cell: (edge) => dayOf(edge.at) },
+        { id: "at", header: "As of", minWidth: 130, cell: (edge) => dayOf(edge.at) },
         { id: "confidence", header: "Reliability", cell: (edge) => edge.confidence.toFixed(2) },
         { id: "proof", header: "Proof", minWidth: 260, cell: (edge) => <Proof edge={edge} names={names} passages={passages} /> },
       ]}

@@ -41,6 +41,7 @@ export function GraphThing({ thing, view, onView, onOpen }: Props) {
           <Facts shown={node} />
           <Tabs
             ariaLabel="Views of the thing"
+            i18nStrings={{ scrollLeftAriaLabel: "Show the tabs before", scrollRightAriaLabel: "Show the tabs after" }}
             activeTabId={view}
             onChange={({ detail }) => onView(detail.activeTabId)}
             tabs={[

@@ -40,6 +40,7 @@ export function GraphThingInput({ label, description, value, onChange, onChoose 
         options={options}
         filteringType="manual"
         placeholder="service:checkout"
+        clearAriaLabel="Clear"
         enteredTextLabel={(entered) => `Use “${entered}”`}
         statusType={found.error ? "error" : found.isFetching ? "loading" : "finished"}
         loadingText="Looking for things"

@@ -112,20 +112,20 @@ function Records({ records, isBusy, isFull, onMore }: RecordsProps) {
         ) : null
       }
       columnDefinitions={[
-        { id: "at", header: "When", isRowHeader: true, cell: (one) => one.askedAt.slice(0, 19).replace("T", " ") },
+        { id: "at", header: "When", isRowHeader: true, minWidth: 130, cell: (one) => one.askedAt.slice(0, 19).replace("T", " ") },
         { id: "who", header: "Who", cell: (one) => `${one.principal || "unknown"} (${one.who})` },
         { id: "question", header: "Question", cell: (one) => one.queryHash.slice(0, 12) },
-        { id: "documents", header: "Documents", minWidth: 260, cell: (one) => <Returned record={one} /> },
+        { id: "documents", header: "Documents", minWidth: 220, cell: (one) => <Returned record={one} /> },
         {
           id: "mode",
           header: "Mode",
           cell: (one) => (one.partial ? <StatusIndicator type="warning">{one.mode}, partial</StatusIndicator> : one.mode),
         },
-        { id: "took", header: "Took", cell: (one) => `${Math.round(one.tookMs)} ms` },
+        { id: "took", header: "Took", minWidth: 90, cell: (one) => `${Math.round(one.tookMs)} ms` },
         {
           id: "receipt",
           header: "Receipt",
-          cell: (one) => one.receiptId,
+          cell: (one) => <span style={{ overflowWrap: "anywhere" }}>{one.receiptId}</span>,
         },
       ]}
     />

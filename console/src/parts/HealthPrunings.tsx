@@ -55,8 +55,8 @@ function Runs({ runs, isBusy, onMore }: { runs: PruneReport[]; isBusy: boolean; 
         ) : null
       }
       columnDefinitions={[
-        { id: "started", header: "Started", isRowHeader: true, cell: (one) => one.started.slice(0, 16).replace("T", " ") },
-        { id: "state", header: "State", cell: (one) => <State run={one} /> },
+        { id: "started", header: "Started", isRowHeader: true, minWidth: 130, cell: (one) => one.started.slice(0, 16).replace("T", " ") },
+        { id: "state", header: "State", minWidth: 140, cell: (one) => <State run={one} /> },
         { id: "until", header: "Past retention by", cell: (one) => one.until.slice(0, 10) },
         { id: "versions", header: "Removed versions", cell: (one) => one.versions },
         { id: "chunks", header: "Removed passages", cell: (one) => one.chunks },

@@ -139,13 +139,14 @@ function Listed({ entries, hasMore, isBusy, onMore, onVerify }: ListedProps) {
         {
           id: "state",
           header: "State",
+          minWidth: 150,
           cell: (one) => (
             <StatusIndicator type={MARKS[one.state]}>{STATES.find(({ value }) => value === one.state)?.label}</StatusIndicator>
           ),
         },
-        { id: "verified", header: "Verified", cell: (one) => <Verified entry={one} /> },
+        { id: "verified", header: "Verified", minWidth: 150, cell: (one) => <Verified entry={one} /> },
         { id: "project", header: "Project", cell: (one) => one.project_id },
-        { id: "when", header: "Captured", cell: (one) => one.timestamp.slice(0, 16).replace("T", " ") },
+        { id: "when", header: "Captured", minWidth: 130, cell: (one) => one.timestamp.slice(0, 16).replace("T", " ") },
         {
           id: "verify",
           header: "Verify",
@@ -177,7 +178,9 @@ function Text({ entry }: { entry: StagingEntry }) {
       ) : null}
       {entry.revision_approach ? <Box>{entry.revision_approach}</Box> : null}
       {entry.error_message ? <pre className="opx-lines">{entry.error_message}</pre> : null}
-      <Box variant="small">{[entry.technology, entry.task_type, entry.agent_type, entry.gate_type].filter(Boolean).join(", ")}</Box>
+      <div>
+        <Box variant="small">{[entry.technology, entry.task_type, entry.agent_type, entry.gate_type].filter(Boolean).join(", ")}</Box>
+      </div>
       {entry.remarks?.map((remark) => (
         <StatusIndicator key={remark} type="warning">
           {remark}

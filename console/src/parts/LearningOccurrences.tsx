@@ -48,9 +48,10 @@ export function LearningOccurrences({ view, onSplit }: { view: PatternView; onSp
         {
           id: "worked",
           header: "Result",
+          minWidth: 110,
           cell: (one) => <StatusIndicator type={one.worked ? "success" : "error"}>{one.worked ? "worked" : "failed"}</StatusIndicator>,
         },
-        { id: "at", header: "When", cell: (one) => one.at.slice(0, 16).replace("T", " ") },
+        { id: "at", header: "When", minWidth: 130, cell: (one) => one.at.slice(0, 16).replace("T", " ") },
         { id: "project", header: "Project", cell: (one) => one.projectId },
         { id: "incident", header: "Incident", cell: (one) => one.incident || <Box variant="small">none</Box> },
         { id: "reason", header: "Counted because", cell: (one) => (one.reason === "key" ? "the same text" : one.reason) },

@@ -89,11 +89,11 @@ function Listed({ patterns, isBusy, onMore }: ListedProps) {
           cell: (one) => <Link href={`#/learning?pattern=${one.patternId}`}>{one.problem}</Link>,
         },
         { id: "type", header: "Type", cell: (one) => TYPES[one.entryType] },
-        { id: "success", header: "Success", cell: (one) => <Success pattern={one} /> },
+        { id: "success", header: "Success", minWidth: 160, cell: (one) => <Success pattern={one} /> },
         { id: "about", header: "About", cell: (one) => [...(one.technologies ?? []), one.gateType].filter(Boolean).join(", ") },
         { id: "projects", header: "Projects", cell: (one) => one.projects?.join(", ") },
         { id: "merged", header: "Merged in", cell: (one) => one.merged?.length ?? 0 },
-        { id: "last", header: "Last seen", cell: (one) => one.embeddedAt.slice(0, 10) },
+        { id: "last", header: "Last seen", minWidth: 120, cell: (one) => one.embeddedAt.slice(0, 10) },
       ]}
     />
   );
