@@ -13,7 +13,7 @@ import type { GraphCoverage } from "../api/schema";
 import { CoverageAlerts } from "../parts/CoverageAlerts";
 import { AlertsUnsure, AlertsWithoutRunbook, Runbooks, ServicesWithoutRunbook } from "../parts/CoverageLists";
 import { LOOKED_AT, useAlerts, useCoverage } from "../parts/CoverageQueries";
-import { count, counted, Refresh } from "../parts/InboxMore";
+import { count, counted, Refresh, TAB_LABELS } from "../parts/InboxMore";
 import { Loaded } from "../parts/Loaded";
 
 const SPANS = [
@@ -48,6 +48,7 @@ export default function Coverage() {
     <ContentLayout header={<Header variant="h1">Coverage</Header>}>
       <Tabs
         ariaLabel="Lists of the coverage"
+        i18nStrings={TAB_LABELS}
         activeTabId={params.get("tab") ?? "alerts"}
         onChange={({ detail }) => setParams({ tab: detail.activeTabId })}
         tabs={[

@@ -6,7 +6,7 @@ import { useSearchParams } from "react-router";
 import { InboxEntries } from "../parts/InboxEntries";
 import { InboxFailures } from "../parts/InboxFailures";
 import { InboxGaps } from "../parts/InboxGaps";
-import { count, counted } from "../parts/InboxMore";
+import { count, counted, TAB_LABELS } from "../parts/InboxMore";
 import { DUE_DAYS, NO_FILTER, useEntries, useFailures, useGaps, useReviews, useSecrets } from "../parts/InboxQueries";
 import { InboxRemarks } from "../parts/InboxRemarks";
 import { InboxReviews } from "../parts/InboxReviews";
@@ -23,6 +23,7 @@ export default function Inbox() {
     <ContentLayout header={<Header variant="h1">Inbox</Header>}>
       <Tabs
         ariaLabel="Lists of the inbox"
+        i18nStrings={TAB_LABELS}
         activeTabId={params.get("tab") ?? "gaps"}
         onChange={({ detail }) => setParams({ tab: detail.activeTabId })}
         tabs={[

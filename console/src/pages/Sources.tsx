@@ -17,6 +17,14 @@ import { SourceTable } from "../parts/SourceTable";
 
 const MOST_NOTICES = 5;
 
+const FLASH_LABELS = {
+  ariaLabel: "Messages",
+  errorIconAriaLabel: "Error",
+  infoIconAriaLabel: "Information",
+  successIconAriaLabel: "Success",
+  warningIconAriaLabel: "Warning",
+};
+
 let nextId = 1;
 
 function useNotices(): [FlashbarProps.MessageDefinition[], Notify] {
@@ -67,7 +75,7 @@ export default function Sources() {
     </SpaceBetween>
   );
   return (
-    <ContentLayout header={<Header variant="h1">Sources</Header>} notifications={<Flashbar items={notices} />}>
+    <ContentLayout header={<Header variant="h1">Sources</Header>} notifications={<Flashbar items={notices} i18nStrings={FLASH_LABELS} />}>
       <SpaceBetween size="l">
         <Loaded query={query}>
           {({ sources }) => (

@@ -44,6 +44,7 @@ export function CoverageAlerts() {
                   filteringText={text}
                   filteringPlaceholder="Find in the alerts shown"
                   filteringAriaLabel="Find in the alerts shown"
+                  filteringClearAriaLabel="Clear"
                   countText={wanted ? `${shown.length} of ${items.length} shown` : ""}
                   onChange={({ detail }) => setText(detail.filteringText)}
                 />

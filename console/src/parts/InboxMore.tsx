@@ -58,6 +58,9 @@ export function Refresh({ query, of }: { query: { isFetching: boolean; refetch: 
   );
 }
 
+/** Labels of the arrows that a narrow window has beside tabs. */
+export const TAB_LABELS = { scrollLeftAriaLabel: "Show earlier tabs", scrollRightAriaLabel: "Show later tabs" };
+
 export const day = (time: string): string => time.slice(0, 10);
 
 /** A time of the API in the reader's own zone; empty for none. */

@@ -158,6 +158,7 @@ function Identity({ fields, set, kinds, isNew }: PartProps & { kinds: string[]; 
           options={kinds.map((value) => ({ value }))}
           enteredTextLabel={(value) => `Use ${value}`}
           ariaLabel="Kind"
+          clearAriaLabel="Clear"
           onChange={({ detail }) => set({ kind: detail.value })}
         />
       </FormField>
