@@ -45,7 +45,7 @@ export function GraphDrawing({ label, start, relations, names, onOpen }: Props) 
       const core = cytoscape({
         container: element,
         elements: elementsOf(start, relations, names ?? {}),
-        style: styleOf(element),
+        style: styleOf(element, relations.length > CROWDED),
         layout: {
           name: "cose",
           animate: false,
@@ -66,7 +66,7 @@ export function GraphDrawing({ label, start, relations, names, onOpen }: Props) 
       drawing.current = core;
     };
     draw().catch((error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
-    const recolour = new MutationObserver(() => drawing.current?.style(styleOf(element)));
+    const recolour = new MutationObserver(() => drawing.current?.style(styleOf(element, relations.length > CROWDED)));
     recolour.observe(document.body, { attributes: true, attributeFilter: ["class"] });
     return () => {
       isGone = true;
@@ -137,15 +137,15 @@ function circlesOf(start: string, relations: PathStep[]): string[][] {
   return rest.length ? [...circles, [...new Set(rest)]] : circles;
 }
 
-function styleOf(element: HTMLElement): StylesheetJson {
+function styleOf(element: HTMLElement, isCrowded: boolean): StylesheetJson {
   const computed = getComputedStyle(element);
   const colour = (name: string): string => computed.getPropertyValue(`--opx-graph-${name}`).trim();
   const text = {
     label: "data(label)",
     color: colour("text"),
-    "font-size": 12,
+    "font-size": isCrowded ? 20 : 12,
     "text-wrap": "wrap" as const,
-    "text-max-width": "130px",
+    "text-max-width": isCrowded ? "200px" : "130px",
     "text-background-color": colour("ground"),
     "text-background-opacity": 0.8,
   };

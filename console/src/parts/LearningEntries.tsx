@@ -134,7 +134,7 @@ function Listed({ entries, hasMore, isBusy, onMore, onVerify }: ListedProps) {
         ) : null
       }
       columnDefinitions={[
-        { id: "entry", header: "Entry", isRowHeader: true, minWidth: 260, cell: (one) => <Text entry={one} /> },
+        { id: "entry", header: "Entry", isRowHeader: true, minWidth: 200, cell: (one) => <Text entry={one} /> },
         { id: "type", header: "Type", cell: (one) => TYPES[one.entry_type] },
         {
           id: "state",
