@@ -22,7 +22,7 @@ UNZIPPED_LIMIT = 250 * 1024 * 1024
 LIBRARY_SHARE = 10 * 1024 * 1024
 """Reserved in a dependency layer's budget for the library's layer and the function's own code."""
 
-_UNNEEDED = ("__pycache__", "*.egg-info", "*.pyc")
+_UNNEEDED = ("__pycache__", "*.egg-info", "*.pyc", "console_files")
 _OF_PYTHON_2 = r"olefile/olefile2\.py$"
 """Modules that packages bring along for Python 2, which nothing imports."""
 

@@ -25,7 +25,7 @@ PAGES = {
     "documents": "Disk full on a Linux host",
     "inbox": "how long do I boil an egg",
     "coverage": "AcmDaysToExpiryLow",
-    "sources": "No source yet",
+    "sources": "aws-docs",
     "graph": "Find",
     "learning": "Order e-mails stop after a rebalance",
     "health": "all-MiniLM-L6-v2",

@@ -1,0 +1,102 @@
+"""Actions of the pages, each seen in the browser and then through the API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.console.served import Console
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+RUNBOOK = "# Router zorblax drops packets\n\n1. Look at the counters: `ip -s link`.\n2. Restart it: `systemctl restart zorblax`.\n"
+
+
+def go(page: Page, console: Console, path: str) -> None:
+    page.goto(f"http://{console.host}/console/#/{path}")
+
+
+def eventually(found: Callable[[], Any]) -> Any:
+    """The first result that is true, within half a minute."""
+    for _ in range(60):
+        if result := found():
+            return result
+        time.sleep(0.5)
+    raise AssertionError("it didn't happen")
+
+
+def titled(console: Console, title: str) -> list[dict[str, Any]]:
+    documents: list[dict[str, Any]] = console.api("GET", "/documents?limit=1000")["documents"]
+    return [one for one in documents if one["title"] == title]
+
+
+def test_a_file_is_uploaded_and_answers(page: Page, console: Console, tmp_path: Path) -> None:
+    file = tmp_path / "zorblax.md"
+    file.write_text(RUNBOOK)
+    go(page, console, "documents")
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Choose files").first.click()
+    chooser.value.set_files(str(file))
+    page.get_by_text("ingested").first.wait_for(timeout=60_000)
+    assert titled(console, "Router zorblax drops packets")
+    go(page, console, "?q=zorblax+router+drops+packets")
+    page.get_by_role("heading", name="Router zorblax drops packets").wait_for()
+
+
+def test_a_document_is_deleted_after_it_was_asked(page: Page, console: Console) -> None:
+    (document,) = titled(console, "Redis memory pressure and OOM errors")
+    go(page, console, f"documents/{document['documentId']}")
+    page.get_by_role("button", name="Delete").first.click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    eventually(lambda: not titled(console, "Redis memory pressure and OOM errors"))
+
+
+def test_a_held_document_is_not_deleted(page: Page, console: Console) -> None:
+    (document,) = titled(console, "Linux OOM killer terminated a process")
+    console.api("POST", "/holds", {"documentId": document["documentId"], "reason": "the inquiry of May"})
+    go(page, console, f"documents/{document['documentId']}")
+    page.get_by_role("button", name="Delete").first.click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_text("hold").first.wait_for()
+    assert titled(console, "Linux OOM killer terminated a process")
+
+
+def test_a_source_is_added(page: Page, console: Console) -> None:
+    go(page, console, "sources")
+    page.get_by_role("button", name="Add a source").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Id", exact=True).fill("router-news")
+    dialog.get_by_label("Kind", exact=True).fill("feed")
+    dialog.get_by_role("button", name="Add an option").click()
+    dialog.get_by_label("Name of option 1").fill("urls")
+    dialog.get_by_label("Value of option 1").fill("https://example.org/feed.xml")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    page.get_by_role("row").filter(has_text="router-news").wait_for()
+    (added,) = (one for one in console.api("GET", "/sources")["sources"] if not one["declared"])
+    assert (added["sourceId"], added["kind"]) == ("router-news", "feed")
+
+
+def test_a_source_that_is_refused_says_why(page: Page, console: Console) -> None:
+    go(page, console, "sources")
+    page.get_by_role("button", name="Add a source").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Id", exact=True).fill("router-news")
+    dialog.get_by_label("Kind", exact=True).fill("fead")
+    dialog.get_by_role("button", name="Add", exact=True).click()
+    dialog.get_by_text("fead").first.wait_for()
+    assert all(one["declared"] for one in console.api("GET", "/sources")["sources"])
+
+
+def test_an_alias_is_added(page: Page, console: Console) -> None:
+    go(page, console, "graph")
+    page.get_by_role("tab", name="Aliases").click()
+    page.get_by_label("Other name").fill("service:till")
+    page.get_by_label("Stands for").fill("service:checkout")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Add the alias").click()
+    page.get_by_text("service:till stands for service:checkout").wait_for()
+    aliases = console.api("GET", "/graph/aliases")["aliases"]
+    assert ("service:till", "service:checkout") in [(one["alias"], one["canonical"]) for one in aliases]
