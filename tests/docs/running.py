@@ -94,7 +94,8 @@ def _watched(command: str) -> str:
     if not LASTING.match(command):
         return command
     text = " ".join(shlex.split(command, comments=True))
-    return f"""{text} > lasting.log 2>&1 &
+    return f""": > lasting.log  # before the command's own shell does it
+{text} > lasting.log 2>&1 &
 until grep -q '{ANNOUNCED}' lasting.log || ! kill -0 $! 2>/dev/null; do sleep .1; done
 kill $! 2>/dev/null; wait $! 2>/dev/null
 stopped=$?; cat lasting.log; (exit $(( stopped == 143 ? 0 : stopped )))"""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from tests.docs.pages import ROOT, blocks_of, pages
 from tests.docs.running import Shell, problems
 
+OPX = Path(sys.executable).parent / "opx"
 HOME = ROOT / "build" / "docs-home"
 """A home with the example corpus, kept between the runs of a day: only changed files are ingested again."""
 DAY = 24 * 3600
@@ -34,14 +36,27 @@ WITH_COMMANDS = [page for page in pages() if any(block.not_run is None for block
 def demo_home() -> Path:
     if HOME.is_dir() and time.time() - HOME.stat().st_ctime > DAY:
         shutil.rmtree(HOME)
-    opx = Path(sys.executable).parent / "opx"
-    subprocess.run([str(opx), "--home", str(HOME), "demo"], cwd=ROOT, check=True, capture_output=True, timeout=600)
+    subprocess.run([str(OPX), "--home", str(HOME), "demo"], cwd=ROOT, check=True, capture_output=True, timeout=600)
     return HOME
 
 
+@contextmanager
+def served(shell: Shell) -> Iterator[None]:
+    """Until the end, `opx serve` answers the commands of the folder."""
+    command = [str(OPX), "serve", "--listen", "127.0.0.1:0", "--answers-only"]
+    with subprocess.Popen(command, cwd=shell.folder, env=shell.variables, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert b"lists the routes" in process.stdout.readline()
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
 @pytest.fixture
-def new_shell(tmp_path: Path, demo_home: Path) -> Iterator[Callable[[], Shell]]:
-    """Makes a checkout's folder after `make demo`, and a clipboard with an alert in it."""
+def new_shell(page: str, tmp_path: Path, demo_home: Path) -> Iterator[Callable[[], Shell]]:
+    """Makes a checkout's folder after `make demo`, and a clipboard with an alert in it. Commands of README start by
+    themselves, those of other pages are answered by a server beside them, which takes a fraction of the time."""
     programs = tmp_path / "programs"
     programs.mkdir()
     paste = programs / "pbpaste"
@@ -54,9 +69,14 @@ def new_shell(tmp_path: Path, demo_home: Path) -> Iterator[Callable[[], Shell]]:
         shutil.copytree(demo_home, folders[-1] / ".opx")
         for name in ("corpus", "tests", "examples", "docs"):
             (folders[-1] / name).symlink_to(ROOT / name)
-        return Shell(folders[-1], programs)
+        shell = Shell(folders[-1], programs)
+        if page != "README.md":
+            servers.enter_context(served(shell))
+        return shell
 
-    yield make
+    servers = ExitStack()
+    with servers:
+        yield make
     for folder in folders:
         shutil.rmtree(folder)
 

@@ -92,7 +92,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Enviro
 
 @pytest.fixture(scope="module")
 def demo(environment: Environment) -> str:
-    """What `opx demo` prints; the example corpus is in the environment's home from then on."""
+    """The output of `opx demo`; the example corpus is in the environment's home from then on."""
     return environment.run("demo")
 
 

@@ -184,7 +184,8 @@ class TestRegistering:
         [
             ({**BLOG, "kind": "carrier-pigeon"}, "unknown kind of source"),
             ({**BLOG, "options": {}}, "is needed"),
-            ({**BLOG, "category": ""}, "unknown category"),
+            ({**BLOG, "category": ""}, "the kind .feed. has no category of its own: name one of"),
+            ({"kind": "carrier-pigeon"}, "unknown kind of source"),
         ],
     )
     def test_a_wrong_one_is_refused_and_nothing_kept(

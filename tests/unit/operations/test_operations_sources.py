@@ -150,7 +150,7 @@ class TestSources:
     @pytest.mark.parametrize(
         ("definition", "problem"),
         [
-            ({}, "unknown category ''"),
+            ({}, "needs a kind"),
             ({"kind": "carrier-pigeon", "category": "runbooks/procedures"}, "unknown kind of source"),
             ({"kind": "feed", "category": "web/blogs", "options": {"uri": "x"}}, "unknown option 'uri'"),
         ],

@@ -37,6 +37,14 @@ def server(system: System) -> Iterator[LocalServer]:
         yield found
 
 
+def test_replies_are_sent_at_once() -> None:
+    """asyncio switches off the delay of small packets for sockets that name their protocol."""
+    with listening_socket("127.0.0.1:0") as opened, socket.create_connection(opened.getsockname()):
+        accepted, _ = opened.accept()
+        with accepted:
+            assert accepted.proto == socket.IPPROTO_TCP
+
+
 class TestAddresses:
     @pytest.mark.parametrize("address", ["8321", "here:port", "127.0.0.1:99999", "http://127.0.0.1:8321", "", ":80"])
     def test_a_malformed_one_is_refused(self, address: str) -> None:

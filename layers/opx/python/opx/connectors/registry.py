@@ -197,13 +197,18 @@ def resolved(definition: SourceDefinition) -> SourceDefinition:
 
 def connector_type(kind: str) -> type[Connector[Any]]:
     """Returns the connector class of a kind, or of a preset's. Raises `InvalidInputError` that lists the kinds."""
+    check_kind(kind)
     base = PRESETS[kind].kind if kind in PRESETS else kind
-    if base not in CONNECTORS:
-        allowed = ", ".join(sorted({*CONNECTORS, *PRESETS}))
-        raise InvalidInputError(f"unknown kind of source {kind!r}; allowed: {allowed}")
     module, _, name = CONNECTORS[base][0].partition(":")
     found: type[Connector[Any]] = getattr(importlib.import_module(f"opx.connectors.{module}"), name)
     return found
+
+
+def check_kind(kind: str) -> None:
+    """Raises `InvalidInputError` for a kind that doesn't exist."""
+    if kind not in CONNECTORS and kind not in PRESETS:
+        allowed = ", ".join(sorted({*CONNECTORS, *PRESETS}))
+        raise InvalidInputError(f"unknown kind of source {kind!r}; allowed: {allowed}")
 
 
 def checked_options(definition: SourceDefinition) -> Any:

@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from opx.connectors.registry import check_kind
 from opx.connectors.states import PullState, checked_cron, checked_zone
 from opx.domain.ids import Clock
 from opx.domain.knowledge import Category, KnowledgeModel
@@ -256,7 +257,7 @@ def definition_of(source_id: str, given: Mapping[str, Any], knowledge: Knowledge
     if unknown:
         allowed = ", ".join(("kind", "category", *_FIELDS))
         raise InvalidInputError(f"source {source_id}: unknown field {min(unknown)!r}; allowed: {allowed}")
-    category = _category_of(given, knowledge)
+    category = _category_of(source_id, given, knowledge)
     tier = given.get("tier", category.tier.value)
     if tier != category.tier.value:
         raise InvalidInputError(
@@ -282,10 +283,19 @@ def definition_of(source_id: str, given: Mapping[str, Any], knowledge: Knowledge
     )
 
 
-def _category_of(given: Mapping[str, Any], knowledge: KnowledgeModel) -> Category:
-    name = str(given.get("category", ""))
-    usual = None if name else knowledge.category_of_connector(str(given.get("kind", "")))
-    return usual or knowledge.category(name)
+def _category_of(source_id: str, given: Mapping[str, Any], knowledge: KnowledgeModel) -> Category:
+    name, kind = str(given.get("category", "")), str(given.get("kind", ""))
+    if name:
+        return knowledge.category(name)
+    usual = knowledge.category_of_connector(kind)
+    if usual is None:
+        if not kind:
+            raise InvalidInputError(f"source {source_id} needs a kind")
+        check_kind(kind)
+        raise InvalidInputError(
+            f"source {source_id}: the kind {kind!r} has no category of its own: name one of {', '.join(knowledge.categories)}"
+        )
+    return usual
 
 
 def _mapping(value: Any, source_id: str) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def installation_results(session: Session) -> Iterator[CheckResult]:
     """Versions, extras, and the home of this machine with its counts and its model. They precede the examination, which
-    adds documents of its own. Raises `IncompatibleHomeError` for a home of a newer program, of which nothing can be told."""
+    adds documents of its own. Raises `IncompatibleHomeError` for a home of a newer program."""
     yield _versions()
     yield _extras()
     yield from _of_home(session)
