@@ -226,7 +226,7 @@ function Options({ fields, set }: PartProps) {
     set({ options: fields.options.map((one, at) => (at === index ? { ...one, ...some } : one)) });
   return (
     <>
-      <Box variant="h4">Options</Box>
+      <Box variant="h3">Options</Box>
       <AttributeEditor
         items={fields.options}
         addButtonText="Add an option"
