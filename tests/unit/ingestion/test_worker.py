@@ -13,8 +13,9 @@ from opx.errors import StoreUnavailableError, UnparsableDocumentError
 from opx.ingestion.corpus.failures import FailureLog
 from opx.ingestion.events import EventOutcome, ObjectEvent, Result
 from opx.ingestion.pipeline import Progress
-from opx.ingestion.worker import BATCH_MESSAGES, IngestionWorker, QueueDrain, RetryRules
+from opx.ingestion.worker import BATCH_MESSAGES, LEAST_SECONDS, IngestionWorker, QueueDrain, RetryRules
 from opx.ports.tables import FAILURES
+from opx.runtime.deadlines import deadline
 from tests.doubles.fake_time import FakeTime
 
 DOWN = StoreUnavailableError("down")
@@ -167,3 +168,14 @@ class TestDrain:
 
     def test_empty_queue_ends_at_once(self, queue: SqliteQueue, failures: FailureLog, time: FakeTime) -> None:
         assert list(self.a_drain(queue, ScriptedPipeline(), failures, time).run()) == []
+
+    def test_a_deadline_that_is_near_leaves_the_rest_to_the_next_run(
+        self, queue: SqliteQueue, failures: FailureLog, time: FakeTime
+    ) -> None:
+        """As in a request of a local server, which must not wait for all that others uploaded."""
+        queue.send(body("a"))
+        drain = self.a_drain(queue, ScriptedPipeline(), failures, time)
+        with deadline(LEAST_SECONDS - 5):
+            assert list(drain.run()) == []
+        assert queue.waiting() == 1
+        assert len(list(drain.run())) == 1

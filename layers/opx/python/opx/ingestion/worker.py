@@ -294,10 +294,14 @@ class QueueDrain:
     ) -> Iterator[EventOutcome]:
         """Yields outcomes as they happen; an item to be retried is waited for and yields only its last one. Before all
         messages, also if there are none, it does what an earlier process left. `waits` gets the number of waiting messages
-        while another process works on them."""
+        while another process works on them.
+
+        Within a deadline that is too near for a document, such as a request's, it leaves the rest to the next run."""
+        if _out_of_time():
+            return
         with self._exclusive((lambda: waits(self._queue.waiting())) if waits else None):
             self._worker.follow_up()
-            while self._queue.waiting():
+            while self._queue.waiting() and not _out_of_time():
                 messages = self._take()
                 if messages:
                     yield from self._handle(messages, observe, progress)

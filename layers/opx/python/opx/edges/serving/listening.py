@@ -53,8 +53,8 @@ def listening_socket(text: str) -> socket.socket:
     host, port = address_of(text)
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        # With the protocol named, asyncio sends each part of a reply at once (TCP_NODELAY): else the second part waits for the
-        # acknowledgement of the first, which takes clients 40 ms.
+        # With the protocol named, asyncio sends each part of a reply at once (TCP_NODELAY): else the second part waits for
+        # the acknowledgement of the first, which takes clients 40 ms.
         opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
