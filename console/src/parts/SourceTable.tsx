@@ -26,7 +26,7 @@ export function SourceTable({ sources, buttons, actions }: Props) {
         </Header>
       }
       ariaLabels={{ tableLabel: "Sources" }}
-      columnDefinitions={[...COLUMNS, { id: "actions", header: "Actions", minWidth: 150, cell: actions }]}
+      columnDefinitions={[...COLUMNS, { id: "actions", header: "Actions", minWidth: 165, cell: actions }]}
       items={sources}
       trackBy="sourceId"
       empty={<Box textAlign="center">No sources</Box>}
@@ -35,19 +35,18 @@ export function SourceTable({ sources, buttons, actions }: Props) {
 }
 
 const COLUMNS: TableProps.ColumnDefinition<SourceView>[] = [
-  { id: "source", header: "Source", isRowHeader: true, minWidth: 140, cell: (one) => <Name source={one} /> },
-  { id: "state", header: "State", minWidth: 240, cell: (one) => <State source={one} /> },
-  { id: "schedule", header: "Schedule", minWidth: 130, cell: (one) => <Schedule source={one} /> },
-  { id: "last", header: "Last pull", minWidth: 150, cell: (one) => <Last source={one} /> },
-  { id: "counts", header: "Documents of the last pull", minWidth: 170, cell: (one) => <Counts source={one} /> },
-  { id: "category", header: "Category", cell: (one) => one.category },
+  { id: "source", header: "Source", isRowHeader: true, minWidth: 150, cell: (one) => <Name source={one} /> },
+  { id: "state", header: "State", minWidth: 220, cell: (one) => <State source={one} /> },
+  { id: "schedule", header: "Schedule", minWidth: 110, cell: (one) => <Schedule source={one} /> },
+  { id: "last", header: "Last pull", minWidth: 130, cell: (one) => <Last source={one} /> },
+  { id: "counts", header: "Documents of the last pull", minWidth: 150, cell: (one) => <Counts source={one} /> },
 ];
 
 function Name({ source }: { source: SourceView }) {
   return (
     <SpaceBetween size="xxs">
       <strong>{source.sourceId}</strong>
-      <Box variant="small" display="block">{source.kind}</Box>
+      <Box variant="small" display="block">{`${source.kind} into ${source.category}`}</Box>
       {source.declared ? <Badge>knowledge.yaml</Badge> : null}
     </SpaceBetween>
   );
