@@ -24,12 +24,9 @@ OPX = Path(sys.executable).parent / "opx"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.enable_socket)
-            if PROGRAM is None:
+    if PROGRAM is None:
+        for item in items:
+            if Path(__file__).parent in item.path.parents:
                 item.add_marker(pytest.mark.skip("no Chromium: Debian's package chromium has it"))
 
 
@@ -68,7 +65,7 @@ def opened(browser: Browser, console: Console) -> Iterator[Callable[..., Page]]:
                 reports.append(f"{message.type}: {message.text}")
 
         def open_page(width: int = 1280, scheme: str = "light") -> Page:
-            context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+            context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
             stack.callback(context.close)
             page = context.new_page()
             page.on("console", note)

@@ -7,10 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.console.served import Console
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.enable_socket]
 
 RUNBOOK = "# Router zorblax drops packets\n\n1. Look at the counters: `ip -s link`.\n2. Restart it: `systemctl restart zorblax`.\n"
 
@@ -29,7 +33,7 @@ def eventually(found: Callable[[], Any]) -> Any:
 
 
 def titled(console: Console, title: str) -> list[dict[str, Any]]:
-    documents: list[dict[str, Any]] = console.api("GET", "/documents?limit=1000")["documents"]
+    documents: list[dict[str, Any]] = console.api("GET", "/documents?limit=500")["documents"]
     return [one for one in documents if one["title"] == title]
 
 
@@ -37,13 +41,14 @@ def test_a_file_is_uploaded_and_answers(page: Page, console: Console, tmp_path: 
     file = tmp_path / "zorblax.md"
     file.write_text(RUNBOOK)
     go(page, console, "documents")
+    page.get_by_role("button", name="Upload documents").click()
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name="Choose files").first.click()
     chooser.value.set_files(str(file))
     page.get_by_text("ingested").first.wait_for(timeout=60_000)
     assert titled(console, "Router zorblax drops packets")
     go(page, console, "?q=zorblax+router+drops+packets")
-    page.get_by_role("heading", name="Router zorblax drops packets").wait_for()
+    page.get_by_role("heading", name="Router zorblax drops packets", level=2).wait_for()
 
 
 def test_a_document_is_deleted_after_it_was_asked(page: Page, console: Console) -> None:
@@ -56,7 +61,7 @@ def test_a_document_is_deleted_after_it_was_asked(page: Page, console: Console) 
 
 def test_a_held_document_is_not_deleted(page: Page, console: Console) -> None:
     (document,) = titled(console, "Linux OOM killer terminated a process")
-    console.api("POST", "/holds", {"documentId": document["documentId"], "reason": "the inquiry of May"})
+    console.api("POST", "/holds", {"document": document["documentId"], "reason": "the inquiry of May"})
     go(page, console, f"documents/{document['documentId']}")
     page.get_by_role("button", name="Delete").first.click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
@@ -70,7 +75,8 @@ def test_a_source_is_added(page: Page, console: Console) -> None:
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Id", exact=True).fill("router-news")
     dialog.get_by_label("Kind", exact=True).fill("feed")
-    dialog.get_by_role("button", name="Add an option").click()
+    dialog.get_by_role("button", name="the one for this kind").click()
+    page.get_by_role("option", name="web/blogs").click()
     dialog.get_by_label("Name of option 1").fill("urls")
     dialog.get_by_label("Value of option 1").fill("https://example.org/feed.xml")
     dialog.get_by_role("button", name="Add", exact=True).click()

@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.console.served import Console
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
+
+pytestmark = [pytest.mark.browser, pytest.mark.enable_socket]
 
 QUESTION = "KubePodCrashLooping checkout"
 

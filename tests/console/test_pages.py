@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,8 +14,14 @@ from tests.console.served import Console, running
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
+pytestmark = [pytest.mark.browser, pytest.mark.enable_socket]
+
 AXE = Path(__file__).parents[2] / "console" / "node_modules" / "axe-core" / "axe.min.js"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
+
+PICTURES = os.environ.get("OPX_PICTURES", "")
+PICTURED = {"?q=KubePodCrashLooping": "ask", "inbox": "inbox"}
+"""Pages of which docs/console.md has a picture, and its name."""
 
 SPARED = [["nav[aria-orientation]"]]
 """Cloudscape gives its navigation on narrow screens an attribute that a `nav` may not have."""
@@ -63,6 +70,8 @@ def test_it_opens_and_everybody_can_use_it(
     go(page, console, path)
     page.get_by_role("main").get_by_text(text).first.wait_for()
     page.wait_for_load_state("networkidle")
+    if PICTURES and width == 1280 and path in PICTURED:
+        page.screenshot(path=Path(PICTURES) / f"{PICTURED[path]}.png")
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 

@@ -15,6 +15,8 @@ from tests.console.test_ask import ask
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+pytestmark = [pytest.mark.browser, pytest.mark.enable_socket]
+
 ATTACK = """# Router <img src=x onerror="document.title='owned'"> restart
 
 <script>document.title = "owned"</script>
@@ -84,7 +86,7 @@ def test_two_tenants_see_nothing_of_each_other(
         subprocess.run(command, check=True, capture_output=True, timeout=120)
     with running(home, "--client", "acme") as acme, running(home, "--client", "rival") as rival:
         for own, other, console in (("acme", "rival", acme), ("rival", "acme", rival)):
-            context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
+            context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
             page = context.new_page()
             page.goto(console.address())
             ask(page, "xyzzy vault is sealed")
