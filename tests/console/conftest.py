@@ -55,8 +55,8 @@ def console(demo_home: Path, tmp_path: Path) -> Iterator[Console]:
 
 @pytest.fixture
 def opened(browser: Browser, console: Console) -> Iterator[Callable[..., Page]]:
-    """Opens the console in a browser of its own, at a width and in a colour scheme. At the end, nothing may have been reported
-    by the page: no error, and no violation of its policy."""
+    """Opens the console in a browser of its own, at a width and in a colour scheme. At the end, the page may have reported
+    nothing: no error, and no violation of its policy."""
     reports: list[str] = []
     with ExitStack() as stack:
 
@@ -77,12 +77,12 @@ def opened(browser: Browser, console: Console) -> Iterator[Callable[..., Page]]:
     assert reports == []
 
 
-EXPECTED = re.compile(r"the server responded with a status of (4|5)\d\d|ERR_(CONNECTION_REFUSED|CONNECTION_RESET|FAILED)")
-"""Messages of the browser about replies that a test asked for."""
+EXPECTED = re.compile(
+    r"the server responded with a status of (4|5)\d\d|ERR_(CONNECTION_REFUSED|CONNECTION_RESET|FAILED)"
+)
+"""Messages of the browser about replies that a test provokes."""
 
 
 @pytest.fixture
 def page(opened: Callable[..., Page]) -> Page:
     return opened()
-
-

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.enable_socket]
 
-RUNBOOK = "# Router zorblax drops packets\n\n1. Look at the counters: `ip -s link`.\n2. Restart it: `systemctl restart zorblax`.\n"
+RUNBOOK = """# Router zorblax drops packets
+
+1. Look at the counters: `ip -s link`.
+2. Restart it: `systemctl restart zorblax`.
+"""
 
 
 def go(page: Page, console: Console, path: str) -> None:
@@ -51,7 +55,7 @@ def test_a_file_is_uploaded_and_answers(page: Page, console: Console, tmp_path: 
     page.get_by_role("heading", name="Router zorblax drops packets", level=2).wait_for()
 
 
-def test_a_document_is_deleted_after_it_was_asked(page: Page, console: Console) -> None:
+def test_a_document_is_deleted_after_a_confirmation(page: Page, console: Console) -> None:
     (document,) = titled(console, "Redis memory pressure and OOM errors")
     go(page, console, f"documents/{document['documentId']}")
     page.get_by_role("button", name="Delete").first.click()
@@ -85,7 +89,7 @@ def test_a_source_is_added(page: Page, console: Console) -> None:
     assert (added["sourceId"], added["kind"]) == ("router-news", "feed")
 
 
-def test_a_source_that_is_refused_says_why(page: Page, console: Console) -> None:
+def test_a_refused_source_has_its_reason(page: Page, console: Console) -> None:
     go(page, console, "sources")
     page.get_by_role("button", name="Add a source").click()
     dialog = page.get_by_role("dialog")

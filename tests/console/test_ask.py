@@ -48,7 +48,7 @@ def test_the_score_explains_itself(page: Page) -> None:
     assert re.search(r"[01]\.\d\d × 1\.00 = [01]\.\d\d", page.get_by_role("main").inner_text())
 
 
-def test_a_question_without_an_answer_says_so(page: Page) -> None:
+def test_a_question_without_an_answer_is_reported(page: Page) -> None:
     ask(page, "how long do I boil an egg")
     page.get_by_text("Nothing here is near this question").wait_for()
 

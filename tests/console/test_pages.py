@@ -38,7 +38,7 @@ PAGES = {
     "health": "all-MiniLM-L6-v2",
     "nowhere": "There is no such page",
 }
-"""Pages, each with a text that it shows when it has loaded."""
+"""Pages, each with words that stand there when it has loaded."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,8 @@ def violations(page: Page) -> list[str]:
     """Rules of axe-core that the page breaks, each with the elements."""
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate(
-        "([tags, spared]) => axe.run({exclude: spared}, {runOnly: tags}).then(result => result.violations)", [TAGS, SPARED]
+        "([tags, spared]) => axe.run({exclude: spared}, {runOnly: tags}).then(result => result.violations)",
+        [TAGS, SPARED],
     )
     return [f"{one['id']}: {[node['html'][:150] for node in one['nodes'][:3]]}" for one in found]
 

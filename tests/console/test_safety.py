@@ -36,15 +36,15 @@ def test_scripts_in_a_document_do_nothing(console: Console, opened: Callable[...
     command = [str(OPX), "--home", str(console.home), "ingest", str(folder)]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
     page = opened()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     ask(page, "zorblax router restart")
     page.get_by_role("link", name="Open the document").click()
     page.get_by_role("heading", name="Router").first.wait_for()
     page.wait_for_timeout(500)
     assert page.title() == "OPX Knowledge"
     assert page.locator("a[href^='javascript:' i]").count() == 0
-    assert [url for url in asked if not url.startswith((f"http://{console.host}/", "data:"))] == []
+    assert [url for url in requested if not url.startswith((f"http://{console.host}/", "data:"))] == []
 
 
 def test_an_address_opens_one_browser(console: Console, browser: Browser) -> None:
@@ -57,7 +57,7 @@ def test_an_address_opens_one_browser(console: Console, browser: Browser) -> Non
         context.close()
 
 
-def test_a_page_without_a_session_says_how_to_get_one(console: Console, browser: Browser) -> None:
+def test_a_page_without_a_session_names_the_command(console: Console, browser: Browser) -> None:
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"http://{console.host}/console/#/inbox")
@@ -65,7 +65,7 @@ def test_a_page_without_a_session_says_how_to_get_one(console: Console, browser:
     context.close()
 
 
-def test_a_server_that_comes_back_is_asked_again(console: Console, opened: Callable[..., Page]) -> None:
+def test_a_server_that_comes_back_answers(console: Console, opened: Callable[..., Page]) -> None:
     page = opened()
     page.route("**/knowledge/**", lambda route: route.abort())
     ask(page, "KubePodCrashLooping")
@@ -75,9 +75,7 @@ def test_a_server_that_comes_back_is_asked_again(console: Console, opened: Calla
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
-def test_two_tenants_see_nothing_of_each_other(
-    tmp_path: Path, browser: Browser, width: int, scheme: str
-) -> None:
+def test_two_tenants_see_nothing_of_each_other(tmp_path: Path, browser: Browser, width: int, scheme: str) -> None:
     home = tmp_path / "home"
     for client in ("acme", "rival"):
         page_of = tmp_path / f"{client}.md"

@@ -126,7 +126,8 @@ class TestFiles:
         assert "unsafe" not in HEADERS["content-security-policy"]
 
     @pytest.mark.parametrize(
-        "path", ["../index.html", "assets/../index.html", ".secret", "/etc/passwd", "assets", "a/b/c", "assets/", "..\\x"]
+        "path",
+        ["../index.html", "assets/../index.html", ".secret", "/etc/passwd", "assets", "a/b/c", "assets/", "..\\x"],
     )
     def test_nothing_else_is_served(self, folder: Path, path: str) -> None:
         assert ConsoleFiles(folder).get(path) is None

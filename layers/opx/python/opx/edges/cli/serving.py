@@ -148,10 +148,11 @@ def serve_command(
     """
     session.require_local("opx serve serves this machine's knowledge; a deployed system has its own HTTP API")
     known = _callers(session, listen, token_secret)
-    _serve(session, listen, known, bases, answers_only, lambda address: _log(_SERVED.format(address)))
+    _serve(session, listen, known, _announce, bases=bases, answers_only=answers_only)
 
 
-_SERVED = "http://{}/docs lists the routes, /mcp serves agents: Ctrl-C stops"
+def _announce(address: str) -> None:
+    _log(f"http://{address}/docs lists the routes, /mcp serves agents: Ctrl-C stops")
 
 
 @click.command("console")
@@ -190,16 +191,17 @@ def console_command(session: Session, /, listen: str, *, no_browser: bool, answe
         if not no_browser:
             click.launch(first)
 
-    _serve(session, listen, _callers(session, listen, "", sessions), (), answers_only, opened)
+    _serve(session, listen, _callers(session, listen, "", sessions), opened, answers_only=answers_only)
 
 
 def _serve(
     session: Session,
     listen: str,
     known: Callers,
-    bases: Sequence[str],
-    answers_only: bool,
     announce: Callable[[str], object],
+    *,
+    bases: Sequence[str] = (),
+    answers_only: bool = False,
 ) -> None:
     """Serves until Ctrl-C or SIGTERM. `announce` is called with the address when it listens."""
     from opx.edges.cli.command_socket import CommandSocket

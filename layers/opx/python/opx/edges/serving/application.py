@@ -229,7 +229,11 @@ class _Application:
             if session is None:
                 text = "This address was used before, or is of an earlier run: `opx console` prints a new one.\n"
                 return Response(text, 403, CONSOLE_HEADERS, "text/plain")
-            opened = {"location": CONSOLE, "set-cookie": cookie(session, _port_of(request)), "cache-control": "no-store"}
+            opened = {
+                "location": CONSOLE,
+                "set-cookie": cookie(session, _port_of(request)),
+                "cache-control": "no-store",
+            }
             return Response(status_code=303, headers={**CONSOLE_HEADERS, **opened})
         found = self._served.console.get(path.removeprefix(CONSOLE))
         if found is None:

@@ -39,8 +39,8 @@ class DeclaredToken:
 
 
 class Callers:
-    """Finds callers by their bearer tokens, and by the sessions of the console if it is served: these are of `own`, the server's
-    own identity. Without any token or console, every caller is `own`."""
+    """Finds callers by their bearer tokens, and by the sessions of the console if it is served: these are of `own`, the
+    server's own identity. Without any token or console, every caller is `own`."""
 
     def __init__(self, tokens: Mapping[str, Caller], own: Caller, sessions: ConsoleSessions | None = None) -> None:
         self._by_digest = {_digest(token): caller for token, caller in tokens.items()}
