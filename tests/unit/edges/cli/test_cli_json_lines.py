@@ -18,7 +18,7 @@ WRITES = """
     baseline-push graph-alias-add graph-alias-merge graph-alias-remove graph-alias-undo graph-relink
     secret-protect secret-remove secret-set gaps-close gaps-ignore ingest watch
 """
-SERVES = "mcp serve run demo completion do"
+SERVES = "mcp serve console run demo completion do"
 """Commands that serve, print a script, or step through a procedure with keys."""
 
 

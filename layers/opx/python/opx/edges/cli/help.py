@@ -13,7 +13,7 @@ SECTIONS: Mapping[str, str] = {
     "Operate": (
         "status doctor config rebuild reindex reconcile repair seal export import prune hold review client project usage"
     ),
-    "Serve": "serve mcp run webhook secret",
+    "Serve": "console serve mcp run webhook secret",
     "Start": "demo completion call",
 }
 """Commands by section of the help, in the order of use."""
