@@ -11,7 +11,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from opx.edges.schemas import openapi
+from opx.edges.serving.metrics import Measurements
 from opx.operations import load
+from opx.runtime.metrics import Metric
 from tests.support.agent_calls import a_system
 from tests.support.serving_support import LocalServer, serving
 
@@ -111,3 +113,11 @@ class TestMetrics:
         total = sum(value for key, value in found.items() if key[0] == "opx_query_latency_seconds_sum")
         count = sum(value for key, value in found.items() if key[0] == "opx_query_latency_seconds_count")
         assert 0 < total / count < 100
+
+    def test_levels_fall_as_well_as_rise(self) -> None:
+        measured = Measurements()
+        for gaps in (7, 3):
+            measured(Metric.OPEN_GAPS, gaps, owner="sre")
+        text = measured.exposition()[0].decode()
+        assert 'opx_open_gaps{owner="sre"} 3.0' in text
+        assert "# TYPE opx_open_gaps gauge" in text

@@ -135,6 +135,21 @@ UNITS = {
 }
 """CloudWatch units; `Count` for the rest. CloudWatch has no unit for a ratio."""
 
+LEVELS = frozenset(
+    {
+        Metric.SEAL_CONTRADICTIONS,
+        Metric.DOCUMENTS,
+        Metric.CHUNKS,
+        Metric.FAILED_ITEMS,
+        Metric.NOT_INGESTED,
+        Metric.OLDEST_ANNOUNCEMENT,
+        Metric.SOURCE_AGE,
+        Metric.SYNC_OVERDUE,
+        Metric.OPEN_GAPS,
+    }
+)
+"""Metrics whose values are states, which rise and fall; the others are events and times of single ones."""
+
 _ALONE: tuple[tuple[str, ...], ...] = ((),)
 
 _LABELS: dict[Metric, tuple[tuple[str, ...], ...]] = {

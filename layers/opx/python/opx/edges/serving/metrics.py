@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
-from opx.runtime.metrics import Metric, labels_of, unit_of
+from opx.runtime.metrics import LEVELS, Metric, labels_of, unit_of
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SHARES = tuple(n / 10 for n in range(1, 11))
-_MILLISECONDS, _COUNT = "Milliseconds", "Count"
+_MILLISECONDS, _SECONDS_UNIT, _COUNT = "Milliseconds", "Seconds", "Count"
 
 
 @dataclass
@@ -40,10 +40,12 @@ class Measurements:
         )
         self._collectors = {metric: self._collector(metric) for metric in Metric}
 
-    def _collector(self, metric: Metric) -> Counter | Histogram:
+    def _collector(self, metric: Metric) -> Counter | Gauge | Histogram:
         unit, labels = unit_of(metric), sorted(labels_of(metric))
         name = "opx_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", metric.value).lower()
         about = f"{metric.value}, as on AWS."
+        if metric in LEVELS:
+            return Gauge(f"{name}_seconds" if unit == _SECONDS_UNIT else name, about, labels, registry=self._registry)
         if unit == _MILLISECONDS:
             return Histogram(f"{name}_seconds", about, labels, buckets=_SECONDS, registry=self._registry)
         if metric is Metric.CONFIDENCE:
@@ -58,6 +60,8 @@ class Measurements:
         child = collector.labels(**named) if named else collector
         if isinstance(child, Counter):
             child.inc(max(value, 0.0))
+        elif isinstance(child, Gauge):
+            child.set(value)
         else:
             child.observe(value / 1000 if unit_of(metric) == _MILLISECONDS else value)
 
