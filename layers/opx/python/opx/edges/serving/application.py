@@ -172,7 +172,8 @@ class _Application:
                 message = "the address has too many parameters, or some that are not percent-encoded UTF-8"
                 return _refused(400, "invalid_argument", message)
             raw_path = request.scope["raw_path"].decode("ascii", "replace")
-            raw = Raw(request.method, raw_path, tuple(pairs), content_type, body)
+            method = "GET" if request.method == "HEAD" else request.method
+            raw = Raw(method, raw_path, tuple(pairs), content_type, body)
             return await self._answered(raw, caller, measured, requested_at(request))
 
     async def _answered(self, raw: Raw, caller: Caller, measured: MeasuredRequest, address: str) -> Response:
