@@ -22,7 +22,8 @@ QUESTIONS = (
     Command("list", ("list",)),
     Command("audit", ("audit",)),
     Command("graph", ("graph", "find", "check")),
-    Command("serve", ("serve", "--listen", "127.0.0.1:0")),
+    Command("do", ("do", "{d1}")),
+    Command("search", ("search", "page about thing2")),
 )
 FILLED = [one for one in COMMANDS if one.name in ("ingest", "outcome", "checkpoint", "reindex", "export", "prune")]
 
@@ -85,11 +86,43 @@ def _fill(folder: Path, kilobytes: int) -> None:
         file.truncate(max(0, file.tell() - kilobytes * 1024))
 
 
-def test_read_only_home_is_refused_with_the_reason(disk: Disk, template: Template, mounted: Path) -> None:
+def test_change_of_a_read_only_home_is_refused_with_the_reason(disk: Disk, template: Template, mounted: Path) -> None:
     home = template.copy(mounted / "home", COMMANDS[0])
-    assert _mount("-o", "remount,ro", str(mounted)).returncode == 0
-    for command in (*COMMANDS, *QUESTIONS):
+    _make_read_only(mounted)
+    other_ends = {"search", "import"}  # an answer; the knowledge that is there
+    for command in [one for one in COMMANDS if one.name not in other_ends]:
         ended = run(disk, template, home, command)
         assert ended.exit == 2, command.name
         assert ended.is_explained, ended.output
         assert "read-only" in ended.output.lower(), ended.output
+
+
+@pytest.mark.parametrize("command", QUESTIONS, ids=lambda command: command.name)
+def test_read_only_home_is_read(disk: Disk, template: Template, mounted: Path, command: Command) -> None:
+    home = template.copy(mounted / "home", command)
+    _make_read_only(mounted)
+    ended = run(disk, template, home, command)
+    assert ended.exit == 0, ended.output
+    assert ("no receipt, as its disk is read-only" in ended.output) == (command.name == "search"), ended.output
+
+
+@pytest.mark.parametrize("command", QUESTIONS, ids=lambda command: command.name)
+def test_full_disk_is_read(disk: Disk, template: Template, mounted: Path, command: Command) -> None:
+    home = template.copy(mounted / "home", command)
+    _fill(mounted, 0)
+    ended = run(disk, template, home, command)
+    assert ended.exit == 0, ended.output
+    assert ("no receipt, as the disk is full" in ended.output) == (command.name == "search"), ended.output
+
+
+def test_doctor_of_a_read_only_home_advises_no_repair(disk: Disk, template: Template, mounted: Path) -> None:
+    home = template.copy(mounted / "home", COMMANDS[0])
+    _make_read_only(mounted)
+    ended = run(disk, template, home, Command("doctor", ("doctor",)))
+    assert ended.exit == 1
+    assert "make room on the disk of the home, or make it writable" in ended.output
+    assert "opx repair" not in ended.output
+
+
+def _make_read_only(folder: Path) -> None:
+    assert _mount("-o", "remount,ro", str(folder)).returncode == 0

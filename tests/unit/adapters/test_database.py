@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from opx.adapters.embedded.database import Database, open_database
-from opx.adapters.embedded.table import SqliteTable
-from opx.errors import StoreUnavailableError
+from opx.adapters.embedded.table import SqliteQueue, SqliteTable
+from opx.errors import StoreUnavailableError, UnwritableStoreError
 from opx.ports.tables import IndexSpec, TableSpec
 from tests.doubles.fake_time import FakeTime
 
@@ -172,3 +172,58 @@ def test_purge_removes_expired_items_only(database: Database, time: FakeTime) ->
 
 def test_table_without_expiry_has_nothing_to_purge(database: Database) -> None:
     assert SqliteTable(TableSpec("things", "id"), database).purge_expired() == 0
+
+
+class TestDiskThatCanOnlyBeRead:
+    @pytest.fixture
+    def full(self, database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+        """A database with a number, closed, on a disk where SQLite can't make its files."""
+        add(database, 1)
+        database.close()
+
+        def refuse(*_: object) -> None:
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr("opx.adapters.embedded.database._use_write_ahead_log", refuse)
+            patch.setattr("opx.adapters.embedded.database._state_of_disk", lambda _: "the disk is full")
+            yield patch
+
+    @pytest.mark.usefixtures("full")
+    def test_reads_and_refuses_to_write(self, database: Database) -> None:
+        assert numbers(database) == [1]
+        with pytest.raises(UnwritableStoreError, match="the disk is full") as refused:
+            add(database, 2)
+        assert refused.value.reason == "the disk is full"
+        assert numbers(database) == [1]
+
+    def test_writes_again_when_there_is_room(self, database: Database, full: pytest.MonkeyPatch) -> None:
+        assert database.only_reads
+        full.undo()
+        add(database, 2)
+        assert (numbers(database), database.only_reads) == ([1, 2], False)
+
+    @pytest.mark.usefixtures("full")
+    def test_missing_file_is_empty(self, tmp_path: Path) -> None:
+        missing = Database(tmp_path / "none.db")
+        assert missing.connection().execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+        assert missing.only_reads
+        missing.close()
+
+    def test_missing_table_is_empty_until_it_can_be_made(self, database: Database, full: pytest.MonkeyPatch) -> None:
+        table = SqliteTable(TableSpec("things", "id"), database)
+        assert (table.get({"id": "a"}), list(table.scan()), table.count("a")) == (None, [], 0)
+        with pytest.raises(UnwritableStoreError):
+            table.put({"id": "a"})
+        full.undo()
+        table.put({"id": "a"})
+        assert table.get({"id": "a"}) == {"id": "a"}
+
+    def test_missing_queue_is_empty_until_it_can_be_made(self, database: Database, full: pytest.MonkeyPatch) -> None:
+        queue = SqliteQueue(database, "work")
+        assert (queue.waiting(), queue.receive()) == (0, [])
+        full.undo()
+        queue.send("a")
+        assert queue.waiting() == 1

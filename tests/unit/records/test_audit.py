@@ -137,6 +137,7 @@ class TestFailures:
         services.records.audit = AuditLog(BrokenTable(), services.records.key, days=1, clock=services.clock)
         answer = services.questions.search(ACME, measured).answer(DISK_TITLE)
         assert (len(answer.results), answer.receipt_id, answer.receipt) == (1, "", None)
+        assert answer.notes == ("not recorded: this answer has no receipt",)
         assert measured.values[Metric.RECORDING_FAILURES] == [1.0]
 
     def test_answer_goes_out_where_no_key_can_be_read(self, services: System) -> None:

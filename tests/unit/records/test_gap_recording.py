@@ -19,7 +19,7 @@ from opx.records.capability import check_gaps, is_gap
 from opx.records.gaps.log import GapLog
 from opx.records.gaps.model import GapStatus
 from opx.records.gaps.recording import MAX_ABSENT, MAX_TEXT, shown
-from opx.retrieval.query import INDEX_DOWN, NO_TIER
+from opx.retrieval.query import INDEX_DOWN, NO_TIER, UNSEARCHED
 from opx.retrieval.searching import RememberedVectors
 from opx.runtime.metrics import Metric
 from tests.support.agent_calls import DISK_TITLE, a_system
@@ -63,6 +63,7 @@ class TestNoticing:
             ("disk", {}, {"partial": True}),
             ("disk", {}, {"notes": (INDEX_DOWN,)}),
             ("disk", {}, {"notes": (NO_TIER,)}),
+            ("disk", {}, {"notes": (f"2 documents are {UNSEARCHED}",)}),
             ("disk", {"document_id": "d"}, {}),
             ("disk", {"as_of": "2026-01-01"}, {}),
             ("?!", {}, {}),
@@ -189,7 +190,36 @@ class TestRecording:
         measured = Measured()
         answer = services.questions.search(ACME, measured).answer(ESPRESSO)
         assert answer.receipt_id
+        assert answer.notes == ("not recorded: this question is not among the gaps",)
         assert measured.values[Metric.RECORDING_FAILURES] == [1.0]
+
+
+class TestWaitingDocuments:
+    NOTE = "1 document is " + UNSEARCHED
+
+    @pytest.fixture
+    def interrupted(self, tmp_path: Path) -> Iterator[System]:
+        with a_system(tmp_path, {}) as services:
+            services.store.put("documents/runbooks/pay.md", b"# Restart the payments gateway\n\nDrain it.")
+            yield services
+
+    def test_answer_without_a_good_result_notes_them(self, interrupted: System) -> None:
+        question = "Restart the payments gateway"
+        assert interrupted.questions.search().answer(question).notes == (self.NOTE,)
+        list(interrupted.manager.work())
+        found = interrupted.questions.search().answer(question)
+        assert (len(found.results), found.notes) == (1, ())
+
+    def test_question_is_no_gap_meanwhile(self, interrupted: System) -> None:
+        interrupted.questions.search(ACME).answer(ESPRESSO)
+        assert list(interrupted.records.gaps.gaps(SCOPE)) == []
+
+    def test_reader_of_a_client_gets_no_number(self, interrupted: System) -> None:
+        assert interrupted.questions.search(ACME).answer(ESPRESSO).notes == (f"some documents are {UNSEARCHED}",)
+
+    def test_good_answer_costs_no_count(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(type(services.corpus), "waiting_here", lambda _: pytest.fail("counted"))
+        assert services.questions.search(ACME).answer(DISK_TITLE).results
 
 
 def test_ingested_document_closes_the_gap_that_it_answers(tmp_path: Path) -> None:

@@ -180,6 +180,14 @@ class DamagedRowError(StoreUnavailableError):
     """A stored row lacks an attribute that every row of its kind has. The message names table, key and attribute."""
 
 
+class UnwritableStoreError(StoreUnavailableError):
+    """A store's disk is full or read-only: it can still be read. `reason` names the cause without a path."""
+
+    def __init__(self, message: str, reason: str = "the disk can't be written to") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class IncompatibleHomeError(StoreUnavailableError):
     """The home folder was written by a newer program, whose data this one would damage; the message names both."""
 

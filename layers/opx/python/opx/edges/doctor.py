@@ -19,7 +19,7 @@ from opx.domain.scopes import SELF_TEST_CLIENTS, Identity, Scope
 from opx.edges import tools
 from opx.edges.calling import OperationClient, decoded
 from opx.edges.client import error_of
-from opx.errors import NotApplicableError, OpxError
+from opx.errors import NotApplicableError, OpxError, UnwritableStoreError
 from opx.ingestion.indexing.measuring import EmbeddingSpeed
 from opx.ingestion.states import ObjectPhase, ObjectState
 from opx.operations.corpus import ObjectStatesFound, get_object_states
@@ -45,6 +45,9 @@ loose: tighten the screw at the tail pulley until the belt sags by two fingers.
 
 WAIT_SECONDS = 300.0
 PAUSE_SECONDS = 2.0
+WRITABLE = "make room on the disk of the home, or make it writable"
+"""The next step after a failure of a disk that can only be read."""
+
 _SHOWN = 300
 
 
@@ -191,6 +194,8 @@ class Examination:
             outcome, detail = Outcome.OK, check()
         except NotApplicableError as exc:
             outcome, detail = Outcome.SKIPPED, str(exc)
+        except UnwritableStoreError as exc:  # what is stored is sound
+            outcome, detail, remedy = Outcome.FAILED, str(exc), WRITABLE
         except OpxError as exc:
             outcome, detail, remedy = Outcome.FAILED, str(exc), remedies[name]
         except Exception as exc:  # noqa: BLE001 - a failure of any kind is what is looked for

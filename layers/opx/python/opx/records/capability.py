@@ -10,18 +10,18 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.queries import Band, QueryConfig
+from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import SELF_TEST_CLIENTS, Identity, Reader
-from opx.errors import InvalidInputError, OpxError
+from opx.errors import InvalidInputError, OpxError, UnwritableStoreError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Tables
 from opx.ports.search import CorpusState, CorpusVersion
 from opx.ports.tables import AUDIT, GAPS
 from opx.records.audit import AuditLog, InstallationKey
-from opx.retrieval.query import INDEX_DOWN, NO_TIER, Answered, Finish, Observer
+from opx.retrieval.query import INDEX_DOWN, NO_TIER, UNSEARCHED, Answered, Finish, Observer, good_from
 from opx.retrieval.receipts import RecordedQuestion, receipt_of
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Metric, Report
@@ -199,6 +199,8 @@ class QuestionRecorder:
         if gaps is not None and is_gap(answered.query, answered.config, answered.answer):
             self._record_gap(gaps, answered, failures)
         answer = self._audited(state, answered, failures)
+        if failures:
+            answer = replace(answer, notes=(*answer.notes, f"not recorded: {'; '.join(failures)}"))
         self._report(Metric.RECORDING_FAILURES, float(bool(failures)))
         return answer
 
@@ -209,9 +211,9 @@ class QuestionRecorder:
         try:
             reader_hash = key.hash("reader", *self._reader.visible)
             record = audit.record(self._reader.identity, answered, state)
-        except Exception:  # outermost edge: the answer is returned whatever fails
-            failures.append("an answer has no record in the audit log")
-            log.exception("%s", failures[-1])
+        except Exception as exc:  # outermost edge: the answer is returned whatever fails
+            failures.append(f"this answer has no receipt{_reason(exc)}")
+            log.exception("an answer has no record in the audit log")
             return answer
         question = RecordedQuestion(
             receipt_id=record.receipt_id,
@@ -229,9 +231,14 @@ class QuestionRecorder:
         try:
             vector = self._vector_of(answered.query) if model else None
             gaps().record(self._reader, answered, vector, model)
-        except Exception:  # outermost edge, as above
-            failures.append("a question without an answer is not among the gaps")
-            log.exception("%s", failures[-1])
+        except Exception as exc:  # outermost edge, as above
+            failures.append(f"this question is not among the gaps{_reason(exc)}")
+            log.exception("a question without an answer is not among the gaps")
+
+
+def _reason(error: Exception) -> str:
+    """The cause in words that any reader may see: messages of stores name paths."""
+    return f", as {error.reason}" if isinstance(error, UnwritableStoreError) else ""
 
 
 class UseObserver:
@@ -255,18 +262,17 @@ class UseObserver:
 
 # -- questions without a good answer
 
-LEAST, MOST = Band.LIKELY.least, QueryConfig().min_confidence
-"""Results below `LEAST` answer nothing, even if they are shown; an unmet `min_confidence` above `MOST` is no gap."""
-
 
 def is_gap(query: str, config: QueryConfig, answer: Answer) -> bool:
     """True if a complete search found nothing good enough, of the requested confidence and at least likely; or if an
     identifier in the query is absent from the corpus, whatever else was found.
 
-    False if only one document or a past time was searched, or if nothing but an unusually high confidence was missed.
+    False if only one document or a past time was searched, if documents wait to be ingested, or if nothing but an unusually
+    high confidence was missed.
     """
-    nothing_searched = answer.partial or {INDEX_DOWN, NO_TIER} & set(answer.notes)
-    wanted = min(max(config.min_confidence, LEAST), MOST)
+    waits = any(note.endswith(UNSEARCHED) for note in answer.notes)
+    nothing_searched = answer.partial or waits or {INDEX_DOWN, NO_TIER} & set(answer.notes)
+    wanted = good_from(config)
     is_answered = any(one.confidence >= wanted for one in (*answer.results, *answer.unconfirmed))
     if (is_answered and not answer.absent) or nothing_searched or config.document_id or config.as_of:
         return False

@@ -11,7 +11,7 @@ from opx.domain.ids import iso_time
 from opx.domain.queries import Fusion
 from opx.domain.results import Answer
 from opx.domain.scopes import Identity, Reader
-from opx.errors import KnowledgeConfigError
+from opx.errors import KnowledgeConfigError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Item, SearchFilter, Tables
@@ -158,6 +158,7 @@ class Questions:
             bound=partial(self._bound, reader),
             past=self._past,
             emptied=partial(self._is_emptied, reader),
+            waiting=self._waiting_documents,
             clock=self._installation.clock,
             hidden=hidden,
             observers=self._observers(reader, embedder, report, gaps=gaps) if recorded else (),
@@ -248,6 +249,14 @@ class Questions:
         searched = sorted(path for path, category in categories.items() if category.embed)
         documents = self._corpus.catalog.visible(reader.visible, categories=searched)
         return any(document.chunk_count and document.current_since <= visible_by for document in documents)
+
+    def _waiting_documents(self) -> int:
+        """The number of documents in the queue of this machine."""
+        try:
+            return self._corpus.waiting_here()
+        except StoreUnavailableError:
+            log.warning("the queue can't be counted", exc_info=True)
+            return 0
 
     def _expand(self, reader: Reader, found: FoundText) -> Expanded:
         return self._graph().expansion(reader)(found)

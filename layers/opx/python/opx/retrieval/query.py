@@ -50,6 +50,8 @@ NOT_CONFIGURED = (
     "no web search is configured: add `internet: {search_provider: brave, api_key_env: BRAVE_API_KEY}` to knowledge.yaml "
     "and set that secret"
 )
+UNSEARCHED = "waiting to be ingested, not searched yet: `opx ingest` or `opx run` continues"
+"""End of the note of an answer without a good result, while documents wait."""
 NO_GRAPH = "this knowledge base has no graph"
 NO_BASELINES = "this knowledge base keeps no baselines"
 NO_PAST = "this knowledge base can't answer as of a time that is over"
@@ -71,7 +73,8 @@ class KnowledgeQuery:
     a passage; `baselines` returns baselines of metrics; `graph` expands the found results along edges; `experience` looks
     up recorded outcomes of documents; `learnt` returns the words that were learnt from incidents, None if there are none;
     `bound` returns the runbooks that rules of alerts name; documents of the categories `hidden` are never found; `emptied` is
-    called if nothing was found, and returns True if that is because the index is lost.
+    called if nothing was found, and returns True if that is because the index is lost; `waiting` is called if nothing good
+    was found, and returns the number of documents that wait to be ingested.
     """
 
     def __init__(
@@ -93,10 +96,12 @@ class KnowledgeQuery:
         learnt: Callable[[], LearnedWords | None] | None = None,
         past: Past | None = None,
         emptied: Callable[[], bool] = lambda: False,
+        waiting: Callable[[], int] = lambda: 0,
         clock: Clock = time.time,
         hidden: frozenset[str] = frozenset(),
     ) -> None:
         self._emptied = emptied
+        self._waiting = waiting
         self._index = index
         self._validity = Validity(knowledge, clock, hidden)
         self._rules = rules or SearchRules()
@@ -173,6 +178,7 @@ class KnowledgeQuery:
         shown = merged if live else _shown(parsed.config, merged)
         results = _with_live(parsed, [result_of(one, day) for one in shown], live)
         results = _marked(results) if calls_for_action(parsed.text) else results
+        self._note_waiting(parsed, results)
         answer = self._expanded(parsed, _answer(parsed, results, (*routed.steps, *step)))
         return self._related(parsed, _with_learnt(parsed, known.annotated(answer)), merged)
 
@@ -284,6 +290,18 @@ class KnowledgeQuery:
             updated_before=day_number(config.updated_before) if config.updated_before else None,
         )
 
+    def _note_waiting(self, parsed: ParsedQuery, results: Sequence[RetrievalResult]) -> None:
+        """Notes that documents wait to be ingested, if nothing good was found. Readers of a client get no number: it would
+        disclose how much of other clients waits."""
+        good = good_from(parsed.config)
+        is_answered = any(one.confidence >= good for one in results) and not parsed.absent
+        if is_answered or parsed.config.as_of:
+            return
+        if waiting := self._waiting():
+            number = "some" if self._reader.identity.client_id else f"{waiting:,}"
+            noun = "document is" if number == "1" else "documents are"
+            parsed.note(f"{number} {noun} {UNSEARCHED}")
+
     def _ranked(self, parsed: ParsedQuery, judged: Sequence[Judged], routed: Routed) -> list[Judged]:
         """Ranks the hits, without near-duplicates; in thorough searches after reranking."""
         merged = self._merged(parsed, judged)
@@ -335,6 +353,15 @@ class KnowledgeQuery:
 def with_graph(config: QueryConfig | None) -> QueryConfig:
     """The same configuration with `expand_graph`."""
     return replace(config or QueryConfig(), expand_graph=True)
+
+
+_LEAST, _MOST = Band.LIKELY.least, QueryConfig().min_confidence
+"""Results below `_LEAST` answer nothing, even if they are shown; an unmet `min_confidence` above `_MOST` is no gap."""
+
+
+def good_from(config: QueryConfig) -> float:
+    """The confidence from which a result is a good answer: the requested one, and at least likely."""
+    return min(max(config.min_confidence, _LEAST), _MOST)
 
 
 def _shown(config: QueryConfig, merged: Sequence[Judged]) -> Sequence[Judged]:

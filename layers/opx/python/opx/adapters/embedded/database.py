@@ -6,21 +6,23 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from opx.adapters.embedded.durable_files import make_folders, private
-from opx.errors import DamagedStoreError, StoreUnavailableError
+from opx.errors import DamagedStoreError, StoreUnavailableError, UnwritableStoreError
 
 BUSY_SECONDS = 30.0
 JOURNAL_BYTES = 64 * 1024 * 1024
+
+_FULL = "the disk is full"
 
 _UNAVAILABLE = {
     sqlite3.SQLITE_BUSY: "another process is writing; try again",
     sqlite3.SQLITE_LOCKED: "another thread is writing; try again",
     sqlite3.SQLITE_PROTOCOL: "another process is writing; try again",
-    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_FULL: _FULL,
     sqlite3.SQLITE_IOERR: "the disk can't be read or written",
     sqlite3.SQLITE_CANTOPEN: "the file can't be opened; check that its folder exists and may be written to",
     sqlite3.SQLITE_PERM: "the file may not be accessed",
@@ -52,10 +54,10 @@ def _state_of_disk(folder: Path) -> str:
     except OSError:
         return ""
     if disk.f_flag & os.ST_RDONLY:
-        return "its disk is read-only: opx has to write to its home, also to answer"
+        return "its disk is read-only"
     if not os.access(folder, os.W_OK | os.X_OK):
-        return "its folder may not be written to: opx has to write to its home, also to answer"
-    return "the disk is full" if disk.f_bavail * disk.f_frsize < _LEAST_ROOM else ""
+        return "its folder may not be written to"
+    return _FULL if disk.f_bavail * disk.f_frsize < _LEAST_ROOM else ""
 
 
 def failure_of(error: sqlite3.Error, path: Path) -> StoreUnavailableError | None:
@@ -63,13 +65,25 @@ def failure_of(error: sqlite3.Error, path: Path) -> StoreUnavailableError | None
     code = sqlite3.SQLITE_CORRUPT if is_undecodable(error) else getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code not in _UNAVAILABLE:
         return None
-    reason = (code in _OF_THE_DISK and _state_of_disk(path.parent)) or _UNAVAILABLE[code]
+    reason = _FULL if code == sqlite3.SQLITE_FULL else code in _OF_THE_DISK and _state_of_disk(path.parent)
+    if reason:
+        return _unwritable(path, reason)
     kind = DamagedStoreError if code in _DAMAGED else StoreUnavailableError
-    return kind(f"database {path}: {reason}")
+    return kind(f"database {path}: {_UNAVAILABLE[code]}")
+
+
+def _unwritable(path: Path, reason: str) -> UnwritableStoreError:
+    return UnwritableStoreError(
+        f"database {path}: {reason}: questions are answered, and nothing can be changed or recorded", reason
+    )
 
 
 class Database:
-    """A SQLite file with a connection per thread. A commit is on the disk when `transaction` ends."""
+    """A SQLite file with a connection per thread. A commit is on the disk when `transaction` ends.
+
+    On a disk that is full or read-only, SQLite can't make its files beside the database: then a connection only reads, until
+    the disk can be written to. Transactions that write raise `StoreUnavailableError` meanwhile.
+    """
 
     def __init__(self, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> None:
         self.path = path
@@ -77,6 +91,7 @@ class Database:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._connections: dict[threading.Thread, sqlite3.Connection] = {}
+        self._only_reading: set[threading.Thread] = set()
 
     @contextmanager
     def transaction(self, *, immediate: bool = True) -> Iterator[sqlite3.Connection]:
@@ -89,6 +104,8 @@ class Database:
         if connection.in_transaction:
             yield connection
             return
+        if immediate and self.only_reads:  # SQLite would begin a transaction that reads
+            raise _unwritable(self.path, _state_of_disk(self.path.parent) or _FULL)
         with self._turn() if immediate else nullcontext(), self.translated_errors():
             connection.execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
             try:
@@ -112,13 +129,28 @@ class Database:
         """This thread's connection, in autocommit mode. Don't pass it to another thread."""
         thread = threading.current_thread()
         connection = self._connections.get(thread)
+        if connection is not None and self._may_write_again(thread, connection):
+            connection.close()
+            connection = None
         if connection is None:
             with self.translated_errors():
-                connection = self._connect()
+                connection, only_reads = self._connect()
             with self._lock:
                 self._close_finished_threads()
                 self._connections[thread] = connection
+                (self._only_reading.add if only_reads else self._only_reading.discard)(thread)
         return connection
+
+    @property
+    def only_reads(self) -> bool:
+        """True while this thread can't write, as the disk is full or read-only."""
+        self.connection()
+        return threading.current_thread() in self._only_reading
+
+    def _may_write_again(self, thread: threading.Thread, connection: sqlite3.Connection) -> bool:
+        """True if the connection only reads, and the disk can be written to by now."""
+        is_idle = thread in self._only_reading and not connection.in_transaction
+        return is_idle and not _state_of_disk(self.path.parent)
 
     def scrub(self) -> None:
         """Rewrites the file without deleted data, and empties its journal. Raises `StoreUnavailableError` while other
@@ -144,13 +176,25 @@ class Database:
                 raise failure from exc
             raise
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> tuple[sqlite3.Connection, bool]:
+        """A connection, and True if it only reads."""
+        try:
+            return self._opened(str(self.path), self._configure), False
+        except sqlite3.OperationalError as exc:
+            address = _address_to_read(self.path, exc)
+            if not address:
+                raise
+            return self._opened(address, _read_something, uri=True), True
+
+    def _opened(
+        self, address: str, prepare: Callable[[sqlite3.Connection], None], *, uri: bool = False
+    ) -> sqlite3.Connection:
         # close() runs in one thread and closes the connections of others.
         connection = sqlite3.connect(
-            self.path, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False
+            address, timeout=self._busy_seconds, isolation_level=None, check_same_thread=False, uri=uri
         )
         try:
-            self._configure(connection)
+            prepare(connection)
         except BaseException:
             connection.close()
             raise
@@ -166,10 +210,35 @@ class Database:
     def _close_finished_threads(self) -> None:
         for thread in [thread for thread in self._connections if not thread.is_alive()]:
             self._connections.pop(thread).close()
+            self._only_reading.discard(thread)
+
+
+def _address_to_read(path: Path, error: sqlite3.Error) -> str:
+    """The URI that opens a database which can't be written to, and an empty one if there is no file; "" if the error has
+    another cause.
+
+    Without a log, the file has all data, and SQLite reads it without a lock and without files beside it. With one, readers
+    need the shared index that a process left.
+    """
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    is_of_disk = code == sqlite3.SQLITE_FULL or (code in _OF_THE_DISK and bool(_state_of_disk(path.parent)))
+    if not is_of_disk:
+        return ""
+    if not path.exists():
+        return "file::memory:"
+    log = path.with_name(path.name + "-wal")
+    has_log = log.exists() and log.stat().st_size > 0
+    return f"{path.absolute().as_uri()}?{'mode=ro' if has_log else 'immutable=1'}"
+
+
+def _read_something(connection: sqlite3.Connection) -> None:
+    """Reads the file, as opening it doesn't. Raises `sqlite3.DatabaseError`."""
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
 def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Database:
-    """Opens the SQLite file at `path`, creating it and its folder. Raises `StoreUnavailableError`. The caller closes it.
+    """Opens the SQLite file at `path`, creating it and its folder. Raises `StoreUnavailableError`. The caller closes it. On a
+    disk that is full or read-only, a missing file is opened as an empty one.
 
     Writers wait up to `busy_seconds` for one another.
     """
@@ -181,7 +250,8 @@ def open_database(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> Database
         if not path.exists():
             open(path, "ab", opener=private).close()  # SQLite would let others read it
     except OSError as exc:
-        raise StoreUnavailableError(f"can't create {path}: {exc.strerror}") from exc
+        if not _state_of_disk(path.parent):
+            raise StoreUnavailableError(f"can't create {path}: {exc.strerror}") from exc
     database = Database(path, busy_seconds=busy_seconds)
     database.connection()
     return database
@@ -203,18 +273,18 @@ def _use_write_ahead_log(connection: sqlite3.Connection, deadline: float) -> Non
 
 
 class SqliteSequence:
-    """A persistent counter: each call returns the next number, from 1; no number is returned twice."""
+    """A persistent counter: each call returns the next number, from 1; no number is returned twice. Its row is created by
+    the first call: readers of a home write nothing."""
 
     def __init__(self, database: Database, name: str) -> None:
         self._database = database
         self._name = name
-        with database.transaction() as connection:
-            connection.execute("CREATE TABLE IF NOT EXISTS sequences (name TEXT PRIMARY KEY, value INTEGER NOT NULL)")
-            connection.execute("INSERT OR IGNORE INTO sequences VALUES (?, 0)", (name,))
 
     def __call__(self) -> int:
         with self._database.transaction() as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS sequences (name TEXT PRIMARY KEY, value INTEGER NOT NULL)")
             row = connection.execute(
-                "UPDATE sequences SET value = value + 1 WHERE name = ? RETURNING value", (self._name,)
+                "INSERT INTO sequences VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = value + 1 RETURNING value",
+                (self._name,),
             ).fetchone()
         return int(row[0])

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.errors import InvalidInputError, StoreUnavailableError, UnwritableStoreError
 
 if TYPE_CHECKING:
     from filelock import FileLock as Lock
@@ -52,6 +52,10 @@ def withdraw_rights_of_others(folder: Path) -> str:
                 _withdraw(Path(base, name), others)
     except PermissionError:
         return f"others can read {folder}, which belongs to another user: its rights were left alone"
+    except OSError as exc:
+        if exc.errno != errno.EROFS:
+            raise
+        return f"others can read {folder}, and its disk is read-only: its rights were left alone"
     return f"others could read {folder}: only its owner can now"
 
 
@@ -229,4 +233,14 @@ def translated_os_errors(action: str) -> Iterator[None]:
     except OSError as exc:
         if exc.errno == errno.ENAMETOOLONG:
             raise InvalidInputError(f"can't {action}: its name is too long for this file system") from exc
-        raise StoreUnavailableError(f"can't {action}: {exc.strerror or exc}") from exc
+        message = f"can't {action}: {exc.strerror or exc}"
+        if exc.errno in _UNWRITABLE:
+            raise UnwritableStoreError(message, _UNWRITABLE[exc.errno]) from exc
+        raise StoreUnavailableError(message) from exc
+
+
+_UNWRITABLE = {
+    errno.ENOSPC: "the disk is full",
+    errno.EDQUOT: "the disk is full",
+    errno.EROFS: "its disk is read-only",
+}

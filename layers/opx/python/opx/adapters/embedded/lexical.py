@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -166,18 +168,39 @@ def term_files(folder: Path, known: Mapping[str, str] = MappingProxyType({})) ->
     return found
 
 
+class _Links:
+    """A temporary folder with links to the files of one that may not be written to: tantivy locks a file in its folder,
+    also to read."""
+
+    def __init__(self, source: Path) -> None:
+        self._source = source
+        self._temporary = tempfile.TemporaryDirectory(prefix="opx-terms-")
+        self.folder = Path(self._temporary.name)
+        self.complete()
+
+    def complete(self) -> None:
+        """Adds links to new files."""
+        for path in self._source.iterdir():
+            if path.suffix != ".lock":
+                with suppress(FileExistsError):
+                    (self.folder / path.name).symlink_to(path.absolute())
+
+
 class LexicalReader:
     """Opens the last committed state."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         make_folders(folder)
+        self._links = None if os.access(folder, os.W_OK) else _Links(folder)
         with _tantivy_errors(folder):
-            self._index = tantivy.Index(_schema(), path=str(folder))
+            self._index = tantivy.Index(_schema(), path=str(self._links.folder if self._links else folder))
             self._index.config_reader("Manual")
 
     def latest(self) -> LexicalSearcher:
         """A searcher of the last committed state, unaffected by later commits. Safe to share."""
+        if self._links:
+            self._links.complete()
         with _tantivy_errors(self._folder):
             self._index.reload()
             return LexicalSearcher(self._folder, self._index.searcher())

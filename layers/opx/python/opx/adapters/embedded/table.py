@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
@@ -181,14 +182,36 @@ class SqliteTable:
         self._name = quoted(spec.name)
         self._columns = column_names(spec)
         self._is_key = " AND ".join(f"{quoted(name)} = ?" for name in key_names(spec))
-        with database.translated_errors():
-            complete = is_complete(database.connection(), spec)
-        if not complete:  # else don't wait for a writer
-            with database.transaction() as connection:
-                create(connection, spec)
+        self._is_complete = False
+        self._exists()
+
+    def _exists(self) -> bool:
+        """Creates the table where it is missing. False if it is, and can't be created now as the disk is full or read-only:
+        then it has no items."""
+        if self._is_complete:
+            return True
+        with self._database.translated_errors():
+            connection = self._database.connection()
+            self._is_complete = is_complete(connection, self._spec)
+            if not self._is_complete and self._database.only_reads and not _existing_columns(connection, self._spec):
+                return False
+        if not self._is_complete:  # else don't wait for a writer
+            with self._database.transaction() as connection:
+                create(connection, self._spec)
+            self._is_complete = not self._database.connection().in_transaction  # an outer one may be undone
+        return True
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction on the table. Raises `StoreUnavailableError`."""
+        self._exists()
+        with self._database.transaction() as connection:
+            yield connection
 
     def get(self, key: Mapping[str, Any]) -> Item | None:
         check_table_key(self._spec, key)
+        if not self._exists():
+            return None
         with self._database.translated_errors():
             return self._stored(self._database.connection(), key)
 
@@ -197,6 +220,8 @@ class SqliteTable:
             check_table_key(self._spec, key)
         remaining = iter({self._key_values(key): key for key in keys}.values())
         found: list[Item] = []
+        if not self._exists():
+            return found
         # A transaction per batch, to read its snapshot once.
         while batch := list(islice(remaining, KEYS_A_READ)):
             with self._database.transaction(immediate=False) as connection:
@@ -206,7 +231,7 @@ class SqliteTable:
 
     def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
         check_item(self._spec, item)
-        with self._database.transaction() as connection:
+        with self._writing() as connection:
             self._require(connection, condition, item)
             self._write(connection, [item])
 
@@ -215,12 +240,12 @@ class SqliteTable:
         while batch := list(islice(remaining, ITEMS_A_WRITE)):
             for item in batch:
                 check_item(self._spec, item)
-            with self._database.transaction() as connection:
+            with self._writing() as connection:
                 self._write(connection, batch)
 
     def delete(self, key: Mapping[str, Any], *, condition: Condition | None = None) -> None:
         check_table_key(self._spec, key)
-        with self._database.transaction() as connection:
+        with self._writing() as connection:
             self._require(connection, condition, key)
             connection.execute(f"DELETE FROM {self._name} WHERE {self._is_key}", self._key_values(key))  # noqa: S608
 
@@ -253,7 +278,7 @@ class SqliteTable:
 
     def count(self, partition: str | int, *, index: str = "", where: KeyRange | None = None) -> int:
         part = slice_of(self._spec, partition, index, where)
-        if part.is_empty:
+        if part.is_empty or not self._exists():
             return 0
         conditions = [*_bounds(part), (f"({EXPIRES} IS NULL OR {EXPIRES} >= ?)", (self._clock(),))]
         where_all = " AND ".join(condition for condition, _ in conditions)
@@ -271,7 +296,7 @@ class SqliteTable:
         """Deletes the expired items and returns their number."""
         if not self._spec.ttl:
             return 0
-        with self._database.transaction() as connection:
+        with self._writing() as connection:
             statement = f"DELETE FROM {self._name} WHERE {EXPIRES} < ?"  # noqa: S608
             return connection.execute(statement, (self._clock(),)).rowcount
 
@@ -290,6 +315,8 @@ class SqliteTable:
     def _rows(
         self, part: Slice | None, after: tuple[Any, ...] | None, most: int, *, reverse: bool
     ) -> list[tuple[Any, ...]]:
+        if not self._exists():
+            return []
         statement, parameters = page_query(self._spec, part, after, reverse=reverse)
         with self._database.translated_errors():
             return self._database.connection().execute(statement, (*parameters, most)).fetchall()
@@ -356,17 +383,38 @@ class SqliteQueue:
         self._database = database
         self._name = name
         self._clock = clock
-        with database.translated_errors():
-            known = database.connection().execute("SELECT 1 FROM sqlite_master WHERE name = 'queue_messages_visible'")
-            complete = known.fetchone() is not None
-        if not complete:  # else don't wait for a writer
-            with database.transaction() as connection:
+        self._is_complete = False
+        self._exists()
+
+    def _exists(self) -> bool:
+        """Creates the table where it is missing. False if it is, and can't be created now as the disk is full or read-only:
+        then nothing waits."""
+        if self._is_complete:
+            return True
+        with self._database.translated_errors():
+            known = self._database.connection().execute(
+                "SELECT 1 FROM sqlite_master WHERE name = 'queue_messages_visible'"
+            )
+            self._is_complete = known.fetchone() is not None
+        if not self._is_complete:  # else don't wait for a writer
+            if self._database.only_reads:
+                return False
+            with self._database.transaction() as connection:
                 for statement in _SCHEMA:
                     connection.execute(statement)
+            self._is_complete = not self._database.connection().in_transaction  # an outer one may be undone
+        return True
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction on the messages. Raises `StoreUnavailableError`."""
+        self._exists()
+        with self._database.transaction() as connection:
+            yield connection
 
     def send(self, body: str, *, delay_seconds: int = 0) -> None:
         check_message(body, delay_seconds)
-        with self._database.transaction() as connection:
+        with self._writing() as connection:
             connection.execute(
                 "INSERT INTO queue_messages (queue, body, visible_at, receives, in_flight) VALUES (?, ?, ?, 0, 0)",
                 (self._name, body, self._clock() + delay_seconds),
@@ -377,22 +425,24 @@ class SqliteQueue:
         check_whole("hide_seconds", hide_seconds, 0, MAX_HIDE_SECONDS)
         now = self._clock()
         # Most polls find nothing: they shouldn't wait for a writer.
+        if not self._exists():
+            return []
         with self._database.translated_errors():
             if self._database.connection().execute(_NEXT, (self._name, now, 1)).fetchone() is None:
                 return []
-        with self._database.transaction() as connection:
+        with self._writing() as connection:
             rows = connection.execute(_TAKE, (now + hide_seconds, self._name, now, limit)).fetchall()
         return [Message(body, f"{identifier}:{receives}", receives) for identifier, body, receives in rows]
 
     def done(self, receipt: str) -> None:
-        with self._database.transaction() as connection:
+        with self._writing() as connection:
             connection.execute(
                 "DELETE FROM queue_messages WHERE queue = ? AND id = ? AND receives = ?", self._delivery(receipt)
             )
 
     def retry(self, receipt: str, *, delay_seconds: int = 0) -> None:
         check_whole("delay_seconds", delay_seconds, 0, MAX_HIDE_SECONDS)
-        with self._database.transaction() as connection:
+        with self._writing() as connection:
             connection.execute(
                 "UPDATE queue_messages SET visible_at = ?, in_flight = 0 WHERE queue = ? AND id = ? AND receives = ?",
                 (self._clock() + delay_seconds, *self._delivery(receipt)),
@@ -400,7 +450,7 @@ class SqliteQueue:
 
     def discard(self, unwanted: Callable[[str], bool], *, dry: bool = False) -> int:
         """Deletes the messages with unwanted bodies, also hidden ones, or with `dry` counts them; returns their number."""
-        with self._database.transaction() as connection:
+        with self._writing() as connection:
             rows = connection.execute("SELECT id, body FROM queue_messages WHERE queue = ?", (self._name,)).fetchall()
             found = [(identifier,) for identifier, body in rows if unwanted(body)]
             if not dry:
@@ -408,6 +458,8 @@ class SqliteQueue:
         return len(found)
 
     def waiting(self) -> int:
+        if not self._exists():
+            return 0
         with self._database.translated_errors():
             statement = "SELECT count(*) FROM queue_messages WHERE queue = ?"
             return int(self._database.connection().execute(statement, (self._name,)).fetchone()[0])
@@ -419,7 +471,7 @@ class SqliteQueue:
         that a message is sent with: the clock has gone back since.
         """
         now = self._clock()
-        with self._database.transaction() as connection:
+        with self._writing() as connection:
             return connection.execute(
                 "UPDATE queue_messages SET visible_at = ?, in_flight = 0"
                 " WHERE queue = ? AND (in_flight = 1 OR visible_at > ?)",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from opx import __version__
 from opx.edges.cli.output import plural, readable_size
-from opx.edges.doctor import CheckResult, Outcome
-from opx.errors import IncompatibleHomeError, OpxError
+from opx.edges.doctor import WRITABLE, CheckResult, Outcome
+from opx.errors import IncompatibleHomeError, OpxError, UnwritableStoreError
 from opx.runtime.extras import EXTRAS
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ def _of_home(session: Session) -> Iterator[CheckResult]:
     except IncompatibleHomeError:
         raise
     except OpxError as exc:
-        yield CheckResult("home", Outcome.FAILED, str(exc), "opx repair makes what it can from what is left")
+        repair = "opx repair makes what it can from what is left"
+        remedy = WRITABLE if isinstance(exc, UnwritableStoreError) else repair
+        yield CheckResult("home", Outcome.FAILED, str(exc), remedy)
         return
     chunks = "chunks unknown" if status.chunks is None else plural(status.chunks, "chunk")
     waiting = f", {status.waiting:,} waiting" if status.waiting else ""

@@ -138,6 +138,10 @@ class Corpus:
 
         return Backlog(self._work.queue.waiting()) if self._work.in_process else self.announcements.backlog()
 
+    def waiting_here(self) -> int:
+        """The number of changes in the queue that this process works on; 0 where functions ingest all the time."""
+        return self._work.queue.waiting() if self._work.in_process else 0
+
     @cached_property
     def failures(self) -> FailureLog:
         from opx.ingestion.corpus.failures import FailureLog
