@@ -214,13 +214,36 @@ STEPS = """# Disk full
 
 2. Remove the logs.
 """
+DESTRUCTIVE = STEPS + "\n3. Start anew.\n\n   ```sh\n   rm -rf /var/lib/postgresql\n   ```\n"
 
 
 class TestParts:
     def test_one_step_is_shown_as_written(self, opx: Opx) -> None:
         document_id = ingest_file(opx, "disk.md", STEPS)
         shown = opx("show", document_id, "--step", "1").stdout
-        assert shown == "Disk full, step 1\n\n## Steps\n\n1. Look at it.\n\n   ```sh\n   df -h   # exact\n   ```\n"
+        assert shown == (
+            "Disk full, step 1\nread: changes nothing\n\n## Steps\n\n1. Look at it.\n\n"
+            "   ```sh\n   df -h   # exact\n   ```\n"
+        )
+
+    def test_a_destructive_step_has_its_warning_before_it(self, opx: Opx) -> None:
+        document_id = ingest_file(opx, "disk.md", DESTRUCTIVE)
+        for more in ((), ("--raw",)):
+            shown = opx("show", document_id, "--step", "3", *more).stdout
+            assert shown.startswith(
+                "Disk full, step 3\n"
+                "This step destroys something that can't be restored.\n"
+                "Destructive: step 3 `rm -rf /var/lib/postgresql`\n"
+                "destructive: loses data, state, history or work in flight\n\n"
+            )
+
+    def test_several_steps_have_the_warnings_of_those_that_destroy_before_them(self, opx: Opx) -> None:
+        shown = opx("show", ingest_file(opx, "disk.md", DESTRUCTIVE), "--step", "steps").stdout
+        assert shown.startswith(
+            "Disk full, steps\n"
+            "Some of these steps destroy something that can't be restored.\n"
+            "Destructive: step 3 `rm -rf /var/lib/postgresql`\n\n"
+        )
 
     def test_step_takes_a_heading_and_a_role(self, opx: Opx) -> None:
         document_id = ingest_file(opx, "disk.md", STEPS + "\n## Who to call\n\nThe storage team.\n")

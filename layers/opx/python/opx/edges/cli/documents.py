@@ -14,7 +14,7 @@ from opx.domain.queries import MAX_BUDGET
 from opx.domain.record import Json, replace
 from opx.domain.versions import Renumbering, SafeguardChange, StepChange, StepChangeKind, VersionDiff, VersionName
 from opx.edges.calling import record_of
-from opx.edges.cli.hits import shorten
+from opx.edges.cli.hits import effect_lines, shorten
 from opx.edges.cli.intake import settled, warn_of
 from opx.edges.cli.operations import CommandShape, request_command, whole
 from opx.edges.cli.output import (
@@ -253,7 +253,9 @@ def _part(session: Session, found: DocumentVersions, name: str) -> DocumentPart:
         after = int(pages[-1].next[0].arguments["after"])
         pages.append(record_of(session.client.call(read_document, replace(request, after=after))))
     warn(*map(printable, pages[0].notes))
-    return replace(pages[0], content="\n\n".join(page.content for page in pages))
+    steps = {step.number: step for page in pages for step in sorted(page.steps, key=lambda one: one.shown)}
+    content = "\n\n".join(page.content for page in pages)
+    return replace(pages[0], content=content, steps=tuple(steps[number] for number in sorted(steps)))
 
 
 def _outline_lines(part: DocumentPart, screen: Screen) -> Iterator[str]:
@@ -271,8 +273,10 @@ def _outline_lines(part: DocumentPart, screen: Screen) -> Iterator[str]:
 
 
 def _part_lines(part: DocumentPart, screen: Screen, *, raw: bool) -> Iterator[str]:
-    """A part under its document's title, with warnings before the lines that they belong to."""
+    """A part under its document's title: the effects of its steps, then its text, with warnings before the lines that they
+    belong to."""
     yield screen.styled(printable(f"{part.title}, {part.part}"), "bold")
+    yield from effect_lines(part.steps, screen, untrusted=part.untrusted)
     yield ""
     body = part.content.strip("\n")
     if raw:

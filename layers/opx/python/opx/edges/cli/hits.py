@@ -19,6 +19,19 @@ from opx.edges.cli.output import Screen, aligned, current_folder, plural, printa
 SHORT_ID = 8
 """Digits of ids printed for typing or copying."""
 
+MEANS = {
+    Effect.READ: "read: changes nothing",
+    Effect.UNKNOWN: "unknown: treat it as one that changes something",
+    Effect.REVERSIBLE: "reversible: another command undoes it",
+    Effect.PAGES: "pages: notifies people",
+    Effect.COSTS: "costs: starts or enlarges something that is billed",
+    Effect.DESTRUCTIVE: "destructive: loses data, state, history or work in flight",
+}
+"""Explanations of effects."""
+
+DESTROYS = "This step destroys something that can't be restored."
+DESTROY = "Some of these steps destroy something that can't be restored."
+
 _INDENT = "   "
 _MOST_STEPS = 12
 _MOST_FILE = 4_000_000
@@ -211,6 +224,18 @@ class HitPage:
             return next((one.resolve() for one in candidates if one.is_file()), None)
         except (OSError, ValueError):
             return None
+
+
+def effect_lines(steps: Sequence[StepView], screen: Screen, *, untrusted: bool = False) -> Iterator[str]:
+    """Effects of shown steps: that of a single one in words, and of several those that lose data, cost or notify."""
+    from opx.retrieval.citations import harm_shown
+
+    if any(step.effect is Effect.DESTRUCTIVE for step in steps):
+        yield screen.styled(DESTROYS if len(steps) == 1 else DESTROY, "warning")
+    harm = [*harm_shown(steps, untrusted=untrusted)]
+    yield from (screen.styled(printable(line), "caution") for line in harm)
+    if len(steps) == 1 and steps[0].is_classed:
+        yield screen.styled(MEANS[steps[0].effect], steps[0].effect)
 
 
 def shorten(text: str, most: int) -> str:
