@@ -17,12 +17,12 @@ def replace_closed_streams(arguments: Sequence[str]) -> None:
     """Lets a closed standard input be empty, and closed standard errors be discarded. Output fails as into a pipe that
     nobody reads, so that the command ends; that of a command which stays is discarded."""
     if sys.stdin is None:
-        sys.stdin = open(_opened(0, os.O_RDONLY), encoding="utf-8")  # noqa: SIM115, PTH123 - open as long as the process
+        sys.stdin = open(_opened(0, os.O_RDONLY), encoding="utf-8")  # noqa: SIM115 - open as long as the process
     if sys.stderr is None:
-        sys.stderr = open(_opened(2, os.O_WRONLY), "w", encoding="utf-8", buffering=1)  # noqa: SIM115, PTH123
+        sys.stderr = open(_opened(2, os.O_WRONLY), "w", encoding="utf-8", buffering=1)  # noqa: SIM115
     if sys.stdout is None:
         number = _opened(1, os.O_WRONLY) if _STAYING & set(arguments) else _unread_pipe(1)
-        sys.stdout = open(number, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+        sys.stdout = open(number, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def print_quietly(text: str) -> None:
