@@ -22,7 +22,7 @@ def replace_closed_streams(arguments: Sequence[str]) -> None:
         sys.stderr = open(_opened(2, os.O_WRONLY), "w", encoding="utf-8", buffering=1)  # noqa: SIM115
     if sys.stdout is None:
         number = _opened(1, os.O_WRONLY) if _STAYING & set(arguments) else _unread_pipe(1)
-        sys.stdout = open(number, "w", encoding="utf-8")  # noqa: SIM115
+        sys.stdout = open(number, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - as above
 
 
 def print_quietly(text: str) -> None:
