@@ -124,7 +124,7 @@ def closed(opx: Opx, numbers: str, *arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("show", "0.md"), ("list",), ("config",), ("--help",), ("--version",)], ids=" ".join
+    "arguments", [("categories",), ("list",), ("config",), ("--help",), ("--version",)], ids=" ".join
 )
 def test_a_closed_output_ends_the_command_quietly(opx: Opx, arguments: tuple[str, ...]) -> None:
     opx("ingest", opx.folder / "docs")
