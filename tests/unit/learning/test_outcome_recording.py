@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -181,7 +182,15 @@ class TestRefusals:
         with pytest.raises(ReceiptNotFoundError):
             services.learning.outcomes(identity).record(ask(services).receipt_id, id_of(services, DISK), "resolved")
 
-    @pytest.mark.parametrize("document", ["0", "99", "abc", "0" * 32, "%"])
+    @pytest.mark.parametrize("rank", ["0", "99"])
+    def test_rank_that_the_answer_does_not_have(self, services: System, rank: str) -> None:
+        answer = ask(services)
+        first = answer.results[0].title
+        expected = f"the answer has 4 documents, and none at rank {rank}:\n  1  {first}\n  2  "
+        with pytest.raises(InvalidInputError, match=re.escape(expected)):
+            services.learning.outcomes(SHOP).record(answer.receipt_id, rank, "resolved")
+
+    @pytest.mark.parametrize("document", ["abc", "0" * 32, "%"])
     def test_document_that_was_not_returned(self, services: System, document: str) -> None:
         answer = ask(services)
         with pytest.raises(InvalidInputError, match=f"it has.*{answer.results[0].document_id[:12]}"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,12 +43,21 @@ def services(system: System) -> System:
     return without_records(system)
 
 
+BINARY = random.Random(1).randbytes(30_000).decode("utf-8", "replace").replace("\0", " ")
+
+
 class TestNoticing:
     NEAR = a_result(score=0.4)
 
     def test_nothing_good_enough_is_a_gap(self) -> None:
         assert is_gap("disk", QueryConfig(), Answer("disk", (), unconfirmed=(self.NEAR,)))
         assert is_gap("disk", QueryConfig(), Answer("disk", ()))
+
+    @pytest.mark.parametrize(
+        "query", ["Диск заполнен", "ディスク容量不足", "disk \ufffd\ufffd full", "🔥 disk", "a\tb\nc"]
+    )
+    def test_text_of_any_language_is_a_gap(self, query: str) -> None:
+        assert is_gap(query, QueryConfig(), Answer(query, ()))
 
     def test_weak_results_are_shown_and_are_a_gap_all_the_same(self) -> None:
         weak, likely = a_result(score=0.49), a_result(score=0.5)
@@ -68,6 +78,7 @@ class TestNoticing:
             ("disk", {"as_of": "2026-01-01"}, {}),
             ("?!", {}, {}),
             ("", {}, {}),
+            (BINARY, {}, {}),
             ("disk", {"min_confidence": 0.99}, {"unconfirmed": (a_result(score=0.8),)}),
         ],
     )

@@ -79,9 +79,12 @@ def examined(settings: Settings, connect: Callable[[], RemoteClient]) -> Examine
 
 def command() -> None:
     """The `opx` command, as a console script. Its version alone needs none of its imports."""
+    from opx.edges.cli.standard_streams import print_quietly, replace_closed_streams
+
     arguments = sys.argv[1:]
+    replace_closed_streams(arguments)
     if arguments == ["--version"]:
-        sys.stdout.write(f"opx, version {__version__}\n")
+        print_quietly(f"opx, version {__version__}\n")
         return
     from opx.edges.cli.forwarding import forwarded
 

@@ -45,7 +45,20 @@ def test_labels_in_either_form_are_read(opx: Opx, labels: str) -> None:
 
 def test_a_truncated_json_alert_is_reported(opx: Opx) -> None:
     shown = opx("do", "-", stdin='{"labels": {"alertname": "GroupIsSlow", ').stdout
-    assert "begins like JSON and isn't valid JSON" in shown
+    assert "begins like JSON and isn't valid JSON (line 1, column 40: " in shown
+
+
+def test_malformed_json_is_reported_with_its_position(opx: Opx) -> None:
+    for stdin, at in (("{bad json", "line 1, column 2"), ('[{"alerts": [\n  {x}]}]', "line 2, column 4")):
+        shown = opx("do", "-", stdin=stdin).stdout
+        assert f"Note: the alert begins like JSON and isn't valid JSON ({at}: " in shown
+
+
+@pytest.mark.parametrize(
+    "alert", ['{namespace="prod"}', "{service!='x'}", "[FIRING:1] GroupIsSlow", "{{ $labels.pod }} is slow"]
+)
+def test_labels_and_templates_are_no_json(opx: Opx, alert: str) -> None:
+    assert "JSON" not in opx("do", "-", stdin=alert).stdout
 
 
 # -- everything at once
@@ -320,6 +333,14 @@ def test_no_procedure_is_reported_with_exit_code_1(opx: Opx, monkeypatch: pytest
     found = opx("do", "volcanic ash over the airfield")
     assert found.exit_code == 1
     assert found.stdout.startswith("No procedure was found for volcanic ash over the airfield.\n")
+
+
+@pytest.mark.parametrize("alert", ["NoSuchAlertAnywhere", "volcanic ash over the airfield"])
+def test_an_alert_without_a_procedure_counts_once_among_the_gaps(tmp_path: Path, alert: str) -> None:
+    opx = opx_with_runbook(tmp_path)
+    for count in (1, 2):
+        assert opx("do", alert).exit_code == 1
+        assert [one["count"] for one in json.loads(opx("gaps", "--json").stdout)] == [count]
 
 
 def test_an_unsure_result_names_the_nearest_and_exits_with_1(opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from opx.domain.documents import KnowledgeDocument
+from opx.errors import DocumentNotFoundError
+from opx.operations.context import Context
 from tests.support.cli_support import Opx
 from tests.support.remote_support import KINDS, opx_at
 
@@ -202,6 +205,59 @@ class TestNames:
         assert opx("show", "xyzzy-rotate.md").stdout.startswith("Plugh\n")
 
 
+def test_last_is_read_on_this_machine_alone(opx: Opx) -> None:
+    ingest_file(opx, "gate.md", "# Zorblax gate\n\nOpen the zorblax gate.\n")
+    opx("search", "zorblax gate")
+    shown = opx("show", "last")
+    if type(opx) is Opx:
+        assert shown.stdout.startswith("Zorblax gate\n")
+    else:
+        assert shown.stderr.startswith("opx: `last` is read from the audit log of this machine")
+
+
+class TestLastAnswer:
+    @pytest.fixture
+    def opx(self, tmp_path: Path) -> Opx:
+        return Opx(tmp_path)
+
+    @pytest.fixture
+    def found(self, opx: Opx) -> tuple[str, str]:
+        """The ids of both documents of the last answer."""
+        for at in (1, 2):
+            ingest_file(opx, f"gate{at}.md", f"# Zorblax gate {at}\n\nOpen the zorblax gate {'slowly ' * at}.\n")
+        answer = json.loads(opx("search", "zorblax gate", "--json", "--min-confidence", "0").stdout)
+        first, second = (one["documentId"] for one in answer["documents"])
+        return first, second
+
+    @pytest.mark.parametrize("command", ["show", "why", "history"])
+    def test_last_names_a_document_by_its_rank(self, opx: Opx, found: tuple[str, str], command: str) -> None:
+        for rank, document_id in (((), found[0]), (("1",), found[0]), (("2",), found[1])):
+            shown = opx(command, "last", *rank, "--json")
+            assert shown.stdout == opx(command, document_id, "--json").stdout
+            assert shown.exit_code == 0
+
+    def test_a_rank_that_it_does_not_have_is_refused_with_the_titles(self, opx: Opx, found: tuple[str, str]) -> None:
+        titles = [json.loads(opx("show", one, "--json").stdout)["title"] for one in found]
+        expected = f"opx: the answer has 2 documents, and none at rank 9:\n  1  {titles[0]}\n  2  {titles[1]}\n"
+        for line in (("show", "last", "9"), ("why", "last", "9"), ("outcome", "record", "last", "9", "resolved")):
+            refused = opx(*line)
+            assert (refused.exit_code, refused.stderr) == (2, expected)
+
+    def test_a_document_that_was_removed_is_listed_by_its_id(
+        self, opx: Opx, found: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def removed(context: Context, document_id: str) -> KnowledgeDocument:
+            raise DocumentNotFoundError(document_id)
+
+        monkeypatch.setattr("opx.operations.documents.find_document", removed)
+        assert f"\n  2  {found[1][:12]}, which is gone\n" in opx("show", "last", "0").stderr
+
+    def test_without_an_answer_there_is_none(self, opx: Opx) -> None:
+        ingest_file(opx, "gate.md", "# Gate\n\nOpen it.\n")
+        assert opx("show", "last").exit_code == 2
+        assert "receipt 'last'" in opx("show", "last").stderr
+
+
 STEPS = """# Disk full
 
 ## Steps
@@ -214,13 +270,36 @@ STEPS = """# Disk full
 
 2. Remove the logs.
 """
+DESTRUCTIVE = STEPS + "\n3. Start anew.\n\n   ```sh\n   rm -rf /var/lib/postgresql\n   ```\n"
 
 
 class TestParts:
     def test_one_step_is_shown_as_written(self, opx: Opx) -> None:
         document_id = ingest_file(opx, "disk.md", STEPS)
         shown = opx("show", document_id, "--step", "1").stdout
-        assert shown == "Disk full, step 1\n\n## Steps\n\n1. Look at it.\n\n   ```sh\n   df -h   # exact\n   ```\n"
+        assert shown == (
+            "Disk full, step 1\nread: changes nothing\n\n## Steps\n\n1. Look at it.\n\n"
+            "   ```sh\n   df -h   # exact\n   ```\n"
+        )
+
+    def test_a_destructive_step_has_its_warning_before_it(self, opx: Opx) -> None:
+        document_id = ingest_file(opx, "disk.md", DESTRUCTIVE)
+        for more in ((), ("--raw",)):
+            shown = opx("show", document_id, "--step", "3", *more).stdout
+            assert shown.startswith(
+                "Disk full, step 3\n"
+                "This step destroys something that can't be restored.\n"
+                "Destructive: step 3 `rm -rf /var/lib/postgresql`\n"
+                "destructive: loses data, state, history or work in flight\n\n"
+            )
+
+    def test_several_steps_have_the_warnings_of_those_that_destroy_before_them(self, opx: Opx) -> None:
+        shown = opx("show", ingest_file(opx, "disk.md", DESTRUCTIVE), "--step", "steps").stdout
+        assert shown.startswith(
+            "Disk full, steps\n"
+            "Some of these steps destroy something that can't be restored.\n"
+            "Destructive: step 3 `rm -rf /var/lib/postgresql`\n\n"
+        )
 
     def test_step_takes_a_heading_and_a_role(self, opx: Opx) -> None:
         document_id = ingest_file(opx, "disk.md", STEPS + "\n## Who to call\n\nThe storage team.\n")

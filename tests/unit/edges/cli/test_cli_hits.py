@@ -139,6 +139,28 @@ def test_documents_without_text_are_in_a_line_each_with_their_rank() -> None:
     ]
 
 
+def test_documents_that_hardly_fit_are_in_a_line_each_below_a_likely_one() -> None:
+    lines = shown(a_document(confidence=0.5), a_document(title="Logs", confidence=0.049), a_document(title="Inodes"))
+    assert [line for line in lines if " > Steps" in line] == [
+        "1. Disk full > Steps",
+        "3. Inodes > Steps",
+        "2. Logs > Steps (weak, 0.05)  https://wiki/disk",
+    ]
+    assert "Also found:" in lines
+
+
+def test_documents_that_hardly_fit_are_shown_below_a_weak_one() -> None:
+    lines = shown(a_document(confidence=0.49), a_document(title="Logs", confidence=0.01))
+    assert "2. Logs > Steps" in lines
+    assert "Also found:" not in lines
+
+
+@pytest.mark.parametrize(("best", "mentioned"), [(0.81, False), (0.005, False), (0.0049, True)])
+def test_the_least_likely_documents_are_mentioned_only_without_a_better_one(best: float, mentioned: bool) -> None:
+    lines = shown(a_document(confidence=best), a_document(title="Logs", content="", confidence=0.004))
+    assert ("2. Logs > Steps (weak, 0.00)  https://wiki/disk" in lines) is mentioned
+
+
 def test_local_file_is_linked_at_the_line_where_the_text_begins(tmp_path: Path) -> None:
     file = tmp_path / "disk runbook.md"
     file.write_text("---\ntags: [x]\n---\n# Disk full\n\n## Steps\n\n2. Grow the volume.\n", encoding="utf-8")

@@ -105,6 +105,51 @@ def test_help_into_a_closed_pipe_is_quiet(opx: Opx) -> None:
     assert process.communicate(timeout=60)[1] == ""
 
 
+CLOSING = """
+import os, sys
+for number in (0, 1, 2):
+    if str(number) in sys.argv[1]:
+        os.close(number)
+code = "from opx.system import command; command()"
+os.execv(sys.executable, [sys.executable, "-c", code, *sys.argv[2:]])
+"""
+
+
+def closed(opx: Opx, numbers: str, *arguments: str) -> tuple[int, str, str]:
+    """Runs the command without these standard streams: its exit code, output and errors."""
+    line = [sys.executable, "-c", CLOSING, numbers, *arguments]
+    env = environment(OPX_HOME=str(opx.home))
+    done = subprocess.run(line, env=env, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [("categories",), ("list",), ("config",), ("--help",), ("--version",)], ids=" ".join
+)
+def test_a_closed_output_ends_the_command_quietly(opx: Opx, arguments: tuple[str, ...]) -> None:
+    opx("ingest", opx.folder / "docs")
+    code, output, errors = closed(opx, "1", *arguments)
+    assert (code in (1, 141), output, errors) == (True, "", "")
+    assert closed(opx, "012", *arguments) == (code, "", "")
+
+
+def test_without_errors_and_input_the_output_is_the_same(opx: Opx) -> None:
+    opx("ingest", opx.folder / "docs")
+    assert closed(opx, "02", "list") == closed(opx, "", "list")
+    assert closed(opx, "02", "show", "nowhere.md") == (2, "", "")
+
+
+def test_errors_are_printed_without_an_output(opx: Opx) -> None:
+    opx("ingest", opx.folder / "docs")
+    code, _, errors = closed(opx, "1", "show", "nowhere.md")
+    assert (code, errors.partition(":")[0]) == (2, "opx")
+
+
+def test_an_empty_standard_input_stands_for_a_closed_one(opx: Opx) -> None:
+    opx("ingest", opx.folder / "docs")
+    assert closed(opx, "0", "search", "-")[::2] == (2, 'opx: the question is empty: opx search "what goes wrong"\n')
+
+
 def test_a_console_that_knows_few_characters_gets_question_marks(opx: Opx) -> None:
     opx("ingest", opx.folder / "docs")
     env = environment(PYTHONIOENCODING="cp1252")

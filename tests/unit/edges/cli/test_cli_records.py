@@ -108,6 +108,23 @@ class TestGaps:
         assert ESPRESSO in found.stdout
         assert "no gaps" in shared("--client", "other", "gaps").stdout
 
+    def test_a_long_question_is_shortened_in_the_table_alone(self, tmp_path: Path) -> None:
+        opx, question = Opx(tmp_path), "why is the espresso of mondays cold " * 8
+        opx.write("runbooks/disk.md", DISK)
+        opx("ingest", tmp_path / "docs")
+        opx("search", question, *SURE)
+        line = opx("gaps").stdout.splitlines()[1]
+        assert line.endswith(question[:97].rsplit(" ", 1)[0] + "…")
+        assert json.loads(opx("gaps", "--json").stdout)[0]["question"].startswith(question[:280])
+
+    def test_a_binary_file_is_no_gap(self, tmp_path: Path) -> None:
+        opx = Opx(tmp_path)
+        opx.write("runbooks/disk.md", DISK)
+        opx("ingest", tmp_path / "docs")
+        for stdin in ("\ufffd\x01\x02\ufffda\ufffd" * 1000, "\x7fELF\x02\x01\x01\0\0\ufffd\ufffd\x10\x11\x12" * 100):
+            opx("search", "-", *SURE, stdin=stdin)
+        assert "no gaps" in opx("gaps").stdout
+
     def test_report_is_written(self, shared: Opx, tmp_path: Path) -> None:
         assert shared("gaps", "--report", tmp_path / "report.md").exit_code == 0
         assert ESPRESSO in (tmp_path / "report.md").read_text()

@@ -168,3 +168,13 @@ def test_errors_are_logged_also_without_verbose(
     logger.error("x-later-x")
     errors = capsys.readouterr().err
     assert [marker in errors for marker in ("x-error-x", "x-warning-x", "x-later-x")] == [True, False, False]
+
+
+@pytest.mark.parametrize("command", ["serve", "console", "run", "mcp"])
+def test_a_port_alone_is_refused_with_a_hint(tmp_path: Path, command: str) -> None:
+    opx = Opx(tmp_path)
+    for given in (("--port", "8899"), ("--port=8899",)):
+        found = opx(command, *given)
+        assert found.exit_code == 2
+        assert "--listen 127.0.0.1:8899" in found.stderr
+    assert "--port" not in opx(command, "--help").stdout

@@ -120,6 +120,15 @@ def test_output_and_exit_code_are_those_of_a_cold_command(warm: Path, arguments:
     assert answered.stderr.splitlines()[:-2] == cold.stderr.splitlines()[:-2]
 
 
+@pytest.mark.parametrize("closed", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_a_closed_output_ends_a_forwarded_command_quietly(warm: Path, closed: str) -> None:
+    line = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-c", PROGRAM, "search", "disk", "full"]
+    done = subprocess.run(
+        line, cwd=warm, env=environment(warm), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (141, "" if "2>" in closed else "\nforwarded\n")
+
+
 def test_a_command_sees_what_its_client_may_see(warm: Path) -> None:
     assert "Vault" not in run(warm, "search", "vault", "sealed").stdout
     assert "Vault" in run(warm, "--client", "acme", "search", "vault", "sealed").stdout

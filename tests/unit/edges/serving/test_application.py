@@ -209,7 +209,11 @@ class TestOtherSites:
 class TestPaths:
     def test_the_head_of_a_route_is_that_of_its_reply(self, open_to_all: LocalServer) -> None:
         found = open_to_all("HEAD", "/knowledge/default/search?q=disk")
-        assert (found.status, found.headers["content-type"], found.data) == (200, "application/json; charset=utf-8", b"")
+        assert (found.status, found.headers["content-type"], found.data) == (
+            200,
+            "application/json; charset=utf-8",
+            b"",
+        )
         assert open_to_all("HEAD", "/nowhere").status == 404
 
     def test_a_category_may_have_encoded_and_plain_slashes(self, open_to_all: LocalServer) -> None:

@@ -40,7 +40,7 @@ from opx.learning.learned_words import LearntStore, report_of
 from opx.learning.outcome_store import DocumentStanding, OutcomeStore
 from opx.learning.warnings import followed
 from opx.ports import Clock
-from opx.records.audit import AuditRecord
+from opx.records.audit import AuditRecord, rank_missing
 
 log = logging.getLogger(__name__)
 
@@ -190,7 +190,17 @@ class OutcomeService:
     def _returned(self, receipt_id: str, document_id: str) -> tuple[str, list[KnowledgeDocument]]:
         """The receipt's full id, and the documents with the same content as the selected one."""
         record = self._answered(receipt_id)
+        rank = document_id.strip()
+        known = record.document_ids
+        if known and rank.isdecimal() and len(rank) < SHORTEST_ID and not 0 < int(rank) <= len(known):
+            raise InvalidInputError(rank_missing(int(rank), [self._title(one) for one in known]))
         return record.receipt_id, self._documents(_selected(document_id, record))
+
+    def _title(self, document_id: str) -> str:
+        try:
+            return self._documents(document_id)[0].title
+        except DocumentNotFoundError:
+            return f"{document_id[:12]}, which is gone"
 
     def _answered(self, receipt_id: str) -> AuditRecord:
         """The audit record of a receipt."""
@@ -289,8 +299,7 @@ class OutcomeService:
 
 def _selected(wanted: str, record: AuditRecord) -> str:
     """The document id that `wanted` selects in an answer: by a prefix of the id or by rank; the first if it is empty."""
-    returned = (*(each.document_id for each in record.documents), record.nearest)
-    shown = list(dict.fromkeys(filter(None, returned)))
+    shown = record.document_ids
     if not shown:
         raise InvalidInputError(NO_DOCUMENT)
     text = wanted.strip().lower()

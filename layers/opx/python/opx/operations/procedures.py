@@ -131,7 +131,7 @@ def _command_line(command: FilledCommand) -> str:
 )
 def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     """Find the procedure for an alert: by the runbook that it names, by its name, or by a search for its text."""
-    from opx.text.procedures.alerts import is_broken_json, read_alert
+    from opx.text.procedures.alerts import json_error, read_alert
 
     text, labels = _as_text("alert", request.alert), _as_text("labels", request.labels)
     if not text.strip():
@@ -163,7 +163,7 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
             *(() if pages else _elsewhere(context, alert)),
             *(named.notes if named else ()),
             *alert.notes,
-            *((_BROKEN_JSON,) if is_broken_json(text) else ()),
+            *((_BROKEN_JSON.format(error),) if (error := json_error(text)) else ()),
         ),
     )
     if chosen is None:
@@ -244,18 +244,18 @@ def _nearest(result: RetrievalResult | None) -> tuple[NextCall, ...]:
 
 
 _BROKEN_JSON = (
-    "the alert begins like JSON and isn't valid JSON, so it was read as plain text: its labels may be missing"
+    "the alert begins like JSON and isn't valid JSON ({}), so it was read as plain text: its labels may be missing"
 )
 RUNBOOKS = "runbooks"
 _SEARCH = QueryConfig(min_confidence=Band.LIKELY.least, max_results=10, max_chunks_per_document=2, plain=True)
 
 
 def _searched(context: Context, question: str) -> Answer:
-    """An answer from runbooks; from all categories if none of them fits, or there is no such category."""
+    """An answer from runbooks; from all categories if none of them fits, or there is no such category. One without a good
+    answer counts once among the gaps."""
     if RUNBOOKS in {path.partition("/")[0] for path in context.system.installation.knowledge.categories}:
         answer = answered(context, question, replace(_SEARCH, categories=(RUNBOOKS,)))
-        if answer.results:
-            return answer
+        return answer if answer.results else answered(context, question, _SEARCH, gaps=False)
     return answered(context, question, _SEARCH)
 
 

@@ -51,7 +51,7 @@ def list_audit_records(context: Context, request: ListAuditRecords) -> AuditReco
 
 
 class GetAuditRecord(Request, frozen=True):
-    receipt_id: Annotated[FilledText, Meta(description="The id of a receipt, as in its answer.")]
+    receipt_id: Annotated[FilledText, Meta(description="The id of a receipt, its first 6 or more digits, or `last`.")]
 
 
 @operation(action=Action.READ_RECORDS)
@@ -60,7 +60,7 @@ def get_audit_record(context: Context, request: GetAuditRecord) -> AuditRecord:
 
     Raises `ReceiptNotFoundError`, also for an answer to another scope.
     """
-    found = context.system.records.audit.get(request.receipt_id, scope_of(context.identity))
+    found = context.system.records.audit.find(request.receipt_id, context.identity)
     if found is None:
         raise ReceiptNotFoundError(f"the audit log has no receipt {request.receipt_id!r} of yours")
     return found

@@ -117,11 +117,13 @@ def answered(
     budget: int = 0,
     unconfirmed: bool = True,
     hidden: frozenset[str] = frozenset(),
+    gaps: bool = True,
 ) -> Answer:
     """Answers a question; with a budget, includes the relevant blocks of the results' documents, or, with `unconfirmed`,
-    of the unconfirmed ones where there is no result. Documents of the categories `hidden` are not found."""
+    of the unconfirmed ones where there is no result. Documents of the categories `hidden` are not found. Without `gaps`, a
+    question without a good answer isn't recorded as one."""
     questions = context.system.questions
-    answer = questions.search(context.identity, context.report, hidden=hidden).answer(question, config)
+    answer = questions.search(context.identity, context.report, gaps=gaps, hidden=hidden).answer(question, config)
     found = answer.results or (answer.unconfirmed if unconfirmed else ())
     if budget and found:
         text = str(answer.understood.get("text") or question)

@@ -7,7 +7,7 @@ import hmac
 import re
 import secrets
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
@@ -103,6 +103,18 @@ class AuditRecord(Record, frozen=True, kw_only=True):
     answer_hash: str
     partial: bool
     took_ms: int
+
+    @property
+    def document_ids(self) -> tuple[str, ...]:
+        """The ids of the returned documents, by rank; then that of the nearest document, if there was no answer."""
+        return tuple(dict.fromkeys(filter(None, (*(each.document_id for each in self.documents), self.nearest))))
+
+
+def rank_missing(rank: int, titles: Sequence[str]) -> str:
+    """The error for a rank that an answer with these documents doesn't have."""
+    named = "".join(f"\n  {at}  {' '.join(title.split())}" for at, title in enumerate(titles, start=1))
+    count = f"{len(titles)} document{'' if len(titles) == 1 else 's'}"
+    return f"the answer has {count}, and none at rank {rank}:{named}"
 
 
 class AuditLog:

@@ -267,8 +267,8 @@ def is_gap(query: str, config: QueryConfig, answer: Answer) -> bool:
     """True if a complete search found nothing good enough, of the requested confidence and at least likely; or if an
     identifier in the query is absent from the corpus, whatever else was found.
 
-    False if only one document or a past time was searched, if documents wait to be ingested, or if nothing but an unusually
-    high confidence was missed.
+    False if only one document or a past time was searched, if documents wait to be ingested, if nothing but an unusually
+    high confidence was missed, or if the query is binary.
     """
     waits = any(note.endswith(UNSEARCHED) for note in answer.notes)
     nothing_searched = answer.partial or waits or {INDEX_DOWN, NO_TIER} & set(answer.notes)
@@ -276,6 +276,6 @@ def is_gap(query: str, config: QueryConfig, answer: Answer) -> bool:
     is_answered = any(one.confidence >= wanted for one in (*answer.results, *answer.unconfirmed))
     if (is_answered and not answer.absent) or nothing_searched or config.document_id or config.as_of:
         return False
-    from opx.records.gaps.model import is_empty
+    from opx.records.gaps.model import is_binary, is_empty
 
-    return not is_empty(query)
+    return not (is_empty(query) or is_binary(query))

@@ -20,7 +20,7 @@ from opx.domain.procedures import Effect
 from opx.domain.queries import MAX_BUDGET, MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.record import replace
 from opx.edges.calling import record_of
-from opx.edges.cli.hits import shorten
+from opx.edges.cli.hits import DESTROYS, MEANS, shorten
 from opx.edges.cli.output import FAILED, NO_ANSWER, CommandFailed, Screen, plural, print_lines, printable, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError, ReceiptNotFoundError
@@ -37,16 +37,7 @@ from opx.text.procedures.layout import ALL, STEPS
 if TYPE_CHECKING:
     from opx.edges.calling import OperationClient
 
-_MEANS = {
-    Effect.READ: "read: changes nothing",
-    Effect.UNKNOWN: "unknown: treat it as one that changes something",
-    Effect.REVERSIBLE: "reversible: another command undoes it",
-    Effect.PAGES: "pages: notifies people",
-    Effect.COSTS: "costs: starts or enlarges something that is billed",
-    Effect.DESTRUCTIVE: "destructive: loses data, state, history or work in flight",
-}
 _NO_UNDO = "undo: none can be derived from the command; note the state before"
-_DESTRUCTIVE = "This step destroys something that can't be restored."
 _KEYS = "[n]ext  [b]ack  NUMBER  [y] copy  [l]ist  [o]utcome  [q]uit"
 _RESULTS = {"r": OutcomeResult.RESOLVED, "n": OutcomeResult.NO_EFFECT, "w": OutcomeResult.MADE_WORSE}
 _INDENT = "  "
@@ -245,7 +236,7 @@ def step_lines(walk: StepWalk, at: int) -> Iterator[str]:
     yield from ("", click.style(f"Step {step.name} ({at + 1} of {len(walk.steps)}){title}", bold=True))
     yield from (_warning(text) for text in (*step.warnings, *part.warnings))
     if step.effect is Effect.DESTRUCTIVE:
-        yield click.style(_DESTRUCTIVE, fg="red", bold=True)
+        yield click.style(DESTROYS, fg="red", bold=True)
     if step.approval:
         yield _warning(f"approval: {step.approval}")
     yield ""
@@ -304,7 +295,7 @@ def _command_lines(numbers: Sequence[int], commands: Sequence[FilledCommand]) ->
     command = commands[numbers[0]]
     number = numbered(numbers, commands) if len(commands) > 1 else ""
     reach = f", reaches {command.blast}" if command.blast else ""
-    lines = [(command.effect.value, f"{number}{_MEANS[command.effect]}{reach}")]
+    lines = [(command.effect.value, f"{number}{MEANS[command.effect]}{reach}")]
     lines += [("caution", f"! the example has {one}") for one in command.differs]
     if command.placeholders:
         lines.append(("caution", f"still to be filled in: {', '.join(command.placeholders)}"))
@@ -399,7 +390,7 @@ class Keys:
             click.echo("Nothing was copied.")
             return
         command = commands[int(number) - 1]
-        if command.effect is Effect.DESTRUCTIVE and self._key(f"{_MEANS[Effect.DESTRUCTIVE]}. Copy it? y/n") != "y":
+        if command.effect is Effect.DESTRUCTIVE and self._key(f"{MEANS[Effect.DESTRUCTIVE]}. Copy it? y/n") != "y":
             click.echo("Nothing was copied.")
         elif any(not (letter.isprintable() or letter in "\n\t") for letter in command.text):
             click.echo("The command has control characters, so it isn't copied: type it by hand.")

@@ -14,7 +14,7 @@ from opx.domain.queries import MAX_BUDGET
 from opx.domain.record import Json, replace
 from opx.domain.versions import Renumbering, SafeguardChange, StepChange, StepChangeKind, VersionDiff, VersionName
 from opx.edges.calling import record_of
-from opx.edges.cli.hits import shorten
+from opx.edges.cli.hits import effect_lines, shorten
 from opx.edges.cli.intake import settled, warn_of
 from opx.edges.cli.operations import CommandShape, request_command, whole
 from opx.edges.cli.output import (
@@ -57,6 +57,7 @@ from opx.operations.documents import (
 from opx.operations.reading import DocumentPart, ReadDocument, read_document
 
 _ID = re.compile(r"\s*[0-9a-fA-F]+\s*")
+_LAST = re.compile(r"\s*last(?:\s+(?P<rank>\d{1,4}))?\s*")
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _MARKS = {
     StepChangeKind.ADDED: "+",
@@ -195,7 +196,8 @@ def show_command(
 ) -> None:
     """Print a document: title, metadata, versions, and its text.
 
-    For current documents a prefix of the id is enough, the end of a path, or a title. Old and deleted versions are shown
+    For current documents a prefix of the id is enough, the end of a path, or a title; `last 2` is the second document of
+    your last answer. Old and deleted versions are shown
     too, by their full id; a step or the outline is always that of the current version. Output longer than the screen is
     shown by $PAGER.
     """
@@ -232,9 +234,10 @@ def show_command(
 
 
 def _found(session: Session, wanted: str) -> DocumentVersions:
-    """The document with an id, in any version, else with a path or a title. Raises `DocumentNotFoundError` and
-    `InvalidInputError`."""
+    """The document with an id, in any version, else with a path or a title, or that of the last answer with a rank. Raises
+    `DocumentNotFoundError` and `InvalidInputError`."""
     client = session.client
+    wanted = _of_last_answer(session, wanted) or wanted
     try:
         return whole(client, get_document, GetDocument(document_id=wanted), "versions")
     except (DocumentNotFoundError, InvalidInputError) as exc:
@@ -245,6 +248,34 @@ def _found(session: Session, wanted: str) -> DocumentVersions:
     return whole(client, get_document, GetDocument(document_id=named.document_id), "versions")
 
 
+def _of_last_answer(session: Session, wanted: str) -> str:
+    """The id of the document that `last` or `last RANK` names: of the newest answer to this user; "" for another name.
+    Raises `ReceiptNotFoundError` and `InvalidInputError`."""
+    found = _LAST.fullmatch(wanted)
+    if not found:
+        return ""
+    from opx.operations.questions import GetAuditRecord, get_audit_record
+    from opx.records.audit import LAST, rank_missing
+
+    session.require_local(
+        "`last` is read from the audit log of this machine: name a document of a deployed system by its id"
+    )
+    record = session.call(get_audit_record, GetAuditRecord(receipt_id=LAST))
+    rank, known = int(found["rank"] or 1), record.document_ids
+    if not known:
+        raise InvalidInputError("the last answer had no documents")
+    if not 0 < rank <= len(known):
+        raise InvalidInputError(rank_missing(rank, [_title(session, one) for one in known]))
+    return known[rank - 1]
+
+
+def _title(session: Session, document_id: str) -> str:
+    try:
+        return session.client.call(get_document, GetDocument(document_id=document_id)).document.title
+    except DocumentNotFoundError:
+        return f"{document_id[:SHORT_ID]}, which is gone"
+
+
 def _part(session: Session, found: DocumentVersions, name: str) -> DocumentPart:
     """A whole part of a document, of all its pages."""
     request = ReadDocument(document=found.document.document_id, part=name, max_tokens=MAX_BUDGET)
@@ -253,7 +284,9 @@ def _part(session: Session, found: DocumentVersions, name: str) -> DocumentPart:
         after = int(pages[-1].next[0].arguments["after"])
         pages.append(record_of(session.client.call(read_document, replace(request, after=after))))
     warn(*map(printable, pages[0].notes))
-    return replace(pages[0], content="\n\n".join(page.content for page in pages))
+    steps = {step.number: step for page in pages for step in sorted(page.steps, key=lambda one: one.shown)}
+    content = "\n\n".join(page.content for page in pages)
+    return replace(pages[0], content=content, steps=tuple(steps[number] for number in sorted(steps)))
 
 
 def _outline_lines(part: DocumentPart, screen: Screen) -> Iterator[str]:
@@ -271,8 +304,10 @@ def _outline_lines(part: DocumentPart, screen: Screen) -> Iterator[str]:
 
 
 def _part_lines(part: DocumentPart, screen: Screen, *, raw: bool) -> Iterator[str]:
-    """A part under its document's title, with warnings before the lines that they belong to."""
+    """A part under its document's title: the effects of its steps, then its text, with warnings before the lines that they
+    belong to."""
     yield screen.styled(printable(f"{part.title}, {part.part}"), "bold")
+    yield from effect_lines(part.steps, screen, untrusted=part.untrusted)
     yield ""
     body = part.content.strip("\n")
     if raw:

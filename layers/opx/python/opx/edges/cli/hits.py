@@ -12,14 +12,31 @@ import click
 
 from opx.domain.handover import DocumentAnswer, StepView
 from opx.domain.procedures import Effect
-from opx.domain.queries import Basis, Expand
+from opx.domain.queries import Band, Basis, Expand
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.edges.cli.output import Screen, aligned, current_folder, plural, printable
 
 SHORT_ID = 8
 """Digits of ids printed for typing or copying."""
 
+MEANS = {
+    Effect.READ: "read: changes nothing",
+    Effect.UNKNOWN: "unknown: treat it as one that changes something",
+    Effect.REVERSIBLE: "reversible: another command undoes it",
+    Effect.PAGES: "pages: notifies people",
+    Effect.COSTS: "costs: starts or enlarges something that is billed",
+    Effect.DESTRUCTIVE: "destructive: loses data, state, history or work in flight",
+}
+"""Explanations of effects."""
+
+DESTROYS = "This step destroys something that can't be restored."
+DESTROY = "Some of these steps destroy something that can't be restored."
+
 _INDENT = "   "
+_FITS = 0.05
+"""Confidence below which a document isn't printed in full below a sure or likely one."""
+_MENTIONED = 0.005
+"""Confidence below which a document, "weak, 0.00", isn't mentioned beside a better one."""
 _MOST_STEPS = 12
 _MOST_FILE = 4_000_000
 """Bytes of a local file that is searched for the line of a passage."""
@@ -39,16 +56,19 @@ class HitPage:
 
     def answer(self, answer: Answer) -> Iterator[str]:
         """Every document of an answer, the best first, those without text in a line each; every passage of an answer without
-        documents."""
+        documents. Below a sure or likely one, those that hardly fit are in a line each; the least likely are left out."""
         if not answer.documents:
             for rank, hit in enumerate(answer.results, start=1):
                 yield from self._separated(rank, self.passage(rank, hit))
             return
         ranked = list(enumerate(answer.documents, start=1))
-        shown = [one for one in ranked if self._content(answer, one[1])]
+        begun = answer.documents[0].confidence >= Band.LIKELY.least
+        shown = [one for one in ranked if self._content(answer, one[1]) and not (begun and one[1].confidence < _FITS)]
         for number, (rank, document) in enumerate(shown, start=1):
             yield from self._separated(number, self._document(rank, document, answer, outline=number == 1))
-        rest = [self._mention(*one) for one in ranked if one not in shown]
+        best = max(one.confidence for one in answer.documents)
+        least = _MENTIONED if best >= _MENTIONED else 0.0
+        rest = [self._mention(*one) for one in ranked if one not in shown and one[1].confidence >= least]
         if rest:
             title = "Also found:" if shown else "Found, and larger than the budget:"
             yield from self._separated(len(shown) + 1, [title, *rest])
@@ -211,6 +231,18 @@ class HitPage:
             return next((one.resolve() for one in candidates if one.is_file()), None)
         except (OSError, ValueError):
             return None
+
+
+def effect_lines(steps: Sequence[StepView], screen: Screen, *, untrusted: bool = False) -> Iterator[str]:
+    """Effects of shown steps: that of a single one in words, and of several those that lose data, cost or notify."""
+    from opx.retrieval.citations import harm_shown
+
+    if any(step.effect is Effect.DESTRUCTIVE for step in steps):
+        yield screen.styled(DESTROYS if len(steps) == 1 else DESTROY, "warning")
+    harm = [*harm_shown(steps, untrusted=untrusted)]
+    yield from (screen.styled(printable(line), "caution") for line in harm)
+    if len(steps) == 1 and steps[0].is_classed:
+        yield screen.styled(MEANS[steps[0].effect], steps[0].effect)
 
 
 def shorten(text: str, most: int) -> str:

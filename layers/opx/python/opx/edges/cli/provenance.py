@@ -37,6 +37,7 @@ def why_command(session: Session, request: ExplainProvenance, *, as_json: bool) 
 
     \b
     opx why kafka-disk-full.md
+    opx why last 1                   the first document of the last answer
     opx why 3f9a1c --receipt last    the passages of the last answer, too
 
     Exit code 4 if something was altered.

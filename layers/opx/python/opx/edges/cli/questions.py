@@ -11,6 +11,7 @@ import click
 from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.edges.calling import plain
+from opx.edges.cli.hits import shorten
 from opx.edges.cli.operations import AS_JSON_LINES, CommandShape, OperationGroup, operation_command
 from opx.edges.cli.output import (
     NO_ANSWER,
@@ -37,6 +38,8 @@ from opx.records.gaps.log import MAX_CHECKED
 from opx.retrieval.receipts import Receipt, Replay, ReplayVerdict, TamperedReceiptError, read_receipt, replay
 
 MAX_BYTES = 5_000_000
+_MOST_QUESTION = 100
+"""Characters of a question in a table."""
 _EXIT_CODES = {ReplayVerdict.SAME: 0, ReplayVerdict.CHANGED: NO_ANSWER, ReplayVerdict.UNEXPLAINED: UNEXPLAINED}
 
 # -- the audit log
@@ -114,7 +117,7 @@ def _gap_row(gap: GapView) -> tuple[str, ...]:
         gap.last_asked_at[:10],
         gap.owner or "-",
         f"{gap.nearest_confidence:.2f}",
-        printable(headline(gap) + state),
+        shorten(printable(headline(gap)), _MOST_QUESTION) + printable(state),
     )
 
 
@@ -194,7 +197,7 @@ def _compare_with_record(session: Session, receipt: Receipt) -> None:
         record = session.call(questions.get_audit_record, questions.GetAuditRecord(receipt_id=receipt["receiptId"]))
     except ReceiptNotFoundError:
         return
-    if record.answer_hash != receipt["answerHash"]:
+    if (record.receipt_id, record.answer_hash) != (receipt["receiptId"], receipt["answerHash"]):
         raise TamperedReceiptError("the audit log has another answer for this receipt: it was not issued in this form")
 
 

@@ -29,10 +29,21 @@ if TYPE_CHECKING:
     from opx.operations.context import Caller
     from opx.operations.system import System
 
+
+def _refuse_port(_context: click.Context, _param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        port = value if value.isdecimal() else "8321"
+        raise click.UsageError(f"there is no option --port: give address and port, as in --listen 127.0.0.1:{port}")
+
+
+_no_port = click.option("--port", hidden=True, expose_value=False, callback=_refuse_port)
+"""Refuses `--port`, which other servers have, with a hint of `--listen`."""
+
 # -- scheduled work
 
 
 @click.command("run")
+@_no_port
 @click.option("--once", is_flag=True, help="Do the work that is due now, and exit.")
 @click.option("--listen", metavar="HOST:PORT", help="Receive webhooks at this address, such as 127.0.0.1:8321.")
 @pass_session
@@ -116,6 +127,7 @@ AGAIN_SECONDS = 60.0
 
 
 @click.command("serve")
+@_no_port
 @click.option("--listen", metavar="HOST:PORT", default="127.0.0.1:8321", show_default=True, help="Address to serve at.")
 @click.option(
     "--token-secret",
@@ -156,6 +168,7 @@ def _announce(address: str) -> None:
 
 
 @click.command("console")
+@_no_port
 @click.option(
     "--listen", metavar="HOST:PORT", default="127.0.0.1:0", show_default=True, help="Address, on this machine alone."
 )
@@ -309,6 +322,7 @@ def _bases(session: Session, stack: ExitStack, named: Sequence[str], own: Caller
 
 
 @click.command("mcp")
+@_no_port
 @click.option("--listen", metavar="HOST:PORT", help="Serve over HTTP at this address instead of standard input.")
 @click.option("--agent", default="", metavar="NAME", help="Serve the tools that knowledge.yaml grants this agent.")
 @click.option("--token-secret", default="", metavar="NAME", help="Require this secret as bearer token (HTTP).")

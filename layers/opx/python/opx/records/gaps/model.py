@@ -21,6 +21,12 @@ MIN_AGREEMENT = 0.45
 MIN_SHARED_TERMS = 0.75
 """Least share of common terms (Jaccard), used if a vector is missing or of another model."""
 
+_EXAMINED = 10_000
+"""Number of characters at the beginning that are examined."""
+
+_REPLACED = "\ufffd"
+"""Character in place of bytes that are no UTF-8."""
+
 _QUESTION_TERMS = frozenset(
     """how what why when where which who whose doe did i me my we our us you your get got should must
     """.split()  # noqa: SIM905 - one word a line would be a page
@@ -56,6 +62,12 @@ def likeness(one: Wording, other: Wording) -> float:
 def is_empty(text: str) -> bool:
     """True if the text has no searchable terms."""
     return not query_terms(text)
+
+
+def is_binary(text: str) -> bool:
+    """True if most of the beginning of the text is not printable, as of a binary file."""
+    letters = [letter for letter in text[:_EXAMINED] if not letter.isspace()]
+    return 2 * sum(letter.isprintable() and letter != _REPLACED for letter in letters) < len(letters)
 
 
 def _terms(text: str) -> frozenset[str]:

@@ -32,7 +32,8 @@ _PAIR = re.compile(
     r"([A-Za-z_][\w.-]{0,99})\s*=\s*(?:\"((?:[^\"\\]|\\.){0,500})\"|'([^']{0,500})'|([^\s,;(){}\"']{1,500}))"
 )
 _BRACKETS = re.compile(r"\A(?:\{[^}\n]*\}|\([^)\n]*\))")
-_JSON_BEGINS = re.compile(r'\s*\[?\s*\{\s*"[^"\n]{1,100}"\s*:')
+_JSON_BEGINS = re.compile(r"\s*(?:\[\s*)?\{(?!\s*(?:\{|[\w.]+\s*(?:=|!=|=~|!~)))")
+"""The beginning of a JSON object, also of a malformed one: neither labels such as `{namespace="prod"}` nor a template."""
 _FIRING = re.compile(r"\s*\[(?:FIRING|RESOLVED|ALERT|CRITICAL|WARNING|PROBLEM)[^\]]{0,20}\]\s*", re.IGNORECASE)
 _NAME = re.compile(r"[A-Za-z][\w:.-]{2,149}")
 _NAME_KEYS = (
@@ -115,9 +116,18 @@ def given_labels(labels: str) -> dict[str, str]:
     return found
 
 
-def is_broken_json(text: str) -> bool:
-    """True if an alert begins as a JSON object does and isn't one, as when only a part of it was pasted."""
-    return bool(_JSON_BEGINS.match(text)) and _json(text) is None
+def json_error(text: str) -> str:
+    """The position and reason of the error in an alert that begins as a JSON object does and isn't one, as when only a part
+    of it was pasted; "" for any other."""
+    if not _JSON_BEGINS.match(text) or _json(text) is not None:
+        return ""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as exc:
+        return f"line {exc.lineno}, column {exc.colno}: {exc.msg}"
+    except (ValueError, RecursionError):
+        return "too deep, or with a number that is too long"
+    return ""
 
 
 def _json(text: str) -> Any:
