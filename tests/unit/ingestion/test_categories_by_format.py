@@ -9,7 +9,7 @@ import pytest
 
 from opx.connectors.registry import CONNECTORS
 from opx.connectors.repository import definition_of
-from opx.errors import KnowledgeConfigError, UnknownCategoryError
+from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.formats.registry import family_of
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
@@ -69,7 +69,7 @@ def test_a_source_without_a_category_has_that_of_its_kind(kind: str, category: s
 
 
 def test_a_kind_that_may_be_anything_needs_a_category() -> None:
-    with pytest.raises(UnknownCategoryError):
+    with pytest.raises(InvalidInputError, match="has no category of its own"):
         definition_of("s", {"kind": "directory"}, load_knowledge())
 
 

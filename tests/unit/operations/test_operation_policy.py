@@ -41,9 +41,9 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         found.store.put("documents/broken.json", b"{")
         found.store.put("clients/other/documents/broken.json", b"{")
         list(found.manager.work())
-        found.store.put("clients/other/documents/waiting.md", b"# Waiting")
         for who in (NOBODY, Identity("other")):
             LocalClient(Context(found, Caller(who))).call(query, Query(query="brew espresso on mondays"))
+        found.store.put("clients/other/documents/waiting.md", b"# Waiting")
         yield found
 
 
