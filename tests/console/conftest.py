@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,11 +15,10 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
-from tests.console.served import Console, running
+from tests.console.served import OPX, Console, running
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PROGRAM = next(filter(None, map(shutil.which, BROWSERS)), None)
-OPX = Path(sys.executable).parent / "opx"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

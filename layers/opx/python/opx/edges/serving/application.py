@@ -130,8 +130,10 @@ class _Application:
         return _forbidden("the request is for another host, or comes from a page of another site")
 
     def _caller(self, request: Request) -> Caller | None:
-        session = request.cookies.get(cookie_name(_port_of(request)), "") if _is_own_page(request) else ""
-        return self._served.callers.of(request.headers.get("authorization", ""), session)
+        callers, authorization = self._served.callers, request.headers.get("authorization", "")
+        if callers.sessions is None or not _is_own_page(request):
+            return callers.of(authorization)
+        return callers.of(authorization, request.cookies.get(cookie_name(_port_of(request)), ""))
 
     async def _response(self, request: Request, path: str) -> Response:
         if path.startswith(_WEBHOOKS + "/"):

@@ -89,24 +89,24 @@ class ConsoleSessions:
     def new_key(self) -> str:
         """A key that opens one session."""
         key = secrets.token_urlsafe(24)
-        self._keys.add(_digest(key))
+        self._keys.add(digest_of(key))
         return key
 
     def open(self, key: str) -> str | None:
         """The session that a key opens, which is then used up; None for another key."""
-        known = next((one for one in self._keys if hmac.compare_digest(one, _digest(key))), None)
+        known = next((one for one in self._keys if hmac.compare_digest(one, digest_of(key))), None)
         if known is None:
             return None
         self._keys.discard(known)
         session = secrets.token_urlsafe(24)
         while len(self._sessions) >= MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
-        self._sessions[_digest(session)] = None
+        self._sessions[digest_of(session)] = None
         return session
 
     def has(self, session: str) -> bool:
         """True for an open session."""
-        return bool(session) and any(hmac.compare_digest(known, _digest(session)) for known in tuple(self._sessions))
+        return bool(session) and any(hmac.compare_digest(known, digest_of(session)) for known in tuple(self._sessions))
 
 
 def cookie_name(port: int) -> str:
@@ -120,5 +120,6 @@ def cookie(session: str, port: int) -> str:
     return f"{cookie_name(port)}={session}; Path=/; HttpOnly; SameSite=Strict"
 
 
-def _digest(text: str) -> bytes:
+def digest_of(text: str) -> bytes:
+    """The digest by which tokens, keys and sessions are kept and compared."""
     return sha256(text.encode("utf-8", "replace")).digest()

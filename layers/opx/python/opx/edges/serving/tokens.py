@@ -11,12 +11,11 @@ from __future__ import annotations
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 
 from opx.domain.policy import ADMIN_SCOPE, READ_SCOPE, SCOPES
 from opx.domain.scopes import Identity, reader_of
-from opx.edges.serving.console import ConsoleSessions
+from opx.edges.serving.console import ConsoleSessions, digest_of
 from opx.errors import InvalidInputError, InvalidScopeError
 from opx.operations.context import Caller
 from opx.ports.sources import Secrets
@@ -43,7 +42,7 @@ class Callers:
     server's own identity. Without any token or console, every caller is `own`."""
 
     def __init__(self, tokens: Mapping[str, Caller], own: Caller, sessions: ConsoleSessions | None = None) -> None:
-        self._by_digest = {_digest(token): caller for token, caller in tokens.items()}
+        self._by_digest = {digest_of(token): caller for token, caller in tokens.items()}
         self.own = own
         self.sessions = sessions
 
@@ -58,7 +57,7 @@ class Callers:
         if not self.need_token or (self.sessions is not None and self.sessions.has(session)):
             return self.own
         scheme, _, token = authorization.partition(" ")
-        digest = _digest(token.strip())
+        digest = digest_of(token.strip())
         found = [caller for known, caller in self._by_digest.items() if hmac.compare_digest(known, digest)]
         return found[0] if found and scheme.lower() == "bearer" else None
 
@@ -77,10 +76,6 @@ def administers(caller: Caller, own: Identity) -> bool:
     theirs = caller.identity
     is_admin = caller.token_scopes is None or ADMIN_SCOPE in caller.token_scopes
     return is_admin and (theirs.client_id, theirs.project_id) == (own.client_id, own.project_id)
-
-
-def _digest(token: str) -> bytes:
-    return sha256(token.encode("utf-8", "replace")).digest()
 
 
 def read_tokens(path: Path | None = None) -> tuple[DeclaredToken, ...]:
