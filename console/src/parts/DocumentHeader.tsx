@@ -12,7 +12,7 @@ import SpaceBetween from "@cloudscape-design/components/space-between";
 import { useState } from "react";
 import type { KnowledgeDocument } from "../api/schema";
 import { useDelete } from "./DocumentChanges";
-import { DocumentConfirm } from "./DocumentConfirm";
+import { Confirm } from "./Confirm";
 import { covers, useHolds } from "./DocumentHolds";
 import { day, minute, StateMark, Trust } from "./DocumentMarks";
 
@@ -51,16 +51,18 @@ export function DocumentHeader({ document, newest, showVersions }: Props) {
         </SpaceBetween>
       </Container>
       {asked ? (
-        <DocumentConfirm
+        <Confirm
           header="Delete this document?"
           action="Delete"
           isBusy={remove.isPending}
           error={remove.error}
-          onDo={() => remove.mutate(undefined, { onSuccess: () => setAsked(false) })}
-          onClose={close}
+          onConfirm={() => remove.mutate(undefined, { onSuccess: () => setAsked(false) })}
+          onDismiss={close}
         >
-          “{document.title}” will no longer be found. Its versions stay readable here, and can be restored.
-        </DocumentConfirm>
+          <div>
+            “{document.title}” will no longer be found. Its versions stay readable here, and can be restored.
+          </div>
+        </Confirm>
       ) : null}
     </SpaceBetween>
   );

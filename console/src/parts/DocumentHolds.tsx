@@ -11,7 +11,7 @@ import { type ReactNode, useState } from "react";
 import { api, data } from "../api/client";
 import type { Hold, KnowledgeDocument } from "../api/schema";
 import { HOLDS, useAddHold, useLiftHold } from "./DocumentChanges";
-import { DocumentConfirm } from "./DocumentConfirm";
+import { Confirm } from "./Confirm";
 import { minute } from "./DocumentMarks";
 import { Loaded } from "./Loaded";
 
@@ -117,34 +117,36 @@ function Add({ document, onClose }: { document: KnowledgeDocument; onClose: () =
   const [reason, setReason] = useState("");
   const add = useAddHold(document);
   return (
-    <DocumentConfirm
+    <Confirm
       header="Add a legal hold"
       action="Add the hold"
       isBusy={add.isPending}
       error={add.error}
-      canDo={reason.trim() !== ""}
-      onDo={() => add.mutate(reason.trim(), { onSuccess: onClose })}
-      onClose={onClose}
+      isIncomplete={reason.trim() === ""}
+      onConfirm={() => add.mutate(reason.trim(), { onSuccess: onClose })}
+      onDismiss={onClose}
     >
       <FormField label="Reason" description="Such as the name of the matter. Until the hold is lifted, nobody can delete this document.">
         <Input value={reason} onChange={({ detail }) => setReason(detail.value)} />
       </FormField>
-    </DocumentConfirm>
+    </Confirm>
   );
 }
 
 function Lift({ hold, onClose }: { hold: Hold; onClose: () => void }) {
   const lift = useLiftHold();
   return (
-    <DocumentConfirm
+    <Confirm
       header="Lift this hold?"
       action="Lift the hold"
       isBusy={lift.isPending}
       error={lift.error}
-      onDo={() => lift.mutate(hold.holdId ?? "", { onSuccess: onClose })}
-      onClose={onClose}
+      onConfirm={() => lift.mutate(hold.holdId ?? "", { onSuccess: onClose })}
+      onDismiss={onClose}
     >
-      “{hold.reason}” ends for {whatOf(hold)}. What it covers can be deleted and expires again. The hold is kept as a record.
-    </DocumentConfirm>
+      <div>
+        “{hold.reason}” ends for {whatOf(hold)}. What it covers can be deleted and expires again. The hold is kept as a record.
+      </div>
+    </Confirm>
   );
 }

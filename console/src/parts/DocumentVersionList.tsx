@@ -9,7 +9,7 @@ import { useState } from "react";
 import type { KnowledgeDocument } from "../api/schema";
 import { type RestoredState, useRestore } from "./DocumentChanges";
 import { DocumentCompare } from "./DocumentCompare";
-import { DocumentConfirm } from "./DocumentConfirm";
+import { Confirm } from "./Confirm";
 import { minute, StateMark } from "./DocumentMarks";
 import { DocumentPaged } from "./DocumentPaged";
 import { useVersions } from "./DocumentQueries";
@@ -38,19 +38,21 @@ export function DocumentVersionList({ document, newest }: Props) {
         }}
       </DocumentPaged>
       {asked === undefined ? null : (
-        <DocumentConfirm
+        <Confirm
           header={`Restore version ${asked}?`}
           action="Restore"
           isBusy={restore.isPending}
           error={restore.error}
-          onDo={() => restore.mutate(asked, { onSuccess: () => setAsked(undefined) })}
-          onClose={() => {
+          onConfirm={() => restore.mutate(asked, { onSuccess: () => setAsked(undefined) })}
+          onDismiss={() => {
             restore.reset();
             setAsked(undefined);
           }}
         >
-          Its text becomes a new version, which replaces the current one. All versions are kept.
-        </DocumentConfirm>
+          <div>
+            Its text becomes a new version, which replaces the current one. All versions are kept.
+          </div>
+        </Confirm>
       )}
     </SpaceBetween>
   );

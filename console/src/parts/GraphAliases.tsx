@@ -12,7 +12,7 @@ import { useState } from "react";
 import { api, data } from "../api/client";
 import type { Alias } from "../api/schema";
 import { Problem } from "./Failed";
-import { Confirm } from "./GraphConfirm";
+import { Confirm } from "./Confirm";
 import { dayOf, ThingLink } from "./GraphTerms";
 import { GraphThingInput } from "./GraphThingInput";
 import { Loaded } from "./Loaded";

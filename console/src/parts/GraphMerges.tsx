@@ -9,7 +9,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "../api/client";
 import type { Merge, MergeState } from "../api/schema";
-import { Confirm } from "./GraphConfirm";
+import { Confirm } from "./Confirm";
 import { dayOf, ThingLink } from "./GraphTerms";
 import { GraphThingInput } from "./GraphThingInput";
 import { Loaded } from "./Loaded";

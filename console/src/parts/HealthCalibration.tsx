@@ -11,7 +11,7 @@ import { useState } from "react";
 import { api, data } from "../api/client";
 import type { CalibrationFacts, CalibrationReport, CalibrationStatus } from "../api/schema";
 import { Problem } from "./Failed";
-import { Confirm } from "./GraphConfirm";
+import { Confirm } from "./Confirm";
 import { Loaded } from "./Loaded";
 
 const MODELS: Record<CalibrationStatus["models"], string> = {

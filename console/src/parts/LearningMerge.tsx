@@ -6,7 +6,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "../api/client";
 import type { Pattern, PatternChange } from "../api/schema";
-import { Confirm } from "./GraphConfirm";
+import { Confirm } from "./Confirm";
 import { MOST_PATTERNS } from "./LearningPatterns";
 
 interface Props {

@@ -3,7 +3,7 @@ import Box from "@cloudscape-design/components/box";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "../api/client";
 import type { Pattern, PatternChange } from "../api/schema";
-import { Confirm } from "./GraphConfirm";
+import { Confirm } from "./Confirm";
 
 interface Props {
   pattern: Pattern;

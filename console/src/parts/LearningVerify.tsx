@@ -7,7 +7,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "../api/client";
 import type { StagingEntry } from "../api/schema";
-import { Confirm } from "./GraphConfirm";
+import { Confirm } from "./Confirm";
 import { titleOf } from "./LearningEntries";
 
 const RESULTS = [
