@@ -2,7 +2,7 @@
 
 Clients are threads of another process, each with one connection that it keeps, and each sends one question after the other.
 First every question is answered alone; an answer with other results counts as an error. Prints one JSON line per number of
-clients, with the machine's load, and `cpu_ms`: the server's CPU time for an answer.
+clients, with the machine's load, and `cpu_ms`: the CPU time of the server's processes for an answer.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from opx.domain.scopes import Identity
@@ -25,8 +27,10 @@ from opx.edges.serving.composition import serve
 from opx.edges.serving.listening import HttpServer, listening_socket
 from opx.edges.serving.routes import LocalBase
 from opx.edges.serving.tokens import Callers
+from opx.edges.serving.workers import Workers
 from opx.operations.context import Caller
 from opx.operations.system import System
+from opx.system import bootstrap
 from tests.benchmarks.load import QUESTIONS, filled_system
 from tests.benchmarks.search_speed import Corpus, percentile
 
@@ -94,19 +98,40 @@ def figures(replies: Sequence[tuple[float, bool]], seconds: float, cpu: float) -
     }
 
 
-def measure(system: System, mode: str, clients: int, answers: int, questions: int) -> dict[str, float]:
+def started(system: System, most: int) -> Workers:
+    """Processes for the system that have started; with 1, it answers in this process."""
+    workers = Workers(system, bootstrap, most)
+    while workers.ready < most and most > 1:
+        workers.start_another()
+        time.sleep(0.1)
+    return workers
+
+
+def cpu_seconds() -> float:
+    """CPU time of this process and of those that answer."""
+    ticks = 0
+    for process in multiprocessing.active_children():
+        if process.name == "opx-answers":
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return time.process_time() + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def measure(
+    system: System, workers: Workers, mode: str, clients: int, answers: int, questions: int
+) -> dict[str, float]:
     """Serves the system, and has another process ask."""
     own = Caller(Identity())
-    served = serve(system, Callers({}, own), {"default": LocalBase(system)}, lambda: None, "127.0.0.1")
+    served = serve(system, Callers({}, own), {"default": LocalBase(system)}, lambda: None, "127.0.0.1", workers)
     spawn = multiprocessing.get_context("spawn")
     results = spawn.Queue()
     with HttpServer(application(served), listening_socket("127.0.0.1:0")) as server:
         clients_process = spawn.Process(target=ask, args=(server.address, mode, clients, answers, questions, results))
         clients_process.start()
         results.get(timeout=SECONDS)
-        before = time.process_time()
+        before = cpu_seconds()
         replies, seconds = results.get(timeout=SECONDS)
-        cpu = time.process_time() - before
+        cpu = cpu_seconds() - before
         clients_process.join()
     return figures(replies, seconds, cpu)
 
@@ -119,12 +144,18 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=QUESTIONS, help="different ones, each first asked alone")
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS)
     parser.add_argument("--mode", default="balanced")
+    parser.add_argument(
+        "--workers", type=int, nargs="+", default=(1, os.cpu_count() or 1), help="processes that answer"
+    )
     args = parser.parse_args()
     with filled_system(args.chunks) as system:
-        for clients in args.clients:
-            found = measure(system, args.mode, clients, max(1, args.answers // clients), args.questions)
-            about = {"mode": args.mode, "clients": clients, "chunks": args.chunks, "processors": os.cpu_count()}
-            print(json.dumps({**about, **found, "load": round(os.getloadavg()[0], 1)}), flush=True)
+        for most in args.workers:
+            with closing(started(system, most)) as workers:
+                for clients in args.clients:
+                    each = max(1, args.answers // clients)
+                    found = measure(system, workers, args.mode, clients, each, args.questions)
+                    about = {"mode": args.mode, "clients": clients, "workers": most, "chunks": args.chunks}
+                    print(json.dumps({**about, **found, "load": round(os.getloadavg()[0], 1)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -24,11 +24,11 @@ from starlette.responses import PlainTextResponse, Response
 from opx import __version__
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.queries import MAX_BUDGET
-from opx.edges.calling import LocalClient, plain, text_of
+from opx.edges.calling import LocalClient
 from opx.edges.client import is_loopback
-from opx.edges.failures import attempt
 from opx.edges.schemas import input_schema, output_schema
-from opx.edges.tools import call_tool, granted
+from opx.edges.tool_replies import IN_TEXT, RunTool, ToolReply, called_here
+from opx.edges.tools import granted
 from opx.errors import InvalidInputError, OpxError
 from opx.operations import load
 from opx.operations.context import Caller, Context
@@ -37,7 +37,6 @@ from opx.operations.grants import read_grants
 from opx.operations.reading import ReadDocument, read_document
 from opx.operations.registry import OPERATIONS, Operation
 from opx.operations.system import System
-from opx.runtime.deadlines import deadline
 from opx.runtime.metrics import Report
 
 Tools = Mapping[str, Operation[Any, Any]]
@@ -48,9 +47,6 @@ INSTRUCTIONS = (
 )
 MAX_CALLS = 16
 """Calls processed at once; others wait."""
-
-CALL_SECONDS = 50.0
-"""Clients wait for 60 s by default (MCP TypeScript SDK: `DEFAULT_REQUEST_TIMEOUT_MSEC`)."""
 
 
 def tools_for(context: Context) -> Tools:
@@ -63,8 +59,9 @@ def tools_for(context: Context) -> Tools:
     return {name: one for name, one in found.items() if name == "get_baseline" or name not in looking}
 
 
-def make_server(tools: Tools, context: Context) -> Server[Any]:
-    """A server with these tools, for the context's caller. Tools run in threads, `MAX_CALLS` of them at once."""
+def make_server(tools: Tools, context: Context, run: RunTool = called_here) -> Server[Any]:
+    """A server with these tools, for the context's caller. Tools run in threads, `MAX_CALLS` of them at once; `run` calls
+    them."""
     limiter = functools.cache(lambda: anyio.CapacityLimiter(MAX_CALLS))
 
     async def list_tools(
@@ -76,9 +73,9 @@ def make_server(tools: Tools, context: Context) -> Server[Any]:
     async def call(_: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         operation = tools.get(params.name)
         if operation is None:
-            return _failed(f"unknown tool {params.name[:60]!r}; there are: {', '.join(tools)}")
-        work = functools.partial(_called, operation, context, params.arguments or {})
-        return await anyio.to_thread.run_sync(work, limiter=limiter(), abandon_on_cancel=True)
+            return _result(ToolReply(f"unknown tool {params.name[:60]!r}; there are: {', '.join(tools)}", failed=True))
+        work = functools.partial(run, operation, context, params.arguments or {})
+        return _result(await anyio.to_thread.run_sync(work, limiter=limiter(), abandon_on_cancel=True))
 
     async def list_resources(
         _: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
@@ -139,12 +136,12 @@ def http_app(server: Server[Any], host: str, token: str = "") -> Starlette:
     return app
 
 
-def caller_app(system: System, caller: Caller, report: Report) -> Starlette:
+def caller_app(system: System, caller: Caller, report: Report, run: RunTool) -> Starlette:
     """The tools of a caller as an ASGI application at `/mcp`, for a server that has identified the caller and refused
-    requests of other sites' pages."""
+    requests of other sites' pages. `run` calls them."""
     context = Context(system, caller, report)
     open_to_all = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    server = make_server(tools_for(context), context)
+    server = make_server(tools_for(context), context, run)
     return server.streamable_http_app(json_response=True, stateless_http=True, transport_security=open_to_all)
 
 
@@ -180,35 +177,9 @@ def _described(operation: Operation[Any, Any]) -> types.Tool:
     )
 
 
-def _called(operation: Operation[Any, Any], context: Context, arguments: Mapping[str, Any]) -> types.CallToolResult:
-    def work() -> types.CallToolResult:
-        with deadline(CALL_SECONDS):
-            reply = call_tool(operation, context, arguments.items())
-        text = text_of(reply)
-        content = types.TextContent(type="text", text=text)
-        return types.CallToolResult(content=[content], structured_content=_structured(plain(reply), text))
-
-    return attempt(work, lambda _, error: _failed(str(error["message"])), operation.name)
-
-
-def _failed(message: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(type="text", text=message)], is_error=True)
-
-
-# -- structured results, without fields that the text has
-
-_IN_TEXT = ("answer", "content")
-"""Fields whose value is in the text of a reply."""
-
-
-def _structured(value: Any, text: str) -> Any:
-    if isinstance(value, dict):
-        return {name: _structured(one, text) for name, one in value.items() if not _is_in_text(name, one, text)}
-    return [_structured(one, text) for one in value] if isinstance(value, list) else value
-
-
-def _is_in_text(name: str, value: object, text: str) -> bool:
-    return name in _IN_TEXT and isinstance(value, str) and value.strip() in text
+def _result(reply: ToolReply) -> types.CallToolResult:
+    content = types.TextContent(type="text", text=reply.text)
+    return types.CallToolResult(content=[content], structured_content=reply.structured, is_error=reply.failed)
 
 
 def _without_text(schema: Any) -> Any:
@@ -216,7 +187,7 @@ def _without_text(schema: Any) -> Any:
     if isinstance(schema, dict):
         found = {name: _without_text(one) for name, one in schema.items()}
         if isinstance(found.get("required"), list):
-            found["required"] = [name for name in found["required"] if name not in _IN_TEXT]
+            found["required"] = [name for name in found["required"] if name not in IN_TEXT]
         return found
     return [_without_text(one) for one in schema] if isinstance(schema, list) else schema
 

@@ -122,6 +122,13 @@ def _log(line: str) -> None:
 
 # -- everything over HTTP
 
+_workers = click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    metavar="N",
+    help="Processes that answer questions which come at the same time; by default one for each core, at most 8.",
+)
+
 AGAIN_SECONDS = 60.0
 """Pause of scheduled work after an error."""
 
@@ -143,9 +150,17 @@ AGAIN_SECONDS = 60.0
     help="Also answer /knowledge/ID/... from this home, or from the system at this https address. May be repeated.",
 )
 @click.option("--answers-only", is_flag=True, help="Leave scheduled work and queued documents to `opx run`.")
+@_workers
 @pass_session
 def serve_command(
-    session: Session, /, listen: str, token_secret: str, bases: tuple[str, ...], *, answers_only: bool
+    session: Session,
+    /,
+    listen: str,
+    token_secret: str,
+    bases: tuple[str, ...],
+    *,
+    answers_only: bool,
+    workers: int | None,
 ) -> None:
     """Serve all operations over REST, the tools for agents over MCP, and webhooks, until Ctrl-C; and do the work of
     `opx run`.
@@ -160,7 +175,7 @@ def serve_command(
     """
     session.require_local("opx serve serves this machine's knowledge; a deployed system has its own HTTP API")
     known = _callers(session, listen, token_secret)
-    _serve(session, listen, known, _announce, bases=bases, answers_only=answers_only)
+    _serve(session, listen, known, _announce, bases=bases, answers_only=answers_only, workers=workers)
 
 
 def _announce(address: str) -> None:
@@ -215,17 +230,21 @@ def _serve(
     *,
     bases: Sequence[str] = (),
     answers_only: bool = False,
+    workers: int | None = None,
 ) -> None:
     """Serves until Ctrl-C or SIGTERM. `announce` is called with the address when it listens."""
     from opx.edges.cli.command_socket import CommandSocket
     from opx.edges.serving.application import application
     from opx.edges.serving.composition import serve
     from opx.edges.serving.listening import HttpServer, address_of, listening_socket
+    from opx.edges.serving.workers import Workers, usual_workers
 
     woken, stopped, host = threading.Event(), threading.Event(), address_of(listen)[0]
     with ExitStack() as stack:
         _log_errors(stack)
-        served = serve(session.services, known, _bases(session, stack, bases, known.own), woken.set, host)
+        processes = Workers(session.services, session.start, workers or usual_workers())
+        stack.callback(processes.close)
+        served = serve(session.services, known, _bases(session, stack, bases, known.own), woken.set, host, processes)
         _open(session.services)
         server = HttpServer(application(served), listening_socket(listen))
         if not answers_only:

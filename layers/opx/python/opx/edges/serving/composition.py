@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from opx.edges.mcp import caller_app
 from opx.edges.serving.application import Served
@@ -11,24 +13,53 @@ from opx.edges.serving.metrics import Measurements
 from opx.edges.serving.routes import Answers, KnowledgeBase
 from opx.edges.serving.tokens import Callers
 from opx.edges.serving.uploads import serve_uploads
+from opx.edges.serving.workers import QUESTIONS, Workers
+from opx.edges.tool_replies import ToolReply, called_here
 from opx.operations import load
+from opx.operations.context import Caller, Context
+from opx.operations.registry import Operation
 from opx.operations.system import System
 from opx.ports import SearchFilter
+from opx.runtime.metrics import Report
 
 
 def serve(
-    system: System, callers: Callers, bases: Mapping[str, KnowledgeBase], arrived: Callable[[], object], host: str
+    system: System,
+    callers: Callers,
+    bases: Mapping[str, KnowledgeBase],
+    arrived: Callable[[], object],
+    host: str,
+    workers: Workers | None = None,
 ) -> Served:
-    """The parts of a server for these callers. `arrived` is called after each delivery and upload."""
+    """The parts of a server for these callers. `arrived` is called after each delivery and upload; `workers` answer the
+    questions to the system, by default this process does."""
     load()
     measurements = Measurements()
+    workers = workers or Workers(system)
     return Served(
-        answers=Answers(bases, measurements),
+        answers=Answers(bases, measurements, workers),
         callers=callers,
         deliveries=LocalDeliveries(system.connectors.webhook_receiver, arrived),
         uploads=serve_uploads(system, arrived),
         measurements=measurements,
         healthy=lambda: system.indexing.index.count(SearchFilter(scopes=("global",))),
         host=host,
-        mcp={id(caller): caller_app(system, caller, measurements) for caller in callers.all()},
+        mcp={
+            id(caller): caller_app(system, caller, measurements, partial(_called, workers)) for caller in callers.all()
+        },
     )
+
+
+def _called(
+    workers: Workers, operation: Operation[Any, Any], context: Context, arguments: Mapping[str, Any]
+) -> ToolReply:
+    """Calls a tool, in a worker if it searches."""
+    if operation.name not in QUESTIONS:
+        return called_here(operation, context, arguments)
+    return workers.run(partial(_tool_called, operation.name, context.caller, dict(arguments)), context.report)
+
+
+def _tool_called(name: str, caller: Caller, arguments: Mapping[str, Any], system: System, report: Report) -> ToolReply:
+    operation = load().get(name)
+    assert operation is not None
+    return called_here(operation, Context(system, caller, report), arguments)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -15,6 +16,7 @@ from opx.edges.client import RemoteClient
 from opx.edges.failures import ErrorResponse, UnknownKnowledgeBaseError, UnknownRouteError, attempt
 from opx.edges.http import RETRY_AFTER_SECONDS, RouteRequest, performed, read_parts, reply
 from opx.edges.serving.tokens import administers
+from opx.edges.serving.workers import QUESTIONS, Workers
 from opx.errors import ForbiddenError
 from opx.operations import load
 from opx.operations.context import Caller, Context
@@ -117,14 +119,18 @@ def _decoded(text: str) -> str:
 
 
 class Answers:
-    """Answers requests in the form of `opx.edges.http.reply`. `bases` are the knowledge bases by id, `default` among them."""
+    """Answers requests in the form of `opx.edges.http.reply`. `bases` are the knowledge bases by id, `default` among them,
+    whose questions are answered by the `workers`, if there are any."""
 
-    def __init__(self, bases: Mapping[str, KnowledgeBase], report: Report) -> None:
+    def __init__(self, bases: Mapping[str, KnowledgeBase], report: Report, workers: Workers | None = None) -> None:
         self._bases = bases
         self._report = report
+        self._workers = workers
 
     def answer(self, raw: Raw, caller: Caller) -> tuple[str, Json]:
         """The key of the route ("" for none) and the reply. Never raises."""
+        if self._workers is not None and is_question(raw):
+            return self._workers.run(partial(_answered, raw, caller), self._report)
         self._report(Metric.API_REQUESTS)
         route: list[str] = []
         found = attempt(lambda: self._performed(raw, caller, route), self._failed, f"{raw.method} {raw.path[:100]}")
@@ -146,6 +152,18 @@ class Answers:
         self._report(failure.api_metric)
         headers = {"retry-after": str(error.get("retryAfter", RETRY_AFTER_SECONDS))} if failure.status == 503 else {}
         return reply(failure.status, {"error": error}, headers)
+
+
+def is_question(raw: Raw) -> bool:
+    """True for a route that searches the default knowledge base."""
+    with contextlib.suppress(UnknownRouteError, RequestError):
+        operation, path = find(raw)
+        return operation.name in QUESTIONS and path.get("kbId", DEFAULT_KNOWLEDGE_BASE) == DEFAULT_KNOWLEDGE_BASE
+    return False
+
+
+def _answered(raw: Raw, caller: Caller, system: System, report: Report) -> tuple[str, Json]:
+    return Answers({DEFAULT_KNOWLEDGE_BASE: LocalBase(system)}, report).answer(raw, caller)
 
 
 def unauthenticated() -> Json:
