@@ -186,7 +186,7 @@ class Settings:
     embedding_model: str = ""
     embedding_requests_per_minute: int = 0
     embedding_tokens_per_minute: int = 0
-    embedding_threads: int = 2
+    embedding_threads: int = 0
     embedding_cache_days: int = 90
     query_cache_days: int = 7
     chunk_tokens: int = 500

@@ -307,7 +307,7 @@ class Ports:
             from opx.adapters.embedded.embedders import chosen_embedder
 
             return chosen_embedder(replace(settings, embedding_model=model, model_path=model_path))
-        from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, BedrockEmbedder
+        from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, THREADS, BedrockEmbedder
         from opx.ingestion.indexing.query_vectors import CachedQueries
 
         embedder = BedrockEmbedder(
@@ -315,7 +315,7 @@ class Ports:
             model or DEFAULT_MODEL,
             dimension=dimension or None,
             limit=self.speed_limit(model or DEFAULT_MODEL),
-            threads=settings.embedding_threads,
+            threads=settings.embedding_threads or THREADS,
         )
         days = settings.query_cache_days
         return CachedQueries(embedder, self._embeddings, days=days, clock=self._clock) if days else embedder

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain, pairwise
 
-from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, terms_of, thinned
+from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, terms_in, terms_of, thinned
 from opx.retrieval.judging import PASSAGES, DocumentHits
-from opx.text.analyzer import analyze, split_identifiers
+from opx.text.analyzer import ENGLISH, analyze, split_identifiers
 from opx.text.fields import words
 from opx.text.languages import document_languages
 
@@ -40,11 +40,12 @@ class Cover:
         self.terms = frozenset(self.weights)
         order = [term for term in analyze(text) if self.weights.get(term, 0.0) > 0]  # every text has its English terms
         self._pairs = {pair: min(self.weights[pair[0]], self.weights[pair[1]]) for pair in pairwise(order)}
+        self._all_pairs = sum(self._pairs.values())
 
     def document_terms(self, hit: FusedHit) -> Set[str]:
-        """The terms of all found passages of the hit's document."""
+        """The terms of the question that any found passage of the hit's document has."""
         pieces = self._found.passages.get(hit.indexed.chunk.document_id) or (hit.indexed,)
-        return frozenset[str]().union(*map(terms_of, pieces))
+        return frozenset[str]().union(*(self.terms & terms_of(piece) for piece in pieces))
 
     def share(self, there: Set[str]) -> float:
         """Share of the question, by weight, that is among the terms."""
@@ -66,21 +67,25 @@ class Cover:
 
     def pairs(self, hit: FusedHit) -> float:
         """Share of the question's neighbouring words that are neighbours in the hit, too, by the lesser weight."""
-        total = sum(self._pairs.values())
-        there = _pairs_of(hit.indexed.chunk.text) if total else ()
-        return sum(weight for pair, weight in self._pairs.items() if pair in there) / total if total else 0.0
+        if not self._all_pairs:
+            return 0.0
+        text = hit.indexed.chunk.text
+        english = terms_in(text, ENGLISH)
+        possible = {pair: weight for pair, weight in self._pairs.items() if english.issuperset(pair)}
+        there = possible.keys() & set(pairwise(analyze(text))) if possible else ()
+        return sum(weight for pair, weight in possible.items() if pair in there) / self._all_pairs
 
 
 class Contrast:
     """Measures what distinguishes each of some documents from the others: a word that all of them have distinguishes none.
-    `documents` are the terms of each."""
+    `documents` are the question's terms in each."""
 
     def __init__(self, cover: Cover, hits: Sequence[FusedHit], documents: Sequence[Set[str]]) -> None:
         self._cover = cover
         self._titles = [title_terms(hit) for hit in hits]
         self._grams = [grams(hit.indexed.chunk.title).keys() for hit in hits]
         self._passages = [terms_of(hit.indexed) & cover.terms for hit in hits]
-        self._documents = [terms & cover.terms for terms in documents]
+        self._documents = documents
         self._rare_titles, self._rare_grams = _rarities(self._titles), _rarities(self._grams)
         self._rare_passages, self._rare_documents = _rarities(self._passages), _rarities(self._documents)
         self._most = math.log(len(hits) + 1)
@@ -243,11 +248,6 @@ def grams(text: str) -> Counter[str]:
     plain = " ".join("".join(c if c.isalnum() else " " for c in split_identifiers(text).lower()).split())
     padded = f" {plain} "
     return Counter(padded[at : at + GRAM] for at in range(len(padded) - GRAM + 1))
-
-
-@lru_cache(1024)
-def _pairs_of(text: str) -> frozenset[tuple[str, str]]:
-    return frozenset(pairwise(analyze(text)))
 
 
 def _rarities(sets: Sequence[Set[str]]) -> dict[str, float]:

@@ -322,11 +322,12 @@ def coverage(weights: Mapping[str, float], question_words: Mapping[str, tuple[st
 
 def terms_of(indexed: IndexedChunk) -> Set[str]:
     """All terms of a chunk under its title and section, in its language."""
-    return _terms(indexed.chunk.text, document_languages(indexed.language))
+    return terms_in(indexed.chunk.text, document_languages(indexed.language))
 
 
 @lru_cache(2048)
-def _terms(text: str, languages: tuple[str, ...]) -> frozenset[str]:
+def terms_in(text: str, languages: tuple[str, ...]) -> frozenset[str]:
+    """All terms of a text in these languages."""
     return frozenset(query_terms(text, languages))
 
 

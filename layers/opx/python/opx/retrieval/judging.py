@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -228,19 +229,25 @@ class Validity:
     def on(self, day: str) -> Callable[[IndexedChunk], bool]:
         """Filter of the hits that are valid on a day: they don't expire before or on it, and aren't of a hidden category."""
 
+        by_update = cache(self._expires_by_update)
+
         def valid(indexed: IndexedChunk) -> bool:
             category = indexed.chunk.category
             if category in self._hidden:
                 return False
             expires = indexed.expires
-            if not expires and not self._is_kept_by_use(category):
+            if not expires and by_update(category):
                 expires = expiry_of(category, indexed.last_updated, self._knowledge)
             return not expires or day < expires
 
         return valid
 
-    def _is_kept_by_use(self, category: str) -> bool:
-        return category == PATTERNS_CATEGORY or ages_by_use(category, self._knowledge)
+    def _expires_by_update(self, category: str) -> bool:
+        """False for categories whose documents are kept, or kept by use."""
+        if category == PATTERNS_CATEGORY:
+            return False
+        known = self._knowledge.categories.get(category)
+        return known is None or not (known.ages_by_use or known.retention_days is None)
 
 
 def expired_since(document: KnowledgeDocument, knowledge: KnowledgeModel, now: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
-from typing import TypeVar
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from opx.errors import ModelError, OpxError
 from opx.runtime.deadlines import carried
@@ -19,20 +21,56 @@ R = TypeVar("R")
 # -- deadlines
 
 
+class _Runner:
+    """A thread that waits for work. Threads are kept: starting one takes a millisecond or two on a busy machine."""
+
+    def __init__(self) -> None:
+        self._given: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        threading.Thread(target=self._run, name="within", daemon=True).start()
+
+    def start(self, work: Callable[[], T]) -> Future[T]:
+        answer: Future[T] = Future()
+        self._given.put((work, answer))
+        return answer
+
+    def _run(self) -> None:
+        while True:
+            self._run_once()
+
+    def _run_once(self) -> None:
+        """Its references end with it, not with the next work."""
+        work, answer = self._given.get()
+        try:
+            result = work()
+        except BaseException as exc:  # noqa: BLE001 - raised again in the thread that waits
+            _waiting.append(self)
+            answer.set_exception(exc)
+        else:
+            _waiting.append(self)
+            answer.set_result(result)
+
+
+_waiting: list[_Runner] = []
+"""Threads without work, the last one first. As many as there ever was work at the same time."""
+
+
+if hasattr(os, "register_at_fork"):  # a forked process has none of the threads
+    os.register_at_fork(after_in_child=_waiting.clear)
+
+
+def _runner() -> _Runner:
+    try:
+        return _waiting.pop()
+    except IndexError:
+        return _Runner()
+
+
 def within(seconds: float, work: Callable[[], T], name: str, late: type[OpxError] = ModelError) -> T:
     """Returns the work's result or raises its error; raises `late` after `seconds`, while the work continues in its thread.
 
     Timeouts of connections are not enough: DNS look-ups have none, and a read timeout restarts with every byte.
     """
-    answer: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            answer.set_result(work())
-        except BaseException as exc:  # noqa: BLE001 - raised again in the thread that waits
-            answer.set_exception(exc)
-
-    threading.Thread(target=carried(run), name=name, daemon=True).start()
+    answer: Future[T] = _runner().start(carried(work))
     try:
         return answer.result(timeout=max(0.0, seconds))
     except NotInTime as exc:

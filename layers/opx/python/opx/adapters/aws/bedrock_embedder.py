@@ -145,6 +145,9 @@ def embedding_model(model: str) -> EmbeddingModel:
     raise InvalidInputError(f"unknown embedding model {model!r}; known: {', '.join(MODELS)}, or an inference profile")
 
 
+THREADS = 2
+"""Requests at once, by default."""
+
 DEFAULT_MODEL = "amazon.titan-embed-text-v2:0"
 
 _TOO_LONG = "too many input tokens"
@@ -187,7 +190,7 @@ class BedrockEmbedder:
         *,
         dimension: int | None = None,
         limit: SpeedLimit | None = None,
-        threads: int = 2,
+        threads: int = THREADS,
         backoff: Backoff = Backoff(),  # noqa: B008
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:

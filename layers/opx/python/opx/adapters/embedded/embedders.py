@@ -15,6 +15,8 @@ import numpy as np
 from opx.adapters.embedded.minilm.building import model_folder, read_recipe
 from opx.errors import EmbeddingError, InvalidInputError
 from opx.ports import Vector, Vectors, mean_vector
+from opx.runtime.machine import cores
+from opx.runtime.threads import Each
 from opx.settings import MULTILINGUAL, Settings
 from opx.text.analyzer import split_identifiers
 
@@ -158,13 +160,15 @@ class _Pieces:
 class OnnxEmbedder:
     """`Embedder` over the graph and the tokenizer in a folder, as configured by `model`.
 
-    Loads on first use; safe to share between threads. Raises `EmbeddingError` for missing or mismatched files.
+    Loads on first use; safe to share between threads. Documents are embedded on `threads` threads, 0 for one on each core:
+    a third faster than one text on all cores, with the same vectors. Raises `EmbeddingError` for missing or mismatched
+    files.
     """
 
-    def __init__(self, folder: Path, model: SentenceModel, *, threads: int = 2) -> None:
+    def __init__(self, folder: Path, model: SentenceModel, *, threads: int = 0) -> None:
         self._folder = folder
         self._model = model
-        self._threads = threads
+        self._each = Each(threads or cores())
 
     @property
     def dimension(self) -> int:
@@ -198,7 +202,7 @@ class OnnxEmbedder:
         from onnxruntime.capi import onnxruntime_pybind11_state as states
 
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._threads
+        options.intra_op_num_threads = 1
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.x64quantprecision", "1")  # exact without VNNI, too, if slower
         options.log_severity_level = 3
@@ -226,7 +230,8 @@ class OnnxEmbedder:
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         """Embeds one window at a time. A quantised model scales its activations over a whole batch, so that a vector
         would depend on the other texts (cosines down to .98); and without padding it is faster, too."""
-        return [self._embed(text) for text in texts]
+        _ = self._session, self._tokenizer  # loaded by one thread
+        return self._each(self._embed, texts)
 
     def embed_query(self, text: str) -> Vector:
         return self._run(next(self._pieces(self._model.query_prefix, text).windows(self._model.max_tokens)))
@@ -275,7 +280,7 @@ DIMENSION = MINI_LM.dimension
 class MiniLmEmbedder(OnnxEmbedder):
     """`Embedder` over the all-MiniLM-L6-v2 that `minilm` builds; loads it on first use. Safe to share between threads."""
 
-    def __init__(self, settings: Settings, *, threads: int = 2) -> None:
+    def __init__(self, settings: Settings, *, threads: int = 0) -> None:
         super().__init__(model_folder(settings), MINI_LM, threads=threads)
 
     def _digest(self) -> str:

@@ -23,6 +23,7 @@ from opx.domain.record import replace
 from opx.operations import load
 from opx.operations.system import System
 from opx.ports import SearchFilter
+from opx.runtime.machine import cores
 from opx.runtime.metrics import Metric, Report
 from opx.settings import Settings
 
@@ -51,7 +52,7 @@ _END_SECONDS = 5.0
 
 def usual_workers() -> int:
     """One process for each core, at most `MOST`."""
-    return min(os.cpu_count() or 1, MOST)
+    return min(cores(), MOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class _Done:
     reported: list[tuple[Metric, float, dict[str, str]]]
 
 
-class _Lost(Exception):
+class _LostError(Exception):
     """A process ended, or hangs."""
 
 
@@ -77,15 +78,15 @@ class _Worker:
         other.close()
 
     def wait_until_ready(self) -> None:
-        """Raises `_Lost` if the system can't be opened there."""
+        """Raises `_LostError` if the system can't be opened there."""
         self._received(WORK_SECONDS)
 
     def run(self, work: Work[R]) -> _Done:
-        """Raises `_Lost`."""
+        """Raises `_LostError`."""
         try:
             self._connection.send(work)
         except OSError as exc:
-            raise _Lost from exc
+            raise _LostError from exc
         done: _Done = self._received(WORK_SECONDS)
         return done
 
@@ -94,8 +95,8 @@ class _Worker:
             if self._connection.poll(seconds):
                 return self._connection.recv()
         except (EOFError, OSError) as exc:
-            raise _Lost from exc
-        raise _Lost
+            raise _LostError from exc
+        raise _LostError
 
     def close(self) -> None:
         """Ends the process: at once if it has nothing to do."""
@@ -134,7 +135,7 @@ class Workers:
             return self._run_here(work, report)
         try:
             done = worker.run(work)
-        except _Lost:
+        except _LostError:
             log.exception("a process that answers questions was lost: the question is answered by the server")
             self._forget(worker)
             return self._run_here(work, report)
