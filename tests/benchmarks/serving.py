@@ -122,7 +122,7 @@ def measure(
 ) -> dict[str, float]:
     """Serves the system, and has another process ask."""
     own = Caller(Identity())
-    served = serve(system, Callers({}, own), {"default": LocalBase(system)}, lambda: None, "127.0.0.1", workers)
+    served = serve(system, Callers({}, own), {"default": LocalBase(system)}, lambda: None, "127.0.0.1", workers=workers)
     spawn = multiprocessing.get_context("spawn")
     results = spawn.Queue()
     with HttpServer(application(served), listening_socket("127.0.0.1:0")) as server:

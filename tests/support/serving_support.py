@@ -10,6 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
+import httpx2
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
 from opx.domain.scopes import Identity
 from opx.edges.serving.application import application
 from opx.edges.serving.composition import serve
@@ -17,6 +22,7 @@ from opx.edges.serving.console import ConsoleSessions
 from opx.edges.serving.listening import HttpServer, listening_socket
 from opx.edges.serving.routes import KnowledgeBase, LocalBase
 from opx.edges.serving.tokens import Callers
+from opx.edges.serving.workers import Workers
 from opx.operations.context import Caller
 from opx.operations.system import System
 
@@ -74,6 +80,19 @@ class LocalServer:
             return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
+def over_mcp(server: LocalServer, token: str, tool: str, **arguments: Any) -> Any:
+    """The result of a tool, called by the official client."""
+
+    async def run() -> Any:
+        async with (
+            httpx2.AsyncClient(headers={"authorization": f"Bearer {token or 'none'}"}, timeout=60) as http,
+            Client(streamable_http_client(f"http://{server.address}/mcp", http_client=http)) as client,
+        ):
+            return await client.call_tool(tool, arguments)
+
+    return anyio.run(run)
+
+
 def connected(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
     return socket.create_connection((host, int(port)), timeout=60)
@@ -88,11 +107,12 @@ def serving(
     own: Identity | None = None,
     host: str = "127.0.0.1",
     sessions: ConsoleSessions | None = None,
+    workers: Workers | None = None,
 ) -> Iterator[LocalServer]:
     """Serves a system; without tokens and the console, everybody is its administrator."""
     arrived: list[bool] = []
     callers = Callers(tokens or {}, Caller(own or Identity()), sessions)
     known = {"default": LocalBase(system), **(bases or {})}
-    served = serve(system, callers, known, lambda: arrived.append(True), host)
+    served = serve(system, callers, known, lambda: arrived.append(True), host, workers=workers)
     with HttpServer(application(served), listening_socket("127.0.0.1:0")) as server:
         yield LocalServer(server.address, arrived)

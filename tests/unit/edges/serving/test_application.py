@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-import anyio
-import httpx2
 import pytest
-from mcp.client.client import Client
-from mcp.client.streamable_http import streamable_http_client
 
 from opx.domain.policy import ADMIN_SCOPE, ORCHESTRATE_SCOPE, READ_SCOPE, WRITE_SCOPE
 from opx.domain.scopes import Identity
@@ -18,7 +13,7 @@ from opx.edges.serving import application, bodies
 from opx.operations.context import Caller
 from opx.operations.system import System
 from tests.support.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
-from tests.support.serving_support import LocalServer, serving
+from tests.support.serving_support import LocalServer, over_mcp, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -142,19 +137,6 @@ class TestTenants:
 
 
 DOCUMENT_TITLES = {OF_ACME: "Unseal the acme vault", OF_RIVAL: "Open the rival safe"}
-
-
-def over_mcp(server: LocalServer, token: str, tool: str, **arguments: Any) -> Any:
-    """The result of a tool, called by the official client."""
-
-    async def run() -> Any:
-        async with (
-            httpx2.AsyncClient(headers={"authorization": f"Bearer {token or 'none'}"}, timeout=60) as http,
-            Client(streamable_http_client(f"http://{server.address}/mcp", http_client=http)) as client,
-        ):
-            return await client.call_tool(tool, arguments)
-
-    return anyio.run(run)
 
 
 class TestTools:

@@ -244,7 +244,8 @@ def _serve(
         _log_errors(stack)
         processes = Workers(session.services, session.start, workers or usual_workers())
         stack.callback(processes.close)
-        served = serve(session.services, known, _bases(session, stack, bases, known.own), woken.set, host, processes)
+        found = _bases(session, stack, bases, known.own)
+        served = serve(session.services, known, found, woken.set, host, workers=processes)
         _open(session.services)
         server = HttpServer(application(served), listening_socket(listen))
         if not answers_only:

@@ -29,6 +29,7 @@ def serve(
     bases: Mapping[str, KnowledgeBase],
     arrived: Callable[[], object],
     host: str,
+    *,
     workers: Workers | None = None,
 ) -> Served:
     """The parts of a server for these callers. `arrived` is called after each delivery and upload; `workers` answer the
