@@ -310,6 +310,8 @@ def _pairs(run: str) -> Iterator[str]:
 
 def _units(run: str, languages: tuple[str, ...]) -> list[str]:
     """The units of a run that are stemmed: the whole, its pieces and their camelCase parts, casefolded."""
+    if run.isalpha() and run.isascii() and (run.islower() or run.istitle()):
+        return [run.lower()]  # its pieces and parts are itself
     if run[-2:].casefold() in ("'s", "’s"):
         run = run[:-2]
     run = _without_elision(run, languages)

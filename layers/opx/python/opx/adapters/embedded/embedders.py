@@ -161,14 +161,15 @@ class OnnxEmbedder:
     """`Embedder` over the graph and the tokenizer in a folder, as configured by `model`.
 
     Loads on first use; safe to share between threads. Documents are embedded on `threads` threads, 0 for one on each core:
-    a third faster than one text on all cores, with the same vectors. Raises `EmbeddingError` for missing or mismatched
-    files.
+    a third faster than one text on all cores, with the same vectors. `fused`: the graph is as it should run; what
+    onnxruntime would still fuse makes it slower. Raises `EmbeddingError` for missing or mismatched files.
     """
 
-    def __init__(self, folder: Path, model: SentenceModel, *, threads: int = 0) -> None:
+    def __init__(self, folder: Path, model: SentenceModel, *, threads: int = 0, fused: bool = False) -> None:
         self._folder = folder
         self._model = model
         self._each = Each(threads or cores())
+        self._fused = fused
 
     @property
     def dimension(self) -> int:
@@ -203,6 +204,8 @@ class OnnxEmbedder:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
+        if self._fused:
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.x64quantprecision", "1")  # exact without VNNI, too, if slower
         options.log_severity_level = 3
@@ -281,7 +284,7 @@ class MiniLmEmbedder(OnnxEmbedder):
     """`Embedder` over the all-MiniLM-L6-v2 that `minilm` builds; loads it on first use. Safe to share between threads."""
 
     def __init__(self, settings: Settings, *, threads: int = 0) -> None:
-        super().__init__(model_folder(settings), MINI_LM, threads=threads)
+        super().__init__(model_folder(settings), MINI_LM, threads=threads, fused=True)
 
     def _digest(self) -> str:
         """The known hash of the weights, which were compared with it when they were built."""
