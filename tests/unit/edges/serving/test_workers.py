@@ -24,7 +24,8 @@ from opx.runtime.machine import cores
 from opx.runtime.metrics import Metric, Report, unreported
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.support.agent_calls import CORPUS, DISK_TITLE, WordsEmbedder, a_system
+from tests.support.agent_calls import CORPUS, DISK_TITLE, a_system
+from tests.support.fakes import WordsEmbedder
 from tests.support.serving_support import LocalServer, over_mcp, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -11,8 +11,9 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from opx.errors import InvalidInputError
 from opx.ports import AllOf, AnyOf, Condition, Equals, Item, KeyAbsent, KeyRange, LessThan
@@ -214,8 +215,7 @@ def _kind(value: object) -> str:
 # -- a query of the `Table` port, validated and normalised for both adapters
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """Part of a partition of a table or an index: attribute names, and bounds on the sort attribute (both included)."""
 
     partition_name: str

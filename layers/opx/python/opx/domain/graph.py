@@ -6,14 +6,13 @@ without evidence. A node or an edge merges all statements about it that a reader
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, TypeVar
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from opx.domain.documents import KnowledgeDocument, Remark
 from opx.domain.knowledge import Tier
@@ -54,8 +53,7 @@ class Direction(StrEnum):
     BOTH = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStatement:
+class NodeStatement(Struct, frozen=True):
     """A node as one document states it. `key` is a normalised reference, `namespace:value`.
 
     `chunk_ids` are the passages that name it; without any, the extraction looks for them. `declared`: the document is
@@ -64,13 +62,12 @@ class NodeStatement:
 
     key: str
     type: str
-    properties: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+    properties: Mapping[str, Value] = field(default_factory=dict)
     chunk_ids: tuple[str, ...] = ()
     declared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EdgeStatement:
+class EdgeStatement(Struct, frozen=True):
     """An edge as one document states it.
 
     `edge_type` is lower case with underscores. `at` is when it happened, ISO 8601; "" for the document's last update.
@@ -84,15 +81,14 @@ class EdgeStatement:
     at: str = ""
     rule: str = ""
     confidence: float = 1.0
-    properties: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+    properties: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def name(self) -> EdgeName:
         return self.source, self.edge_type, self.target
 
 
-@dataclass(frozen=True, slots=True)
-class Statements:
+class Statements(Struct, frozen=True):
     """All statements of one document version. `own` is the reference of the node that the document itself is about;
     `aliases` are other names of nodes, each with the reference that they stand for."""
 
@@ -103,8 +99,7 @@ class Statements:
     aliases: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The document version that statements come from."""
 
     key_id: str
@@ -237,8 +232,7 @@ class Walk:
                 raise InvalidInputError(f"{name} must be between 1 and {most}, not {value}")
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
+class Reached(Struct, frozen=True):
     """A node reached by a traversal: its distance in edges, and the edges by which it was reached first, from the
     start."""
 
@@ -247,8 +241,7 @@ class Reached:
     path: tuple[Edge, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Subgraph:
+class Subgraph(Struct, frozen=True):
     """The result of a traversal. `reached` includes the start, the nearest first; `cut` names nodes of which not all
     edges were followed. `contradicting` are pairs of `edges` that can't both be true."""
 
@@ -258,8 +251,7 @@ class Subgraph:
     contradicting: tuple[tuple[Edge, Edge], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """The path between two nodes: the edges from one to the other, none if they are the same; None if no path was found.
 
     `cut` names nodes of which not all edges were followed: there may be a path, or a shorter one, behind them.

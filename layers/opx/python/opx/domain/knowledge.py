@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
-from msgspec import field
+from msgspec import Struct, field
 
 from opx.domain.record import Record
 from opx.errors import InvalidInputError, UnknownCategoryError
@@ -154,8 +153,7 @@ class Category(Record, frozen=True):
         return retention_days(self.retention)
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeModel:
+class KnowledgeModel(Struct, frozen=True):
     """All categories by path, and the default category of documents without any other sign."""
 
     categories: dict[str, Category]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import fields
 
 from opx.domain.record import Record, always, derive, replace
@@ -132,8 +131,7 @@ class OutcomeSummary(Record, frozen=True):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class OutcomeScore:
+class OutcomeScore(Struct, frozen=True):
     """Outcomes that apply to a passage: those of its `section`, "" for the whole document."""
 
     tally: Tally
@@ -175,8 +173,7 @@ class RecordedOutcome(Record, frozen=True):
     principal: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LearntPage:
+class LearntPage(Struct, frozen=True):
     """A page that a word stands for: its scope and source, the names of the incidents that it resolved and in which the
     word was used, the latest first, their number, unnamed ones included (`resolved`), and the number of all `uses` of the
     word."""
@@ -291,8 +288,7 @@ class OutcomeReport(Record, frozen=True):
     ] = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedPassage:
+class JudgedPassage(Struct, frozen=True):
     """A passage and the id of its document, "" if it is of no known document."""
 
     title: str

@@ -10,11 +10,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-from msgspec import Meta, inspect, structs
+from msgspec import Meta, Struct, inspect, structs
 
 from opx.domain.record import Record, prepared, type_info
 from opx.errors import InvalidInputError
@@ -45,8 +44,7 @@ class Request(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     refused, or kept in the object that a type names as `unknown_fields`."""
 
 
-@dataclass(frozen=True, slots=True)
-class FieldFacts:
+class FieldFacts(Struct, frozen=True):
     """A field of a request. `name` is the attribute, `json_name` its name in JSON and in addresses; `kind` is its type
     without description and None."""
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import Meta, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import fields
 
 from opx.domain.documents import DocumentChunk
@@ -349,8 +348,7 @@ class Answer(Record, frozen=True, omit_defaults=True):
 # -- found text
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """A found passage, identified by its document's key and its own id."""
 
     key_id: str
@@ -358,8 +356,7 @@ class Hit:
     confidence: float
 
 
-@dataclass(frozen=True, slots=True)
-class FoundText:
+class FoundText(Struct, frozen=True):
     """A question, what was found as text, and the tiers that were searched. `hits` are the best passages, also those that
     are not good enough to be among the `results`."""
 

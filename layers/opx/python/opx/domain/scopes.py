@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from opx.domain.record import Record
 from opx.errors import InvalidScopeError
 
@@ -83,8 +85,7 @@ class Identity:
     principal: str = field(default="", compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(Struct, frozen=True):
     """A resolved identity: the scope keys it may see, in a stable order. Always includes global."""
 
     identity: Identity

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
-from opx.domain.record import prepared, to_json
+from opx.domain.record import prepared, replace, to_json
 from opx.domain.requests import Request, fields_of, read_request
 from opx.domain.scopes import Identity, reader_of
 from opx.errors import ForbiddenError, InvalidScopeError

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from opx.domain.record import Json
 from opx.errors import (
@@ -55,8 +56,7 @@ class UnknownKnowledgeBaseError(NotFoundError):
     kind = "knowledge base"
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorResponse:
+class ErrorResponse(Struct, frozen=True):
     """An error as a caller sees it; without a `message` it has the error's own. A reprompted agent continues with the
     message; otherwise its turn ends. `is_ours`: the error is not the caller's mistake, and is logged."""
 

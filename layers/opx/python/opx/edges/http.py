@@ -9,13 +9,13 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
+from msgspec import Struct
 
-from opx.domain.record import Json
+from opx.domain.record import Json, replace
 from opx.domain.requests import Request, RequestError, fields_of, quoted, read_request
 from opx.domain.scopes import Identity
 from opx.edges.calling import check_identity, json_bytes, perform
@@ -99,8 +99,7 @@ def path_of(event: Mapping[str, Any]) -> dict[str, str]:
         raise RequestError("the address is not percent-encoded UTF-8") from exc
 
 
-@dataclass(frozen=True, slots=True)
-class RouteRequest:
+class RouteRequest(Struct, frozen=True):
     """A request to a route, decoded: path parameters without `kbId`, query parameters in their order, and the body."""
 
     path: Mapping[str, str]
@@ -109,8 +108,7 @@ class RouteRequest:
     body: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadParts:
+class ReadParts(Struct, frozen=True):
     """An operation's request, and the files and further fields of a form."""
 
     request: Request

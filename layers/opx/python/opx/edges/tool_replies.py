@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from opx.edges.calling import plain, text_of
 from opx.edges.failures import attempt
@@ -20,8 +21,7 @@ IN_TEXT = ("answer", "content")
 """Fields whose value is in the text of a reply: the structured result leaves them out."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolReply:
+class ToolReply(Struct, frozen=True):
     """The text of a reply, and its JSON without what the text has; or the message of a failure."""
 
     text: str

@@ -18,10 +18,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.domain.record import Json
+from msgspec import Struct
+
+from opx.domain.record import Json, replace
 from opx.domain.requests import RequestError, fields_of, quoted, read_request
 from opx.domain.scopes import Identity
 from opx.edges.calling import check_identity, perform, plain, text_of
@@ -103,8 +104,7 @@ def snake_case(name: str) -> str:
 # -- Lambda functions
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A call of a tool. `tool` is the name as sent. `identity` is None if the application set none, and `agent` is empty if
     it is unknown. `through` is how it came if a gateway sent it."""
 
@@ -115,8 +115,7 @@ class ToolCall:
     through: GatewayCall | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GatewayCall:
+class GatewayCall(Struct, frozen=True):
     """A call's way through a gateway: the gateway's id, the full name of the called tool, and the signed statement about the
     caller, "" for none."""
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from opx.domain.documents import Remark
 from opx.errors import InvalidInputError
@@ -27,8 +28,7 @@ def is_document(source: str) -> bool:
     return source.startswith(DOCUMENTS_FOLDER) and not source.endswith(SIDECAR_SUFFIX)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectEvent:
+class ObjectEvent(Struct, frozen=True):
     """An object was created (or overwritten), or deleted. `sequencer` orders the events of one key."""
 
     key: str
@@ -89,8 +89,7 @@ class Result(StrEnum):
     RETRY = "retry"
 
 
-@dataclass(frozen=True, slots=True)
-class EventOutcome:
+class EventOutcome(Struct, frozen=True):
     """Outcome of an event. `reason` is empty if all went as expected. `delay_seconds` is the delay of a `RETRY`.
 
     `attempts` counts failures of the document since its last success, as far as known. `stale` marks an event that was
@@ -112,8 +111,7 @@ class EventOutcome:
     remarks: tuple[Remark, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class IngestionResult:
+class IngestionResult(Struct, frozen=True):
     """The outcomes of a batch, with counts. `failures` have their reasons."""
 
     outcomes: tuple[EventOutcome, ...]
@@ -134,8 +132,7 @@ class IngestionResult:
         return tuple(outcome for outcome in self.outcomes if outcome.result is Result.FAILED)
 
 
-@dataclass(frozen=True, slots=True)
-class PutFile:
+class PutFile(Struct, frozen=True):
     """A file that was put, and its outcome if it needs no work: unchanged or failed."""
 
     object_key: str

@@ -11,8 +11,9 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from opx.domain.outcomes import Counted, DocumentOutcomes, RecordedOutcome, Tally
 from opx.domain.record import replace
@@ -34,8 +35,7 @@ _ATTEMPTS = 100
 _DAY_SECONDS = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentStanding:
+class DocumentStanding(Struct, frozen=True):
     """Outcome counts of a document, how an outcome was counted, and the outcome that counts: the one recorded first under
     the same id, if it had the same result."""
 

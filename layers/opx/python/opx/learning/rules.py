@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from opx.domain.knowledge import PATTERNS_CATEGORY
 from opx.domain.policy import Action, Principal, Role, authorize
@@ -33,8 +34,7 @@ class Audience(StrEnum):
     EVERYONE = "everyone"
 
 
-@dataclass(frozen=True, slots=True)
-class LearningRules:
+class LearningRules(Struct, frozen=True):
     """The scope of sharing, the names of the principals that may query patterns, and whose searches find them."""
 
     share: Share = Share.CLIENT

@@ -6,9 +6,10 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opx.domain.documents import DocumentKey
 from opx.domain.learning import StepWarning, TriedEffect
@@ -162,8 +163,7 @@ _LONGEST = 60
 """Maximum of words of a step: a longer one would match most tried steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextStep:
+class TextStep(Struct, frozen=True):
     """A sentence, item or command, and the line (from 0) that it begins in."""
 
     line: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from opx.domain.ids import normalise, stable_hash
 from opx.domain.knowledge import WARNINGS_CATEGORY
@@ -31,8 +32,7 @@ _TITLE_CHARACTERS = 120
 _DAY_SECONDS = 86_400
 
 
-@dataclass(frozen=True, slots=True)
-class TriedStep:
+class TriedStep(Struct, frozen=True):
     """A step that an entry warns about. `source` names the document of the warning in the corpus, below its scope's
     folder; `reference` is the key or source of the document that the step comes from, "" if unknown."""
 

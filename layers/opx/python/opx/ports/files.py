@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
+
+from msgspec import Struct, field
 
 
 class StoreFile(StrEnum):
@@ -19,8 +20,7 @@ class StoreFile(StrEnum):
     UNREADABLE = "unreadable"
 
 
-@dataclass(frozen=True, slots=True)
-class FileDamage:
+class FileDamage(Struct, frozen=True):
     """A damaged file, by its path in the home folder. `key_id` is the document key of damaged entries."""
 
     file: str
@@ -29,16 +29,14 @@ class FileDamage:
     key_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(Struct, frozen=True):
     """Rows that could not be read of a table; of a whole database if there is no table."""
 
     table: str
     text: str
 
 
-@dataclass(slots=True)
-class MendedFiles:
+class MendedFiles(Struct):
     """`folder` of the home folder to which files were moved, "" if none was damaged; the numbers of rows that were read from
     damaged databases by table, and what could not be read."""
 

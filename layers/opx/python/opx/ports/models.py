@@ -6,18 +6,17 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from opx.domain.queries import ReaderVerdict
 from opx.domain.record import prepared, schema_components, without_references
 from opx.errors import InvalidInputError, ModelError
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
+class ChatRequest(Struct, frozen=True):
     """Request of one call to a language model.
 
     `instructions` are trusted. `data` is all untrusted input from questions, documents or the web: adapters pass it
@@ -33,8 +32,7 @@ class ChatRequest:
     seconds: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class ChatReply:
+class ChatReply(Struct, frozen=True):
     """The answer, of the type that the request names, and the tokens that were billed."""
 
     content: Any
@@ -53,16 +51,14 @@ class ChatModel(Protocol):
         """One call. Raises `ModelError` if the model fails, takes too long, or its answer doesn't match the schema."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A document to be judged: its title, and its best passages under their headings."""
 
     title: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateReading:
+class CandidateReading(Struct, frozen=True):
     """The verdict on a document. `line` is the number of the line that answers or helps, from 1 in `lines_of` the
     candidate's text; 0 for none. `score` is the relevance in [0, 1] that the verdict is derived from, None for a model
     that returns verdicts."""
@@ -72,8 +68,7 @@ class CandidateReading:
     score: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(Struct, frozen=True):
     """A reading of each candidate, in the order of the candidates. Either all readings of a model have a score or none
     has."""
 
@@ -179,8 +174,7 @@ class ImageDescriber(Protocol):
         is the file's name or the text around it: data, not an instruction. Raises as `Ocr.read`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsingLimits:
+class ParsingLimits(Struct, frozen=True):
     """Limits of parsing one file of a binary format in the sandbox process.
 
     `seconds` limits CPU time; wall-clock time may be twice that. `memory_bytes` bounds the address space (where the
@@ -197,8 +191,7 @@ class ParsingLimits:
     attachments: int = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ParsingTools:
+class ParsingTools(Struct, frozen=True):
     """Available tools for parsing. Parts that need a missing tool are kept and reported as unread."""
 
     ocr: Ocr | None = None

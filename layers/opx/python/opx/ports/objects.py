@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol
 
+from msgspec import Struct
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
@@ -63,8 +65,7 @@ class ReplaceableObjects(Protocol):
         """Permanently remove these versions, and return those that stay with the store's reason, such as a lock."""
 
 
-@dataclass(frozen=True, slots=True)
-class SignedUpload:
+class SignedUpload(Struct, frozen=True):
     """A presigned upload (HTTP PUT): the URL and the exact headers."""
 
     url: str
@@ -148,8 +149,7 @@ class ObjectIntegrity(Protocol):
         file that can't be read, and `DamagedStoreError` if the record can't."""
 
 
-@dataclass(frozen=True, slots=True)
-class PastObject:
+class PastObject(Struct, frozen=True):
     """Content of an object from a time on (ISO 8601): bytes and metadata under a version name, or none if `removed`."""
 
     name: str

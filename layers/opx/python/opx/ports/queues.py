@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from opx.ports.sources import SourceSchedules, StreamSubscriptions
 
@@ -14,8 +15,7 @@ KEPT_DAYS = 14
 or a metric. They count from the first sending, also of a message that became a dead letter meanwhile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A received message. `receives` counts deliveries, this one included."""
 
     body: str
@@ -104,8 +104,7 @@ class Functions(Protocol):
     def stream_subscriptions(self) -> StreamSubscriptions | None: ...
 
 
-@dataclass
-class ThisProcess:
+class ThisProcess(Struct):
     """`Functions` where this process does all work, except for the given queues."""
 
     pulls: Queue | None = None

@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+import msgspec
+from msgspec import Struct
+
 from opx.domain.documents import DocumentKey
 from opx.domain.graph import Origin, Statements
 from opx.domain.results import IndexedChunk
@@ -83,8 +86,7 @@ def embed_each(embedder: Embedder, texts: Sequence[str], found: Callable[[int, V
 # -- searching
 
 
-@dataclass(frozen=True, slots=True)
-class SearchFilter:
+class SearchFilter(Struct, frozen=True):
     """Filter of a search. Each non-empty part must match; within a part any value does, but for the terms. `scopes` is
     never empty.
 
@@ -116,8 +118,7 @@ class SearchFilter:
         return bool(self.title_terms or self.required_terms or self.excluded_terms)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
+class SearchRequest(Struct, frozen=True):
     """A search of up to two legs: `text` for the lexical, `vector` for the other; None leaves the leg out.
 
     `depth` bounds the hits of each leg. `languages` are the candidate languages of the text, the likeliest first: a word
@@ -141,8 +142,7 @@ class Leg:
     took_ms: float | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResponse:
+class SearchResponse(Struct, frozen=True):
     """Both legs and every chunk they name. `term_frequencies` maps each word of the text, by its first term, to the
     number of entries that contain it, and `entry_count` is the total number of entries.
 
@@ -152,23 +152,21 @@ class SearchResponse:
 
     lexical: Leg = Leg()
     vector: Leg = Leg()
-    chunks: Mapping[str, IndexedChunk] = field(default_factory=dict)
-    term_frequencies: Mapping[str, int] = field(default_factory=dict)
+    chunks: Mapping[str, IndexedChunk] = msgspec.field(default_factory=dict)
+    term_frequencies: Mapping[str, int] = msgspec.field(default_factory=dict)
     entry_count: int = 0
     fused: Leg | None = None
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class IndexEntry:
+class IndexEntry(Struct, frozen=True):
     """A chunk with its vectors, at least one, ready to be searched."""
 
     indexed: IndexedChunk
     vectors: Vectors
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentChange:
+class DocumentChange(Struct, frozen=True):
     """The new entries of a document and the references of the entries that they replace.
 
     No entries: the document leaves the index. `entries` may be a generator; it is consumed once, in bounded memory.
@@ -249,8 +247,7 @@ class SearchIndex(SearchEngine, Protocol):
 # -- copies of chunks for a managed search service
 
 
-@dataclass(frozen=True, slots=True)
-class CopyChange:
+class CopyChange(Struct, frozen=True):
     """The chunks of a document version, and the ids of other versions of the same key that they replace.
 
     `chunks` may be a generator; it is consumed once, in bounded memory. A version without chunks is removed;
@@ -283,8 +280,7 @@ class IndexSync(Protocol):
 # -- state of the corpus
 
 
-@dataclass(frozen=True, slots=True)
-class CorpusState:
+class CorpusState(Struct, frozen=True):
     """State of the searchable corpus. `version` differs after each change of it, and only then; "" if it isn't counted.
 
     `settled`: every change that `version` counts is searchable by now. Otherwise, two searches at one version may have

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from msgspec import Struct
+
 from opx.domain.sources import RateLimit, SourceDefinition, StreamDefinition
 from opx.errors import SourceShapeError
 
@@ -180,8 +182,7 @@ class StreamSubscriptions(Protocol):
 # -- web search
 
 
-@dataclass(frozen=True, slots=True)
-class WebResult:
+class WebResult(Struct, frozen=True):
     """A page found by a web search. `text` is a passage of it, plain; `published` is ISO 8601, "" if unknown."""
 
     title: str

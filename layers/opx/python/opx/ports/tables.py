@@ -7,8 +7,9 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
+
+from msgspec import Struct
 
 from opx.errors import DamagedRowError, InvalidInputError
 
@@ -20,38 +21,33 @@ Item = dict[str, Any]
 """A table item: JSON-like values (str, int, float, bool, None, list, dict) and bytes. Numbers are returned unchanged."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyAbsent:
+class KeyAbsent(Struct, frozen=True):
     """True if the item or the attribute doesn't exist. Without attribute: the item itself."""
 
     attribute: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Equals:
+class Equals(Struct, frozen=True):
     """True if the attribute exists and equals the value."""
 
     attribute: str
     value: str | int | float | bool
 
 
-@dataclass(frozen=True, slots=True)
-class LessThan:
+class LessThan(Struct, frozen=True):
     """True if the attribute exists and sorts before the value (same type)."""
 
     attribute: str
     value: str | int | float
 
 
-@dataclass(frozen=True, slots=True)
-class AnyOf:
+class AnyOf(Struct, frozen=True):
     """True if one of the conditions holds."""
 
     conditions: tuple[Condition, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AllOf:
+class AllOf(Struct, frozen=True):
     """True if all of the conditions hold."""
 
     conditions: tuple[Condition, ...]
@@ -60,8 +56,7 @@ class AllOf:
 Condition = KeyAbsent | Equals | LessThan | AnyOf | AllOf
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRange:
+class KeyRange(Struct, frozen=True):
     """Bounds on a sort attribute, both included; `begins_with` excludes the other two."""
 
     low: str | int | None = None
@@ -69,8 +64,7 @@ class KeyRange:
     begins_with: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ItemPage:
+class ItemPage(Struct, frozen=True):
     """Items of a query, and the position behind them, an item of key attributes; None if nothing follows."""
 
     items: list[Item]
@@ -191,8 +185,7 @@ class Tables(Protocol):
 # -- specifications of tables
 
 
-@dataclass(frozen=True, slots=True)
-class IndexSpec:
+class IndexSpec(Struct, frozen=True):
     """A secondary index. Items without its attributes are not in it."""
 
     name: str
@@ -200,8 +193,7 @@ class IndexSpec:
     sort: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TableSpec:
+class TableSpec(Struct, frozen=True):
     """A table. All key attributes are strings unless listed in `numbers`; `ttl` names an attribute with epoch seconds.
 
     `archived` exports all items with an archive. `partitioned_by`: the partition key is a client id or a scope key, so that

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.queries import QueryConfig
@@ -145,8 +146,7 @@ def _no_vector(_: str) -> None:
 VectorOf = Callable[[str], Sequence[float] | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """Recording settings. No `audit`: no records and no receipts; no `gaps`: none are recorded.
 
     `gaps` is called only when there is one to record, as it reads owners from a file that may be invalid. `models` are

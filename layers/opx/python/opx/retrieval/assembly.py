@@ -13,8 +13,9 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from opx.domain.procedures import Outline, SectionKind, Unit
 from opx.domain.results import RetrievalResult
@@ -77,8 +78,7 @@ COEFFICIENTS = Features(
 )
 
 
-@dataclass(slots=True)
-class DocumentPassages:
+class DocumentPassages(Struct):
     """A found document: its outline, and its passages, the best first."""
 
     outline: Outline

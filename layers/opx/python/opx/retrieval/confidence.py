@@ -12,11 +12,12 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from itertools import accumulate
 from typing import Any
+
+from msgspec import Struct
 
 from opx.domain.ids import stable_hash
 from opx.domain.queries import SearchMode
@@ -58,8 +59,7 @@ def is_far(judgement: Judgement, entries: int, *, english: bool) -> bool:
     return judgement.near < (FAR if english else FAR_IN_OTHER_LANGUAGES)
 
 
-@dataclass(frozen=True, slots=True)
-class LinearModel:
+class LinearModel(Struct, frozen=True):
     """A linear model: intercept + the sum of coefficient x (value - mean) / scale."""
 
     intercept: float
@@ -82,8 +82,7 @@ def logistic(log_odds: float) -> float:
     return 1 / (1 + math.exp(-max(-700.0, min(700.0, log_odds))))
 
 
-@dataclass(frozen=True, slots=True)
-class Judges:
+class Judges(Struct, frozen=True):
     """The models for one way of searching: `order`, and the probabilities `confidence` (of a document) and `near`."""
 
     order: LinearModel
@@ -95,8 +94,7 @@ class Judges:
         return cls(*(LinearModel.from_json(data[name]) for name in ("order", "confidence", "near")))
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedPage:
+class JudgedPage(Struct, frozen=True):
     """A document with the probability that it answers. `least` and `most` bound it if identifiers of the question make the
     document certain or exclude that; `why` is the reason."""
 
@@ -107,8 +105,7 @@ class JudgedPage:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """Documents, the likeliest first. `near`: the probability that anything here is near the question; `by_meaning`: it is
     estimated from cosines, too."""
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import DocumentAnswer, NextCall, ShownCommand, StepView, call
@@ -48,8 +49,7 @@ WarningsOf = Callable[[Callable[[], "Sequence[JudgedPassage]"]], "list[list[Step
 """Looks up the warnings of each passage; `[]` if there are none at all, without building the passages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Handover:
+class Handover(Struct, frozen=True):
     """Hands documents over to one reader. `today` is a day such as 2026-03-31."""
 
     read: Read

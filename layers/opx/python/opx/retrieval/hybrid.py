@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
@@ -140,8 +141,7 @@ DEPTH = {SearchMode.FAST: 30, SearchMode.BALANCED: 100, SearchMode.THOROUGH: 100
 """Candidates of each leg. nDCG@10 is the same within .002 from 30 to 400; see docs/decisions/0003-fusion.md."""
 
 
-@dataclass(frozen=True, slots=True)
-class FusedHit:
+class FusedHit(Struct, frozen=True):
     """A chunk with its rank (from 1) and score in each leg (None if the leg lacks it), and its fused score.
 
     `copies` are its near-duplicates, best first; the fused score is that of the best of all of them.
@@ -158,8 +158,7 @@ BOTH, LEXICAL, VECTOR = "both", "lexical", "vector"
 """Legs that are searched, or that took part in a search."""
 
 
-@dataclass(frozen=True, slots=True)
-class FusedHits:
+class FusedHits(Struct, frozen=True):
     """All hits, best first, with the index's statistics of the query's terms and the legs.
 
     `levels` are the scores of the default fusion for the same hits, descending: they measure the first, second ... hit on
@@ -186,8 +185,7 @@ class FusedHits:
     with_warnings: FusedHits | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HybridQuery:
+class HybridQuery(Struct, frozen=True):
     """A query for both legs: words, their vector (None: lexical only), their possible languages, and a filter of hits.
     `by_meaning`: only the vector leg is searched."""
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from opx.domain.record import replace
 from opx.domain.results import Absent, IndexedChunk
@@ -91,8 +92,7 @@ _CLAIMED = ("CVE", "weakness", "technique", "ticket", ALERT)
 _CALLED_ALERT = re.compile(r"\b(?:alert|alarm)\s+[\"'`]?([\w.:-]*\w)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionIdentifier:
+class QuestionIdentifier(Struct, frozen=True):
     """An identifier of a question: its `kind`, the term that all entries with it have, and their `count`; None if the engine
     doesn't report it. `bound` are the ids of the documents that an alert or its rule names, each with the reason. `others`:
     the number of other words in the question; `called_alert`: the question calls it an alert.
@@ -291,8 +291,7 @@ def _at_most(judged: JudgedPage, confidence: float) -> JudgedPage:
 # -- documents that fit an alert's labels
 
 
-@dataclass(frozen=True, slots=True)
-class Applicability:
+class Applicability(Struct, frozen=True):
     """A document's names, tags and services, for comparison with an alert's labels."""
 
     title: str

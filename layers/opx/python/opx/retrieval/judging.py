@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from opx.domain.documents import KnowledgeDocument, ages_by_use, expiry_day, expiry_of
 from opx.domain.ids import iso_time
@@ -37,8 +38,7 @@ STALE = "review_overdue"
 """Flag of a document whose review is overdue."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentReading:
+class DocumentReading(Struct, frozen=True):
     """A model's reading of a document, the confidence before it was read, and the line that answers or helps."""
 
     reading: CandidateReading
@@ -46,8 +46,7 @@ class DocumentReading:
     line: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """A hit with the confidence of its document in [0, 1], and the recorded outcomes of that document, if there are any. It
     was judged by `evidence`, the best hit first; `least` and `most` bound its confidence also after reranking, and `why`
     names the identifier of the question that made it certain. `reading` is set if a model read it."""
@@ -269,8 +268,7 @@ PASSAGES = 4
 """Hits of a document used as evidence, however many the caller requested."""
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentHits:
+class DocumentHits(Struct, frozen=True):
     """A document with its hits, the best first. `level` is the mean of the levels of its best hit in the search for the
     whole question (`whole`) and in the one without the question's values (`focused`); after a single search both are
     equal."""

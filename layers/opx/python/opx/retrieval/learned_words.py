@@ -6,8 +6,9 @@ Imported only for questions of readers whose scopes have learnt words, and whose
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.outcomes import LearntPage
@@ -48,8 +49,7 @@ class LearnedWords(Protocol):
         """The current version of the page; None if it is gone. Raises `StoreUnavailableError`."""
 
 
-@dataclass(frozen=True, slots=True)
-class StandIn:
+class StandIn(Struct, frozen=True):
     """A page, and the words of the question that mean it, in order."""
 
     page: LearntPage

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from opx.domain.ids import first_day
 from opx.domain.knowledge import KnowledgeModel, Tier
@@ -156,8 +157,7 @@ FILTERS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """One operator, from `start` to `end` of the text; `quoted`: its value was quoted."""
 
     kind: OperatorKind

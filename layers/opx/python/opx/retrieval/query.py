@@ -7,10 +7,11 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
 
 from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.domain.ids import day_number, stable_hash
@@ -442,8 +443,7 @@ STAGES = ("embed", "search", "judge")
 """Stages in `Answer.timings_ms` beside the legs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """A question, its configuration, its answer, and the duration in milliseconds."""
 
     query: str

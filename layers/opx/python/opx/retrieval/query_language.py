@@ -12,7 +12,8 @@ import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from opx.domain.ids import day_number, day_text, first_day
 from opx.domain.knowledge import KnowledgeModel
@@ -113,8 +114,7 @@ def _json_in(text: str) -> tuple[str, str]:
     return text, ""
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     """Valid operators of the text, and notes about the invalid ones."""
 
     text: str
@@ -262,8 +262,7 @@ def seeks_exposure(query: str) -> bool:
 # -- state of a question until its answer
 
 
-@dataclass(slots=True)
-class ParsedQuery:
+class ParsedQuery(Struct):
     """A question with its state until the answer. `languages` are its possible ones. `timings` are in milliseconds, summed
     over all searches. `ranked_by` names the last ranker. `unknown` are the words, each by its first term, that no search
     found; `changes` are replaced words."""

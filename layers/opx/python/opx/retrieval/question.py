@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, lru_cache
 from itertools import chain, islice
 from typing import Any
+
+from msgspec import Struct, field
 
 from opx.domain.ids import day_text
 from opx.domain.record import replace
@@ -196,8 +197,7 @@ _SHOWN_CHARACTERS = 200
 _SHOWN_VALUES = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A parsed question: the words to search (`text`), and conditions on each result.
 
     A result has every one of `phrases` in its title, section or content, every word of `title` in its title, none of
@@ -351,8 +351,7 @@ class Why(StrEnum):
     LEARNT = "learnt"
 
 
-@dataclass(frozen=True, slots=True)
-class TermChange:
+class TermChange(Struct, frozen=True):
     """A part of a question, by its first character and the one after it, with the text searched instead, or if learnt,
     in addition."""
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from opx import __version__
 from opx.domain.ids import content_hash
@@ -33,8 +34,7 @@ class TamperedReceiptError(OpxError):
     """A receipt was changed after it was issued."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedQuestion:
+class RecordedQuestion(Struct, frozen=True):
     """A question with the circumstances of its answer. `models` are names and versions of the models that find and rank."""
 
     receipt_id: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice, pairwise
 from string import ascii_lowercase
+
+from msgspec import Struct
 
 from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.ports import SearchEngine, SearchFilter, SearchRequest
@@ -46,8 +47,7 @@ _BLANKS = re.compile(r"[^\S\n]+")
 _ASCII_WORD = re.compile("[a-z]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Reworded:
+class Reworded(Struct, frozen=True):
     """A question with changes, in the order of their positions. `left_out` are spans of untranslated words beside translated
     ones: they mean nothing in an index of English text, and an embedding model takes them for the subject."""
 
@@ -73,8 +73,7 @@ class Reworded:
         return f"searched also for: {', '.join(shown[:_SHOWN])}{f' and {more} more' if more > 0 else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionWord:
+class QuestionWord(Struct, frozen=True):
     """A word of a question with its terms, none for a stop word. `unknown`: the search found none of them; `joined`: it is
     part of a hyphenated word."""
 
@@ -175,8 +174,7 @@ def _may_be_misspelt(word: str) -> bool:
 # -- replacements
 
 
-@dataclass(frozen=True, slots=True)
-class _Corpus:
+class _Corpus(Struct, frozen=True):
     """The entries visible to the reader. `counts`: the number of entries with a term."""
 
     engine: SearchEngine

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
+
+from msgspec import Struct, field
 
 from opx.domain.knowledge import KnowledgeModel, Tier
 from opx.domain.record import replace
@@ -33,8 +34,7 @@ _KEPT_ELSEWHERE = re.compile(
 Search = Callable[[SearchFilter], list[Judged]]
 
 
-@dataclass(slots=True)
-class Routed:
+class Routed(Struct):
     """Hits of all searched tiers, and the steps. `added`: pages of another search were added."""
 
     judged: list[Judged] = field(default_factory=list)

@@ -6,8 +6,9 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
@@ -56,8 +57,7 @@ LOCAL = "local"
 """Ranker named in answers that the library's own models ordered."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRules:
+class SearchRules(Struct, frozen=True):
     """Defaults of searches. `legs`: the legs to search; `fusion`: for questions that don't specify it, None for the measured
     default; `rerank`: the order model decides the order, else the fused scores; `reword`: words that the corpus doesn't
     have are corrected and translated."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+from msgspec import Struct
 
 from opx.domain.knowledge import (
     FORMATS,
@@ -41,8 +41,7 @@ _TEXT = "tag:yaml.org,2002:str"
 _NUMBERS = ("tag:yaml.org,2002:float", "tag:yaml.org,2002:int")
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
+class Marked(Struct, frozen=True):
     """A value of a YAML file at `path` from the top (`tiers.internal`).
 
     Reading it as another type raises `KnowledgeConfigError` with file and line.

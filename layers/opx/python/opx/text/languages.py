@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain
+
+from msgspec import Struct
 
 from opx.domain.documents import DEFAULT_LANGUAGE
 from opx.text.analyzer import ENGLISH, KNOWN_BY, STEMMERS, STOP_WORDS
@@ -83,8 +84,7 @@ _LETTERS_A_WORD = {"ja": 2.0, "zh": 2.0, "ko": 3.0}
 _LETTERS_A_WORD_ELSEWHERE = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Detected:
+class Detected(Struct, frozen=True):
     """A detected language; the default one if the text gave too little evidence (`certain` is False)."""
 
     language: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from opx.adapters.embedded.minilm.building import model_folder, read_recipe
 from opx.errors import EmbeddingError, InvalidInputError
@@ -40,8 +40,7 @@ _E5_PROMPTS = ("query: ", "passage: ")
 _DEFAULT_TOKENS = 512
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceModel:
+class SentenceModel(Struct, frozen=True):
     """`max_tokens` are read at a time, including the prefix and the special tokens: the first of a query; of a document
     windows of `window`. A vector is the mean of its tokens', or the first token's. `mark` names other parameters that
     affect the vectors; it is part of the model's identity."""
@@ -135,8 +134,7 @@ _WEIGHTS_BESIDE = ("_data", ".data")
 """Suffixes that exporters add to a graph's name for the file with its weights, if the graph is too large to hold them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pieces:
+class _Pieces(Struct, frozen=True):
     """Tokens of one text, of which the first `title` are its first line, and the tokens before and after them in each
     window: special ones, and the prefix."""
 

@@ -21,11 +21,12 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
+
+from msgspec import Struct, structs
 
 from opx.adapters.embedded.durable_files import (
     is_missing,
@@ -40,6 +41,7 @@ from opx.adapters.embedded.durable_files import (
     translated_os_errors,
 )
 from opx.adapters.limits import check_metadata, check_object_key, is_object_key
+from opx.domain.record import replace
 from opx.errors import DamagedStoreError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports import ObjectInfo
 
@@ -106,8 +108,7 @@ Identity = tuple[int, int, int]
 """Inode, time of the last change in nanoseconds, size in bytes. A rename keeps all three."""
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """Etag, metadata and file identity of one content of an object. `stored` is the SHA-256 of the file if it holds other
     bytes than those that the etag is of, or else ""."""
 
@@ -163,7 +164,7 @@ def _damaged_record(path: Path) -> DamagedStoreError:
 def write_versions(path: Path, versions: Sequence[Version], temporary: Path) -> None:
     """Replaces the recorded versions, durably."""
     with temporary_file(temporary) as file:
-        file.write(json.dumps([asdict(version) for version in versions], ensure_ascii=False).encode())
+        file.write(json.dumps([structs.asdict(version) for version in versions], ensure_ascii=False).encode())
         sync_file(file)
         move_into_place(Path(file.name), path)
 

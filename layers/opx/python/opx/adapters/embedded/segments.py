@@ -11,13 +11,13 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from opx.adapters.embedded.database import open_database
 from opx.domain.documents import DocumentChunk
@@ -60,8 +60,7 @@ Mask = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.intp]
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentRow:
+class SegmentRow(Struct, frozen=True):
     """A segment as the database holds it. Its `count` entries have `slots` consecutive rows in the vector file.
 
     `tags` and `services` are joined by newlines; `updated_day` counts from 1970-01-01. `spread` is the number of rows per
@@ -92,8 +91,7 @@ class SegmentRow:
 SPREAD = np.dtype("<u2")
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFacts:
+class SegmentFacts(Struct, frozen=True):
     """Fields that the entries of a segment share and no filter uses."""
 
     key_id: str
@@ -102,8 +100,7 @@ class SegmentFacts:
     last_updated: str
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentChecksums:
+class SegmentChecksums(Struct, frozen=True):
     """SHA-256 of a segment's entries with the fields that they share, and of its vectors."""
 
     entries: str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import click
+from msgspec import Struct
 
 from opx.domain.handover import DocumentAnswer, StepView
 from opx.domain.procedures import Effect
@@ -44,8 +44,7 @@ _MOST_FILE = 4_000_000
 # -- documents
 
 
-@dataclass(frozen=True, slots=True)
-class HitPage:
+class HitPage(Struct, frozen=True):
     """Renders answers on a screen, with sections or whole documents (`expand`) and the parts of scores (`explain`). Relative
     sources are files below one of `folders`."""
 

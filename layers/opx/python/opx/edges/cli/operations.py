@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 import msgspec
-from msgspec import inspect, structs
+from msgspec import Struct, field, inspect, structs
 
 from opx.domain.requests import FieldFacts, Request, fields_of, read_request
 from opx.edges.calling import all_pages, plain
@@ -33,8 +32,7 @@ AS_JSON = "Print it as JSON."
 AS_JSON_LINES = "Print JSON Lines: one on each line."
 
 
-@dataclass(frozen=True, slots=True)
-class CommandShape:
+class CommandShape(Struct, frozen=True):
     """Mapping of a command line to a request. `arguments` are positional, in this order; `without` keep their defaults;
     `defaults` differ from those of other callers. `fields` overrides how fields are shown, each in the form of help:
     `"--scope KEY All of a scope."`, of which each part is optional; `-y/--yes` and `-t|--tag` are several names. `items`
@@ -60,6 +58,9 @@ class CommandShape:
         return found["names"] or "", found["metavar"], found["about"] or fact.about
 
 
+USUAL = CommandShape()
+
+
 Present = Callable[..., None]
 """Prints a reply as text: gets the reply, and by name those of `session`, `request`, `as_json` and the command's own options
 that it has parameters for."""
@@ -70,9 +71,7 @@ Act = Callable[..., None]
 Maker = Callable[[Callable[..., None]], click.Command]
 
 
-def operation_command(
-    name: str, run: Run[Any, Any], shape: CommandShape = CommandShape(), *, json: str = AS_JSON
-) -> Maker:
+def operation_command(name: str, run: Run[Any, Any], shape: CommandShape = USUAL, *, json: str = AS_JSON) -> Maker:
     """Turns the decorated function, which prints the reply, into a command; one with a parameter `as_json` is also called
     after JSON was printed, to warn on stderr and to set the exit code. Its docstring is the help, and `json` that of `--json`
     ("" for none). Its own options are added with `click.option` above it, as for any command; one named like a field
@@ -94,9 +93,7 @@ def operation_command(
     return make
 
 
-def request_command(
-    name: str, run: Run[Any, Any], shape: CommandShape = CommandShape(), *, json: str = AS_JSON
-) -> Maker:
+def request_command(name: str, run: Run[Any, Any], shape: CommandShape = USUAL, *, json: str = AS_JSON) -> Maker:
     """Turns a function that calls operations itself, with a request built from the options, into a command."""
 
     def make(act: Act) -> click.Command:
@@ -108,15 +105,11 @@ def request_command(
 class OperationGroup(click.Group):
     """A group whose commands are built from operations."""
 
-    def operation(
-        self, name: str, run: Run[Any, Any], shape: CommandShape = CommandShape(), *, json: str = AS_JSON
-    ) -> Maker:
+    def operation(self, name: str, run: Run[Any, Any], shape: CommandShape = USUAL, *, json: str = AS_JSON) -> Maker:
         """As `operation_command`."""
         return self._adding(operation_command(name, run, shape, json=json))
 
-    def request(
-        self, name: str, run: Run[Any, Any], shape: CommandShape = CommandShape(), *, json: str = AS_JSON
-    ) -> Maker:
+    def request(self, name: str, run: Run[Any, Any], shape: CommandShape = USUAL, *, json: str = AS_JSON) -> Maker:
         """As `request_command`."""
         return self._adding(request_command(name, run, shape, json=json))
 

@@ -8,12 +8,12 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote
 
 import click
+from msgspec import Struct
 
 from opx.domain.procedures import Effect
 from opx.domain.record import Json, Record
@@ -151,8 +151,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 _LEAST_WIDTH, _PIPE_WIDTH, _PROSE_WIDTH = 20, 100, 120
 
 
-@dataclass(frozen=True, slots=True)
-class Screen:
+class Screen(Struct, frozen=True):
     """The console that output goes to: its size in cells (height 0 if it is no terminal), and its support of colours
     and links."""
 

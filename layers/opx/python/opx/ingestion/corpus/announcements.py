@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from opx.domain.documents import DocumentKey
 from opx.domain.ids import iso_time, stable_hash
@@ -65,8 +66,7 @@ _POSITION = {"clientId": GLOBAL_KEY, "announcementId": "position"}
 index of announcements."""
 
 
-@dataclass(frozen=True, slots=True)
-class Announcement:
+class Announcement(Struct, frozen=True):
     """An announced change. `sent_at` is when its event was last put into the queue of changes (ISO 8601)."""
 
     event: ObjectEvent

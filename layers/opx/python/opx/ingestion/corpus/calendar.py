@@ -7,7 +7,8 @@ day are listed by scope, too (`days#<scope>`), so that they are found whatever t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from opx.domain.documents import DocumentKey, KnowledgeDocument, expiry_day
 from opx.domain.ids import day_text
@@ -18,8 +19,7 @@ from opx.ports import Clock, Item, KeyRange, Table
 _VERSION_DIGITS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class CalendarEntry:
+class CalendarEntry(Struct, frozen=True):
     """A version of a document, and the day or time (ISO 8601) of its entry."""
 
     key: DocumentKey

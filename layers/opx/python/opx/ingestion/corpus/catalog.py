@@ -8,10 +8,11 @@ so that an interrupted change is simply repeated.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
+
+from msgspec import Struct
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, is_kept_out
 from opx.domain.ids import iso_time
@@ -34,16 +35,14 @@ PROVENANCE = "provenance"
 """Attribute of a version's item that is no field of the document: its principal is not for all readers."""
 
 
-@dataclass(frozen=True, slots=True)
-class VersionOrigin:
+class VersionOrigin(Struct, frozen=True):
     """The object state that a version was made of: its fingerprint, and its provenance."""
 
     fingerprint: str
     provenance: Provenance | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredReferences:
+class StoredReferences(Struct, frozen=True):
     """References of a key's entries in the index of one edition. `expected_since` is when a write began whose references
     aren't stored, in seconds since the epoch; 0 if there is none: it was interrupted, or is under way."""
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.errors import ConditionFailedError, StoreUnavailableError
@@ -25,8 +26,7 @@ _WRITES = 5
 """Attempts of a write that conflicts with others: only a worker that lost its claim causes conflicts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True):
     """The lock on one document. `head` is the key's item as it was read, empty for a new key."""
 
     key: DocumentKey

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from opx.domain.documents import DocumentState
 from opx.ports import Item, Table
@@ -26,8 +27,7 @@ class VersionSize(NamedTuple):
         return self.since <= at and (not self.until or self.until > at)
 
 
-@dataclass(frozen=True, slots=True)
-class SizesPage:
+class SizesPage(Struct, frozen=True):
     """Sizes, and the position behind them; None at the end of the category."""
 
     sizes: list[VersionSize]

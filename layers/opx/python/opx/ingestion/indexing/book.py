@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from secrets import token_hex
+
+from msgspec import Struct
 
 from opx.domain.record import Record, replace
 from opx.errors import ConditionFailedError, EditionChangedError
@@ -51,8 +52,7 @@ class Edition(Record, frozen=True, rename=None):
     collection: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexState:
+class IndexState(Struct, frozen=True):
     """The editions of an index. `target` is the name of the edition to switch to, None while there is none."""
 
     revision: int

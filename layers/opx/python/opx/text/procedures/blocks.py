@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
 from itertools import accumulate
@@ -13,6 +12,7 @@ from itertools import accumulate
 from markdown_it import MarkdownIt, rules_block
 from markdown_it.rules_block import StateBlock
 from markdown_it.token import Token
+from msgspec import Struct, field
 
 from opx.domain.procedures import Command
 from opx.text.procedures.commands import commands_of
@@ -36,8 +36,7 @@ class BlockKind(StrEnum):
     OTHER = "other"
 
 
-@dataclass
-class Block:
+class Block(Struct, dict=True):
     """A block with its offsets in the text.
 
     `text` is a heading's or paragraph's own text, and the content of code without fence and indentation; `level` is a

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from opx.domain.procedures import Command
 from opx.text.procedures.phrases import words
@@ -291,8 +292,7 @@ def _without_comments(code: str) -> str:
 # -- shells
 
 
-@dataclass(slots=True)
-class _Logical:
+class _Logical(Struct):
     """A command's lines as one. `begins`: it is the block's first; `fresh`: it is, or it follows a comment or a blank line;
     `commented`: it follows a comment."""
 

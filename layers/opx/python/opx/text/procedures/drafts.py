@@ -10,8 +10,9 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice, pairwise
+
+from msgspec import Struct, field
 
 from opx.domain.procedures import Section, SectionKind
 from opx.text.procedures import phrases
@@ -24,8 +25,7 @@ _BOLD_LINE = re.compile(r"\s*(\*\*|__)[^*_\n]{3,120}(?::\1|\1:?)\s*\Z")
 _MAX_SENTENCE = 600
 
 
-@dataclass(slots=True)
-class DraftPart:
+class DraftPart(Struct):
     """A section with its own blocks, its heading left out. `parent` is the index of the section above it, -1 for none;
     `instructs`: its heading is an instruction."""
 
@@ -35,8 +35,7 @@ class DraftPart:
     blocks: list[Block] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class StepDraft:
+class StepDraft(Struct):
     """A step as it is found: its first line, its extent, and the blocks that belong to it. `ahead` are the blocks between the
     section's heading and its first step that warn of all its steps; the first step begins with them."""
 

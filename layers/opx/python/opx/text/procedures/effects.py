@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
+from msgspec import Struct, field
 
 from opx.domain.procedures import Blast, Classified, Effect
+from opx.domain.record import replace
 from opx.runtime.knowledge_file import Marked, read_section
 from opx.text.procedures.languages import CMDLET, READ, UNKNOWN, Rulebook, without_undo, worst
 from opx.text.procedures.rules import Arguments, Program, Programs, Rule, by_word
@@ -63,8 +64,7 @@ _DUMP = re.compile(
 """Matches a database dump as input of a client: it drops tables before it restores them."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Input:
+class _Input(Struct, frozen=True):
     """Standard input: its text, or `is_hidden` where that isn't known; `source` is its file, or what writes it."""
 
     text: str | None = None
@@ -72,14 +72,16 @@ class _Input:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+_NO_INPUT = _Input()
+
+
+class _Call(Struct, frozen=True):
     """A program with arguments. `raw` are its words as written, `before` those of wrappers around it."""
 
     argv: tuple[str, ...]
     raw: tuple[str, ...]
     before: tuple[str, ...] = ()
-    stdin: _Input = _Input()
+    stdin: _Input = _NO_INPUT
     depth: int = 0
 
     def after(self, at: int, *added: str) -> _Call:
@@ -90,8 +92,7 @@ class _Call:
         )
 
 
-@dataclass(frozen=True)
-class EffectTable:
+class EffectTable(Struct, frozen=True):
     """Immutable. `languages` are kinds of code by the language of a code block, `own` the installation's programs."""
 
     rules: Rulebook
@@ -138,7 +139,7 @@ class EffectTable:
         found = self.rules.scan(text)
         return found if found is not UNKNOWN else self._inner(lines.strip("\"'"), "shell", depth)
 
-    def _inner(self, text: str, language: str, depth: int, stdin: _Input = _Input()) -> Classified:
+    def _inner(self, text: str, language: str, depth: int, stdin: _Input = _NO_INPUT) -> Classified:
         """The effect of code within a command. It runs in another environment, where its inverse alone undoes nothing."""
         return without_undo(self._code(text, language, stdin, depth + 1))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from opx.domain.handover import FilledCommand, ShownCommand, StepView
 from opx.domain.record import replace
@@ -91,8 +92,7 @@ _ITEM = re.compile(r"\s*(?:[-*+]\s|\d{1,3}[.)]\s|#)")
 _INDENTATION = re.compile(r"\n[^\S\n]*(?:>[^\S\n]?)?")
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """Text with its commands filled in. `before` has, by line, the indexes of the commands to annotate before it; `missing`
     are the indexes of commands that the text doesn't contain."""
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from opx.domain.procedures import Classified, Effect
 from opx.text.procedures.rules import Arguments, Program, Rule, alarming
@@ -65,8 +66,7 @@ _SQL_LOWER = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class Rulebook:
+class Rulebook(Struct, frozen=True):
     """The table's programs. `alarms` are words of destructive options and subcommands, `verbs` of changing ones, `scanned` of
     text that can't be split."""
 

@@ -9,7 +9,8 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from opx.domain.ids import normalise, stable_hash
 from opx.domain.procedures import Command, Outline, Section, SectionKind, Step, Unit
@@ -223,8 +224,7 @@ LONG_CAUTION = 150
 _LISTS = (BlockKind.ORDERED, BlockKind.BULLETS)
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     start: int
     end: int
     head: int = -1
@@ -241,8 +241,7 @@ def units_of(
     return tuple(_placed(splitting.found, sections, steps, text))
 
 
-@dataclass(slots=True)
-class _Splitting:
+class _Splitting(Struct):
     """`steps` are the ends of steps by their starts."""
 
     text: str

@@ -21,18 +21,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct, field
+
 from opx.domain.procedures import Blast, Effect
+from opx.domain.record import replace
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-@dataclass(frozen=True, slots=True)
-class Glob:
+class Glob(Struct, frozen=True):
     """A pattern of `*` and `|`: words, parts of words (`*x*`), and others. Linear in the length of the word, whatever is in
     it. `letters` of the shortest alternative."""
 
@@ -87,8 +88,7 @@ def _fits(parts: tuple[str, ...], word: str) -> bool:
     return True
 
 
-@dataclass(slots=True)
-class Arguments:
+class Arguments(Struct):
     """`words` are the positional arguments, `at` where each is in the argument vector, as `options_at` for options.
     `is_sure` unless an unknown option before the first word may have it as its value."""
 
@@ -102,8 +102,7 @@ class Arguments:
         return [value for name, value in self.options if name in names]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """`name` is the rule as written, `inverse` the words of the command that puts it back, `weight` its rank. `is_bare`:
     it is for the program without words. `skips_group`: the first word is none that must follow somewhere."""
 
@@ -179,8 +178,7 @@ def _has(wanted: tuple[frozenset[str], Glob | None], name: str, value: str) -> b
     return name in wanted[0] and (wanted[1] is None or wanted[1].fits(value))
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """Describes how to read a program's arguments, with its rules by their first word (see `by_word`).
 
     `values` are options that have a value, `code` those whose value is code of a language, `http` options by the method that

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 MAX_DEPTH = 12
 """Substitutions within substitutions."""
@@ -22,8 +23,7 @@ class ShellError(ValueError):
     """The text isn't shell: a quote or parenthesis is not closed, or it is nested too deep."""
 
 
-@dataclass(slots=True)
-class Simple:
+class Simple(Struct):
     """A program and its arguments, without quotes. `raw` are the words as written, `writes` operators and files of output
     redirections. `stdin` is a here-document, `reads_file` the file that is standard input; `piped`: it is the output of the
     command before."""
@@ -36,8 +36,7 @@ class Simple:
     piped: bool = False
 
 
-@dataclass(slots=True)
-class Script:
+class Script(Struct):
     """Simple commands in order, and the text of substitutions among their words."""
 
     commands: list[Simple] = field(default_factory=list)
