@@ -109,8 +109,8 @@ class TestAnswers:
     ) -> None:
         monkeypatch.setattr(Workers, "_run_here", None)  # the server answers none itself
         with serving(system, workers=two) as server, ThreadPoolExecutor(8) as pool:
-            asked = partial(server, "POST", "/knowledge/default/query", {"query": DISK_TITLE})
-            replies = [one.result() for one in [pool.submit(asked) for _ in range(20)]]
+            ask = partial(server, "POST", "/knowledge/default/query", {"query": DISK_TITLE})
+            replies = [one.result() for one in [pool.submit(ask) for _ in range(20)]]
             metrics = server("GET", "/metrics").data.decode()
         assert {reply.json["results"][0]["metadata"]["title"] for reply in replies} == {DISK_TITLE}
         assert "opx_api_requests_total 20.0" in metrics
@@ -135,8 +135,8 @@ class TestAnswers:
         system.store.put("documents/runbooks/new.md", b"# Zyxwv rotation\n\nRotate the zyxwv.")
         list(system.manager.work())
         with serving(system, workers=two) as server, ThreadPoolExecutor(4) as pool:
-            asked = partial(server, "GET", "/knowledge/default/search?q=zyxwv+rotation")
-            found = [one.result().json["results"] for one in [pool.submit(asked) for _ in range(6)]]
+            ask = partial(server, "GET", "/knowledge/default/search?q=zyxwv+rotation")
+            found = [one.result().json["results"] for one in [pool.submit(ask) for _ in range(6)]]
         assert {results[0]["metadata"]["title"] for results in found} == {"Zyxwv rotation"}
 
 

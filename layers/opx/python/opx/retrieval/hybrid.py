@@ -325,7 +325,7 @@ def terms_of(indexed: IndexedChunk) -> Set[str]:
 
 @lru_cache(2048)
 def terms_in(text: str, languages: tuple[str, ...]) -> frozenset[str]:
-    """All terms of a text in these languages."""
+    """All terms of `text` in these languages."""
     return frozenset(query_terms(text, languages))
 
 
