@@ -25,6 +25,9 @@ _OTHERS_SECONDS = 15.0
 _LONG = 512
 """Chunks after which a document gets a line before it is done."""
 
+_SILENT_SECONDS = 10.0
+"""Time without a line after which the document in progress gets one."""
+
 
 class Reporter:
     """Receives progress of ingestion. Subclasses write to stderr; failures are left to the summary. This base class is
@@ -58,28 +61,33 @@ class LineReporter(Reporter):
     def __init__(self, *, uploads: bool = False) -> None:
         self._uploads = uploads
         self._reported_at = -_OTHERS_SECONDS
+        self._printed_at = time.monotonic()
 
     def stored(self, done: int, files: int) -> None:
         if self._uploads and done % _MANY == 0:
-            click.echo(f"stored {done:,} of {files:,} files", err=True)
+            self._print(f"stored {done:,} of {files:,} files")
 
     def expect(self, documents: int) -> None:
         if documents:
-            click.echo(f"ingesting {documents:,} new or changed", err=True)
+            self._print(f"ingesting {documents:,} new or changed")
 
     def others(self, waiting: int) -> None:
         if time.monotonic() - self._reported_at >= _OTHERS_SECONDS:
             self._reported_at = time.monotonic()
-            click.echo(_others_line(waiting), err=True)
+            self._print(_others_line(waiting))
 
     def embedding(self, object_key: str, chunks: int) -> None:
-        if chunks % _LONG == 0:
-            click.echo(f"embedding  {object_key}: {chunks:,} chunks so far", err=True)
+        if chunks % _LONG == 0 or time.monotonic() - self._printed_at >= _SILENT_SECONDS:
+            self._print(safe(f"embedding  {object_key}: {chunks:,} chunks so far"))
 
     def settled(self, outcome: EventOutcome) -> None:
         line = outcome_line(outcome)
         if line:
-            click.echo(safe(line), err=True)
+            self._print(safe(line))
+
+    def _print(self, line: str) -> None:
+        self._printed_at = time.monotonic()
+        click.echo(line, err=True)
 
 
 class BarReporter(Reporter):
