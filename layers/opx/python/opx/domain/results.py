@@ -174,8 +174,12 @@ LATER_FACTS = IndexedChunk.__struct_fields__[-len(IndexedChunk.__struct_defaults
 def later_facts(kept: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """Reads those of `LATER_FACTS` that were stored as JSON, under the name that `names` has for each; lists become
     tuples."""
-    found = {fact: kept[name] for fact, name in names.items() if name in kept}
-    return {fact: tuple(value) if isinstance(value, list) else value for fact, value in found.items()}
+    found: dict[str, Any] = {}
+    for fact, name in names.items():
+        value = kept.get(name)
+        if value is not None:
+            found[fact] = tuple(value) if isinstance(value, list) else value
+    return found
 
 
 class RetrievalResult(Record, frozen=True):

@@ -378,7 +378,8 @@ def _reaches(confidence: float, config: QueryConfig) -> bool:
 
 
 def _is_sure(routed: Routed) -> bool:
-    return any(band_of(round(one.confidence, 6)) is Band.SURE for one in routed.judged)
+    best = max((one.confidence for one in routed.judged), default=0.0)
+    return band_of(round(best, 6)) is Band.SURE
 
 
 def _with_learnt(parsed: ParsedQuery, answer: Answer) -> Answer:

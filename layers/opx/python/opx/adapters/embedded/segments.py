@@ -301,6 +301,7 @@ def _list_index(joined: Iterable[str]) -> dict[str, list[int]]:
 
 
 _ENCODED = dict(zip(IndexedChunk.__struct_fields__, IndexedChunk.__struct_encode_fields__, strict=True))
+_TIERS = {tier.value: tier for tier in Tier}
 _OWN = {name: _ENCODED[name] for name in LATER_FACTS if name != "services"}
 """Fields of an entry's line beside its chunk, and their names in the line: services are those of its segment."""
 
@@ -329,7 +330,7 @@ def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) 
         chunk=from_json(DocumentChunk, line),
         key_id=facts.key_id,
         scope_key=row.scope,
-        tier=Tier(row.tier),
+        tier=_TIERS[row.tier],
         trust=facts.trust,
         source_uri=facts.source_uri,
         last_updated=facts.last_updated,
