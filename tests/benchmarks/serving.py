@@ -27,7 +27,7 @@ from opx.edges.serving.composition import serve
 from opx.edges.serving.listening import HttpServer, listening_socket
 from opx.edges.serving.routes import LocalBase
 from opx.edges.serving.tokens import Callers
-from opx.edges.serving.workers import Workers
+from opx.edges.serving.workers import AnswerProcesses
 from opx.operations.context import Caller
 from opx.operations.system import System
 from opx.system import bootstrap
@@ -98,9 +98,9 @@ def figures(replies: Sequence[tuple[float, bool]], seconds: float, cpu: float) -
     }
 
 
-def started(system: System, most: int) -> Workers:
+def started(system: System, most: int) -> AnswerProcesses:
     """Processes for the system that have started; with 1, it answers in this process."""
-    workers = Workers(system, bootstrap, most)
+    workers = AnswerProcesses(system, bootstrap, most)
     while workers.ready < most and most > 1:
         workers.start_another()
         time.sleep(0.1)
@@ -118,7 +118,7 @@ def cpu_seconds() -> float:
 
 
 def measure(
-    system: System, workers: Workers, mode: str, clients: int, answers: int, questions: int
+    system: System, workers: AnswerProcesses, mode: str, clients: int, answers: int, questions: int
 ) -> dict[str, float]:
     """Serves the system, and has another process ask."""
     own = Caller(Identity())

@@ -22,7 +22,7 @@ from opx.edges.serving.console import ConsoleSessions
 from opx.edges.serving.listening import HttpServer, listening_socket
 from opx.edges.serving.routes import KnowledgeBase, LocalBase
 from opx.edges.serving.tokens import Callers
-from opx.edges.serving.workers import Workers
+from opx.edges.serving.workers import AnswerProcesses
 from opx.operations.context import Caller
 from opx.operations.system import System
 
@@ -107,7 +107,7 @@ def serving(
     own: Identity | None = None,
     host: str = "127.0.0.1",
     sessions: ConsoleSessions | None = None,
-    workers: Workers | None = None,
+    workers: AnswerProcesses | None = None,
 ) -> Iterator[LocalServer]:
     """Serves a system; without tokens and the console, everybody is its administrator."""
     arrived: list[bool] = []

@@ -24,12 +24,14 @@ from opx.system import bootstrap
 pytestmark = pytest.mark.skipif(not hasattr(socket, "AF_UNIX"), reason="no Unix sockets here")
 
 PROGRAM = """
-import sys
+import atexit, sys
 from opx.system import command
-try:
-    command()
-finally:
+
+def say():
     print("\\nloaded" if "click" in sys.modules else "\\nforwarded", file=sys.stderr)
+
+atexit.register(say)
+command()
 """
 
 

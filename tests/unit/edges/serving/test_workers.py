@@ -17,11 +17,11 @@ import pytest
 from opx.domain.policy import READ_SCOPE
 from opx.domain.scopes import Identity
 from opx.edges.serving import workers as module
-from opx.edges.serving.workers import Workers, usual_workers
+from opx.edges.serving.workers import AnswerProcesses, usual_workers
 from opx.operations.context import Caller
 from opx.operations.system import System
-from opx.runtime.machine import cores
 from opx.runtime.metrics import Metric, Report, unreported
+from opx.runtime.threads import cores
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.support.agent_calls import CORPUS, DISK_TITLE, a_system
@@ -67,9 +67,9 @@ def killed_outside(own: int, _: System, __: Report) -> int:
 @contextlib.contextmanager
 def some_workers(
     system: System, most: int, start: Callable[[Settings], System] = started, ready: int | None = None
-) -> Iterator[Workers]:
-    """Workers, `ready` of them started."""
-    workers = Workers(system, start, most)
+) -> Iterator[AnswerProcesses]:
+    """AnswerProcesses, `ready` of them started."""
+    workers = AnswerProcesses(system, start, most)
     try:
         for number in range(most if ready is None else ready):
             workers.start_another()
@@ -87,7 +87,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 
 @pytest.fixture(scope="module")
-def two(system: System) -> Iterator[Workers]:
+def two(system: System) -> Iterator[AnswerProcesses]:
     with some_workers(system, 2) as found:
         yield found
 
@@ -95,7 +95,9 @@ def two(system: System) -> Iterator[Workers]:
 class TestAnswers:
     @pytest.mark.parametrize("token", TOKENS)
     @pytest.mark.parametrize("question", QUESTIONS)
-    def test_they_are_those_of_the_server_itself(self, system: System, two: Workers, question: str, token: str) -> None:
+    def test_they_are_those_of_the_server_itself(
+        self, system: System, two: AnswerProcesses, question: str, token: str
+    ) -> None:
         replies = []
         for workers in (None, two):
             with serving(system, TOKENS, workers=workers) as server:
@@ -105,9 +107,9 @@ class TestAnswers:
         assert replies[0] == replies[1]
 
     def test_questions_are_answered_by_the_processes_and_counted_by_the_server(
-        self, system: System, two: Workers, monkeypatch: pytest.MonkeyPatch
+        self, system: System, two: AnswerProcesses, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(Workers, "_run_here", None)  # the server answers none itself
+        monkeypatch.setattr(AnswerProcesses, "_run_here", None)  # the server answers none itself
         with serving(system, workers=two) as server, ThreadPoolExecutor(8) as pool:
             ask = partial(server, "POST", "/knowledge/default/query", {"query": DISK_TITLE})
             replies = [one.result() for one in [pool.submit(ask) for _ in range(20)]]
@@ -117,21 +119,21 @@ class TestAnswers:
         assert 'opx_http_request_seconds_count{route="POST /knowledge/{kbId}/query",status="200"} 20.0' in metrics
 
     def test_tools_that_search_are_called_there_too(
-        self, system: System, two: Workers, monkeypatch: pytest.MonkeyPatch
+        self, system: System, two: AnswerProcesses, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(Workers, "_run_here", None)
+        monkeypatch.setattr(AnswerProcesses, "_run_here", None)
         with serving(system, TOKENS, workers=two) as server:
             found = over_mcp(server, "acme", "search_docs", query=DISK_TITLE)
             refused = over_mcp(server, "acme", "search_docs", query="")
         assert found.structured_content["results"][0]["title"] == DISK_TITLE
         assert refused.is_error
 
-    def test_clients_see_their_own_documents_alone(self, system: System, two: Workers) -> None:
+    def test_clients_see_their_own_documents_alone(self, system: System, two: AnswerProcesses) -> None:
         with serving(system, TOKENS, workers=two) as server:
             titles = {token: _titles(server, token) for token in TOKENS}
         assert "Open the rival safe" in titles["rival"] - titles["acme"]
 
-    def test_what_is_written_is_found_by_each_at_once(self, system: System, two: Workers) -> None:
+    def test_what_is_written_is_found_by_each_at_once(self, system: System, two: AnswerProcesses) -> None:
         system.store.put("documents/runbooks/new.md", b"# Zyxwv rotation\n\nRotate the zyxwv.")
         list(system.manager.work())
         with serving(system, workers=two) as server, ThreadPoolExecutor(4) as pool:
@@ -160,13 +162,13 @@ class TestProcesses:
             assert workers.run(process_of, unreported) != os.getpid()
 
     def test_with_one_everything_is_computed_here(self, system: System) -> None:
-        workers = Workers(system, started, 1)
+        workers = AnswerProcesses(system, started, 1)
         workers.start_another()
         with ThreadPoolExecutor(4) as pool:
             found = [pool.submit(workers.run, partial(resting, 0.05), unreported) for _ in range(8)]
         assert {one.result() for one in found} == {os.getpid()}
 
-    def test_metrics_of_a_process_are_reported_here(self, two: Workers) -> None:
+    def test_metrics_of_a_process_are_reported_here(self, two: AnswerProcesses) -> None:
         reported: list[tuple[Metric, float, dict[str, str]]] = []
 
         def report(metric: Metric, value: float = 1.0, /, **labels: str) -> None:
@@ -198,7 +200,7 @@ class TestProcesses:
     def test_while_all_wait_the_server_answers_itself(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "PATIENCE", 0.05)
         with some_workers(system, 2, ready=1) as workers, ThreadPoolExecutor(1) as pool:
-            monkeypatch.setattr(Workers, "_another", lambda _: None)
+            monkeypatch.setattr(AnswerProcesses, "_another", lambda _: None)
             slow = pool.submit(workers.run, partial(resting, 1.0), unreported)
             while workers._idle:
                 time.sleep(0.01)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import os
 
 
 def user_of_process() -> str:
@@ -12,9 +11,3 @@ def user_of_process() -> str:
         return getpass.getuser()
     except (OSError, KeyError, ImportError):  # a container without a user of this id
         return ""
-
-
-def cores() -> int:
-    """Number of cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1

@@ -82,6 +82,12 @@ def within(seconds: float, work: Callable[[], T], name: str, late: type[OpxError
 # -- parallel
 
 
+def cores() -> int:
+    """Number of cores that this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 class Each:
     """Applies a function to each item on up to `threads` threads; results are in the items' order."""
 

@@ -15,8 +15,7 @@ from msgspec import Struct
 from opx.adapters.embedded.minilm.building import model_folder, read_recipe
 from opx.errors import EmbeddingError, InvalidInputError
 from opx.ports import Vector, Vectors, mean_vector
-from opx.runtime.machine import cores
-from opx.runtime.threads import Each
+from opx.runtime.threads import Each, cores
 from opx.settings import MULTILINGUAL, Settings
 from opx.text.analyzer import split_identifiers
 

@@ -237,12 +237,12 @@ def _serve(
     from opx.edges.serving.application import application
     from opx.edges.serving.composition import serve
     from opx.edges.serving.listening import HttpServer, address_of, listening_socket
-    from opx.edges.serving.workers import Workers, usual_workers
+    from opx.edges.serving.workers import AnswerProcesses, usual_workers
 
     woken, stopped, host = threading.Event(), threading.Event(), address_of(listen)[0]
     with ExitStack() as stack:
         _log_errors(stack)
-        processes = Workers(session.services, session.start, workers or usual_workers())
+        processes = AnswerProcesses(session.services, session.start, workers or usual_workers())
         stack.callback(processes.close)
         found = _bases(session, stack, bases, known.own)
         served = serve(session.services, known, found, woken.set, host, workers=processes)

@@ -13,7 +13,7 @@ from opx.edges.serving.metrics import Measurements
 from opx.edges.serving.routes import Answers, KnowledgeBase
 from opx.edges.serving.tokens import Callers
 from opx.edges.serving.uploads import serve_uploads
-from opx.edges.serving.workers import QUESTIONS, Workers
+from opx.edges.serving.workers import QUESTIONS, AnswerProcesses
 from opx.edges.tool_replies import ToolReply, called_here
 from opx.operations import load
 from opx.operations.context import Caller, Context
@@ -30,13 +30,13 @@ def serve(
     arrived: Callable[[], object],
     host: str,
     *,
-    workers: Workers | None = None,
+    workers: AnswerProcesses | None = None,
 ) -> Served:
     """The parts of a server for these callers. `arrived` is called after each delivery and upload; `workers` answer the
     questions to the system, by default this process does."""
     load()
     measurements = Measurements()
-    workers = workers or Workers(system)
+    workers = workers or AnswerProcesses(system)
     return Served(
         answers=Answers(bases, measurements, workers),
         callers=callers,
@@ -52,7 +52,7 @@ def serve(
 
 
 def _called(
-    workers: Workers, operation: Operation[Any, Any], context: Context, arguments: Mapping[str, Any]
+    workers: AnswerProcesses, operation: Operation[Any, Any], context: Context, arguments: Mapping[str, Any]
 ) -> ToolReply:
     """Calls a tool, in a worker if it searches."""
     if operation.name not in QUESTIONS:

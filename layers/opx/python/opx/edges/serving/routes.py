@@ -16,7 +16,7 @@ from opx.edges.client import RemoteClient
 from opx.edges.failures import ErrorResponse, UnknownKnowledgeBaseError, UnknownRouteError, attempt
 from opx.edges.http import RETRY_AFTER_SECONDS, RouteRequest, performed, read_parts, reply
 from opx.edges.serving.tokens import administers
-from opx.edges.serving.workers import QUESTIONS, Workers
+from opx.edges.serving.workers import QUESTIONS, AnswerProcesses
 from opx.errors import ForbiddenError
 from opx.operations import load
 from opx.operations.context import Caller, Context
@@ -122,7 +122,9 @@ class Answers:
     """Answers requests in the form of `opx.edges.http.reply`. `bases` are the knowledge bases by id, `default` among them,
     whose questions are answered by the `workers`, if there are any."""
 
-    def __init__(self, bases: Mapping[str, KnowledgeBase], report: Report, workers: Workers | None = None) -> None:
+    def __init__(
+        self, bases: Mapping[str, KnowledgeBase], report: Report, workers: AnswerProcesses | None = None
+    ) -> None:
         self._bases = bases
         self._report = report
         self._workers = workers

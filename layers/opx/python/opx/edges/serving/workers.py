@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import multiprocessing
-import os
 import signal
 import threading
 import time
@@ -23,8 +22,8 @@ from opx.domain.record import replace
 from opx.operations import load
 from opx.operations.system import System
 from opx.ports import SearchFilter
-from opx.runtime.machine import cores
 from opx.runtime.metrics import Metric, Report
+from opx.runtime.threads import cores
 from opx.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -107,7 +106,7 @@ class _Worker:
             self._process.join(_END_SECONDS)
 
 
-class Workers:
+class AnswerProcesses:
     """Up to `most` processes; with 1, everything is computed in this one. `start` makes the system of each from `settings`,
     and can be pickled. Safe to share between threads."""
 
@@ -219,7 +218,6 @@ class Workers:
 def _work(connection: Connection, start: StartSystem, settings: Settings) -> None:
     """Computes what arrives, until the server ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the server ends this one
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with start(settings) as system, contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         load()
