@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
-from opx.edges.cli import reporting
 from opx.edges.cli.reporting import LineReporter
 
 
@@ -18,7 +19,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(reporting.time, "monotonic", found)
+    monkeypatch.setattr(time, "monotonic", found)
     return found
 
 
