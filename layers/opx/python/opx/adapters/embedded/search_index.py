@@ -221,7 +221,7 @@ class EmbeddedIndex:
 
 def _lexical_leg(view: _View, words: Words, request: SearchRequest, allowed: Mask) -> list[Scored]:
     """Hits that are live and allowed, best first: all of them, or more than the depth."""
-    if not words:
+    if not words or not allowed.any():
         return []
     wanted = request.depth + _SPARE_HITS
     rarity = view.lexical.rarity(request.filter.scopes)
@@ -255,7 +255,7 @@ def _attempts(wanted: int, where: SearchFilter, share: float) -> Iterator[tuple[
 
 def _vector_leg(view: _View, request: SearchRequest, allowed: Mask) -> list[Scored]:
     """The nearest of the allowed entries, best first."""
-    if request.vector is None:
+    if request.vector is None or not allowed.any():
         return []
     where, wanted = request.filter, request.depth + _SPARE_HITS
     query = np.asarray(request.vector, dtype=np.float32)
