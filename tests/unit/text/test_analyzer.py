@@ -149,14 +149,14 @@ def test_a_term_is_never_empty_a_stop_word_or_broken_by_white_space(text: str) -
 @given(st.text(st.sampled_from("abAB.-_'’19 é")))
 def test_the_same_text_always_has_the_same_terms(text: str) -> None:
     first = analyze(text)
-    analyzer._cached_words_of.cache_clear()
+    analyzer._known_terms.cache_clear()
     assert analyze(text) == first
 
 
 def test_threads_may_share_the_analyzer() -> None:
     words = [f"restartingNode{number}Quickly-as.fastly" for number in range(400)]
     expected = [analyze(word) for word in words]
-    analyzer._cached_words_of.cache_clear()
+    analyzer._known_terms.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(analyze, words)) == expected
 
@@ -280,11 +280,20 @@ def test_a_very_long_run_is_analysed_in_time_that_grows_with_its_length(part: st
 
 
 def test_a_long_run_is_not_kept_in_memory() -> None:
-    analyzer._cached_terms_of.cache_clear()
+    analyzer._known_terms.cache_clear()
+    known = analyzer._known_terms(analyzer.ENGLISH)
     analyze("x" * 65 + " " + "Ab" * 1000)
-    assert analyzer._cached_terms_of.cache_info().currsize == 0
+    assert not known
     analyze("x" * 64)
-    assert analyzer._cached_terms_of.cache_info().currsize == 1
+    assert list(known) == ["x" * 64]
+
+
+def test_few_runs_are_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analyzer, "_MOST_CACHED", 3)
+    analyzer._known_terms.cache_clear()
+    words = [f"word{number}" for number in range(20)]
+    assert analyze(" ".join(words)) == words
+    assert len(analyzer._known_terms(analyzer.ENGLISH)) <= 3
 
 
 def test_a_long_term_is_cut_alike_in_questions_and_documents() -> None:
