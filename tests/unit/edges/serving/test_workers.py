@@ -17,8 +17,11 @@ import pytest
 from opx.domain.policy import READ_SCOPE
 from opx.domain.scopes import Identity
 from opx.edges.serving import workers as module
+from opx.edges.serving.workers import QUESTIONS as QUESTIONS_OF_PROCESSES
 from opx.edges.serving.workers import AnswerProcesses, usual_workers
+from opx.operations import load
 from opx.operations.context import Caller
+from opx.operations.registry import Function
 from opx.operations.system import System
 from opx.runtime.metrics import Metric, Report, unreported
 from opx.runtime.threads import cores
@@ -224,6 +227,12 @@ class TestProcesses:
             with pytest.raises(ProcessLookupError):
                 os.kill(process, 0)
         assert workers.run(process_of, unreported) == os.getpid()
+
+    def test_operations_for_them_exist_and_write_nothing(self) -> None:
+        found = [one for one in load() if one.name in QUESTIONS_OF_PROCESSES]
+        assert {one.name for one in found} == QUESTIONS_OF_PROCESSES
+        assert not [one.name for one in found if one.tool and one.tool.writes]
+        assert {one.route.function for one in found if one.route} == {Function.RETRIEVE}
 
     def test_by_default_there_is_one_for_each_core(self) -> None:
         assert usual_workers() == min(cores(), 8)
