@@ -112,11 +112,16 @@ console/src/api/schema.d.ts: $(VENV)/.ready console/node_modules/.ready $(API_SO
 console: console/src/api/schema.d.ts ## build the console, which `opx console` opens (needs node)
 	cd console && npm run --silent build
 
+$(VENV)/.ready-browser: $(REQUIREMENTS)/browser.txt $(VENV)/.ready-dev
+	@$(INSTALL) $(REQUIREMENTS)/browser.txt
+	@touch $@
+
 test-console: $(VENV)/.ready-dev ## the console: types, lint, components, then every page in Chromium (Debian's package)
-	@command -v npm >/dev/null || { echo "the console isn't tested: there is no npm"; exit 0; } && \
+	@$(MAKE) --no-print-directory console/node_modules/.ready || { echo "the console isn't tested: its packages can't be had"; exit 0; } && \
 		$(MAKE) --no-print-directory console && cd console && npm run --silent check && npm run --silent test
-	@$(INSTALL) $(REQUIREMENTS)/browser.txt || echo "playwright can't be had"
-	$(BIN)/python -m pytest -m browser -p pytest_playwright.pytest_playwright --timeout 600 tests/console
+	@[ -e console/node_modules/.ready ] || exit 0; \
+		$(MAKE) --no-print-directory $(VENV)/.ready-browser || { echo "the pages aren't tested: playwright can't be had"; exit 0; } && \
+		$(BIN)/python -m pytest -m browser -p pytest_playwright.pytest_playwright --timeout 600 tests/console
 
 screenshot: $(VENV)/.ready ## draw the README's picture anew, from a search in the example corpus
 	@OPX_HOME=build/docs-home $(BIN)/opx demo >/dev/null

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sqlite3
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 # A busy machine is no failure.
 settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("calm")
+
+
+def pytest_configure() -> None:
+    """Leaves CDK's own check of templates, six seconds in each process, to `app.py`'s test: the others have cfn-lint's."""
+    os.environ.setdefault("CDK_VALIDATION", "false")
 
 
 @pytest.hookimpl(optionalhook=True)
