@@ -10,6 +10,7 @@ ACTIONLINT := v1.7.12
 API_SOURCES := $(wildcard $(addprefix layers/opx/python/opx/,operations/*.py operations/*/*.py domain/*.py edges/schemas.py))
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
+WORKERS ?= 3
 ATTACKS ?= tests/attack tests/faults tests/damage tests/unit/domain/test_policy.py tests/isolation/test_policy_sequences.py tests/unit/lifecycle/test_archive_mutations.py
 CONTEXT ?=
 YES ?=
@@ -51,7 +52,7 @@ demo: $(VENV)/.ready ## ingest the example corpus and answer five questions
 	@$(BIN)/opx demo
 
 test: $(VENV)/.ready-dev ## run all tests (no account, no network)
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
 
 # Within ten minutes on two cores; `make test` tries a few cases of each.
 attack: $(VENV)/.ready-dev ## attack it: mutated inputs, callers of other clients, kills, full disks, power cuts; one table at the end
@@ -112,11 +113,16 @@ console/src/api/schema.d.ts: $(VENV)/.ready console/node_modules/.ready $(API_SO
 console: console/src/api/schema.d.ts ## build the console, which `opx console` opens (needs node)
 	cd console && npm run --silent build
 
+$(VENV)/.ready-browser: $(REQUIREMENTS)/browser.txt $(VENV)/.ready-dev
+	@$(INSTALL) $(REQUIREMENTS)/browser.txt
+	@touch $@
+
 test-console: $(VENV)/.ready-dev ## the console: types, lint, components, then every page in Chromium (Debian's package)
-	@command -v npm >/dev/null || { echo "the console isn't tested: there is no npm"; exit 0; } && \
+	@$(MAKE) --no-print-directory console/node_modules/.ready || { echo "the console isn't tested: its packages can't be had"; exit 0; } && \
 		$(MAKE) --no-print-directory console && cd console && npm run --silent check && npm run --silent test
-	@$(INSTALL) $(REQUIREMENTS)/browser.txt || echo "playwright can't be had"
-	$(BIN)/python -m pytest -m browser -p pytest_playwright.pytest_playwright --timeout 600 tests/console
+	@[ -e console/node_modules/.ready ] || exit 0; \
+		$(MAKE) --no-print-directory $(VENV)/.ready-browser || { echo "the pages aren't tested: playwright can't be had"; exit 0; } && \
+		$(BIN)/python -m pytest -m browser -p pytest_playwright.pytest_playwright --timeout 600 tests/console
 
 screenshot: $(VENV)/.ready ## draw the README's picture anew, from a search in the example corpus
 	@OPX_HOME=build/docs-home $(BIN)/opx demo >/dev/null

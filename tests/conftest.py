@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sqlite3
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 # A busy machine is no failure.
 settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("calm")
+
+
+def pytest_configure() -> None:
+    """Leaves CDK's own check of templates, six seconds in each process, to `app.py`'s test: the others have cfn-lint's."""
+    os.environ.setdefault("CDK_VALIDATION", "false")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -70,9 +76,13 @@ def attack_report() -> AttackReport:
 def aws_session() -> boto3.Session:
     """Credentials that open nothing. One session for all tests: it keeps the service models that it has parsed."""
     import boto3
+    import botocore.session
     import moto  # noqa: F401 - before the session: it hooks itself into those that come later
+    from botocore.config import Config
 
-    return boto3.Session("testing", "testing", region_name="eu-central-1")
+    core = botocore.session.get_session()
+    core.set_default_client_config(Config(user_agent="tests"))  # which is otherwise composed anew for each request
+    return boto3.Session("testing", "testing", region_name="eu-central-1", botocore_session=core)
 
 
 @pytest.fixture

@@ -79,23 +79,14 @@ def test_a_deployment_onto_retained_resources_is_refused_with_the_way_out(refuse
 
 
 @pytest.fixture(scope="module")
-def adopted(
-    lost: Lost,
-    refused: Made,
-    cdk: Cdk,
-    emulator: Emulator,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Assembly:
+def adopted(lost: Lost, refused: Made, cdk: Cdk) -> Assembly:
     """The assembly of `make adopt`, which was run and lost nothing (counted before a test's question adds to the audit)."""
-    folder = tmp_path_factory.mktemp("again")
-    cdk.synthesise(lost.context, folder)
-    assembly = restrict(folder, emulator.resource_types())
-    made = cdk.make("adopt", assembly, lost.context)
+    made = cdk.make("adopt", lost.first, lost.context)
     print(made.output)
     assert made.status == 0, made.output[-4000:]
-    assert made.deployed == set(assembly.stacks)
+    assert made.deployed == set(lost.first.stacks)
     assert lost.system.counts() == lost.counts
-    return assembly
+    return lost.first
 
 
 def test_what_was_retained_is_taken_back_and_answers(

@@ -113,12 +113,20 @@ def lint_findings(assembly: Assembly, stack: str) -> list[str]:
 
 @cache
 def _linted(template: str) -> tuple[str, ...]:
-    # Here, as every process of the test run imports this module, and one lints.
-    from cfnlint.api import lint  # type: ignore[import-untyped]
-    from cfnlint.config import ManualArgs  # type: ignore[import-untyped]
+    from cfnlint.decode import decode_str  # type: ignore[import-untyped]
 
-    config = ManualArgs(regions=["eu-central-1"], ignore_checks=[REDUNDANT_DEPENDENCY])
-    return tuple(str(match) for match in lint(template, config=config))
+    decoded, errors = decode_str(template)
+    return tuple(str(match) for match in errors or _linter().validate_template(decoded))
+
+
+@cache
+def _linter() -> Any:
+    """One for all templates: cfn-lint takes longer to load its rules than to apply them."""
+    # Here, as every process of the test run imports this module, and one lints.
+    from cfnlint.config import ConfigMixIn  # type: ignore[import-untyped]
+    from cfnlint.runner import Runner  # type: ignore[import-untyped]
+
+    return Runner(ConfigMixIn(regions=["eu-central-1"], ignore_checks=[REDUNDANT_DEPENDENCY]))
 
 
 def _finding(violation: Mapping[str, Any]) -> str:
