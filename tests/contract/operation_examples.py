@@ -271,6 +271,7 @@ EXAMPLES: Mapping[str, Example] = {
     "list_gaps": fixed(settled=True),
     "check_gaps": fixed(limit=5),
     "settle_gap": lambda world: {"gapId": world.ids["gap"], "because": "nobody drinks it"},
+    "assign_gap": lambda world: {"gapId": world.ids["gap"], "owner": "platform"},
     "report_gap": fixed(question="How do we rotate the vault keys?", missing="No page says who holds them."),
     # reading
     "read_document": lambda world: {"document": world.ids["own"], "part": "steps"},

@@ -334,6 +334,7 @@ NOT_THERE: Mapping[str, tuple[str, Example]] = {
     "record_outcome": ("not_found", lambda world: outcome_of(world, receiptId=UNKNOWN)),
     "report_outcome": ("not_found", lambda world: outcome_of(world, receiptId=UNKNOWN)),
     "settle_gap": ("invalid_argument", fixed(gapId=UNKNOWN, ignore=True)),
+    "assign_gap": ("invalid_argument", fixed(gapId=UNKNOWN, owner="platform")),
     "get_node": ("not_found", fixed(ref="service:nobody")),
     "list_neighbours": ("not_found", fixed(ref="service:nobody")),
     "find_path": ("not_found", fixed(**{"from": "service:nobody", "to": "service:db"})),
@@ -403,6 +404,7 @@ OF_OTHERS: Mapping[str, str] = {
     "record_outcome": "rival_receipt",
     "report_outcome": "rival_receipt",
     "settle_gap": "rival_gap",
+    "assign_gap": "rival_gap",
 }
 """Operations that take the id of something, and what another client has of that."""
 

@@ -16,7 +16,7 @@ WRITES = """
     alerts-import restore delete hold-remove rebuild webhook-secret webhook-sign webhook-test evidence
     client-add project-assign project-remove source-add source-pull source-remove stream-add stream-remove
     baseline-push graph-alias-add graph-alias-merge graph-alias-remove graph-alias-undo graph-relink
-    secret-protect secret-remove secret-set gaps-close gaps-ignore ingest watch
+    secret-protect secret-remove secret-set gaps-close gaps-ignore gaps-reopen gaps-assign ingest watch
 """
 SERVES = "mcp serve console run demo completion do"
 """Commands that serve, print a script, or step through a procedure with keys."""
