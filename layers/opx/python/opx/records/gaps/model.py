@@ -202,7 +202,11 @@ class Gap(Record, frozen=True):
             absent=other.absent or (None if reopened else self.absent),
             revision=self.revision + 1,
         )
-        return replace(found, because="", closed_by="", closed_by_title="", closed_at="", settled_by="") if reopened else found
+        return (
+            replace(found, because="", closed_by="", closed_by_title="", closed_at="", settled_by="")
+            if reopened
+            else found
+        )
 
     def _was_reported_of(self, other: Gap) -> bool:
         """True if another gap only repeats, as a report, the latest question or report of its caller."""
