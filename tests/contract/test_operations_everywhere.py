@@ -359,6 +359,8 @@ NOT_THERE: Mapping[str, tuple[str, Example]] = {
         "invalid_argument",
         lambda world: {"objectKeys": [world.ids["own_key"], world.ids["rival_key"]]},
     ),
+    "read_text": ("not_found", fixed(source="runbooks/vault.md")),
+    "write_text": ("conflict", fixed(source="runbooks/vault.md", text="# Vault", expected="0" * 64)),
     "get_project": ("forbidden", fixed(clientId="rival", projectId="depot")),
     "assign_project": ("forbidden", fixed(clientId="rival", projectId="depot", groupId="g")),
     "list_projects": ("forbidden", fixed(clientId="rival")),

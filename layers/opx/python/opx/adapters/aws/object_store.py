@@ -212,6 +212,7 @@ class S3ObjectStore:
                     Bucket=self._bucket,
                     Key=key,
                     Body=data,
+                    ChecksumAlgorithm=_ALGORITHM,
                     ChecksumSHA256=base64.b64encode(hashlib.sha256(data).digest()).decode("ascii"),
                     Metadata=to_headers(metadata or {}),
                     **condition,
