@@ -3,9 +3,10 @@ import Alert from "@cloudscape-design/components/alert";
 import Link from "@cloudscape-design/components/link";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import Tabs from "@cloudscape-design/components/tabs";
-import { useParams, useSearchParams } from "react-router";
+import { useNavigate, useParams, useSearchParams } from "react-router";
 import { ApiError } from "../api/client";
 import type { DocumentVersions } from "../api/schema";
+import { DocumentEdit, useIsEditable } from "../parts/DocumentEdit";
 import { DocumentFound } from "../parts/DocumentFound";
 import { DocumentHeader } from "../parts/DocumentHeader";
 import { DocumentHolds } from "../parts/DocumentHolds";
@@ -38,19 +39,36 @@ function Opened({ documentId }: { documentId: string }) {
 
 function Found({ found: { document, versions } }: { found: DocumentVersions }) {
   const [params, setParams] = useSearchParams();
+  const navigate = useNavigate();
   const show = (tab: string): void => setParams({ tab }, { replace: true });
   const newest = versions[0] ?? document;
   const { documentId } = document;
+  const tab = params.get("tab") ?? "text";
+  const isEditable = useIsEditable(document);
+  const edit = (
+    <DocumentEdit
+      document={document}
+      onWritten={(state) => void navigate(`/documents/${state.documentId || documentId}?tab=text`)}
+      onCancel={() => show("text")}
+    />
+  );
   return (
     <SpaceBetween size="l">
-      <DocumentHeader document={document} newest={newest} showVersions={() => show("versions")} />
+      <DocumentHeader
+        document={document}
+        newest={newest}
+        showVersions={() => show("versions")}
+        edit={isEditable && tab !== "edit" ? () => show("edit") : undefined}
+      />
       <Tabs
         ariaLabel="Parts of the document"
         i18nStrings={{ scrollLeftAriaLabel: "Scroll left", scrollRightAriaLabel: "Scroll right" }}
-        activeTabId={params.get("tab") ?? "text"}
+        activeTabId={tab}
         onChange={({ detail }) => show(detail.activeTabId)}
         tabs={[
           { id: "text", label: "Text", content: <DocumentReader documentId={documentId} /> },
+          // Also of a document that was replaced meanwhile: what is being written stays.
+          ...(isEditable || tab === "edit" ? [{ id: "edit", label: "Edit", content: edit, contentRenderStrategy: "lazy" as const }] : []),
           ...(document.state === "deleted" ? [] : ofCurrent(documentId)),
           { id: "versions", label: "Versions", content: <DocumentVersionList document={document} newest={newest} /> },
           { id: "origin", label: "Where it came from", content: <DocumentOrigin document={document} /> },
