@@ -199,6 +199,8 @@ EXAMPLES: Mapping[str, Example] = {
     # texts
     "read_text": fixed(source="runbooks/held.md"),
     "write_text": fixed(source="runbooks/new.md", text="# New\n\nA text.\n"),
+    # duplicates
+    "list_duplicates": fixed(category="runbooks"),
     # documents
     "list_documents": fixed(category="runbooks", allVersions=True, limit=3),
     "get_document": ids(documentId="own"),

@@ -4,6 +4,7 @@ import Header from "@cloudscape-design/components/header";
 import Tabs from "@cloudscape-design/components/tabs";
 import { useSearchParams } from "react-router";
 import { InboxDraft } from "../parts/InboxDraft";
+import { InboxDuplicates } from "../parts/InboxDuplicates";
 import { InboxEntries } from "../parts/InboxEntries";
 import { InboxFailures } from "../parts/InboxFailures";
 import { InboxGaps } from "../parts/InboxGaps";
@@ -42,6 +43,7 @@ export default function Inbox() {
           { id: "secrets", label: `Secrets ${secrets}`, content: <InboxSecrets /> },
           { id: "learnings", label: `Unverified ${entries}`, content: <InboxEntries /> },
           { id: "flagged", label: "Flagged", content: <InboxRemarks /> },
+          { id: "duplicates", label: "Near-duplicates", content: <InboxDuplicates /> },
         ]}
       />
     </ContentLayout>

@@ -102,7 +102,7 @@ class TestWriteAccess:
         ("record_outcome", {"body": {"receiptId": "f" * 32, "documentId": "f" * 32, "result": "resolved"}}),
         ("list_masked_secrets", {}),
         ("read_text", {"query": {"source": "runbooks/disk.md"}}),
-        ("write_text", {"body": {"source": "runbooks/disk.md", "text": "# Disk"}}),
+        ("write_text", {"body": {"source": "runbooks/new.md", "text": "# Disk"}}),
         ("mark_reviewed", {"documentId": "f" * 32, "body": {}}),
     )
     HOLDS: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -37,7 +37,7 @@ from opx.hygiene.cleaning import Cleaner, Span
 from opx.ingestion.categorising import CategoryChoice
 from opx.ingestion.channels import ChannelRules, arrival_of
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
-from opx.ingestion.reviews import review_of
+from opx.ingestion.reviews import review_of, reviewed
 from opx.ports import Clock, ObjectInfo, ObjectStore
 from opx.ports.models import ParsingTools
 from opx.text.languages import READ_CHARACTERS, detect_language
@@ -138,8 +138,7 @@ class DocumentReader:
             title = cleaner.value("title", _title(metadata.title, parsed.title, spooled.heading, name))
             document = self._document(key, info, category, metadata, (title, spooled.digest))
             review = review_of(info, attested=arrival.attested)
-            if review:  # its day comes before the one that the document states itself
-                document = replace(document, reviewed_at=review.at, review_by=review.until)
+            document = reviewed(document, review) if review else document
             title = _cleaned_completion(title, title_path(key.source, category.path), cleaner)
             owner = ", ".join(facts.get("owner", ()))[:MAX_TEXT]
             remarks = (*self._expired(document), *choice.remarks, *parsed.remarks, *cleaner.remarks)

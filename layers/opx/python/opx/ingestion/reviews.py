@@ -11,8 +11,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from opx.domain.documents import KnowledgeDocument
 from opx.domain.provenance import CHANNEL_METADATA
-from opx.domain.record import Record
+from opx.domain.record import Record, replace
 from opx.errors import InvalidInputError
 from opx.ports import ObjectInfo, ObjectStore
 
@@ -39,6 +40,11 @@ def review_of(info: ObjectInfo, *, attested: bool) -> Review | None:
     except (msgspec.MsgspecError, InvalidInputError):  # of a newer release, or of another program
         return None
     return found if attested else Review("", found.at, found.until)
+
+
+def reviewed(document: KnowledgeDocument, review: Review) -> KnowledgeDocument:
+    """The document with the day of its next review, which comes before the day that it states itself."""
+    return replace(document, reviewed_at=review.at, review_by=review.until)
 
 
 def review_metadata(review: Review) -> dict[str, str]:

@@ -241,6 +241,7 @@ MODULES = (
     Module("documents", ("documents", "categories")),
     Module("corpus", ("status", "ingest", "uploads", "objects", "documents", "failures")),
     Module("texts", ("texts",)),
+    Module("duplicates", ("duplicates",)),
     Module("provenance", ("documents",)),
     Module("graph", ("graph",), (KNOWLEDGE,)),
     Module("learning", ("learning", "evidence"), (LEARNING,)),
