@@ -44,6 +44,7 @@ def test_a_document_is_reviewed_and_leaves_the_list(opx: Opx) -> None:
     assert "to be reviewed again by" in opx("reviewed", "disk.md", "--days", "90").stdout
     assert json.loads(opx("review", "--json").stdout)["items"] == []
     assert len(json.loads(opx("review", "--days", "90", "--json").stdout)["items"]) == 1
+    assert "last by" in opx("why", "disk.md").stdout
     assert "1 unchanged" in opx("ingest", opx.folder / "docs").stdout
     assert json.loads(opx("review", "--json").stdout)["items"] == []
 
