@@ -11,14 +11,13 @@ from tests.console.served import Console
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-SOURCE = "runbooks/zorblax.md"
 TEXT = """---
 review_by: 2020-01-01
 ---
-# Router zorblax drops packets
+# Router {name} drops packets
 
 1. Look at the counters: `ip -s link`.
-2. Restart it: `systemctl restart zorblax`.
+2. Restart it: `systemctl restart {name}`.
 """
 
 
@@ -35,7 +34,7 @@ def eventually(found: Callable[[], Any]) -> Any:
     raise AssertionError("it didn't happen")
 
 
-def written(console: Console, text: str = TEXT, source: str = SOURCE) -> str:
+def written(console: Console, source: str, text: str) -> str:
     """Writes a new document, and returns its id once it is ingested."""
     key = console.api("PUT", "/texts", {"source": source, "text": text})["objectKey"]
 
@@ -52,7 +51,7 @@ def document_of(console: Console, document_id: str) -> dict[str, Any]:
     return found
 
 
-def text_of(console: Console, source: str = SOURCE) -> str:
+def text_of(console: Console, source: str) -> str:
     return str(console.api("GET", f"/texts?source={source}")["text"])
 
 
