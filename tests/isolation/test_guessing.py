@@ -52,7 +52,7 @@ from opx.operations.graph import (
     list_neighbours,
 )
 from opx.operations.learning import VerifyEntry, verify_entry
-from opx.operations.lifecycle import AddHold, add_hold
+from opx.operations.lifecycle import AddHold, MarkReviewed, add_hold, mark_reviewed
 from opx.operations.outcomes import GetDocumentOutcomes, get_document_outcomes
 from opx.operations.pattern_changes import MergePatterns, SplitPattern, merge_patterns, split_pattern
 from opx.operations.patterns import GetPattern, ListPatterns, get_pattern, list_patterns
@@ -123,6 +123,7 @@ def listed(access: ReaderAccess, after: str = "") -> tuple[KnowledgeDocument, ..
         ("documents", lambda access, name: access.call(get_document_details, GetDocumentDetails(document_id=name))),
         ("documents", lambda access, name: access.call(diff_document, DiffDocument(document_id=name))),
         ("documents", lambda access, name: access.call(restore_document, RestoreDocument(document_id=name))),
+        ("documents", lambda access, name: access.call(mark_reviewed, MarkReviewed(document_id=name))),
         ("documents", lambda access, name: access.call(get_document_outcomes, GetDocumentOutcomes(document_id=name))),
         ("documents", lambda access, name: access.call(add_hold, AddHold(reason="a matter", document=name))),
         ("documents", lambda access, name: access.call(read_chunks, ReadChunks(document_id=name))),
