@@ -3,9 +3,10 @@ import Alert from "@cloudscape-design/components/alert";
 import Link from "@cloudscape-design/components/link";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import Tabs from "@cloudscape-design/components/tabs";
+import { useState } from "react";
 import { useNavigate, useParams, useSearchParams } from "react-router";
 import { ApiError } from "../api/client";
-import type { DocumentVersions } from "../api/schema";
+import type { DocumentVersions, ObjectState } from "../api/schema";
 import { DocumentEdit, useIsEditable } from "../parts/DocumentEdit";
 import { DocumentFound } from "../parts/DocumentFound";
 import { DocumentHeader } from "../parts/DocumentHeader";
@@ -45,15 +46,15 @@ function Found({ found: { document, versions } }: { found: DocumentVersions }) {
   const { documentId } = document;
   const tab = params.get("tab") ?? "text";
   const isEditable = useIsEditable(document);
-  const edit = (
-    <DocumentEdit
-      document={document}
-      onWritten={(state) => void navigate(`/documents/${state.documentId || documentId}?tab=text`)}
-      onCancel={() => show("text")}
-    />
-  );
+  const [isWaiting, setWaiting] = useState(false);
+  const written = (state: ObjectState): void => {
+    setWaiting(state.state === "waiting");
+    void navigate(`/documents/${state.documentId || documentId}?tab=text`);
+  };
+  const edit = <DocumentEdit document={document} onWritten={written} onCancel={() => show("text")} />;
   return (
     <SpaceBetween size="l">
+      {isWaiting ? <Alert type="info">Your text is stored, and waits to be ingested as a new version.</Alert> : null}
       <DocumentHeader
         document={document}
         newest={newest}

@@ -97,7 +97,7 @@ function One({ text, setText }: TextProps) {
   return (
     <SpaceBetween size="s">
       <SegmentedControl label="Form" selectedId={form} options={FORMS} onChange={({ detail }) => setForm(detail.selectedId)} />
-      {form === "text" ? <Field label="Text" text={text} setText={setText} /> : <DocumentText text={text} />}
+      {form === "text" ? <Field label="Your text" text={text} setText={setText} /> : <DocumentText text={text} />}
     </SpaceBetween>
   );
 }

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-import shutil
+import subprocess
 from collections.abc import Iterator
-from itertools import count
-from pathlib import Path
+from itertools import count, cycle
 
 import pytest
 
 from tests.console.curation.steps import TEXT, gaps, written
-from tests.console.served import Console, running
+from tests.console.served import OPX, Console, running
 
 _NUMBERS = count(1)
+_SUBJECTS = cycle(
+    (
+        "boil an egg",
+        "tune a violin",
+        "fold a paper crane",
+        "prune roses",
+        "sail a dinghy",
+        "knit a scarf",
+        "ride a horse",
+    )
+)
 
 
 @pytest.fixture(scope="module")
-def console(demo_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
-    """One server for the tests of a file: each has a document or a gap of its own."""
-    home = tmp_path_factory.mktemp("curated") / "home"
-    shutil.copytree(demo_home, home)
-    with running(home) as found:
+def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
+    """One server for the tests of a file over a home with one runbook: each test has a document or a gap of its own."""
+    folder = tmp_path_factory.mktemp("curated")
+    (folder / "runbooks").mkdir()
+    (folder / "runbooks" / "disk.md").write_text("# Disk full on a Linux host\n\n1. Delete rotated logs.\n")
+    command = [str(OPX), "--home", str(folder / "home"), "ingest", str(folder / "runbooks")]
+    subprocess.run(command, check=True, capture_output=True, timeout=600)
+    with running(folder / "home") as found:
         yield found
 
 
@@ -42,9 +55,9 @@ def document(console: Console, name: str, source: str) -> str:
 
 
 @pytest.fixture
-def gap(console: Console, name: str) -> str:
-    """The question of a gap: a page about another thing is near, or none is."""
-    question = f"how many eggs fit into the {name}"
+def gap(console: Console) -> str:
+    """The question of a gap, of which no other is a wording."""
+    question = f"how do I {next(_SUBJECTS)}"
     console.api("POST", "/knowledge/default/query", {"query": question})
     assert question in gaps(console)
     return question

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.enable_socket]
 def edit(page: Page, console: Console, document: str) -> None:
     go(page, console, f"documents/{document}")
     page.get_by_role("button", name="Edit", exact=True).click()
-    page.get_by_label("Text", exact=True).wait_for()
+    page.get_by_label("Your text", exact=True).wait_for()
 
 
 def replace(page: Page, label: str, old: str, new: str) -> None:
@@ -42,7 +42,7 @@ def versions(console: Console, document: str) -> list[tuple[int, str]]:
 def test_a_text_is_edited_as_a_new_version(page: Page, console: Console, document: str, source: str) -> None:
     edit(page, console, document)
     assert page.get_by_role("button", name="Save", exact=True).is_disabled()
-    replace(page, "Text", "Look at", "Watch")
+    replace(page, "Your text", "Look at", "Watch")
     page.get_by_role("button", name="Preview").click()
     page.get_by_text("Watch the counters").wait_for()
     save(page)
@@ -58,10 +58,10 @@ def test_two_people_who_edit_the_same_page_lose_nothing(
     ada, bob = opened(), opened()
     for page in (ada, bob):
         edit(page, console, document)
-    replace(ada, "Text", "Look at the counters", "Watch the counters for a minute")
+    replace(ada, "Your text", "Look at the counters", "Watch the counters for a minute")
     save(ada)
     ada.wait_for_url(lambda url: "tab=text" in url, timeout=90_000)
-    replace(bob, "Text", "Restart it", "Ask the network team, then restart it")
+    replace(bob, "Your text", "Restart it", "Ask the network team, then restart it")
     save(bob)
     bob.get_by_text("was changed by").wait_for()
     mine, newer = (bob.get_by_label(label, exact=True) for label in ("Your text", "The newer text"))
@@ -83,24 +83,24 @@ def test_the_text_of_others_is_taken_after_a_confirmation(
 ) -> None:
     edit(page, console, document)
     newer = changed(console, source, "Look at", "Watch")
-    replace(page, "Text", "Restart it", "Leave it")
+    replace(page, "Your text", "Restart it", "Leave it")
     save(page)
     page.get_by_role("button", name="Discard mine").click()
     page.get_by_role("dialog").get_by_role("button", name="Discard").click()
-    assert page.get_by_label("Text", exact=True).input_value() == newer == text_of(console, source)
+    assert page.get_by_label("Your text", exact=True).input_value() == newer == text_of(console, source)
 
 
 def test_what_is_being_written_stays_while_the_document_is_replaced(
     page: Page, console: Console, document: str, source: str
 ) -> None:
     edit(page, console, document)
-    replace(page, "Text", "Restart it", "Leave it")
+    replace(page, "Your text", "Restart it", "Leave it")
     changed(console, source, "Look at", "Watch")
     page.get_by_text("Version 1 was replaced").wait_for(timeout=90_000)
-    assert "Leave it" in page.get_by_label("Text", exact=True).input_value()
+    assert "Leave it" in page.get_by_label("Your text", exact=True).input_value()
     page.get_by_role("tab", name="Versions").click()
     page.get_by_role("tab", name="Edit").click()
-    assert "Leave it" in page.get_by_label("Text", exact=True).input_value()
+    assert "Leave it" in page.get_by_label("Your text", exact=True).input_value()
 
 
 def changed(console: Console, source: str, old: str, new: str) -> str:
@@ -144,9 +144,9 @@ def test_a_draft_is_written_for_a_gap_and_closes_it(page: Page, console: Console
     page.get_by_role("link", name=f"Write a draft: {gap}").click()
     field = page.get_by_label("Name in the corpus")
     assert field.input_value() == f"runbooks/{gap.replace(' ', '-')}.md"
-    assert f"# {gap}" in page.get_by_label("Text", exact=True).input_value()
+    assert f"# {gap}" in page.get_by_label("Your text", exact=True).input_value()
     field.fill(f"runbooks/kitchen/{name}.md")
-    replace(page, "Text", "## Fix\n\n1. ", "## Fix\n\n1. Put in a dozen.")
+    replace(page, "Your text", "## Fix\n\n1. ", "## Fix\n\n1. Put in a dozen.")
     save(page)
     page.get_by_role("link", name="Open the document").wait_for(timeout=90_000)
     assert "Put in a dozen" in text_of(console, f"runbooks/kitchen/{name}.md")

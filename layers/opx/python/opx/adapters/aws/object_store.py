@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
@@ -338,7 +338,7 @@ def _can_exist(key: str) -> bool:
 
 
 _META = "x-amz-meta-"
-_ALGORITHM = "SHA256"
+_ALGORITHM: Final = "SHA256"
 
 
 class S3UploadSigner:
