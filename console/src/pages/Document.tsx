@@ -51,7 +51,15 @@ function Found({ found: { document, versions } }: { found: DocumentVersions }) {
     setWaiting(state.state === "waiting");
     void navigate(`/documents/${state.documentId || documentId}?tab=text`);
   };
-  const edit = <DocumentEdit document={document} onWritten={written} onCancel={() => show("text")} />;
+  const [isOpened, setOpened] = useState(false);
+  const [edits, setEdits] = useState(0);
+  // The editor stays once it is opened, also if the document is replaced meanwhile: what is being written is kept.
+  if (tab === "edit" && !isOpened) setOpened(true);
+  const cancel = (): void => {
+    setEdits(edits + 1);
+    show("text");
+  };
+  const edit = <DocumentEdit key={edits} document={document} onWritten={written} onCancel={cancel} />;
   return (
     <SpaceBetween size="l">
       {isWaiting ? <Alert type="info">Your text is stored, and waits to be ingested as a new version.</Alert> : null}
@@ -68,8 +76,7 @@ function Found({ found: { document, versions } }: { found: DocumentVersions }) {
         onChange={({ detail }) => show(detail.activeTabId)}
         tabs={[
           { id: "text", label: "Text", content: <DocumentReader documentId={documentId} /> },
-          // Also of a document that was replaced meanwhile: what is being written stays.
-          ...(isEditable || tab === "edit" ? [{ id: "edit", label: "Edit", content: edit, contentRenderStrategy: "lazy" as const }] : []),
+          ...(isEditable || isOpened ? [{ id: "edit", label: "Edit", content: edit, contentRenderStrategy: "lazy" as const }] : []),
           ...(document.state === "deleted" ? [] : ofCurrent(documentId)),
           { id: "versions", label: "Versions", content: <DocumentVersionList document={document} newest={newest} /> },
           { id: "origin", label: "Where it came from", content: <DocumentOrigin document={document} /> },

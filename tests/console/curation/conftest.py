@@ -8,7 +8,7 @@ from itertools import count, cycle
 
 import pytest
 
-from tests.console.curation.steps import TEXT, gaps, written
+from tests.console.curation.steps import TEXT, eventually, gaps, written
 from tests.console.served import OPX, Console, running
 
 _NUMBERS = count(1)
@@ -58,6 +58,10 @@ def document(console: Console, name: str, source: str) -> str:
 def gap(console: Console) -> str:
     """The question of a gap, of which no other is a wording."""
     question = f"how do I {next(_SUBJECTS)}"
-    console.api("POST", "/knowledge/default/query", {"query": question})
-    assert question in gaps(console)
+
+    def recorded() -> bool:  # not while documents wait to be ingested
+        console.api("POST", "/knowledge/default/query", {"query": question})
+        return question in gaps(console)
+
+    eventually(recorded)
     return question
