@@ -145,7 +145,7 @@ class CorpusWriter:
     # -- new contents of stored objects
 
     def put_text(self, key: str, text: str, *, etag: str) -> ObjectInfo:
-        """Puts a text in place of the content with this etag, "" for a new object. Facts that describe the object stay, but
+        """Puts text in place of the content with this etag, "" for a new object. Facts that describe the object stay, but
         for the time of the earlier update, and a category that the installation didn't attest. Raises
         `ConditionFailedError`, and `InvalidInputError` for text that isn't Unicode."""
         info = self._store.head(key)

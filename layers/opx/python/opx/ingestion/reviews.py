@@ -1,6 +1,6 @@
 """Reviews of documents, recorded in the metadata of their objects.
 
-A review is of one content: whoever puts another one puts it without the review, so that the new text's own day counts. The
+A review is of one content: another one is put without it, so that the new text's own day counts. The
 same file that is ingested again leaves the object, and its review, as they are.
 """
 

@@ -24,7 +24,7 @@ from opx.operations.registry import Function, operation
 from opx.ports import ObjectInfo
 
 MAX_TEXT = 1_000_000
-"""Bytes of a text that is edited: it goes through a request, and a person reads it."""
+"""Bytes of text that is edited: it goes through a request, and a person reads it."""
 
 SUFFIXES = (".md", ".markdown", ".txt", ".text")
 _FED = (ChannelKind.SOURCE, ChannelKind.WEBHOOK, ChannelKind.STREAM, ChannelKind.LEARNING)

@@ -42,7 +42,7 @@ def reviewed_command(session: Session, request: MarkReviewed) -> None:
 def edit_command(session: Session, source: str, *, is_new: bool) -> None:
     """Edit the text of a document in $EDITOR: SOURCE is its name in the corpus, such as runbooks/disk-full.md.
 
-    It becomes a new version. If somebody else changed the document meanwhile, nothing is written and your text is kept in
+    It becomes a new version. If another person changed the document meanwhile, nothing is written and your text is kept in
     a file. A document of a source is edited there.
 
     Exit codes: 0 it is written, or unchanged, 1 its ingestion failed, 2 it can't be edited, or was changed meanwhile.
@@ -69,7 +69,7 @@ def _ingested(session: Session, object_key: str) -> None:
 
 
 def _kept(text: str, source: str) -> Path:
-    """A file of the user alone with a text that wasn't written."""
+    """A file of the user alone with text that wasn't written."""
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", prefix="opx-", suffix=PurePosixPath(source).suffix, delete=False
     ) as file:
