@@ -143,7 +143,7 @@ def test_a_draft_is_written_for_a_gap_and_closes_it(page: Page, console: Console
     go(page, console, "inbox")
     page.get_by_role("link", name=f"Write a draft: {gap}").click()
     field = page.get_by_label("Name in the corpus")
-    assert field.input_value() == f"runbooks/{gap.replace(' ', '-')}.md"
+    assert field.input_value() == f"runbooks/{gap.lower().replace(' ', '-')}.md"
     assert f"# {gap}" in page.get_by_label("Your text", exact=True).input_value()
     field.fill(f"runbooks/kitchen/{name}.md")
     replace(page, "Your text", "## Fix\n\n1. ", "## Fix\n\n1. Put in a dozen.")
