@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from opx.errors import InvalidInputError, ObjectNotFoundError
+from opx.errors import ConditionFailedError, InvalidInputError, ObjectNotFoundError
 from opx.ports import ObjectStore
 
 MEGABYTE = 1024 * 1024
@@ -124,6 +125,48 @@ class ObjectStoreContract:
         info = store.head("a")
         assert info is not None
         assert (read(store, "a"), info.size, dict(info.metadata)) == (b"new", 3, {"title": "new"})
+
+    def test_put_on_condition_replaces_the_object_that_was_read(self, store: ObjectStore) -> None:
+        read_one = store.put("a", b"old", metadata={"title": "old"})
+        info = store.put_if("a", b"new", etag=read_one.etag, metadata={"title": "new"})
+        assert (store.head("a"), read(store, "a"), dict(info.metadata)) == (info, b"new", {"title": "new"})
+        assert info.etag == store.put("b", b"new").etag
+
+    @pytest.mark.parametrize("stale", ["", "0" * 64])
+    def test_put_on_condition_leaves_what_was_changed_meanwhile(self, store: ObjectStore, stale: str) -> None:
+        before = store.put("a", b"first", metadata={"title": "first"})
+        store.put("a", b"second", metadata={"title": "second"})
+        for etag in (before.etag, stale):
+            with pytest.raises(ConditionFailedError):
+                store.put_if("a", b"mine", etag=etag, metadata={"title": "mine"})
+        info = store.head("a")
+        assert info is not None
+        assert (read(store, "a"), dict(info.metadata)) == (b"second", {"title": "second"})
+
+    def test_put_on_condition_creates_what_is_missing(self, store: ObjectStore) -> None:
+        info = store.put_if("a/b.md", b"text", etag="")
+        assert (store.head("a/b.md"), read(store, "a/b.md")) == (info, b"text")
+        with pytest.raises(ConditionFailedError):
+            store.put_if("missing", b"text", etag=info.etag)
+        assert store.head("missing") is None
+
+    def test_one_of_several_puts_on_the_same_condition_wins(self, store: ObjectStore) -> None:
+        etag = store.put("a", b"start").etag
+
+        def edit(number: int) -> int:
+            try:
+                store.put_if("a", f"edit {number}".encode(), etag=etag)
+            except ConditionFailedError:
+                return 0
+            return 1
+
+        with ThreadPoolExecutor(4) as pool:
+            assert sum(pool.map(edit, range(8))) == 1
+        assert read(store, "a").startswith(b"edit ")
+
+    def test_put_on_condition_refuses_large_data(self, store: ObjectStore) -> None:
+        with pytest.raises(InvalidInputError, match="only one below"):
+            store.put_if("a", bytes(8 * MEGABYTE), etag="")
 
     def test_put_without_metadata_removes_the_old_ones(self, store: ObjectStore) -> None:
         store.put("a", b"same", metadata={"title": "old"})

@@ -196,6 +196,11 @@ EXAMPLES: Mapping[str, Example] = {
     "restore_document": ids(documentId="old"),
     "list_failures": fixed(limit=3),
     "retry_failures": lambda world: {"failureIds": [world.ids["failure"], UNKNOWN]},
+    # texts
+    "read_text": fixed(source="runbooks/held.md"),
+    "write_text": fixed(source="runbooks/new.md", text="# New\n\nA text.\n"),
+    # duplicates
+    "list_duplicates": fixed(category="runbooks"),
     # documents
     "list_documents": fixed(category="runbooks", allVersions=True, limit=3),
     "get_document": ids(documentId="own"),
@@ -237,6 +242,7 @@ EXAMPLES: Mapping[str, Example] = {
     "capture_warning": fixed(tried="restart the broker", effect="made_worse"),
     # lifecycle
     "list_reviews": fixed(days=3650),
+    "mark_reviewed": lambda world: {"documentId": world.ids["own"], "days": 90},
     "list_prunings": fixed(),
     "prune_expired": fixed(dryRun=True),
     "list_holds": fixed(),
@@ -271,6 +277,7 @@ EXAMPLES: Mapping[str, Example] = {
     "list_gaps": fixed(settled=True),
     "check_gaps": fixed(limit=5),
     "settle_gap": lambda world: {"gapId": world.ids["gap"], "because": "nobody drinks it"},
+    "assign_gap": lambda world: {"gapId": world.ids["gap"], "owner": "platform"},
     "report_gap": fixed(question="How do we rotate the vault keys?", missing="No page says who holds them."),
     # reading
     "read_document": lambda world: {"document": world.ids["own"], "part": "steps"},

@@ -334,6 +334,7 @@ NOT_THERE: Mapping[str, tuple[str, Example]] = {
     "record_outcome": ("not_found", lambda world: outcome_of(world, receiptId=UNKNOWN)),
     "report_outcome": ("not_found", lambda world: outcome_of(world, receiptId=UNKNOWN)),
     "settle_gap": ("invalid_argument", fixed(gapId=UNKNOWN, ignore=True)),
+    "assign_gap": ("invalid_argument", fixed(gapId=UNKNOWN, owner="platform")),
     "get_node": ("not_found", fixed(ref="service:nobody")),
     "list_neighbours": ("not_found", fixed(ref="service:nobody")),
     "find_path": ("not_found", fixed(**{"from": "service:nobody", "to": "service:db"})),
@@ -358,6 +359,8 @@ NOT_THERE: Mapping[str, tuple[str, Example]] = {
         "invalid_argument",
         lambda world: {"objectKeys": [world.ids["own_key"], world.ids["rival_key"]]},
     ),
+    "read_text": ("not_found", fixed(source="runbooks/vault.md")),
+    "write_text": ("conflict", fixed(source="runbooks/vault.md", text="# Vault", expected="0" * 64)),
     "get_project": ("forbidden", fixed(clientId="rival", projectId="depot")),
     "assign_project": ("forbidden", fixed(clientId="rival", projectId="depot", groupId="g")),
     "list_projects": ("forbidden", fixed(clientId="rival")),
@@ -403,6 +406,7 @@ OF_OTHERS: Mapping[str, str] = {
     "record_outcome": "rival_receipt",
     "report_outcome": "rival_receipt",
     "settle_gap": "rival_gap",
+    "assign_gap": "rival_gap",
 }
 """Operations that take the id of something, and what another client has of that."""
 

@@ -52,14 +52,16 @@ from opx.operations.graph import (
     list_neighbours,
 )
 from opx.operations.learning import VerifyEntry, verify_entry
-from opx.operations.lifecycle import AddHold, add_hold
+from opx.operations.lifecycle import AddHold, MarkReviewed, add_hold, mark_reviewed
 from opx.operations.outcomes import GetDocumentOutcomes, get_document_outcomes
 from opx.operations.pattern_changes import MergePatterns, SplitPattern, merge_patterns, split_pattern
 from opx.operations.patterns import GetPattern, ListPatterns, get_pattern, list_patterns
 from opx.operations.questions import (
+    AssignGap,
     GetAuditRecord,
     ListAuditRecords,
     SettleGap,
+    assign_gap,
     get_audit_record,
     list_audit_records,
     settle_gap,
@@ -121,6 +123,7 @@ def listed(access: ReaderAccess, after: str = "") -> tuple[KnowledgeDocument, ..
         ("documents", lambda access, name: access.call(get_document_details, GetDocumentDetails(document_id=name))),
         ("documents", lambda access, name: access.call(diff_document, DiffDocument(document_id=name))),
         ("documents", lambda access, name: access.call(restore_document, RestoreDocument(document_id=name))),
+        ("documents", lambda access, name: access.call(mark_reviewed, MarkReviewed(document_id=name))),
         ("documents", lambda access, name: access.call(get_document_outcomes, GetDocumentOutcomes(document_id=name))),
         ("documents", lambda access, name: access.call(add_hold, AddHold(reason="a matter", document=name))),
         ("documents", lambda access, name: access.call(read_chunks, ReadChunks(document_id=name))),
@@ -131,6 +134,7 @@ def listed(access: ReaderAccess, after: str = "") -> tuple[KnowledgeDocument, ..
         ("chunks", lambda access, name: access.call(read_chunks, ReadChunks(document_id=name))),
         ("receipts", lambda access, name: access.call(get_audit_record, GetAuditRecord(receipt_id=name))),
         ("gaps", lambda access, name: access.call(settle_gap, SettleGap(gap_id=name, ignore=True))),
+        ("gaps", lambda access, name: access.call(assign_gap, AssignGap(gap_id=name, owner="platform"))),
         ("failures", lambda access, name: access.call(retry_failures, RetryFailures(failure_ids=(name,)))),
         ("entries", lambda access, name: access.call(verify_entry, VerifyEntry(entry_id=name, worked=True))),
         ("patterns", lambda access, name: access.orchestrator.call(get_pattern, GetPattern(pattern_id=name))),

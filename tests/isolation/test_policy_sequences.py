@@ -50,6 +50,7 @@ LOOKS: tuple[tuple[str, Fields], ...] = (
     ("list_objects", {"under": "/"}),
     ("list_failures", {}),
     ("list_gaps", {}),
+    ("list_duplicates", {}),
     ("list_holds", {}),
     ("list_reviews", {"days": 3650}),
     ("list_audit_records", {}),

@@ -3,9 +3,11 @@ import Alert from "@cloudscape-design/components/alert";
 import Link from "@cloudscape-design/components/link";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import Tabs from "@cloudscape-design/components/tabs";
-import { useParams, useSearchParams } from "react-router";
+import { useState } from "react";
+import { useNavigate, useParams, useSearchParams } from "react-router";
 import { ApiError } from "../api/client";
-import type { DocumentVersions } from "../api/schema";
+import type { DocumentVersions, ObjectState } from "../api/schema";
+import { DocumentEdit, useIsEditable } from "../parts/DocumentEdit";
 import { DocumentFound } from "../parts/DocumentFound";
 import { DocumentHeader } from "../parts/DocumentHeader";
 import { DocumentHolds } from "../parts/DocumentHolds";
@@ -38,19 +40,43 @@ function Opened({ documentId }: { documentId: string }) {
 
 function Found({ found: { document, versions } }: { found: DocumentVersions }) {
   const [params, setParams] = useSearchParams();
+  const navigate = useNavigate();
   const show = (tab: string): void => setParams({ tab }, { replace: true });
   const newest = versions[0] ?? document;
   const { documentId } = document;
+  const tab = params.get("tab") ?? "text";
+  const isEditable = useIsEditable(document);
+  const [isWaiting, setWaiting] = useState(false);
+  const written = (state: ObjectState): void => {
+    setWaiting(state.state === "waiting");
+    void navigate(`/documents/${state.documentId || documentId}?tab=text`);
+  };
+  const [isOpened, setOpened] = useState(false);
+  const [edits, setEdits] = useState(0);
+  // The editor stays once it is opened, also if the document is replaced meanwhile: what is being written is kept.
+  if (tab === "edit" && !isOpened) setOpened(true);
+  const cancel = (): void => {
+    setEdits(edits + 1);
+    show("text");
+  };
+  const edit = <DocumentEdit key={edits} document={document} onWritten={written} onCancel={cancel} />;
   return (
     <SpaceBetween size="l">
-      <DocumentHeader document={document} newest={newest} showVersions={() => show("versions")} />
+      {isWaiting ? <Alert type="info">Your text is stored, and waits to be ingested as a new version.</Alert> : null}
+      <DocumentHeader
+        document={document}
+        newest={newest}
+        showVersions={() => show("versions")}
+        edit={isEditable && tab !== "edit" ? () => show("edit") : undefined}
+      />
       <Tabs
         ariaLabel="Parts of the document"
         i18nStrings={{ scrollLeftAriaLabel: "Scroll left", scrollRightAriaLabel: "Scroll right" }}
-        activeTabId={params.get("tab") ?? "text"}
+        activeTabId={tab}
         onChange={({ detail }) => show(detail.activeTabId)}
         tabs={[
           { id: "text", label: "Text", content: <DocumentReader documentId={documentId} /> },
+          ...(isEditable || isOpened ? [{ id: "edit", label: "Edit", content: edit, contentRenderStrategy: "lazy" as const }] : []),
           ...(document.state === "deleted" ? [] : ofCurrent(documentId)),
           { id: "versions", label: "Versions", content: <DocumentVersionList document={document} newest={newest} /> },
           { id: "origin", label: "Where it came from", content: <DocumentOrigin document={document} /> },

@@ -3,6 +3,8 @@ import ContentLayout from "@cloudscape-design/components/content-layout";
 import Header from "@cloudscape-design/components/header";
 import Tabs from "@cloudscape-design/components/tabs";
 import { useSearchParams } from "react-router";
+import { InboxDraft } from "../parts/InboxDraft";
+import { InboxDuplicates } from "../parts/InboxDuplicates";
 import { InboxEntries } from "../parts/InboxEntries";
 import { InboxFailures } from "../parts/InboxFailures";
 import { InboxGaps } from "../parts/InboxGaps";
@@ -19,6 +21,14 @@ export default function Inbox() {
   const failures = count(useFailures(), (page) => page.failures);
   const secrets = count(useSecrets(), (page) => page.documents);
   const entries = count(useEntries(), (page) => page.entries);
+  const draft = params.get("draft");
+  if (draft) {
+    return (
+      <ContentLayout header={<Header variant="h1">Inbox</Header>}>
+        <InboxDraft key={draft} gapId={draft} onClose={() => setParams({})} />
+      </ContentLayout>
+    );
+  }
   return (
     <ContentLayout header={<Header variant="h1">Inbox</Header>}>
       <Tabs
@@ -33,6 +43,7 @@ export default function Inbox() {
           { id: "secrets", label: `Secrets ${secrets}`, content: <InboxSecrets /> },
           { id: "learnings", label: `Unverified ${entries}`, content: <InboxEntries /> },
           { id: "flagged", label: "Flagged", content: <InboxRemarks /> },
+          { id: "duplicates", label: "Near-duplicates", content: <InboxDuplicates /> },
         ]}
       />
     </ContentLayout>

@@ -13,17 +13,24 @@ import { useState } from "react";
 import type { KnowledgeDocument } from "../api/schema";
 import { useDelete } from "./DocumentChanges";
 import { Confirm } from "./Confirm";
-import { covers, useHolds } from "./DocumentHolds";
+import { AtOrigin } from "./DocumentEdit";
+import { covers, scopeOf, useHolds } from "./DocumentHolds";
 import { day, minute, StateMark, Trust } from "./DocumentMarks";
+import { ReviewDialog } from "./ReviewDialog";
+import { useOwnScope } from "./TextQueries";
 
 interface Props {
   document: KnowledgeDocument;
   newest: KnowledgeDocument;
   showVersions: () => void;
+  /** Opens the editor; left out where there is none. */
+  edit?: (() => void) | undefined;
 }
 
-export function DocumentHeader({ document, newest, showVersions }: Props) {
+export function DocumentHeader({ document, newest, showVersions, edit }: Props) {
   const [asked, setAsked] = useState(false);
+  const [reviewing, setReviewing] = useState(false);
+  const isOwn = useOwnScope() === scopeOf(document);
   const remove = useDelete(document.documentId);
   const held = useHolds(false).data?.holds.some((hold) => covers(hold, document));
   const close = (): void => {
@@ -39,7 +46,15 @@ export function DocumentHeader({ document, newest, showVersions }: Props) {
           <Header
             variant="h1"
             info={held ? <Badge color="red">legal hold</Badge> : undefined}
-            actions={document.state === "current" ? <Button onClick={() => setAsked(true)}>Delete</Button> : undefined}
+            actions={
+              document.state === "current" ? (
+                <SpaceBetween size="xs" direction="horizontal">
+                  {edit ? <Button onClick={edit}>Edit</Button> : null}
+                  {isOwn ? <Button onClick={() => setReviewing(true)}>Mark as reviewed</Button> : null}
+                  <Button onClick={() => setAsked(true)}>Delete</Button>
+                </SpaceBetween>
+              ) : undefined
+            }
           >
             {document.title}
           </Header>
@@ -48,8 +63,12 @@ export function DocumentHeader({ document, newest, showVersions }: Props) {
         <SpaceBetween size="m">
           <Facts document={document} />
           <Warnings document={document} />
+          {document.state === "current" ? <AtOrigin document={document} /> : null}
         </SpaceBetween>
       </Container>
+      {reviewing ? (
+        <ReviewDialog documentId={document.documentId} title={document.title} onClose={() => setReviewing(false)} />
+      ) : null}
       {asked ? (
         <Confirm
           header="Delete this document?"
@@ -102,7 +121,7 @@ function Facts({ document }: { document: KnowledgeDocument }) {
 const mainFacts = (document: KnowledgeDocument): KeyValuePairsProps.Item[] => [
   { label: "Category", value: document.category },
   { label: "Owner", value: document.owner || "none" },
-  { label: "Review by", value: <Review due={document.reviewBy ?? ""} /> },
+  { label: "Review by", value: <Review document={document} /> },
   { label: "State", value: <StateMark state={document.state ?? "current"} /> },
   { label: "Version", value: document.version },
   { label: "Trust", value: <Trust document={document} /> },
@@ -124,12 +143,13 @@ const otherFacts = (document: KnowledgeDocument): KeyValuePairsProps.Item[] => [
   { label: "Id", value: <Box variant="code">{document.documentId}</Box> },
 ];
 
-function Review({ due }: { due: string }) {
+function Review({ document: { reviewBy: due, reviewedAt } }: { document: KnowledgeDocument }) {
   if (!due) return "none is set";
   const isOverdue = due.slice(0, 10) < new Date().toISOString().slice(0, 10);
   return (
     <span>
       {day(due)} {isOverdue ? <Badge color="red">overdue</Badge> : null}
+      {reviewedAt ? <Box variant="small">reviewed on {day(reviewedAt)}</Box> : null}
     </span>
   );
 }

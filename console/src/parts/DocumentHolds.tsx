@@ -31,7 +31,8 @@ export function covers(hold: Hold, document: KnowledgeDocument): boolean {
 
 const isBelow = (path: string, folder: string): boolean => !folder || path === folder || path.startsWith(`${folder}/`);
 
-function scopeOf({ scope }: KnowledgeDocument): string {
+/** The key of a document's scope. */
+export function scopeOf({ scope }: KnowledgeDocument): string {
   if (!scope.clientId) return "global";
   if (scope.groupId) return `client:${scope.clientId}/group:${scope.groupId}`;
   return `client:${scope.clientId}${scope.projectId ? `/project:${scope.projectId}` : ""}`;

@@ -55,6 +55,7 @@ function Facts({ origin }: { origin: DocumentProvenance }) {
           },
           { label: "At most as trusted as", value: provenance?.atMost || "no limit" },
           { label: "Ingested", value: minute(provenance?.ingestedAt) },
+          { label: "Last reviewed by", value: provenance?.reviewedBy || "nobody" },
           { label: "Read as", value: provenance?.parser || "unknown" },
           { label: "Scope", value: origin.scope },
           { label: "Trust", value: `${origin.trust} (${origin.tier}, ${origin.category})` },

@@ -10,6 +10,7 @@ import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import Table, { type TableProps } from "@cloudscape-design/components/table";
 import { useState } from "react";
 import type { GapView } from "../api/schema";
+import { type GapAction, GapActions, GapDialog } from "./InboxGapActions";
 import { askLink, counted, day, documentLink, Refresh } from "./InboxMore";
 import { type GapFilter, NO_FILTER, useGaps } from "./InboxQueries";
 import { Loaded } from "./Loaded";
@@ -21,6 +22,8 @@ const isMissing = (gap: GapView): boolean => Boolean(gap.absent) || !gap.nearest
 export function InboxGaps() {
   const [filter, setFilter] = useState<GapFilter>(NO_FILTER);
   const gaps = useGaps(filter);
+  const [chosen, setChosen] = useState<{ gap: GapView; action: GapAction }>();
+  const columns = [...COLUMNS, actionColumn((gap, action) => setChosen({ gap, action }))];
   return (
     <SpaceBetween size="l">
       <Filters filter={filter} change={setFilter} />
@@ -32,13 +35,20 @@ export function InboxGaps() {
             <Gaps
               title="Unsure"
               description="A page is near, but hardly the right one: improve it, or write one."
+              columns={columns}
               gaps={found.filter((gap) => !isMissing(gap))}
               action={<Refresh query={gaps} of="gaps" />}
             />
-            <Gaps title="Missing" description="No page is about it: write one." gaps={found.filter(isMissing)} />
+            <Gaps
+              title="Missing"
+              description="No page is about it: write one."
+              columns={columns}
+              gaps={found.filter(isMissing)}
+            />
           </SpaceBetween>
         )}
       </Loaded>
+      {chosen ? <GapDialog {...chosen} close={() => setChosen(undefined)} /> : null}
     </SpaceBetween>
   );
 }
@@ -105,19 +115,34 @@ const COLUMNS: TableProps.ColumnDefinition<GapView>[] = [
   { id: "owner", header: "Owner", cell: (gap) => gap.owner || NOBODY },
   { id: "services", header: "Services", cell: (gap) => gap.services.join(", ") || "–" },
   { id: "nearest", header: "Nearest page", minWidth: 200, cell: (gap) => <Nearest gap={gap} /> },
-  {
-    id: "again",
-    header: "Action",
-    minWidth: 110,
-    cell: (gap) => (
+];
+
+const actionColumn = (choose: (gap: GapView, action: GapAction) => void): TableProps.ColumnDefinition<GapView> => ({
+  id: "actions",
+  header: "Action",
+  minWidth: 220,
+  cell: (gap) => (
+    <SpaceBetween size="xs" direction="horizontal" alignItems="center">
+      <Link href={`#/inbox?draft=${encodeURIComponent(gap.gapId)}`} ariaLabel={`Write a draft: ${gap.question}`}>
+        Write a draft
+      </Link>
       <Link href={askLink(gap.examples[0] ?? gap.question)} ariaLabel={`Ask again: ${gap.question}`}>
         Ask again
       </Link>
-    ),
-  },
-];
+      <GapActions gap={gap} choose={(action) => choose(gap, action)} />
+    </SpaceBetween>
+  ),
+});
 
-function Gaps({ title, description, gaps, action }: { title: string; description: string; gaps: GapView[]; action?: React.ReactNode }) {
+interface GapsProps {
+  title: string;
+  description: string;
+  columns: TableProps.ColumnDefinition<GapView>[];
+  gaps: GapView[];
+  action?: React.ReactNode;
+}
+
+function Gaps({ title, description, columns, gaps, action }: GapsProps) {
   return (
     <Table
       variant="container"
@@ -128,7 +153,7 @@ function Gaps({ title, description, gaps, action }: { title: string; description
         </Header>
       }
       ariaLabels={{ tableLabel: `Gaps: ${title}` }}
-      columnDefinitions={COLUMNS}
+      columnDefinitions={columns}
       items={gaps}
       trackBy="gapId"
       empty={<Box textAlign="center">None</Box>}
@@ -154,6 +179,7 @@ function Question({ gap }: { gap: GapView }) {
       {gap.status === "open" ? null : (
         <StatusIndicator type={gap.status === "closed" ? "success" : "stopped"}>
           {gap.status}
+          {gap.settledBy ? ` by ${gap.settledBy}` : ""}
           {gap.because ? `: ${gap.because}` : ""}{" "}
           {gap.closedBy ? <Link href={documentLink(gap.closedBy)}>{gap.closedByTitle}</Link> : null}
         </StatusIndicator>

@@ -50,6 +50,12 @@ export const useEntries = () =>
     ...PAGING,
   });
 
+export const DUPLICATES = ["duplicates"];
+
+/** Read when its tab is opened: it compares all documents. */
+export const useDuplicates = () =>
+  useQuery({ queryKey: DUPLICATES, queryFn: () => data(api.GET("/duplicates")), staleTime: 60_000 });
+
 /** Documents, to pick those with remarks: the API has no list of them alone. */
 export const useDocuments = (enabled: boolean) =>
   useInfiniteQuery({

@@ -1,5 +1,6 @@
 /** Pages whose review is due or soon due, by owner. */
 import Box from "@cloudscape-design/components/box";
+import Button from "@cloudscape-design/components/button";
 import FormField from "@cloudscape-design/components/form-field";
 import Header from "@cloudscape-design/components/header";
 import Link from "@cloudscape-design/components/link";
@@ -13,6 +14,7 @@ import { Choice } from "./InboxGaps";
 import { counted, day, documentLink, Refresh } from "./InboxMore";
 import { DUE_DAYS, useReviews } from "./InboxQueries";
 import { Loaded } from "./Loaded";
+import { ReviewDialog } from "./ReviewDialog";
 
 const SPANS = [
   { value: "0", label: "due today or before" },
@@ -26,6 +28,7 @@ export function InboxReviews() {
   const [owner, setOwner] = useState("");
   const owners = useReviews(days, "").data?.owners ?? [];
   const reviews = useReviews(days, owner);
+  const [open, setOpen] = useState<ReviewItem>();
   return (
     <SpaceBetween size="l">
       <SpaceBetween size="m" direction="horizontal">
@@ -56,7 +59,7 @@ export function InboxReviews() {
                 </Header>
               }
               ariaLabels={{ tableLabel: "Pages whose review is due" }}
-              columnDefinitions={COLUMNS}
+              columnDefinitions={columns(setOpen)}
               items={items}
               trackBy={(one) => `${one.scope} ${one.source}`}
               empty={<Box textAlign="center">No review is due</Box>}
@@ -64,11 +67,12 @@ export function InboxReviews() {
           </SpaceBetween>
         )}
       </Loaded>
+      {open ? <ReviewDialog documentId={open.documentId} title={open.title} onClose={() => setOpen(undefined)} /> : null}
     </SpaceBetween>
   );
 }
 
-const COLUMNS: TableProps.ColumnDefinition<ReviewItem>[] = [
+const columns = (review: (item: ReviewItem) => void): TableProps.ColumnDefinition<ReviewItem>[] => [
   {
     id: "title",
     header: "Page",
@@ -80,6 +84,16 @@ const COLUMNS: TableProps.ColumnDefinition<ReviewItem>[] = [
   { id: "owner", header: "Owner", cell: (one) => one.owner || "nobody" },
   { id: "category", header: "Category", cell: (one) => one.category },
   { id: "updated", header: "Last updated", cell: (one) => day(one.lastUpdated) },
+  {
+    id: "review",
+    header: "Action",
+    minWidth: 150,
+    cell: (one) => (
+      <Button variant="inline-link" ariaLabel={`Mark as reviewed: ${one.title}`} onClick={() => review(one)}>
+        Mark as reviewed
+      </Button>
+    ),
+  },
 ];
 
 function Due({ item }: { item: ReviewItem }) {

@@ -55,6 +55,8 @@ NEEDING_ONE = (
     "merge_nodes",
     "undo_merge",
     "restore_document",
+    "mark_reviewed",
+    "read_text",
     "verify_entry",
     "merge_patterns",
     "split_pattern",
@@ -99,6 +101,9 @@ class TestWriteAccess:
         ("process_checkpoint", {"body": {"projectId": "shop"}}),
         ("record_outcome", {"body": {"receiptId": "f" * 32, "documentId": "f" * 32, "result": "resolved"}}),
         ("list_masked_secrets", {}),
+        ("read_text", {"query": {"source": "runbooks/disk.md"}}),
+        ("write_text", {"body": {"source": "runbooks/new.md", "text": "# Disk"}}),
+        ("mark_reviewed", {"documentId": "f" * 32, "body": {}}),
     )
     HOLDS: tuple[tuple[str, dict[str, Any]], ...] = (
         ("list_holds", {}),

@@ -353,5 +353,6 @@ def test_whoever_is_no_operator_may_read_reviews_alone() -> None:
     mine: list[Operation[Any, Any]] = [one for one in REGISTRY if one.run.__module__ in modules]
     assert {one.name for one in mine if one.actions == (Action.READ,)} == {"list_reviews"}
     assert {one.name for one in mine if one.route} == {
-        *("list_reviews", "list_prunings", "list_holds", "add_hold", "lift_hold", "get_project", "assign_project")
+        *("list_reviews", "list_prunings", "list_holds", "add_hold", "lift_hold", "get_project", "assign_project"),
+        "mark_reviewed",
     }

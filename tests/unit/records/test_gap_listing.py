@@ -85,6 +85,11 @@ class TestListing:
         assert [view.owner for view in owned] == ["team-pay"]
         assert [view.question for view in views(one, two, owners=TestOwners.OWNERS, owner=NOBODY)] == ["beta"]
 
+    def test_an_assigned_owner_comes_before_that_of_the_service(self) -> None:
+        gap = a_gap("alpha", named=("payments",), owner="sre")
+        assert [view.owner for view in views(gap, owners=TestOwners.OWNERS, owner="SRE")] == ["sre"]
+        assert views(gap, owners=TestOwners.OWNERS, owner="team-pay") == []
+
     def test_view_can_be_read_back_and_has_no_callers_hashes(self) -> None:
         (view,) = views(a_gap(callers=("abc123",)))
         assert GapView.from_json(json.loads(json.dumps(view.to_json()))) == view

@@ -130,6 +130,33 @@ class TestLog:
         log.add(a_gap())
         assert [(gap.status, gap.count) for gap in all_of(log)] == [(GapStatus.IGNORED, 2)]
 
+    def test_an_ignored_one_is_opened_again(self, log: GapLog) -> None:
+        ignored = log.settle(log.add(a_gap()), GapStatus.IGNORED, because="not ours", by="ada")
+        assert (ignored.settled_by, bool(ignored.closed_at)) == ("ada", True)
+        log.settle(ignored, GapStatus.OPEN)
+        (gap,) = all_of(log)
+        assert (gap.status, gap.because, gap.settled_by, gap.closed_at) == (GapStatus.OPEN, "", "", "")
+
+    def test_an_assigned_owner_stays_when_the_question_comes_again(self, log: GapLog) -> None:
+        assigned = log.assign(log.add(a_gap()), "platform")
+        log.add(a_gap())
+        log.settle(all_of(log)[0], GapStatus.CLOSED, because="written")
+        log.add(a_gap())
+        assert assigned.owner == "platform"
+        assert [(gap.owner, gap.count, gap.status) for gap in all_of(log)] == [("platform", 3, GapStatus.OPEN)]
+
+    def test_assigning_keeps_what_was_counted_meanwhile(self, log: GapLog) -> None:
+        gap = log.add(a_gap())
+        log.add(a_gap())
+        assert log.assign(gap, "platform").count == 2
+
+    def test_a_dropped_gap_is_assigned_to_nobody(self, table: SqliteTable, clock: Clock) -> None:
+        log = GapLog(table, days=30, clock=clock, most=1)
+        gap = log.add(a_gap("alpha"))
+        log.add(a_gap("beta"))
+        with pytest.raises(ConditionFailedError):
+            log.assign(gap, "platform")
+
     def test_settling_what_was_changed_meanwhile_is_refused(self, log: GapLog) -> None:
         gap = log.add(a_gap())
         log.add(a_gap())

@@ -168,6 +168,10 @@ class ConditionFailedError(OpxError):
     """A conditional write found the item in another state."""
 
 
+class DocumentChangedError(ConditionFailedError):
+    """A document was changed since the text was read that was to replace it."""
+
+
 class StoreUnavailableError(OpxError):
     """A store or service didn't answer, or refused temporarily; retrying later may help."""
 

@@ -170,6 +170,10 @@ class TestGaps:
         opx("search", ESPRESSO, *SURE)
         assert "no gaps" in opx("gaps").stdout
         assert opx("gaps", "ignore", "ffff").exit_code == 2
+        assert opx("gaps", "assign", gap["gapId"], "platform").exit_code == 0
+        assert opx("gaps", "reopen", gap["gapId"]).exit_code == 0
+        (found,) = json.loads(opx("gaps", "--owner", "platform", "--json").stdout)
+        assert (found["status"], found["owner"], found["settledBy"]) == ("open", "platform", "")
 
     def test_an_invalid_owner_is_reported_and_prevents_no_answer(self, shared: Opx, tmp_path: Path) -> None:
         from opx.runtime.knowledge_file import _default_file

@@ -15,13 +15,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from opx.errors import InvalidInputError
+from opx.errors import ConditionFailedError, InvalidInputError
 from opx.ports import AllOf, AnyOf, Condition, Equals, Item, KeyAbsent, KeyRange, LessThan
 from opx.ports.tables import TableSpec
 
 MAX_OBJECT_KEY_BYTES = 1024
 MAX_METADATA_BYTES = 1400
 """Size as JSON. S3 stores 2,048 bytes, in base64 where headers can't carry them unchanged."""
+MAX_CONDITIONAL_BYTES = 8 * 1024 * 1024
+"""From this size on S3 objects are put in parts, and have another kind of etag."""
 MAX_ITEM_BYTES = 400 * 1024
 MAX_PARTITION_KEY_BYTES = 2048
 MAX_SORT_KEY_BYTES = 1024
@@ -62,6 +64,21 @@ def check_metadata(metadata: Mapping[str, str]) -> None:
     size = _utf8_length(json.dumps(dict(metadata), ensure_ascii=False))
     if size > MAX_METADATA_BYTES:
         raise InvalidInputError(f"an object's metadata have {size:,} bytes as JSON; at most {MAX_METADATA_BYTES:,} fit")
+
+
+def check_conditional_put(key: str, data: bytes) -> None:
+    """Raises `InvalidInputError` for data that is too large to be put on a condition."""
+    if len(data) >= MAX_CONDITIONAL_BYTES:
+        raise InvalidInputError(
+            f"object {key} has {len(data):,} bytes: only one below {MAX_CONDITIONAL_BYTES:,} can be replaced on a condition"
+        )
+
+
+def check_etag(key: str, wanted: str, found: str) -> None:
+    """Raises `ConditionFailedError` unless an object has the wanted etag; both are "" for none."""
+    if found != wanted:
+        state = "exists already" if not wanted else "was changed meanwhile" if found else "is gone"
+        raise ConditionFailedError(f"object {key} {state}")
 
 
 def check_table_key(spec: TableSpec, key: Mapping[str, Any]) -> None:

@@ -132,6 +132,7 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
     superseded_at: Annotated[str, Meta(description="Since when it is superseded; empty if it is current.")] = ""
     expires: Annotated[str, Meta(description="The day from which it is hidden, if it states one.")] = ""
     review_by: Annotated[str, Meta(description="The day by which its owner is to review it, if one is set.")] = ""
+    reviewed_at: Annotated[str, Meta(description="When its present text was last reviewed; empty if never.")] = ""
     owner: Annotated[str, Meta(description="Its owner, if it states one.")] = ""
     scope: Scope
     source: Annotated[str, Meta(description="Its name in the corpus, in its scope.")] = field(name="key")
@@ -162,6 +163,7 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
             self.superseded_at,
             self.expires,
             self.review_by,
+            self.reviewed_at,
         )
 
     @property

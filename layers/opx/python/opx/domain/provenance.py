@@ -63,6 +63,7 @@ class Provenance(Record, frozen=True, kw_only=True):
     object_version: Annotated[str, Meta(description="The store's version of the object; empty if it keeps none.")] = ""
     parser: Annotated[str, Meta(description="The format that the object was parsed as.")] = ""
     ingested_at: Annotated[str, Meta(description="When it was ingested.")] = ""
+    reviewed_by: Annotated[str, Meta(description="The principal that last reviewed it; empty if unknown.")] = ""
 
 
 UNKNOWN_UPLOAD = Channel(ChannelKind.UPLOAD, proof="a right to write to the store")

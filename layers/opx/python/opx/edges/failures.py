@@ -12,6 +12,7 @@ from msgspec import Struct
 from opx.domain.record import Json
 from opx.errors import (
     ConditionFailedError,
+    DocumentChangedError,
     ForbiddenError,
     HeldError,
     IndexUnavailableError,
@@ -97,6 +98,7 @@ FAILURES: dict[type[Exception], ErrorResponse] = {
     UnknownToolError: ErrorResponse("unknown_tool", 404, reprompts=False),
     SourceBusyError: ErrorResponse("conflict", 409),
     HeldError: ErrorResponse("held", 409),
+    DocumentChangedError: ErrorResponse("conflict", 409),
     ConditionFailedError: ErrorResponse("conflict", 409, message="it was changed meanwhile; try again"),
     TooLargeError: ErrorResponse("too_large", 413),
     TelemetryUnavailableError: ErrorResponse("unavailable", 503, is_ours=True),

@@ -8,10 +8,12 @@ has the figures behind the numbers here.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from functools import cache, cached_property, lru_cache
 from hashlib import blake2b
 from struct import unpack
+from typing import TypeVar
 
 from opx.domain.documents import DocumentChunk
 
@@ -98,6 +100,31 @@ class Comparable:
     def _is_similar_to(self, other: Comparable) -> bool:
         common = (self.counts & other.counts).total()
         return common >= MIN_SIMILARITY * max(self.counts.total(), other.counts.total())
+
+
+_MOST_COMPARED = 50
+"""Passages with the same headings that one is compared with."""
+
+K = TypeVar("K")
+
+
+def copies(chunks: Iterable[tuple[K, DocumentChunk]]) -> Iterator[tuple[K, K, DocumentChunk]]:
+    """Finds near-duplicates among the chunks of different documents: yields the document of the first one, that of the copy,
+    and the copy. Only chunks with the same headings or the same text can be copies, so that no others are compared."""
+    alike: defaultdict[int, list[tuple[K, Comparable]]] = defaultdict(list)
+    for document, chunk in chunks:
+        mine = Comparable(chunk)
+        if not mine.text:
+            continue
+        buckets = [alike[hash(tuple(mine.headings))], alike[hash(tuple(mine.text))]]
+        known = [one for bucket in buckets for one in bucket]
+        first = next((other for other, its in known if other != document and mine.is_copy_of(its)), None)
+        if first is not None:
+            yield first, document, chunk
+            continue
+        for bucket in buckets:
+            if len(bucket) < _MOST_COMPARED:
+                bucket.append((document, mine))
 
 
 def words(text: str) -> list[str]:

@@ -16,7 +16,13 @@ from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.scopes import Scope
-from opx.errors import DocumentNotFoundError, InvalidInputError, UnparsableDocumentError
+from opx.errors import (
+    ConditionFailedError,
+    DocumentNotFoundError,
+    InvalidInputError,
+    ObjectNotFoundError,
+    UnparsableDocumentError,
+)
 from opx.formats.metadata import validated
 from opx.formats.registry import is_binary, is_known
 from opx.ingestion.channels import channel_metadata
@@ -25,12 +31,17 @@ from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, EventOutcome, Result
 from opx.ingestion.files import FileToIngest, described, file_digest, plan_files, sidecar_of, unreadable
 from opx.ingestion.given_documents import Content, read_document
+from opx.ingestion.originals import MAGIC
 from opx.ingestion.reading import OBJECT_METADATA
+from opx.ingestion.reviews import Review, carried_metadata, review_metadata
 from opx.ports import ObjectInfo, ObjectStore
 
 MAX_OBJECT_METADATA = 800
 """Maximum bytes of facts on the object itself: S3 allows 2 KB, in an encoding that makes some text a third longer, and the
 channel is beside them."""
+
+MAX_REVIEWED_BYTES = 8 * 1024**2 - 1
+"""The largest object that stores put again on a condition."""
 
 OWNER = Channel(ChannelKind.COMMAND, proof="rights of the home's owner")
 """The channel of the owner of a home, who runs this program on it."""
@@ -131,6 +142,38 @@ class CorpusWriter:
             self._store.delete(key + SIDECAR_SUFFIX)
         self._store.put(key, data, metadata={OBJECT_METADATA: text, **channel_metadata(self._channel)})
 
+    # -- new contents of stored objects
+
+    def put_text(self, key: str, text: str, *, etag: str) -> ObjectInfo:
+        """Puts text in place of the content with this etag, "" for a new object. Facts that describe the object stay, but
+        for the time of the earlier update, and a category that the installation didn't attest. Raises
+        `ConditionFailedError`, and `InvalidInputError` for text that isn't Unicode."""
+        info = self._store.head(key)
+        facts = described(key.partition(DOCUMENTS_FOLDER)[2], {}) if info is None else _kept_facts(self._store, info)
+        kept = {} if info is None else carried_metadata(self._store, info)
+        metadata = {**kept, OBJECT_METADATA: metadata_text(facts), **channel_metadata(self._channel)}
+        return self._store.put_if(key, stored_bytes(text), etag=etag, metadata=metadata)
+
+    def put_review(self, key: str, review: Review, checksum: str) -> None:
+        """Records a review on an object; its content and its channel stay. Raises `ObjectNotFoundError`,
+        `ConditionFailedError` if it has another SHA-256 by now ("": unknown) or is changed at the same time, and
+        `InvalidInputError` for an encrypted or large one."""
+        info = self._store.head(key)
+        if info is None:
+            raise ObjectNotFoundError(f"no object {key}")
+        with self._store.open(key) as stream:
+            data = stream.read(MAX_REVIEWED_BYTES + 1)
+        if data.startswith(MAGIC):
+            raise InvalidInputError("its original is encrypted, as it has secrets: upload it without them")
+        if len(data) > MAX_REVIEWED_BYTES:
+            raise InvalidInputError(
+                f"it has {info.size:,} bytes; up to {MAX_REVIEWED_BYTES:,} can be marked as reviewed"
+            )
+        if checksum and hashlib.sha256(data).hexdigest() != checksum:
+            raise ConditionFailedError(f"object {key} is another one by now")
+        metadata = {**carried_metadata(self._store, info), **review_metadata(review)}
+        self._store.put_if(key, data, etag=info.etag, metadata=metadata)
+
     # -- files
 
     def plan(self, paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | EventOutcome]:
@@ -202,6 +245,19 @@ class CorpusWriter:
         self._store.delete(key)
         if self._store.head(key + SIDECAR_SUFFIX):
             self._store.delete(key + SIDECAR_SUFFIX)
+
+
+_UPDATES = ("lastUpdated", "last_updated", "updated")
+
+
+def _kept_facts(store: ObjectStore, info: ObjectInfo) -> dict[str, Any]:
+    """The facts of an object that also hold for its next content."""
+    try:
+        facts = json.loads(info.metadata.get(OBJECT_METADATA) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    left_out = (*_UPDATES, *(() if store.attests(info) else ("category",)))
+    return {name: value for name, value in facts.items() if name not in left_out} if isinstance(facts, dict) else {}
 
 
 def _check_facts(facts: Mapping[str, Any], name: str) -> None:

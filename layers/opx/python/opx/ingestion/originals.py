@@ -138,6 +138,9 @@ class DecryptingObjectStore:
     def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
         return self._store.put(key, data, metadata=metadata)
 
+    def put_if(self, key: str, data: bytes, *, etag: str, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        return self._store.put_if(key, data, etag=etag, metadata=metadata)
+
     def open(self, key: str) -> BinaryIO:
         """Raises `UnparsableDocumentError` too, and `SecretNotFoundError` without the key."""
         stream = self._store.open(key)

@@ -473,7 +473,8 @@ class IngestionPipeline:
         if known is None:
             return document
         document = replace(document, created_at=known.created_at)
-        if _facts(claim.head.get("fingerprint")) in (
+        is_reviewed = document.reviewed_at not in ("", known.reviewed_at)  # which is no update of the text
+        if is_reviewed or _facts(claim.head.get("fingerprint")) in (
             "",
             _facts(fingerprint),
         ):  # ingested again without a change of the object

@@ -37,6 +37,7 @@ from opx.hygiene.cleaning import Cleaner, Span
 from opx.ingestion.categorising import CategoryChoice
 from opx.ingestion.channels import ChannelRules, arrival_of
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.reviews import review_of, reviewed
 from opx.ports import Clock, ObjectInfo, ObjectStore
 from opx.ports.models import ParsingTools
 from opx.text.languages import READ_CHARACTERS, detect_language
@@ -136,6 +137,8 @@ class DocumentReader:
             metadata = replace(metadata, language=metadata.language or _language(text))
             title = cleaner.value("title", _title(metadata.title, parsed.title, spooled.heading, name))
             document = self._document(key, info, category, metadata, (title, spooled.digest))
+            review = review_of(info, attested=arrival.attested)
+            document = reviewed(document, review) if review else document
             title = _cleaned_completion(title, title_path(key.source, category.path), cleaner)
             owner = ", ".join(facts.get("owner", ()))[:MAX_TEXT]
             remarks = (*self._expired(document), *choice.remarks, *parsed.remarks, *cleaner.remarks)
@@ -148,6 +151,7 @@ class DocumentReader:
                 object_checksum=hashed.digest(),
                 object_version=info.version,
                 parser=parsed.format,
+                reviewed_by=review.by if review else "",
             )
             yield ParsedDocument(document, category, text, spooled.lines, provenance, cleaner.suspected, facts)
 

@@ -67,6 +67,15 @@ class Context:
     def identity(self) -> Identity:
         return self.caller.identity
 
+    @property
+    def author(self) -> str:
+        """The name under which the caller's changes are recorded; "" if unknown."""
+        if self.caller.owns_system:
+            from opx.runtime.machine import user_of_process
+
+            return self.identity.principal or user_of_process()
+        return self.caller.name
+
     @cached_property
     def reader(self) -> Reader:
         """The scopes that the caller may see. Raises `InvalidScopeError` for a malformed identity."""

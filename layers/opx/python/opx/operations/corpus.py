@@ -598,14 +598,12 @@ def manager_of(context: Context) -> IngestionManager:
 
 def channel_of(context: Context) -> Channel:
     """The channel of what the caller puts into the corpus."""
-    caller, principal = context.caller, context.identity.principal
+    caller = context.caller
     if caller.owns_system:
-        from opx.runtime.machine import user_of_process
-
-        return Channel(ChannelKind.COMMAND, "", principal or user_of_process(), "rights of the home's owner")
+        return Channel(ChannelKind.COMMAND, "", context.author, "rights of the home's owner")
     if caller.agent:
-        return Channel(ChannelKind.AGENT, "", caller.agent, "its grant of tools")
-    return Channel(ChannelKind.API, "", principal, "IAM" if caller.token_scopes is None else "token")
+        return Channel(ChannelKind.AGENT, "", context.author, "its grant of tools")
+    return Channel(ChannelKind.API, "", context.author, "IAM" if caller.token_scopes is None else "token")
 
 
 def object_key(context: Context, source: str) -> str:

@@ -6,22 +6,36 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from opx.domain.documents import DocumentKey
-from opx.domain.ids import ID_LENGTH
+from opx.domain.documents import DocumentKey, DocumentState
+from opx.domain.ids import ID_LENGTH, day_text, iso_time
 from opx.domain.policy import EVERYTHING, Action
 from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, Share, Text
 from opx.domain.scopes import scope_of_key
-from opx.errors import DocumentNotFoundError, ForbiddenError, HoldNotFoundError, InvalidInputError
+from opx.errors import (
+    DocumentNotFoundError,
+    ForbiddenError,
+    HoldNotFoundError,
+    InvalidInputError,
+    InvalidScopeError,
+    ObjectNotFoundError,
+)
+from opx.ingestion.channels import MAX_PRINCIPAL
+from opx.ingestion.reviews import Review
 from opx.lifecycle.report import PruneReport
 from opx.lifecycle.retention.holds import MAX_REASON, Hold
 from opx.lifecycle.retention.reviews import SOON_DAYS, ReviewReport
 from opx.operations.context import Context
-from opx.operations.documents import checked_id, find_document
+from opx.operations.corpus import manager_of
+from opx.operations.documents import IdBeginning, checked_id, find_document
 from opx.operations.registry import Function, operation
 
 ScopeKey = Annotated[Filled, Meta(max_length=300)]
+
+REVIEW_DAYS = 180
+"""Days until the next review, unless the reviewer states others."""
+DAY = 86_400
 
 OPERATOR = "operator"
 """Principal that is recorded for a caller without a name."""
@@ -38,6 +52,41 @@ def list_reviews(context: Context, request: ListReviews) -> ReviewReport:
     """List documents whose review is due or soon due, with their owners."""
     reviews = context.system.lifecycle.reviews
     return reviews.report(context.reader.visible, days=request.days, owner=request.owner, limit=request.limit)
+
+
+class MarkReviewed(Request, frozen=True):
+    document_id: IdBeginning
+    days: Annotated[int, Meta(ge=1, le=3650, description="Days until the next review.")] = REVIEW_DAYS
+
+
+class MarkedReview(Record, frozen=True):
+    object_key: str
+    review: Review
+
+
+@operation(http="POST /documents/{documentId}/review", function=Function.MANAGE, status=202, action=Action.WRITE)
+def mark_reviewed(context: Context, request: MarkReviewed) -> MarkedReview:
+    """Mark the current version of one of the caller's own documents as reviewed: it is due again after some days, whatever
+    its text states. The version stays as it is; another text needs another review.
+
+    Raises `DocumentNotFoundError`, `InvalidScopeError`, `InvalidInputError` for a version that isn't current, and
+    `ConditionFailedError` if the document is changed at the same time.
+    """
+    found = find_document(context, request.document_id)
+    if not context.may(Action.WRITE, found.scope):
+        raise InvalidScopeError(
+            f"document {found.document_id} belongs to {found.scope.key}, not to {context.scope.key}"
+        )
+    if found.state is not DocumentState.CURRENT:
+        raise InvalidInputError(f"version {found.version} isn't the current one: open that, and review it")
+    now = context.system.clock()
+    review = Review(context.author[:MAX_PRINCIPAL], iso_time(now), day_text(int(now // DAY) + request.days))
+    key, made = found.scope.prefix + found.source, context.system.corpus.catalog.provenance(found)
+    try:
+        manager_of(context).put_review(key, review, made.object_checksum if made else "")
+    except ObjectNotFoundError:
+        raise DocumentNotFoundError(f"document {found.document_id} is gone") from None
+    return MarkedReview(key, review)
 
 
 # -- pruning

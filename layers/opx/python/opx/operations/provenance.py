@@ -71,7 +71,7 @@ def explain_provenance(context: Context, request: ExplainProvenance) -> Document
     """Explain where a document comes from: who put it, by which channel, and how that is proven; and compare its object and
     its text with their checksums.
 
-    The principal is named to callers of the document's own scope only. Raises `DocumentNotFoundError`, and
+    Principals are named to callers of the document's own scope only. Raises `DocumentNotFoundError`, and
     `ReceiptNotFoundError`.
     """
     found = _named(context, find_document(context, request.document_id), request.name)
@@ -107,7 +107,7 @@ def _shown(context: Context, document: KnowledgeDocument, provenance: Provenance
     """The provenance without the principal for callers of another scope: names of people stay with their own."""
     if provenance is None or context.caller.owns_system or document.scope == context.scope:
         return provenance
-    return replace(provenance, channel=replace(provenance.channel, principal=""))
+    return replace(provenance, channel=replace(provenance.channel, principal=""), reviewed_by="")
 
 
 def _claims(document: KnowledgeDocument, provenance: Provenance | None) -> tuple[StatedField, ...]:

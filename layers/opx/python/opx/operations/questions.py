@@ -17,10 +17,11 @@ from opx.operations.context import Context
 from opx.operations.paging import Paragraphs, fitting
 from opx.operations.registry import LEARNING, agent_tool, operation
 from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of
-from opx.records.gaps.listing import GapView, listed
+from opx.records.gaps.listing import MAX_OWNER, GapView, listed
 from opx.records.gaps.log import MAX_CHECKED
 
 if TYPE_CHECKING:
+    from opx.records.gaps.listing import Owners
     from opx.records.gaps.model import Gap
 
 MAX_REASON = 1000
@@ -137,26 +138,59 @@ class SettleGap(Request, frozen=True):
     ignore: Annotated[
         bool, Meta(description="Leave it out from now on. A closed gap reopens once the question recurs.")
     ] = False
+    reopen: Annotated[bool, Meta(description="Open a closed or ignored gap again.")] = False
 
 
-@operation(action=Action.CURATE)
+@operation(http="POST /gaps/{gapId}/settlement", action=Action.CURATE)
 def settle_gap(context: Context, request: SettleGap) -> GapView:
-    """Close a gap by hand, or ignore it from now on.
+    """Close a gap by hand, ignore it from now on, or open it again. Records the principal.
 
     Raises `InvalidInputError` for an unknown id or an ambiguous prefix, and `ConditionFailedError` if the question
     recurred meanwhile.
     """
-    from opx.records.gaps.log import find_gap
     from opx.records.gaps.model import GapStatus
 
-    if not (request.ignore or request.because.strip()):
+    if request.ignore and request.reopen:
+        raise InvalidInputError("give either ignore or reopen")
+    if not (request.ignore or request.reopen or request.because.strip()):
         raise InvalidInputError("because is missing: state why the gap is closed")
     records = context.system.records
-    owners = records.owners  # an error there is raised before anything is written
-    gap = find_gap(iter(_gaps_of(context, _scopes(context, Action.CURATE))), request.gap_id)
-    status = GapStatus.IGNORED if request.ignore else GapStatus.CLOSED
-    settled = records.gaps.settle(gap, status, because=request.because)
+    gap, owners = _gap_to_curate(context, request.gap_id)
+    status = GapStatus.IGNORED if request.ignore else GapStatus.OPEN if request.reopen else GapStatus.CLOSED
+    because, by = ("", "") if request.reopen else (request.because, context.author)
+    settled = records.gaps.settle(gap, status, because=because, by=by)
     return listed([settled], owners, settled=True)[0]
+
+
+class AssignGap(Request, frozen=True):
+    gap_id: Annotated[FilledText, Meta(description="The id of a gap; a prefix of it is enough.")]
+    owner: Annotated[
+        str,
+        Meta(
+            max_length=MAX_OWNER,
+            description="The person or team that is to answer it; empty for the owner by service and category.",
+        ),
+    ]
+
+
+@operation(http="PUT /gaps/{gapId}/owner", action=Action.CURATE)
+def assign_gap(context: Context, request: AssignGap) -> GapView:
+    """Assign a gap to an owner, who keeps it also when the question recurs.
+
+    Raises `InvalidInputError` for an unknown id or an ambiguous prefix.
+    """
+    gap, owners = _gap_to_curate(context, request.gap_id)
+    assigned = context.system.records.gaps.assign(gap, one_line(request.owner))
+    return listed([assigned], owners, settled=True)[0]
+
+
+def _gap_to_curate(context: Context, gap_id: str) -> tuple[Gap, Owners]:
+    """The gap with this id, of the caller's own scope, and all owners: an error of their declaration is raised before
+    anything is written."""
+    from opx.records.gaps.log import find_gap
+
+    owners = context.system.records.owners
+    return find_gap(iter(_gaps_of(context, _scopes(context, Action.CURATE))), gap_id), owners
 
 
 class ReportGap(Request, frozen=True):

@@ -31,6 +31,10 @@ class ObjectStore(Protocol):
         """Store `data` whole or not at all, replacing what was there. A stream is read from its position to its end,
         in bounded memory. Raises `InvalidInputError` for a malformed key."""
 
+    def put_if(self, key: str, data: bytes, *, etag: str, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        """Store `data` as `put` does, on the condition that the object has this etag by now; "" for one that doesn't exist.
+        Raises `ConditionFailedError`, and stores nothing; `InvalidInputError` also for data of 8 MB or more."""
+
     def open(self, key: str) -> BinaryIO:
         """A readable stream of the object. Raises `ObjectNotFoundError`. The caller closes it."""
 

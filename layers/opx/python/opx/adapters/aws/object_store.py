@@ -16,16 +16,23 @@ from dataclasses import replace
 from datetime import datetime
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from opx.adapters.aws.vendor_errors import error_code, passed_over, translated_errors, translated_pages
-from opx.adapters.limits import MAX_OBJECT_KEY_BYTES, check_metadata, check_object_key
+from opx.adapters.limits import (
+    MAX_CONDITIONAL_BYTES,
+    MAX_OBJECT_KEY_BYTES,
+    check_conditional_put,
+    check_etag,
+    check_metadata,
+    check_object_key,
+)
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.provenance import CHANNEL_METADATA
-from opx.errors import ObjectNotFoundError
+from opx.errors import ConditionFailedError, ObjectNotFoundError
 from opx.ports import ObjectInfo, SignedUpload
 
 if TYPE_CHECKING:
@@ -152,7 +159,7 @@ def original_tag(key: str, note: str) -> str:
     return stable_hash("original", key, note)
 
 
-PART_BYTES = 8 * 1024 * 1024
+PART_BYTES = MAX_CONDITIONAL_BYTES
 """Also the size from which an object is uploaded in parts, which affects its etag: the same for bytes and streams."""
 
 MISSING = ("NoSuchKey", "NotFound", "404", "KeyTooLongError")
@@ -188,6 +195,34 @@ class S3ObjectStore:
             return ObjectInfo(key, len(data), unquoted(answer["ETag"]), self._uri(key), dict(metadata or {}))
         stream = io.BytesIO(data) if isinstance(data, bytes) else data
         return self._upload(key, stream, headers, attestation(key, metadata or {}))
+
+    def put_if(self, key: str, data: bytes, *, etag: str, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        """Puts conditionally by "How to prevent object overwrites with conditional writes" in the Amazon S3 user guide, with
+        a checksum, as signed uploads have."""
+        check_object_key(key)
+        check_metadata(metadata or {})
+        check_conditional_put(key, data)
+        found = self._stored(key)  # with an etag of its own, if the bytes of that original were replaced
+        known = as_original(self._client, self._bucket, found).etag if found else ""
+        check_etag(key, etag, known)
+        condition: Any = {"IfMatch": f'"{found.etag}"'} if found else {"IfNoneMatch": "*"}
+        with translated_errors(f"store {self._uri(key)}"):
+            try:
+                answer = self._client.put_object(
+                    Bucket=self._bucket,
+                    Key=key,
+                    Body=data,
+                    ChecksumAlgorithm=_ALGORITHM,
+                    ChecksumSHA256=base64.b64encode(hashlib.sha256(data).digest()).decode("ascii"),
+                    Metadata=to_headers(metadata or {}),
+                    **condition,
+                    **attestation(key, metadata or {}),
+                )
+            except ClientError as exc:
+                if error_code(exc) in (*MISSING, *CHANGED):
+                    raise ConditionFailedError(f"object {key} was changed meanwhile") from exc
+                raise
+        return ObjectInfo(key, len(data), unquoted(answer["ETag"]), self._uri(key), dict(metadata or {}))
 
     def open(self, key: str) -> BinaryIO:
         missing = ObjectNotFoundError(f"no object {self._uri(key)}")
@@ -303,7 +338,7 @@ def _can_exist(key: str) -> bool:
 
 
 _META = "x-amz-meta-"
-_ALGORITHM = "SHA256"
+_ALGORITHM: Final = "SHA256"
 
 
 class S3UploadSigner:

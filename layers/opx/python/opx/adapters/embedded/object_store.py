@@ -40,7 +40,7 @@ from opx.adapters.embedded.durable_files import (
     temporary_file,
     translated_os_errors,
 )
-from opx.adapters.limits import check_metadata, check_object_key, is_object_key
+from opx.adapters.limits import check_conditional_put, check_etag, check_metadata, check_object_key, is_object_key
 from opx.domain.record import replace
 from opx.errors import DamagedStoreError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports import ObjectInfo
@@ -194,14 +194,24 @@ class FolderObjectStore:
             remove_abandoned(self._temporary)
 
     def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        return self._put(key, io.BytesIO(data) if isinstance(data, bytes) else data, metadata or {})
+
+    def put_if(self, key: str, data: bytes, *, etag: str, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        check_conditional_put(key, data)
+        return self._put(key, io.BytesIO(data), metadata or {}, etag)
+
+    def _put(self, key: str, stream: BinaryIO, metadata: Mapping[str, str], wanted: str | None = None) -> ObjectInfo:
+        """Stores an object; with `wanted`, in place of one with this etag, "" for none."""
         check_object_key(key)
-        check_metadata(metadata or {})
-        stream = io.BytesIO(data) if isinstance(data, bytes) else data
+        check_metadata(metadata)
         with translated_os_errors(f"store object {key}"), temporary_file(self._temporary) as file:
             etag = _copy(stream, file)
             sync_file(file)
-            version = Version(identity_of(file), etag, dict(metadata or {}))
+            version = Version(identity_of(file), etag, dict(metadata))
             with locked(self._root / ".lock"):
+                if wanted is not None:
+                    known = self.head(key)
+                    check_etag(key, wanted, known.etag if known else "")
                 self._announce(key, version)
                 move_into_place(Path(file.name), self._path(key))
         return self._info(key, version)

@@ -8,10 +8,11 @@ from difflib import get_close_matches
 SECTIONS: Mapping[str, str] = {
     "Ask": "search do research web graph ops baseline",
     "Read": "list show why history diff categories",
-    "Put in": "ingest watch source stream alerts evidence failed delete restore",
+    "Put in": "ingest watch source stream alerts evidence failed edit delete restore",
     "Learn": "outcome learn gaps audit receipt eval calibrate",
     "Operate": (
-        "status doctor config rebuild reindex reconcile repair seal export import prune hold review client project usage"
+        "status doctor config rebuild reindex reconcile repair seal export import prune hold review reviewed client "
+        "project usage"
     ),
     "Serve": "console serve mcp run webhook secret",
     "Start": "demo completion call",

@@ -84,6 +84,8 @@ def _channel_rows(found: DocumentProvenance) -> Iterator[tuple[str, str]]:
     if provenance.at_most:
         yield "may claim", f"{provenance.at_most} at most"
     yield "parsed as", f"{provenance.parser}, {provenance.ingested_at}"
+    if provenance.reviewed_by:
+        yield "reviewed", printable(f"last by {provenance.reviewed_by}")
 
 
 def _version(version: str) -> str:

@@ -88,9 +88,11 @@ def gaps_command(
     opx gaps check                        query them again; close those with an answer now
     opx gaps close ID --because "..."     close one by hand; the same question reopens it
     opx gaps ignore ID                    leave it unanswered for good
+    opx gaps reopen ID                    open a closed or ignored one again
+    opx gaps assign ID OWNER              give it to a person or team
 
-    The owner is that of the service or category in the section `owners` of knowledge.yaml, else the author of the nearest
-    document.
+    The owner is the one that it is assigned to, else that of the service or category in the section `owners` of
+    knowledge.yaml, else the author of the nearest document.
     """
     if context.invoked_subcommand is not None:
         return
@@ -139,7 +141,7 @@ def check(found: questions.GapCheck) -> None:
 @pass_session
 def close_gap(session: Session, gap_id: str, *, because: str) -> None:
     """Close a gap by hand. The same question without an answer reopens it."""
-    _settle(session, gap_id, because, ignore=False)
+    _settle(session, questions.SettleGap(gap_id=gap_id, because=because))
 
 
 @gaps_command.command("ignore")
@@ -148,11 +150,29 @@ def close_gap(session: Session, gap_id: str, *, because: str) -> None:
 @pass_session
 def ignore_gap(session: Session, gap_id: str, *, because: str) -> None:
     """Ignore a gap from now on, however often the question comes."""
-    _settle(session, gap_id, because, ignore=True)
+    _settle(session, questions.SettleGap(gap_id=gap_id, because=because, ignore=True))
 
 
-def _settle(session: Session, gap_id: str, because: str, *, ignore: bool) -> None:
-    settled = session.call(questions.settle_gap, questions.SettleGap(gap_id=gap_id, because=because, ignore=ignore))
+@gaps_command.command("reopen")
+@click.argument("gap_id", metavar="ID")
+@pass_session
+def reopen_gap(session: Session, gap_id: str) -> None:
+    """Open a closed or ignored gap again."""
+    _settle(session, questions.SettleGap(gap_id=gap_id, reopen=True))
+
+
+@gaps_command.command("assign")
+@click.argument("gap_id", metavar="ID")
+@click.argument("owner", metavar="OWNER")
+@pass_session
+def assign_gap(session: Session, gap_id: str, owner: str) -> None:
+    """Assign a gap to a person or team. An empty OWNER (\"\") gives it back to the owner by service and category."""
+    found = session.call(questions.assign_gap, questions.AssignGap(gap_id=gap_id, owner=owner))
+    click.echo(f"{printable(found.owner or NOBODY)}  {printable(headline(found))}")
+
+
+def _settle(session: Session, request: questions.SettleGap) -> None:
+    settled = session.call(questions.settle_gap, request)
     click.echo(f"{settled.status}  {printable(headline(settled))}")
 
 

@@ -15,8 +15,8 @@ Check = Callable[[str], None]
 
 
 class GuardedObjectStore:
-    """An `ObjectStore` whose `put` also raises `ClientRemovedError` for a document of a removed client. Derived files pass:
-    a removal waits for workers that are processing documents of the client."""
+    """An `ObjectStore` whose `put` and `put_if` also raise `ClientRemovedError` for a document of a removed client. Derived
+    files pass: a removal waits for workers that are processing documents of the client."""
 
     def __init__(self, store: ObjectStore, check: Check) -> None:
         self._store = store
@@ -25,6 +25,10 @@ class GuardedObjectStore:
     def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
         check_owner(key, self._check)
         return self._store.put(key, data, metadata=metadata)
+
+    def put_if(self, key: str, data: bytes, *, etag: str, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        check_owner(key, self._check)
+        return self._store.put_if(key, data, etag=etag, metadata=metadata)
 
     def open(self, key: str) -> BinaryIO:
         return self._store.open(key)
@@ -92,6 +96,12 @@ class AnnouncingObjectStore:
     def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
         _is_in_documents(key)  # refuses a malformed owner before anything is stored
         info = self._store.put(key, data, metadata=metadata)
+        self._enqueue(key, deleted=False)
+        return info
+
+    def put_if(self, key: str, data: bytes, *, etag: str, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        _is_in_documents(key)
+        info = self._store.put_if(key, data, etag=etag, metadata=metadata)
         self._enqueue(key, deleted=False)
         return info
 

@@ -48,6 +48,7 @@ class GapView(Record, frozen=True, kw_only=True):
     closed_by: Annotated[str, Meta(description="The document that answers it.")]
     closed_by_title: str
     closed_at: str
+    settled_by: Annotated[str, Meta(description="The principal that closed or ignored it by hand.")] = ""
 
 
 def listed(
@@ -57,7 +58,7 @@ def listed(
     after the open ones."""
     wanted = [gap for gap in gaps if settled or gap.status is GapStatus.OPEN]
     wanted.sort(key=lambda gap: (gap.status is not GapStatus.OPEN, -gap.weight, gap.gap_id))
-    views = (_view(gap, owners.of(gap)) for gap in wanted)
+    views = (_view(gap, gap.owner or owners.of(gap)) for gap in wanted)
     return [
         view
         for view in views
@@ -90,6 +91,7 @@ def _view(gap: Gap, owner: str) -> GapView:
         closed_by=gap.closed_by,
         closed_by_title=gap.closed_by_title,
         closed_at=gap.closed_at,
+        settled_by=gap.settled_by,
     )
 
 
@@ -149,7 +151,7 @@ def _plain(text: str) -> str:
 
 
 _WORDS = re.compile(r"[\w.-]+")
-_MAX_CHARACTERS = 100
+MAX_OWNER = 100
 
 
 class Owners:
@@ -195,8 +197,8 @@ def read_owners(knowledge: KnowledgeModel, path: Path | None = None) -> Owners:
     }
     for name, value in section.entries().items() if section else ():
         owner = value.text()
-        if len(owner) > _MAX_CHARACTERS:
-            raise value.error(f"an owner has at most {_MAX_CHARACTERS} characters")
+        if len(owner) > MAX_OWNER:
+            raise value.error(f"an owner has at most {MAX_OWNER} characters")
         if "/" in name and name not in known:
             raise value.error(f"no category is {name!r} or below it; allowed: {', '.join(sorted(known))}")
         (categories if name in known else services)[name] = owner

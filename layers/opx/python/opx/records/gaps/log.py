@@ -165,7 +165,9 @@ class GapLog:
         item = self._table.get({"scopeKey": DROPPED, "gapId": scope_key})
         return int(item["count"]) if item else 0
 
-    def settle(self, gap: Gap, status: GapStatus, *, because: str = "", closed_by: str = "", title: str = "") -> Gap:
+    def settle(
+        self, gap: Gap, status: GapStatus, *, because: str = "", closed_by: str = "", title: str = "", by: str = ""
+    ) -> Gap:
         """Close, ignore or open a gap. Raises `ConditionFailedError` if it was changed since it was read."""
         settled = replace(
             gap,
@@ -174,10 +176,22 @@ class GapLog:
             closed_by=closed_by,
             closed_by_title=title,
             closed_at=iso_time(self._clock()) if status is not GapStatus.OPEN else "",
+            settled_by=by,
             revision=gap.revision + 1,
         )
         self._table.put(self._item(settled), condition=Equals("revision", gap.revision))
         return settled
+
+    def assign(self, gap: Gap, owner: str) -> Gap:
+        """Set the owner of a gap, "" for none of its own; counts of questions that come meanwhile are kept. Raises
+        `ConditionFailedError` if the gap was dropped."""
+
+        def assigned(found: Gap | None) -> Gap:
+            if found is None:
+                raise ConditionFailedError(f"gap {gap.gap_id} was dropped meanwhile")
+            return replace(found, owner=owner, revision=found.revision + 1)
+
+        return self._change(gap.scope_key, gap.gap_id, assigned)
 
     def _change(self, scope_key: str, gap_id: str, change: Callable[[Gap | None], Gap]) -> Gap:
         for _ in range(_ATTEMPTS):

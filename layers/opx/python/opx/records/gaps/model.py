@@ -124,7 +124,8 @@ class Gap(Record, frozen=True):
 
     `named` are the services that the questions name. `config` is the query configuration of the last one (as JSON).
     `missing` is the information that reporters missed. `absent` is an identifier without a page, if that is the gap, with
-    the nearest name of the last answer. `revision` counts writes.
+    the nearest name of the last answer. `settled_by` is the principal that closed or ignored it by hand, `owner` the one that
+    it was assigned to, if it was. `revision` counts writes.
     """
 
     scope_key: str
@@ -145,6 +146,8 @@ class Gap(Record, frozen=True):
     closed_by: str = ""
     closed_by_title: str = ""
     closed_at: str = ""
+    settled_by: str = ""
+    owner: str = ""
     revision: int = 1
 
     @property
@@ -199,7 +202,11 @@ class Gap(Record, frozen=True):
             absent=other.absent or (None if reopened else self.absent),
             revision=self.revision + 1,
         )
-        return replace(found, because="", closed_by="", closed_by_title="", closed_at="") if reopened else found
+        return (
+            replace(found, because="", closed_by="", closed_by_title="", closed_at="", settled_by="")
+            if reopened
+            else found
+        )
 
     def _was_reported_of(self, other: Gap) -> bool:
         """True if another gap only repeats, as a report, the latest question or report of its caller."""
