@@ -8,7 +8,8 @@ const ISSUER = "https://issuer.example";
 const PAGE = "https://console.example/console/";
 const SETTINGS = { issuer: ISSUER, clientId: "page", scope: "openid" };
 
-const encoded = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+const base64url = (text: string): string => btoa(text).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+const encoded = (value: unknown): string => base64url(JSON.stringify(value));
 const json = (body: unknown, status = 200): Response =>
   new Response(JSON.stringify(body), { status, headers: { "content-type": "application/json" } });
 
@@ -56,7 +57,7 @@ class Issuer {
 
 async function challengeOf(verifier: string | null): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier ?? ""));
-  return Buffer.from(digest).toString("base64url");
+  return base64url(String.fromCharCode(...new Uint8Array(digest)));
 }
 
 class Browser implements Tab {
@@ -103,7 +104,7 @@ async function signIn(skew = 0): Promise<TokenSession> {
 }
 
 const numberOf = (token: string): number =>
-  (JSON.parse(Buffer.from(token.split(".")[1] ?? "", "base64url").toString()) as { number: number }).number;
+  (JSON.parse(atob((token.split(".")[1] ?? "").replaceAll("-", "+").replaceAll("_", "/"))) as { number: number }).number;
 
 describe("signing in", () => {
   it("asks for a code with a challenge, a state and a nonce, for this page without its fragment", async () => {
