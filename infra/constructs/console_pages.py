@@ -18,6 +18,7 @@ from constructs import Construct
 
 from infra.constructs import rights
 from infra.constructs.acknowledgements import acknowledge, acknowledge_wildcard
+from infra.constructs.keeping import removal_policy
 from infra.constructs.use_case_function import LOG_RETENTION
 from infra.names import Names
 from opx.edges.serving.console import FOREVER, HEADERS, PREFIX, policy
@@ -61,6 +62,7 @@ class ConsolePages(Construct):
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
             removal_policy=RemovalPolicy.DESTROY,  # a deployment fills it again
+            auto_delete_objects=True,
         )
         acknowledge(self.files, "S1", "the distribution alone may read it, and its log is a choice of the deployment")
         self._logs = logs.LogGroup(self, "Logs", retention=LOG_RETENTION, removal_policy=RemovalPolicy.DESTROY)
@@ -194,7 +196,8 @@ class ConsolePages(Construct):
             encryption=s3.BucketEncryption.S3_MANAGED,
             enforce_ssl=True,
             lifecycle_rules=[s3.LifecycleRule(expiration=_KEPT_LOGS)],
-            removal_policy=RemovalPolicy.RETAIN,
+            removal_policy=removal_policy(ephemeral=self._names.deployment.ephemeral),
+            auto_delete_objects=self._names.deployment.ephemeral,
         )
         acknowledge(found, "S1", "it has logs only")
         return found

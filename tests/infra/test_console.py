@@ -138,6 +138,12 @@ class TestFiles:
         scopes = "openid email profile"
         assert settings_of(elsewhere) == {"issuer": LOGIN, "clientId": "page-1", "scope": scopes}
 
+    def test_they_go_with_the_stack_and_logs_only_with_a_trial(self, console: Assembly, elsewhere: Assembly) -> None:
+        for assembly in (console, elsewhere):
+            buckets = [r for r in assembly.templates["console"]["Resources"].values() if r["Type"] == "AWS::S3::Bucket"]
+            assert {bucket["DeletionPolicy"] for bucket in buckets} == {"Delete"}
+            assert len(assembly.resources("console", "Custom::S3AutoDeleteObjects")) == len(buckets)
+
     def test_the_environments_key_is_not_theirs(self, elsewhere: Assembly) -> None:
         for bucket in elsewhere.resources("console", "S3::Bucket").values():
             (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
