@@ -155,14 +155,15 @@ class LocalIssuer(Site):
         if given["grant_type"] == "refresh_token":
             known = given["refresh_token"] in self.refresh_tokens
             self.refresh_tokens.discard(given["refresh_token"])
-            return self._tokens() if known else json_reply({"error": "invalid_grant"}, 400, _FREE)
+            return self.tokens() if known else json_reply({"error": "invalid_grant"}, 400, _FREE)
         begun = self._codes.pop(given["code"], {})
         digest = hashlib.sha256(given["code_verifier"].encode()).digest()
         if base64.urlsafe_b64encode(digest).decode().rstrip("=") != begun.get("code_challenge"):
             return json_reply({"error": "invalid_grant"}, 400, _FREE)
-        return self._tokens(nonce=begun["nonce"])
+        return self.tokens(nonce=begun["nonce"])
 
-    def _tokens(self, **more: str) -> Reply:
+    def tokens(self, **more: str) -> Reply:
+        """New tokens of the person, with more claims."""
         now = self.now()
         claims = {"iss": self.address, "aud": CLIENT, "sub": "person-1", "iat": now, "exp": now + LIFE}
         refresh = secrets.token_urlsafe()

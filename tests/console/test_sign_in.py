@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.enable_socket]
 
+PATIENCE_MS = 90_000
+"""The functions start within their first request, in this process, as in a cold start."""
+
 
 @pytest.fixture
 def issuer() -> Iterator[LocalIssuer]:
@@ -49,6 +52,7 @@ def opened(browser: Browser, site: DeployedConsole) -> Iterator[Callable[..., Pa
             context = browser.new_context(viewport={"width": 1280, "height": 900})
             stack.callback(context.close)
             page = context.new_page()
+            page.set_default_timeout(PATIENCE_MS)
             page.on(
                 "console",
                 lambda message: (
@@ -169,5 +173,7 @@ def test_without_webcrypto_the_page_names_the_remedy(opened: Callable[..., Page]
 def test_a_token_of_another_issuer_is_refused(issuer: LocalIssuer) -> None:
     assert issuer.claims_of("a.b.c") is None
     forger = LocalIssuer()
-    forged = json.loads(forger._tokens(iss=issuer.address).body)["id_token"]
+    with forger.running():
+        forged = json.loads(forger.tokens(iss=issuer.address).body)["id_token"]
+    assert issuer.claims_of(json.loads(issuer.tokens().body)["id_token"]) is not None
     assert issuer.claims_of(forged) is None
