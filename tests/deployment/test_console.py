@@ -29,7 +29,7 @@ PASSWORD, VERIFIER = "Correct-horse-9-battery", "v" * 43
 
 
 class DeployedConsole:
-    """What the stack made, by the type of resource."""
+    """The resources of the stack, as a browser and an administrator reach them."""
 
     def __init__(self, system: SystemUnderTest) -> None:
         self.emulator: Emulator = system.emulator
@@ -63,7 +63,7 @@ class DeployedConsole:
     def token_of(self, person: str) -> str:
         """Sign in as the page does: a code with PKCE, at the pool's own form."""
         challenge = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).decode().rstrip("=")
-        asking = {
+        parameters = {
             "client_id": self.client,
             "response_type": "code",
             "redirect_uri": self.page,
@@ -73,7 +73,7 @@ class DeployedConsole:
             "code_challenge": challenge,
             "code_challenge_method": "S256",
         }
-        form = self.emulator.visit("127.0.0.1", f"/oauth2/authorize?{urlencode(asking)}")
+        form = self.emulator.visit("127.0.0.1", f"/oauth2/authorize?{urlencode(parameters)}")
         assert form.status == 200, form.body
         hidden = re.findall(r'name="(\w+)" value="([^"]*)"', form.body.decode())
         fields = {name: html.unescape(value) for name, value in hidden}
