@@ -79,7 +79,6 @@ class ConsoleUsers(Construct):
         client = self.pool.add_client(
             "Page",
             generate_secret=False,  # a page can't keep one
-            auth_flows=cognito.AuthFlow(),
             o_auth=cognito.OAuthSettings(
                 flows=cognito.OAuthFlows(authorization_code_grant=True),
                 scopes=[cognito.OAuthScope.custom(scope) for scope in self._scopes.split()],
@@ -97,8 +96,11 @@ class ConsoleUsers(Construct):
             # Without any, a member could write all: client and project decide on what it sees.
             write_attributes=cognito.ClientAttributes().with_standard_attributes(locale=True),
         )
-        issuer, client_id = self.pool.user_pool_provider_url, client.user_pool_client_id
-        return SignIn(issuer, client_id, self._scopes, self.hosts, f"{self.sign_in_host}/logout")
+        resource = client.node.default_child
+        assert isinstance(resource, cognito.CfnUserPoolClient)
+        resource.explicit_auth_flows = ["ALLOW_REFRESH_TOKEN_AUTH"]  # without any, Cognito allows sign-in past its page
+        issuer = f"{self.hosts[0]}/{self.pool.user_pool_id}"
+        return SignIn(issuer, client.user_pool_client_id, self._scopes, self.hosts, f"{self.sign_in_host}/logout")
 
     def _pool(self, names: Names) -> cognito.UserPool:
         ephemeral = names.deployment.ephemeral

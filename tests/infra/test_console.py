@@ -27,6 +27,7 @@ from tests.infra.test_functions import environment
 CERTIFICATE = "arn:aws:acm:us-east-1:123456789012:certificate/0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"
 WEB_ACL = "arn:aws:wafv2:us-east-1:123456789012:global/webacl/office/0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f"
 DOMAIN, LOGIN = "knowledge.example.org", "https://login.example.org/tenant"
+ISSUER = "https://cognito-idp.<AWS::Region>.<AWS::URLSuffix>/<{}>"
 ELSEWHERE = {
     "console_issuer": LOGIN,
     "console_client": "page-1",
@@ -113,8 +114,11 @@ class TestFiles:
         assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
         (made,) = console.resources("console", "CloudFront::Distribution")
         statements = console.only("console", "S3::BucketPolicy")["PolicyDocument"]["Statement"]
-        (allowed,) = [statement for statement in statements if statement["Effect"] == "Allow"]
+        given = [statement for statement in statements if statement["Effect"] == "Allow"]
+        (allowed,) = [statement for statement in given if "s3:GetObject" in statement["Action"]]
         assert (allowed["Action"], allowed["Principal"]) == ("s3:GetObject", {"Service": "cloudfront.amazonaws.com"})
+        emptied = [statement["Principal"]["AWS"] for statement in given if statement is not allowed]
+        assert emptied == ["<CustomS3AutoDeleteObjectsCustomResourceProviderRole3B1BD092.Arn>"]
         assert allowed["Condition"]["StringEquals"]["AWS:SourceArn"].endswith(f":distribution/<{made}>")
         origin = next(one for one in distribution(console)["Origins"] if "S3OriginConfig" in one)
         (control,) = console.resources("console", "CloudFront::OriginAccessControl")
@@ -132,7 +136,7 @@ class TestFiles:
         (client,) = console.resources("console", "Cognito::UserPoolClient")
         (pool,) = console.resources("console", "Cognito::UserPool")
         found = settings_of(console)
-        assert found["issuer"] == f"<{pool}.ProviderURL>"
+        assert found["issuer"] == ISSUER.format(pool)
         assert found["clientId"] == f"<{client}>"
         assert found["signOut"].endswith(".amazoncognito.com/logout")
         scopes = "openid email profile"
@@ -260,7 +264,7 @@ class TestSignIn:
         assert client["GenerateSecret"] is False
         assert client["AllowedOAuthFlows"] == ["code"]
         assert (client["CallbackURLs"], client["LogoutURLs"]) == (page, page)
-        assert not [flow for flow in client.get("ExplicitAuthFlows", []) if "REFRESH" not in flow]
+        assert client["ExplicitAuthFlows"] == ["ALLOW_REFRESH_TOKEN_AUTH"]
         assert (client["IdTokenValidity"], client["RefreshTokenValidity"]) == (15, 720)
 
     def test_nobody_can_change_on_whose_behalf_they_ask(self, console: Assembly) -> None:
@@ -292,7 +296,7 @@ class TestApi:
         (client,) = console.resources("console", "Cognito::UserPoolClient")
         (pool,) = console.resources("console", "Cognito::UserPool")
         authorizer = console.only("console", "ApiGatewayV2::Authorizer")["JwtConfiguration"]
-        assert authorizer == {"Issuer": f"<{pool}.ProviderURL>", "Audience": [f"<{client}>"]}
+        assert authorizer == {"Issuer": ISSUER.format(pool), "Audience": [f"<{client}>"]}
 
     def test_programs_keep_their_own_way_in(self, console: Assembly, default: Assembly) -> None:
         found = [one.resources("api", "ApiGatewayV2::Route") for one in (console, default)]
