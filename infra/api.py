@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.configuration import Deployment, listed
+from infra.console_choices import role_settings
 from infra.constructs import answering_models, managed_search, rights, secret_originals
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
@@ -27,6 +30,9 @@ from opx.domain.policy import scopes_for
 from opx.operations import load
 from opx.operations.registry import Function
 from opx.ports.tables import ALIASES, BASELINES, DOCUMENTS, FAILURES, GRAPH, KEYS, LIFECYCLE, PROJECTS, SOURCES, USAGE
+
+REFUSED = {"authorizerError": "$context.authorizer.error"}
+"""Field of the access log with the reason for which an authorizer refused a request."""
 
 RATE, BURST = 50, 100
 """Requests a second, and at once. The reading function has 50 instances by default, which answer about 100 questions a
@@ -127,31 +133,15 @@ class ApiStack(Stack):
             protocol_type="HTTP",
             disable_execute_api_endpoint=False,
         )
-        called = {Function.RETRIEVE: retrieve_arn, Function.MANAGE: self.manage.target.function_arn}
-        targets = {
-            function: integrate(self, self.api, _construct_id(function.value), arn) for function, arn in called.items()
-        }
         tokens = self._token_authorizer(deployment) if deployment.api_auth == "jwt" else None
-        for operation in load().routes.values():
-            route = operation.route
-            assert route is not None
-            gateway.CfnRoute(
-                self,
-                f"Route{_construct_id(_DEPLOYED_AS.get(operation.name, operation.name))}",
-                api_id=self.api.ref,
-                route_key=route.key,
-                target=f"integrations/{targets[route.function].ref}",
-                authorization_type="JWT" if tokens else "AWS_IAM",
-                authorizer_id=tokens.ref if tokens else None,
-                # With IAM, a caller's own policy lists the routes it may call.
-                authorization_scopes=list(scopes_for(operation.actions)) or None if tokens else None,
-            )
+        called = {Function.RETRIEVE: retrieve_arn, Function.MANAGE: self.manage.target.function_arn}
+        add_routes(self, self.api, called, tokens)
         add_stage(
             self,
             self.api,
             names=names,
             kind="api",
-            also_logged={"authorizerError": "$context.authorizer.error"},
+            also_logged=REFUSED,
             rate=RATE,
             burst=BURST,
         )
@@ -160,16 +150,49 @@ class ApiStack(Stack):
     def _token_authorizer(self, deployment: Deployment) -> gateway.CfnAuthorizer:
         # API Gateway compares both with the claim `aud`, and with `client_id` if there is none.
         audience = listed(deployment.jwt_audience) + listed(deployment.jwt_clients)
-        return gateway.CfnAuthorizer(
-            self,
-            "TokenAuthorizer",
-            api_id=self.api.ref,
-            name="tokens",
-            authorizer_type="JWT",
-            identity_source=["$request.header.Authorization"],
-            jwt_configuration=gateway.CfnAuthorizer.JWTConfigurationProperty(
-                audience=audience, issuer=deployment.jwt_issuer
-            ),
+        return add_authorizer(self, self.api, deployment.jwt_issuer, audience)
+
+
+def add_authorizer(
+    scope: Construct, api: gateway.CfnApi, issuer: str, audience: Sequence[str]
+) -> gateway.CfnAuthorizer:
+    """The authorizer of tokens of one issuer for one of an audience."""
+    return gateway.CfnAuthorizer(
+        scope,
+        "TokenAuthorizer",
+        api_id=api.ref,
+        name="tokens",
+        authorizer_type="JWT",
+        identity_source=["$request.header.Authorization"],
+        jwt_configuration=gateway.CfnAuthorizer.JWTConfigurationProperty(audience=list(audience), issuer=issuer),
+    )
+
+
+def add_routes(
+    scope: Construct,
+    api: gateway.CfnApi,
+    called: Mapping[Function, str],
+    tokens: gateway.CfnAuthorizer | None,
+    *,
+    groups_are_roles: bool = False,
+) -> None:
+    """The routes of all operations, to the functions with these ARNs. Without an authorizer of `tokens`, callers need rights
+    of IAM on them. API Gateway checks a token's scopes; it can't read groups, so that the functions alone check these."""
+    targets = {function: integrate(scope, api, _construct_id(function.value), arn) for function, arn in called.items()}
+    for operation in load().routes.values():
+        route = operation.route
+        assert route is not None
+        scopes = list(scopes_for(operation.actions)) if tokens and not groups_are_roles else []
+        gateway.CfnRoute(
+            scope,
+            f"Route{_construct_id(_DEPLOYED_AS.get(operation.name, operation.name))}",
+            api_id=api.ref,
+            route_key=route.key,
+            target=f"integrations/{targets[route.function].ref}",
+            authorization_type="JWT" if tokens else "AWS_IAM",
+            authorizer_id=tokens.ref if tokens else None,
+            # With IAM, a caller's own policy lists the routes it may call.
+            authorization_scopes=scopes or None,
         )
 
 
@@ -189,6 +212,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
         settings={
             **common_settings(names, collection),
             **configured_identity(names),
+            **role_settings(names),
             "corpus_bucket": names.corpus_bucket,
             "ingest_queue_url": names.queue_url("ingest"),
             "checkpoint_queue_url": names.queue_url(CHECKPOINTS),

@@ -14,6 +14,7 @@ from cdk_nag import AwsSolutionsChecks
 from infra.agent import AgentStack
 from infra.api import ApiStack
 from infra.configuration import OWN_KEY, ContextError, Deployment
+from infra.console import FILES, ConsoleStack
 from infra.constructs.code import LayerSource, Platform
 from infra.constructs.collection_addresses import ExistingCollection, PublishedCollection
 from infra.constructs.customer_key import EncryptWith
@@ -75,6 +76,8 @@ class Stacks:
     """None without webhooks."""
     streams: StreamsStack | None = None
     """None without streams."""
+    console: ConsoleStack | None = None
+    """None without a console."""
 
 
 def new_app(context: Mapping[str, Any] | None = None, outdir: str | None = None) -> cdk.App:
@@ -113,8 +116,9 @@ class _Adding:
         return stack
 
 
-def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
-    """Adds the stacks that the app's context selects. Raises `ContextError` for context that isn't known."""
+def build(app: cdk.App, *, lambdas: Path | None = None, console_files: Path = FILES) -> Stacks:
+    """Adds the stacks that the app's context selects. Raises `ContextError` for context that isn't known, and for a console
+    that wasn't built."""
     deployment = Deployment.from_context(app.node.get_all_context())
     names = Names(deployment)
     platform = Platform(deployment.architecture, deployment.python)
@@ -156,6 +160,9 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
     streams = add("streams", StreamsStack, storage, source=source, streams=reading) if streams_wanted else None
     watched = {"source": source, "retrieve_arn": retrieval.target_arn}
     observability = add("observability", ObservabilityStack, storage, sources, retrieval, ingestion, **watched)
+    console = None
+    if deployment.console:  # after what watches functions: CDK's, which copies files here, has no name
+        console = add("console", ConsoleStack, api, retrieval, retrieve_arn=retrieval.target_arn, files=console_files)
     if network:
         network.connect(app)
     _apply_to_all(app, deployment, key, network)
@@ -176,6 +183,7 @@ def build(app: cdk.App, *, lambdas: Path | None = None) -> Stacks:
         lifecycle,
         webhooks,
         streams,
+        console,
     )
 
 

@@ -68,7 +68,9 @@ _WITHOUT = (
     ("AWS::Bedrock::", "-c knowledge_base=none"),
     ("AWS::Backup::", "-c backup=none"),
     ("AWS::Budgets::", "-c budget_usd=0"),
-    ("AWS::ApiGatewayV2::", "-c api_auth=none and without webhooks"),
+    ("AWS::ApiGatewayV2::", "-c api_auth=none and without webhooks and console"),
+    ("AWS::CloudFront::", "without -c console"),
+    ("AWS::Cognito::", "without -c console, or with -c console_issuer=... -c console_client=..."),
     ("AWS::EC2::", "-c vpc=false"),
     ("AWS::KMS::", "without -c kms_key"),
 )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from infra import console_choices
 from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, embedding_model
 from opx.adapters.aws.opensearch import GENERATIONS
 from opx.errors import InvalidInputError
@@ -43,6 +44,7 @@ CHOICES = {
     "rewording": ON_OR_OFF,
     "learned_words": ON_OR_OFF,
     "backup": ("none", "daily"),
+    "console_price_class": console_choices.PRICE_CLASSES,
     "secret_originals": (KEEP, ENCRYPT),
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
 }
@@ -158,6 +160,10 @@ class Deployment:
     of tables and bucket every day, kept for `backup_days`, and one a month, kept for a year. `secret_originals` encrypt:
     originals of documents with masked secrets are encrypted with a key that ingestion alone may read.
     `context_model` writes a sentence about each chunk during ingestion, and `graph_model` extracts relations from it.
+    `console`: the console is served to browsers, whose readers sign in at a user pool made here, or as `console_client` of
+    `console_issuer` with `console_scopes`; the groups in their claim `console_groups_claim` are their roles. It has an
+    address of CloudFront, or `console_domain` with `console_certificate`, entered in `console_zone` if given, behind
+    `console_web_acl` if given; `console_logs` keeps CloudFront's log, and `console_price_class` selects its locations.
     `webhooks`: other services may send deliveries, to an address of their own. `vpc`: functions run in a private
     network. It is made in two zones, or in `vpc_zones` (names or ids), or is the existing `vpc_id` with `vpc_subnets` in
     different zones, `vpc_route_tables` (one for each subnet, in their order), and, if given, `vpc_security_group` for
@@ -231,12 +237,23 @@ class Deployment:
     vpc_internet: bool = False
     vpc_zones: str = ""
     webhooks: bool = False
+    console: bool = False
+    console_issuer: str = ""
+    console_client: str = ""
+    console_scopes: str = "openid email profile"
+    console_groups_claim: str = ""
+    console_domain: str = ""
+    console_certificate: str = ""
+    console_zone: str = ""
+    console_web_acl: str = ""
+    console_logs: bool = False
+    console_price_class: str = "100"
     snapstart: bool = True
     ephemeral: bool = False
     bundle: bool = False
 
     def __post_init__(self) -> None:
-        for key, (form, words) in {**_FORMS, **_NETWORK_FORMS}.items():
+        for key, (form, words) in {**_FORMS, **_NETWORK_FORMS, **console_choices.FORMS}.items():
             if not form.match(getattr(self, key)):
                 raise _refusal(key, getattr(self, key), words)
         for key, allowed in CHOICES.items():
@@ -321,7 +338,8 @@ class Deployment:
             raise ContextError("context reranker=chat needs chat_model")
         if self.project_id and not self.client_id:
             raise ContextError("context project_id needs client_id: a project is a client's")
-
+        for contradiction in console_choices.contradictions(self):
+            raise ContextError(contradiction)
         self._check_network()
 
     def _check_network(self) -> None:

@@ -6,6 +6,7 @@ from aws_cdk import CfnOutput, Environment, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.console_choices import role_settings
 from infra.constructs import answering_models, api_reading, gateway_callers, managed_search, rights
 from infra.constructs.code import LayerSource
 from infra.constructs.managed_search import ManagedBase
@@ -70,6 +71,7 @@ class RetrievalStack(Stack):
             settings={
                 **common_settings(names, collection),
                 **configured_identity(names),
+                **role_settings(names),
                 **api_reading.settings(names),
                 **managed_search.searching_settings(names, managed),
                 **answering_models.answering_settings(names),

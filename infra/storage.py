@@ -5,6 +5,7 @@ from __future__ import annotations
 from aws_cdk import CfnOutput, Environment, Stack
 from constructs import Construct
 
+from infra import console_choices
 from infra.constructs import secret_originals
 from infra.constructs.backup_plan import BackupPlan
 from infra.constructs.corpus_bucket import CorpusBucket
@@ -21,7 +22,13 @@ class StorageStack(Stack):
     def __init__(self, scope: Construct, stack_id: str, *, names: Names, env: Environment) -> None:
         super().__init__(scope, stack_id, env=env, description="OPX Knowledge: corpus and tables")
         ephemeral = names.deployment.ephemeral
-        corpus = CorpusBucket(self, "Corpus", bucket_name=names.corpus_bucket, ephemeral=ephemeral)
+        corpus = CorpusBucket(
+            self,
+            "Corpus",
+            bucket_name=names.corpus_bucket,
+            ephemeral=ephemeral,
+            origins=console_choices.origins(names.deployment),
+        )
         for spec in ALL_TABLES:
             name = spec.name.removeprefix(_COMMON).title()
             table = KnowledgeTable(self, f"{name}Table", spec=spec, table_name=names.table(spec), ephemeral=ephemeral)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import Duration
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
@@ -16,10 +18,13 @@ ABORT_UPLOADS_DAYS = 7
 class CorpusBucket(Construct):
     """A versioned bucket that reports every change to EventBridge, with a second one for its access logs.
 
-    Both are encrypted with keys of S3 and refuse public access and connections without TLS.
+    Both are encrypted with keys of S3 and refuse public access and connections without TLS. Pages of these `origins` may put
+    files at signed addresses: the address is the permission, and CORS only lets a browser use it.
     """
 
-    def __init__(self, scope: Construct, construct_id: str, *, bucket_name: str, ephemeral: bool) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, bucket_name: str, ephemeral: bool, origins: Sequence[str] = ()
+    ) -> None:
         super().__init__(scope, construct_id)
         common = {
             "block_public_access": s3.BlockPublicAccess.BLOCK_ALL,
@@ -48,6 +53,7 @@ class CorpusBucket(Construct):
                     expired_object_delete_marker=True,
                 )
             ],
+            cors=[_putting_from(origins)] if origins else None,
             **common,  # type: ignore[arg-type]
         )
         _report_changes(self.bucket)
@@ -59,6 +65,12 @@ def _report_changes(bucket: s3.Bucket) -> None:
     assert isinstance(resource, s3.CfnBucket)
     resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
         event_bridge_configuration=s3.CfnBucket.EventBridgeConfigurationProperty(event_bridge_enabled=True)
+    )
+
+
+def _putting_from(origins: Sequence[str]) -> s3.CorsRule:
+    return s3.CorsRule(
+        allowed_methods=[s3.HttpMethods.PUT], allowed_origins=list(origins), allowed_headers=["*"], max_age=3600
     )
 
 

@@ -23,6 +23,7 @@ from constructs import Construct, IConstruct
 
 from infra.constructs import rights
 from infra.constructs.backup_plan import BackupPlan
+from infra.constructs.console_pages import ConsolePages
 from infra.constructs.keeping import removal_policy
 from infra.constructs.knowledge_base_role import KnowledgeBaseRole
 from infra.constructs.schedules import Schedules
@@ -33,8 +34,9 @@ USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 SERVICES = ("cloudwatch", "delivery.logs", "events", "scheduler", "sns")
 """Services that write into encrypted queues and topics on the account's behalf."""
 
-_WITHOUT_KEY = "AccessLogs"
-"""S3 delivers access logs only into buckets encrypted with keys of its own."""
+_WITHOUT_KEY = ("AccessLogs", "Pages")
+"""S3 and CloudFront deliver access logs only into buckets encrypted with keys of S3; the console's page is no secret, and an
+existing key wouldn't let CloudFront read it."""
 
 
 def customer_key(scope: Construct, construct_id: str, *, names: Names) -> kms.Key:
@@ -83,7 +85,7 @@ class EncryptWith:
         self._arn = arn
 
     def visit(self, node: IConstruct) -> None:
-        if isinstance(node, UseCaseFunction | Schedules):
+        if isinstance(node, UseCaseFunction | Schedules | ConsolePages):
             node.role.add_to_policy(rights.allow(USE_KEY, self._arn))
         elif isinstance(node, KnowledgeBaseRole):
             node.role.add_to_policy(rights.allow(["kms:Decrypt"], self._arn))
@@ -103,7 +105,7 @@ class EncryptWith:
 
     def _encrypt_store(self, node: s3.CfnBucket | dynamodb.CfnTable | aoss.CfnSecurityPolicy) -> None:
         if isinstance(node, s3.CfnBucket):
-            if _WITHOUT_KEY not in node.node.path.split("/"):
+            if not set(_WITHOUT_KEY) & set(node.node.path.split("/")):
                 node.bucket_encryption = self._bucket_encryption()
         elif isinstance(node, dynamodb.CfnTable):
             node.sse_specification = dynamodb.CfnTable.SSESpecificationProperty(

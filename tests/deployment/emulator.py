@@ -19,6 +19,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,24 @@ _APIS = "*.execute-api.127.0.0.1"
 
 _SUPPORTED = "import json; from ministack.services.cloudformation.provisioners import _RESOURCE_HANDLERS as known; "
 _SUPPORTED += "print(json.dumps(sorted(known)))"
+
+
+@dataclass(frozen=True, slots=True)
+class Visited:
+    """A reply to a browser. Names of headers are in lower case."""
+
+    status: int
+    sent: Mapping[str, str]
+    body: bytes
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.lower(): value for name, value in self.sent.items()}
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_arguments: Any) -> None:
+        return None
 
 
 class Emulator:
@@ -90,6 +109,26 @@ class Emulator:
         except urllib.error.HTTPError as exc:
             with exc:
                 return exc.code, json.loads(exc.read())
+
+    def visit(
+        self,
+        host: str,
+        path: str,
+        *,
+        method: str = "GET",
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Visited:
+        """Send a request to a host that only the emulator knows, as a browser does that follows no redirects."""
+        sent = urllib.request.Request(self.endpoint + path, body, {**(headers or {}), "Host": host}, method=method)
+        trusted = ssl.create_default_context(cafile=str(self._certificate))
+        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=trusted), _NoRedirects())
+        try:
+            with opener.open(sent, timeout=60) as answer:
+                return Visited(answer.status, dict(answer.headers.items()), answer.read())
+        except urllib.error.HTTPError as exc:
+            with exc:
+                return Visited(exc.code, dict(exc.headers.items()), exc.read())
 
     def resource_types(self) -> frozenset[str]:
         """The types that its CloudFormation takes."""

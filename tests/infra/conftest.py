@@ -65,6 +65,17 @@ def beside(make: Callable[..., Assembly]) -> Assembly:
     return make(environment=LONGEST, next_search_generation="classic", next_search_standby="false", vpc="true")
 
 
+@pytest.fixture(scope="session")
+def console_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A console as small as can be."""
+    folder = tmp_path_factory.mktemp("console_files")
+    (folder / "assets").mkdir()
+    (folder / "assets" / "index-1.js").write_text("export {}")
+    (folder / "index.html").write_text("<!doctype html><title>OPX Knowledge</title>")
+    (folder / "settings.json").write_text("{}")
+    return folder
+
+
 @pytest.fixture(scope="module")
 def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Handler]:
     """The retrieval function, to be called as a template says that it is."""

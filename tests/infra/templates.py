@@ -64,12 +64,12 @@ class Assembly:
         return found
 
 
-def synthesise(context: Mapping[str, object], outdir: Path) -> Assembly:
+def synthesise(context: Mapping[str, object], outdir: Path, console_files: Path | None = None) -> Assembly:
     """Synthesise in this process. Bundling is left out, and findings of cdk-nag are collected instead of raised."""
     from infra.application import build, new_app
 
     app = new_app({"aws:cdk:bundling-stacks": [], **context}, str(outdir))
-    build(app)
+    build(app, **({"console_files": console_files} if console_files else {}))
     return synthesised(app, outdir)
 
 

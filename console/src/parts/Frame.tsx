@@ -3,6 +3,7 @@ import AppLayout from "@cloudscape-design/components/app-layout";
 import SideNavigation, { type SideNavigationProps } from "@cloudscape-design/components/side-navigation";
 import { useState } from "react";
 import { Outlet, useLocation, useNavigate } from "react-router";
+import { session } from "../api/client";
 
 const PAGES: SideNavigationProps.Item[] = [
   { type: "link", text: "Ask", href: "#/" },
@@ -24,6 +25,16 @@ const LABELS = {
   toolsClose: "Hide help",
 };
 
+const SIGN_OUT = "#/sign-out";
+
+/** The pages, and the way out for who signed in. */
+function items(): SideNavigationProps.Item[] {
+  const opened = session();
+  if (!opened) return PAGES;
+  const text = opened.name ? `Sign out (${opened.name})` : "Sign out";
+  return [...PAGES, { type: "divider" }, { type: "link", text, href: SIGN_OUT }];
+}
+
 export function Frame() {
   const { pathname } = useLocation();
   const navigate = useNavigate();
@@ -39,9 +50,10 @@ export function Frame() {
         <SideNavigation
           activeHref={active}
           header={{ text: "OPX Knowledge", href: "#/" }}
-          items={PAGES}
+          items={items()}
           onFollow={(event) => {
             event.preventDefault();
+            if (event.detail.href === SIGN_OUT) return session()?.signOut();
             void navigate(event.detail.href.slice(1));
             if (window.innerWidth <= 900) setOpen(false);
           }}

@@ -28,7 +28,9 @@ from opx.domain.policy import (
     parsed,
     roles_of,
     scopes_for,
+    scopes_of_groups,
 )
+from opx.domain.policy import GROUPS as GROUPS_OF_PEOPLE
 from opx.domain.scopes import Identity, Scope, reader_of
 from opx.errors import ForbiddenError, NotOrchestratorError
 from tests.support.attacks import Attack, AttackReport, examples
@@ -248,6 +250,10 @@ class TestTokens:
     )
     def test_scopes_of_a_route(self, wanted: tuple[Action, ...], expected: tuple[str, ...]) -> None:
         assert scopes_for(wanted) == expected
+
+    def test_each_scope_has_one_group_of_people(self) -> None:
+        assert sorted(GROUPS_OF_PEOPLE.values()) == sorted(SCOPES)
+        assert scopes_of_groups({"opx-curator", "curator", "opx/admin"}) == {"opx/curate"}
 
     @pytest.mark.parametrize(
         ("own", "role"),

@@ -174,6 +174,41 @@ class TestCaller:
             assert caller.token_scopes == frozenset({"opx/write", "opx/admin"})
 
     @pytest.mark.parametrize(
+        "groups", ["[opx-curator opx-writer staff]", "opx-curator opx-writer", ["opx-curator", "opx-writer"]]
+    )
+    def test_groups_give_roles_where_a_claim_of_them_is_configured(self, groups: Any) -> None:
+        event = a_request("get_status", caller=a_token(scopes="", **{"cognito:groups": groups}))
+        assert caller_of(event, CONFIGURED, "cognito:groups").token_scopes == frozenset({"opx/curate", "opx/write"})
+        assert caller_of(event, CONFIGURED).token_scopes == frozenset()
+
+    def test_scopes_of_programs_give_roles_beside_groups(self) -> None:
+        event = a_request("get_status", caller=a_token(scopes="opx/write", groups="[opx-reader]"))
+        assert caller_of(event, CONFIGURED, "groups").token_scopes == frozenset({"opx/write", "opx/read"})
+        assert caller_of(a_request("get_status", caller=a_token()), CONFIGURED, "groups").token_scopes == frozenset(
+            {"opx/write"}
+        )
+
+    @pytest.mark.parametrize(
+        "groups",
+        [
+            None,
+            "",
+            "[]",
+            "[staff]",
+            "[opx-root]",
+            "[OPX-ADMIN]",
+            "admin",
+            "opx/admin",
+            ["opx-admin staff"],
+            {"opx-admin": 1},
+        ],
+    )
+    def test_without_a_known_group_a_person_has_no_role_at_all(self, groups: Any) -> None:
+        event = a_request("get_status", caller=a_token(scopes="openid email", groups=groups))
+        with pytest.raises(ForbiddenError, match="none of the groups that give a role here: opx-reader"):
+            caller_of(event, CONFIGURED, "groups")
+
+    @pytest.mark.parametrize(
         "authorizer",
         [
             None,

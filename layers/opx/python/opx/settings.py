@@ -155,6 +155,7 @@ class Settings:
     token_issuer: str = ""
     token_audience: str = ""
     token_clients: str = ""
+    groups_claim: str = ""
     corpus_bucket: str = "opx-knowledge-corpus"
     table_prefix: str = ""
     ingest_queue_url: str = ""

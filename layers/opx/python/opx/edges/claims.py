@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from opx.domain.policy import GROUPS, SCOPES, scopes_of_groups
 from opx.domain.scopes import Identity
 from opx.errors import ForbiddenError
 from opx.operations.context import Caller
@@ -18,13 +19,21 @@ _SCOPE_CLAIMS = ("scope", "scp")
 _SUBJECT_CLAIMS = ("sub", "client_id")
 
 
-def caller_of_claims(claims: object) -> Caller:
-    """The caller that claims describe. Raises `ForbiddenError` for claims that contradict each other or aren't strings."""
+def caller_of_claims(claims: object, groups_claim: str = "") -> Caller:
+    """The caller that claims describe. With a `groups_claim`, groups are roles, too: a token has those of its scopes and of
+    its groups, and one that has neither isn't even a reader's.
+
+    Raises `ForbiddenError` for a token without a role, and for claims that contradict each other or aren't strings.
+    """
     if not isinstance(claims, Mapping):
         raise ForbiddenError("the token has no claims")
     principal = next((claims[name] for name in _SUBJECT_CLAIMS if isinstance(claims.get(name), str)), "")
     identity = Identity(_claim(claims, CLIENT_CLAIMS), _claim(claims, PROJECT_CLAIMS), principal)
     scopes = frozenset(scope for name in _SCOPE_CLAIMS for scope in _scopes(claims.get(name)))
+    if groups_claim:
+        scopes |= scopes_of_groups(_groups(claims.get(groups_claim)))
+        if scopes.isdisjoint(SCOPES):
+            raise ForbiddenError(f"you are in none of the groups that give a role here: {', '.join(GROUPS)}")
     return Caller(identity, token_scopes=scopes)
 
 
@@ -38,6 +47,13 @@ def _scopes(claim: object) -> list[str]:
     if isinstance(claim, list):
         return [scope for scope in claim if isinstance(scope, str)]
     return claim.strip("[]").replace(",", " ").split() if isinstance(claim, str) else []
+
+
+def _groups(claim: object) -> list[str]:
+    """Groups of a claim: a list, which API Gateway makes a string in brackets, its words separated by spaces."""
+    if isinstance(claim, list):
+        return [group for group in claim if isinstance(group, str)]
+    return claim.strip("[]").split() if isinstance(claim, str) else []
 
 
 def _claim(claims: Mapping[str, object], names: tuple[str, ...]) -> str:

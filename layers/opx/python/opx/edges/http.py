@@ -77,7 +77,8 @@ def _answer(event: Mapping[str, Any], function: Function, start: Callable[[], Sy
         raise UnknownRouteError("there is no such route")
     system = started(start)
     settings = system.settings
-    context = Context(system, caller_of(event, Identity(settings.client_id, settings.project_id)), report)
+    configured = Identity(settings.client_id, settings.project_id)
+    context = Context(system, caller_of(event, configured, settings.groups_claim), report)
     path = path_of(event)
     if path.pop("kbId", DEFAULT_KNOWLEDGE_BASE) not in {DEFAULT_KNOWLEDGE_BASE, settings.environment} - {""}:
         raise UnknownKnowledgeBaseError("no knowledge base has this id")
@@ -216,9 +217,9 @@ def _refuse_constant(name: str) -> object:
 # -- the caller
 
 
-def caller_of(event: Mapping[str, Any], configured: Identity) -> Caller:
-    """The caller that the authorizer reports: for a token, the identity of its claims; for an IAM role, the identity that the
-    installation is `configured` for.
+def caller_of(event: Mapping[str, Any], configured: Identity, groups_claim: str = "") -> Caller:
+    """The caller that the authorizer reports: for a token, the identity of its claims, and roles also of its `groups_claim`;
+    for an IAM role, the identity that the installation is `configured` for.
 
     Raises `ForbiddenError` without an authorizer's result, so that a route which is open by mistake answers nobody, and
     for claims that contradict each other or are malformed.
@@ -229,7 +230,7 @@ def caller_of(event: Mapping[str, Any], configured: Identity) -> Caller:
     if isinstance(token, Mapping) == isinstance(role, Mapping):
         raise ForbiddenError("the request was not authorised")
     caller = (
-        caller_of_claims(token.get("claims"))
+        caller_of_claims(token.get("claims"), groups_claim)
         if isinstance(token, Mapping)
         else Caller(_role_identity(role, configured))
     )

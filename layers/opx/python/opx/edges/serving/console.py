@@ -25,21 +25,27 @@ KEY = "key"
 MAX_SESSIONS = 32
 """Open sessions; the oldest is closed for one more."""
 
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
-    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
-)
-"""Content-Security-Policy of the console: nothing from elsewhere, no inline script or style."""
+
+def policy(*connects: str) -> str:
+    """Content-Security-Policy of the console: nothing from elsewhere, no inline script or style. Requests go to its own
+    origin, and to those that it `connects` to."""
+    allowed = " ".join(("'self'", *connects))
+    return (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+        f"connect-src {allowed}; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'; object-src 'none'"
+    )
+
 
 HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": policy(),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
 
-_FOREVER = "public, max-age=31536000, immutable"
+FOREVER = "public, max-age=31536000, immutable"
 """For files whose names change with their content."""
 
 
@@ -75,7 +81,7 @@ class ConsoleFiles:
         if not found.is_file():
             return None
         kind = mimetypes.guess_type(path)[0] or "application/octet-stream"
-        caching = _FOREVER if path.startswith("assets/") else "no-cache"
+        caching = FOREVER if path.startswith("assets/") else "no-cache"
         return ConsoleFile(found.read_bytes(), {**HEADERS, "content-type": kind, "cache-control": caching})
 
 
