@@ -285,6 +285,9 @@ EXAMPLES: Mapping[str, Example] = {
     "research_topic": fixed(topic="disk full", maxIterations=1),
     # sources
     "list_sources": fixed(),
+    "list_source_kinds": fixed(),
+    "try_source": lambda world: {"definition": a_source(world), "limit": 2},
+    "change_source": fixed(sourceId="notes", enabled=False, tags=["wiki"]),
     "register_source": lambda world: {"sourceId": "more", "definition": a_source(world)},
     "remove_source": fixed(sourceId="notes"),
     "pull_source": fixed(sourceId="notes"),
