@@ -184,7 +184,7 @@ def test_a_crawl_is_a_source_that_is_pulled_at_once(handler: Handler, services: 
     definition = services.connectors.sources.get(found["sourceId"])
     assert (status, definition.kind, definition.schedule) == (202, "crawl", "")
     assert (definition.options["depth"], definition.options["max_pages"]) == (2, 50)
-    assert pulls.sent == [f'{{"source": "{found["sourceId"]}"}}']
+    assert pulls.sent == [f'{{"source": "{found["sourceId"]}", "by_hand": true}}']
 
 
 def test_the_same_site_again_is_the_same_source(handler: Handler) -> None:
