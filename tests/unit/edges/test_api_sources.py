@@ -79,6 +79,8 @@ def test_a_source_is_registered_listed_pulled_and_removed(handler: Handler, pull
     [
         ("list_sources", {}),
         ("list_source_kinds", {}),
+        ("list_streams", {}),
+        ("list_webhooks", {}),
         ("try_source", {"body": {"definition": FEED}}),
         ("change_source", {"sourceId": "nvd", "body": {"enabled": True}}),
         ("register_source", {"sourceId": "blog", "body": {"definition": FEED}}),

@@ -63,7 +63,19 @@ NEEDING_ONE = (
 )
 """Writes that need an existing resource."""
 
-SOURCES = {"list_sources", "register_source", "remove_source", "pull_source", "check_source", "crawl_site"}
+SOURCES = {
+    "list_sources",
+    "list_source_kinds",
+    "try_source",
+    "register_source",
+    "change_source",
+    "remove_source",
+    "pull_source",
+    "check_source",
+    "crawl_site",
+    "list_streams",
+    "list_webhooks",
+}
 """Tested by themselves."""
 
 

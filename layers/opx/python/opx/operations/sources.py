@@ -104,7 +104,9 @@ class ChangeSource(Request, frozen=True):
     options: Annotated[
         dict[str, Any] | None, Meta(description="Options to change; null removes one, and others stay.")
     ] = None
-    tags: Annotated[tuple[Text, ...] | None, Meta(description="Tags of all its documents.")] = None
+    tags: Annotated[
+        Annotated[tuple[Text, ...], Meta(max_length=50)] | None, Meta(description="Tags of all its documents.")
+    ] = None
     max_missing_share: Annotated[Share | None, Meta(description="Withdraw nothing if a listing misses more.")] = None
 
 
@@ -225,7 +227,7 @@ class Streams(Record, frozen=True):
     streams: tuple[StreamDefinition, ...]
 
 
-@operation(action=Action.MANAGE_SOURCES)
+@operation(http="GET /streams", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
 def list_streams(context: Context, request: ListStreams) -> Streams:  # noqa: ARG001 - as all operations
     """List the streams whose records become documents, by name."""
     return Streams(tuple(context.system.connectors.streams.all()))
