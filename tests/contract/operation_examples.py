@@ -174,6 +174,10 @@ EXAMPLES: Mapping[str, Example] = {
     "make_signing_key": lambda world: {"path": str(world.home.parent / "key.pem")},
     # alerts
     "list_alerts": fixed(limit=5),
+    "import_alert_rules": fixed(name="disk.yaml", rules="alerts: [{name: DiskFull, runbook: disk.md}]"),
+    "bind_alert": lambda world: {"alert": "DiskFull", "documentId": world.ids["own"]},
+    "assign_alert": fixed(alert="DiskFull", owner="platform"),
+    "get_alert_use": fixed(since="1w"),
     # baselines
     "get_baseline_stats": fixed(node="web-1", metric="cpu", timeWindow="30d", value=40.5, hour=3),
     "list_baseline_series": fixed(),

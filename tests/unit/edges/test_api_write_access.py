@@ -51,6 +51,7 @@ def refusing(kept: System) -> Iterator[Handler]:
 
 NEEDING_ONE = (
     "delete_document",
+    "bind_alert",
     "remove_alias",
     "merge_nodes",
     "undo_merge",
@@ -90,6 +91,9 @@ class TestWriteAccess:
         ("get_object_states", {"body": {"objectKeys": ["documents/runbooks/disk.md"]}}),
         ("add_values", {"body": {"values": [{"node": "web-1", "metric": "cpu", "value": 0.5}]}}),
         ("add_alias", {"body": {"alias": "service:co", "canonical": "service:checkout"}}),
+        ("bind_alert", {"body": {"alert": "DiskFull", "documentId": "f" * 32}}),
+        ("import_alert_rules", {"body": {"name": "a.yaml", "rules": "alerts: [{name: A}]"}}),
+        ("assign_alert", {"body": {"alert": "DiskFull", "owner": "platform"}}),
         ("remove_alias", {"alias": "service:co"}),
         ("merge_nodes", {"body": {"from": "service:co", "into": "service:checkout"}}),
         ("undo_merge", {"mergeId": "f" * 32}),

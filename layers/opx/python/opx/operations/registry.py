@@ -238,6 +238,7 @@ MODULES = (
     Module("reading", ("reading",), (KNOWLEDGE,)),
     Module("procedures", ("procedures",), (KNOWLEDGE,)),
     Module("alerts", ("alerts",)),
+    Module("alert_bindings", ("alerts",)),
     Module("documents", ("documents", "categories")),
     Module("corpus", ("status", "ingest", "uploads", "objects", "documents", "failures")),
     Module("provenance", ("documents",)),
