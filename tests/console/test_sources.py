@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.console.served import Console
+from tests.console.served import OPX, Console
 from tests.console.test_actions import eventually, go
 from tests.console.test_pages import violations
 
@@ -151,12 +152,23 @@ def test_what_a_listing_misses_is_withdrawn_after_a_confirmation(page: Page, con
 
 
 def test_webhooks_and_streams_are_listed(page: Page, console: Console) -> None:
-    webhooks = console.api("GET", "/webhooks")["webhooks"]
+    stream = [
+        "stream",
+        "add",
+        "redis://127.0.0.1:9/0",
+        "--topic",
+        "pages",
+        "--category",
+        "operations/alerts",
+        "--name",
+        "pages",
+    ]
+    subprocess.run([str(OPX), "--home", str(console.home), *stream], check=True, capture_output=True)
+    assert [one["name"] for one in console.api("GET", "/streams")["streams"]] == ["pages"]
     go(page, console, "sources")
-    table = page.get_by_role("table", name="Webhooks")
-    table.get_by_text(webhooks[0]["name"], exact=True).wait_for()
-    table.get_by_text("not set").first.wait_for()
-    page.get_by_role("table", name="Streams").get_by_text("No streams").wait_for()
+    page.get_by_role("table", name="Streams").get_by_text("redis://127.0.0.1:9/0 pages").wait_for()
+    assert console.api("GET", "/webhooks")["webhooks"] == []
+    page.get_by_role("table", name="Webhooks").get_by_text("No webhooks").wait_for()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])

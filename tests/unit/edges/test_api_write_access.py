@@ -50,6 +50,8 @@ def refusing(kept: System) -> Iterator[Handler]:
 
 
 NEEDING_ONE = (
+    "prepare_parts",
+    "complete_upload",
     "delete_document",
     "bind_alert",
     "remove_alias",
@@ -85,6 +87,8 @@ class TestWriteAccess:
         ("ingest", {"body": {"document": TEXT}, **PROCEDURES}),
         ("put_evidence", {"body": {"agent_type": "a", "outcome": "b", "conclusion": ["c"]}}),
         ("prepare_upload", {"body": UPLOAD}),
+        ("prepare_parts", {"body": {"source": "a.pdf", "size": 1}}),
+        ("complete_upload", {"body": {"source": "a.pdf", "size": 1, "uploadId": "f" * 32}}),
         ("delete_objects", {"body": {"objectKeys": ["documents/runbooks/disk.md"]}}),
         ("delete_document", {"documentId": "f" * 32}),
         ("retry_failures", {"body": {"all": True}}),

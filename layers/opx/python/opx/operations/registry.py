@@ -241,6 +241,7 @@ MODULES = (
     Module("alert_bindings", ("alerts",)),
     Module("documents", ("documents", "categories")),
     Module("corpus", ("status", "ingest", "uploads", "objects", "documents", "failures")),
+    Module("uploads", ("uploads",)),
     Module("provenance", ("documents",)),
     Module("graph", ("graph",), (KNOWLEDGE,)),
     Module("learning", ("learning", "evidence"), (LEARNING,)),
