@@ -265,6 +265,7 @@ EXAMPLES: Mapping[str, Example] = {
     "query_for_failure": fixed(failureDescription=PROBLEM),
     "query_for_gate": fixed(gateType="security_review"),
     "build_context_for_task": fixed(task=PROBLEM),
+    "retire_pattern": lambda world: {"patternId": world.ids["pattern"], "because": "the export is gone"},
     # projects
     "get_project": fixed(clientId="acme", projectId="shop"),
     "assign_project": fixed(clientId="acme", projectId="shop", groupId="retail"),

@@ -61,6 +61,7 @@ NEEDING_ONE = (
     "verify_entry",
     "merge_patterns",
     "split_pattern",
+    "retire_pattern",
     "process_checkpoint",
     "record_outcome",
 )
@@ -115,6 +116,7 @@ class TestWriteAccess:
         ),
         ("verify_entry", {"entryId": "f" * 32, "body": {"worked": True}}),
         ("merge_patterns", {"patternId": "f" * 32, "body": {"otherId": "e" * 32}}),
+        ("retire_pattern", {"patternId": "f" * 32, "body": {"because": "it is wrong"}}),
         ("split_pattern", {"patternId": "f" * 32, "body": {"ids": ["e" * 32]}}),
         ("process_checkpoint", {"body": {"projectId": "shop"}}),
         ("record_outcome", {"body": {"receiptId": "f" * 32, "documentId": "f" * 32, "result": "resolved"}}),
