@@ -48,10 +48,10 @@ def test_a_large_file_goes_on_after_the_page_was_opened_anew(page: Page, console
     page.route(SIGNED, cut)
     choose(page, console, file)
     eventually(lambda: page.wait_for_timeout(100) or len(sent) >= PARTS)
+    page.reload()  # which ends the attempts of the page
     page.unroute(SIGNED)
     again: list[str] = []
     page.on("request", lambda request: again.append(request.url) if SIGNED.search(request.url) else None)
-    page.reload()
     choose(page, console, file)
     page.get_by_text("failed", exact=False).first.wait_for(timeout=120_000)
     assert len(again) == 1

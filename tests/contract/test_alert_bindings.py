@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from opx.domain.knowledge import Tier
 from opx.domain.scopes import Identity
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.operations.alert_bindings import (
@@ -52,7 +53,7 @@ class AlertBindingsContract:
         """The id of a runbook, beside the rule of an alert that names none."""
         access.call(import_alert_rules, ImportAlertRules(name="brokers.yaml", rules=RULES))
         request = Ingest(
-            tier="internal", category="runbooks/procedures", document=PAGE, metadata={"source": "broker.md"}
+            tier=Tier.INTERNAL, category="runbooks/procedures", document=PAGE, metadata={"source": "broker.md"}
         )
         access.call(ingest, request)
         list(services.manager.work())
@@ -118,7 +119,7 @@ class AlertBindingsContract:
         access.call(
             ingest,
             Ingest(
-                tier="internal",
+                tier=Tier.INTERNAL,
                 category="operations/changes",
                 document="# Outage\n\ntext\n",
                 metadata={"source": "o.md"},
