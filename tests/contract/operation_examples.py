@@ -193,7 +193,7 @@ EXAMPLES: Mapping[str, Example] = {
         tier="internal", category="runbooks/procedures", document="# New\n\ntext\n", metadata={"source": "n.md"}
     ),
     "prepare_parts": fixed(source="docs/a.pdf", size=10),
-    "complete_upload": fixed(source="docs/a.pdf", size=10, uploadId="0" * 32),
+    "complete_upload": fixed(source="docs/a.pdf", size=10, uploadId="f" * 32),
     "prepare_upload": fixed(source="docs/a.md", sha256="ab" * 32, size=10, metadata={"title": "A"}),
     "list_objects": fixed(under="runbooks"),
     "get_object_states": lambda world: {"objectKeys": [world.ids["own_key"], world.ids["broken"]]},
