@@ -106,7 +106,7 @@ class SourcesContract:
         (view,) = [view for view in sources(access) if view.source_id == "notes"]
         return view.state
 
-    def test_new_documents_are_told_from_changed_ones(self, access: CallerAccess, folder: Path) -> None:
+    def test_new_documents_are_counted_apart_from_changed_ones(self, access: CallerAccess, folder: Path) -> None:
         self.registered(access, folder)
         (folder / "a.md").write_text("# A\n\ntext\n")
         access.call(pull_source, PullSource(source_id="notes"))

@@ -192,7 +192,7 @@ _LEFT_OUT = frozenset(
 
 
 class SlackExportOptions(Options, frozen=True):
-    """Place and selection of an export."""
+    """Location and selection of an export."""
 
     path: Annotated[str, Meta(description="The zip file, or the unpacked folder.")]
     channels: Annotated[

@@ -33,7 +33,7 @@ PAGE_BYTES = 16 * 1024 * 1024
 
 
 class MailboxOptions(Options, frozen=True):
-    """Place of the messages. Links are not followed."""
+    """Location and limits of messages. Links are not followed."""
 
     path: Annotated[
         str,
