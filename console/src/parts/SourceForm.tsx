@@ -93,26 +93,18 @@ export function SourceForm({ source, close }: Props) {
 function Filled({ source, kinds, close }: Props & { kinds: SourceKind[] }) {
   const kindOf = (name: string): SourceKind | undefined => kinds.find((one) => one.kind === name);
   const [fields, setFields] = useState<Fields>(() => (source ? fieldsOf(source, kindOf(source.kind)) : EMPTY));
-  const register = useRegister(close);
-  const change = useChange(close);
-  const trial = useTrial();
   const kind = kindOf(fields.kind);
+  const saving = useSaving(source, close);
+  const trial = useTrial();
   const set = (some: Partial<Fields>): void => {
     setFields((before) => ({ ...before, ...some }));
     trial.reset();
-  };
-  const submit = (): void => {
-    if (!kind) return;
-    if (!source) return register.mutate({ sourceId: fields.sourceId.trim(), definition: definitionOf(fields, kind) });
-    const { category, enabled, zone, share } = fields;
-    const body = { category, enabled, timeZone: zone.trim(), schedule: scheduleOf(fields), tags: tagsOf(fields.tags), maxMissingShare: Number(share) };
-    change.mutate({ sourceId: source.sourceId, ...body, options: changedOptions(kind, source, fields.values) });
   };
   return (
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        submit();
+        if (kind) saving.save(fields, kind);
       }}
     >
       <Form
@@ -127,7 +119,7 @@ function Filled({ source, kinds, close }: Props & { kinds: SourceKind[] }) {
             <Button
               variant="primary"
               formAction="submit"
-              loading={register.isPending || change.isPending}
+              loading={saving.isPending}
               disabled={!fields.sourceId.trim() || !kind}
             >
               {source ? "Save" : "Add"}
@@ -147,13 +139,36 @@ function Filled({ source, kinds, close }: Props & { kinds: SourceKind[] }) {
           ) : null}
           <Times fields={fields} set={set} isNew={!source} />
           <Documents fields={fields} set={set} />
-          {trial.isPending ? <StatusIndicator type="in-progress">The source is asked for its first documents, for 15 seconds at most.</StatusIndicator> : null}
-          {trial.data ? <SourceTrial trial={trial.data} /> : null}
-          {trial.error ? <Problem error={trial.error} /> : null}
-          {register.error || change.error ? <Problem error={register.error ?? change.error} /> : null}
+          <Tried trial={trial} />
+          {saving.error ? <Problem error={saving.error} /> : null}
         </SpaceBetween>
       </Form>
     </form>
+  );
+}
+
+/** Registers a new source, or changes one. */
+function useSaving(source: SourceView | undefined, close: Props["close"]) {
+  const register = useRegister(close);
+  const change = useChange(close);
+  const save = (fields: Fields, kind: SourceKind): void => {
+    if (!source) return register.mutate({ sourceId: fields.sourceId.trim(), definition: definitionOf(fields, kind) });
+    const { category, enabled, zone, share } = fields;
+    const body = { category, enabled, timeZone: zone.trim(), schedule: scheduleOf(fields), tags: tagsOf(fields.tags), maxMissingShare: Number(share) };
+    change.mutate({ sourceId: source.sourceId, ...body, options: changedOptions(kind, source, fields.values) });
+  };
+  return { save, isPending: register.isPending || change.isPending, error: register.error ?? change.error };
+}
+
+function Tried({ trial }: { trial: ReturnType<typeof useTrial> }) {
+  return (
+    <>
+      {trial.isPending ? (
+        <StatusIndicator type="in-progress">The source is asked for its first documents, for 15 seconds at most.</StatusIndicator>
+      ) : null}
+      {trial.data ? <SourceTrial trial={trial.data} /> : null}
+      {trial.error ? <Problem error={trial.error} /> : null}
+    </>
   );
 }
 
