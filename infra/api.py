@@ -43,9 +43,11 @@ MANAGE_CONCURRENCY = 5
 everything else."""
 
 _ON_DOCUMENTS = [
+    "s3:AbortMultipartUpload",
     "s3:DeleteObject",
     "s3:GetObject",
     "s3:GetObjectVersion",
+    "s3:ListMultipartUploadParts",
     "s3:PutObject",
     "s3:PutObjectTagging",
     *rights.READ_ATTESTATIONS,

@@ -120,7 +120,7 @@ class ObservabilityStack(Stack):
                 rights.on_tables(names, READ_TABLES, ["dynamodb:Query"]),
                 rights.on_tables(names, (USAGE,), ["dynamodb:BatchWriteItem"]),
                 rights.on_tables(names, (LIFECYCLE,), _ON_PROGRESS),
-                rights.on_tables(names, (SOURCES,), ["dynamodb:GetItem", "dynamodb:Query"]),
+                rights.on_tables(names, (SOURCES,), rights.READ_ITEMS),
                 rights.send_to(names, COVERAGE_FAILED),
             ],
         )

@@ -102,6 +102,15 @@ def test_a_message_has_its_source_pulled_into_the_corpus(deployed: Deployed) -> 
     assert deployed.requested_pulls() == []
 
 
+def test_a_paused_source_is_pulled_by_hand_only(deployed: Deployed) -> None:
+    deployed.cloud.services.connectors.control.change("guides", {"enabled": False})
+    deployed.call({"source": "guides"})
+    assert deployed.keys == []
+    deployed.source.count = 150
+    deployed.call({"source": "guides", "by_hand": True}, left=1000)
+    assert (len(deployed.keys), deployed.requested_pulls()) == (100, [({"source": "guides", "by_hand": True}, 0)])
+
+
 def test_long_pull_continues_in_the_next_call(deployed: Deployed) -> None:
     deployed.source.count = 150
     deployed.call({"source": "guides"}, left=1000)

@@ -73,33 +73,6 @@ def test_a_held_document_is_not_deleted(page: Page, console: Console) -> None:
     assert titled(console, "Linux OOM killer terminated a process")
 
 
-def test_a_source_is_added(page: Page, console: Console) -> None:
-    go(page, console, "sources")
-    page.get_by_role("button", name="Add a source").click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Id", exact=True).fill("router-news")
-    dialog.get_by_label("Kind", exact=True).fill("feed")
-    dialog.get_by_role("button", name="the one for this kind").click()
-    page.get_by_role("option", name="web/blogs").click()
-    dialog.get_by_label("Name of option 1").fill("urls")
-    dialog.get_by_label("Value of option 1").fill("https://example.org/feed.xml")
-    dialog.get_by_role("button", name="Add", exact=True).click()
-    page.get_by_role("row").filter(has_text="router-news").wait_for()
-    (added,) = (one for one in console.api("GET", "/sources")["sources"] if not one["declared"])
-    assert (added["sourceId"], added["kind"]) == ("router-news", "feed")
-
-
-def test_a_refused_source_has_its_reason(page: Page, console: Console) -> None:
-    go(page, console, "sources")
-    page.get_by_role("button", name="Add a source").click()
-    dialog = page.get_by_role("dialog")
-    dialog.get_by_label("Id", exact=True).fill("router-news")
-    dialog.get_by_label("Kind", exact=True).fill("fead")
-    dialog.get_by_role("button", name="Add", exact=True).click()
-    dialog.get_by_text("fead").first.wait_for()
-    assert all(one["declared"] for one in console.api("GET", "/sources")["sources"])
-
-
 def test_an_alias_is_added(page: Page, console: Console) -> None:
     go(page, console, "graph")
     page.get_by_role("tab", name="Aliases").click()

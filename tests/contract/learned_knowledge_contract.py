@@ -29,6 +29,7 @@ from opx.operations.learning import (
     verify_entry,
 )
 from opx.operations.outcomes import GetDocumentOutcomes, get_document_outcomes, record_outcome
+from opx.operations.pattern_changes import RetirePattern, retire_pattern
 from opx.operations.patterns import (
     FindPatternsForFailure,
     FindPatternsForTask,
@@ -157,6 +158,28 @@ class LearnedKnowledgeContract:
         (pattern,) = access.call(list_patterns, ListPatterns()).patterns
         view = access.call(get_pattern, GetPattern(pattern_id=pattern.pattern_id))
         assert [(one.project_id, one.worked) for one in view.occurrences] == [("search", True)]
+
+    def test_a_retired_pattern_is_found_by_nobody_until_it_is_used_again(
+        self, access: CallerAccess, services: System
+    ) -> None:
+        captured(access, a_failure(success_verified=True))
+        checkpoint(access, "shop", CheckpointType.MANUAL)
+        problem = FAILURE["failure_description"]
+        assert for_task(access, problem)
+        (pattern,) = access.call(list_patterns, ListPatterns()).patterns
+        retire = RetirePattern(pattern_id=pattern.pattern_id, because="the export is gone")
+        assert access.call(retire_pattern, retire).retired == "the export is gone"
+        list(services.manager.work())
+        assert for_task(access, problem) == ()
+        captured(access, a_failure(success_verified=True, occurrence="later"))
+        checkpoint(access, "shop", CheckpointType.MANUAL)
+        list(services.manager.work())
+        (counted,) = access.call(list_patterns, ListPatterns()).patterns
+        assert (counted.success_count, counted.retired) == (2, "the export is gone")
+        assert for_task(access, problem) == ()
+        access.call(retire_pattern, RetirePattern(pattern_id=pattern.pattern_id))
+        list(services.manager.work())
+        assert for_task(access, problem)[0].success_count == 2
 
     def test_without_patterns_nothing_is_found(self, access: CallerAccess) -> None:
         assert access.call(list_patterns, ListPatterns()).patterns == ()

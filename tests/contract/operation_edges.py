@@ -370,10 +370,12 @@ def _commanded(launch: Launch, operation: Operation[Any, Any], fields: Json) -> 
 
 def _options(operation: Operation[Any, Any], fields: Json) -> Iterator[str]:
     names = {one.json_name: one.name for one in fields_of(operation.request)}
+    optional = {one.json_name for one in fields_of(operation.request) if one.default is None}
     for json_name, value in fields.items():
         option = "--" + names.get(json_name, json_name).replace("_", "-")
         if isinstance(value, bool):
-            yield from [option] if value else []
+            negative = [option.replace("--", "--no-", 1)] if json_name in optional else []
+            yield from [option] if value else negative
             continue
         for one in value if isinstance(value, list) else [value]:
             yield from (option, json.dumps(one) if isinstance(one, dict) else str(one))

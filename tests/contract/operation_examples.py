@@ -174,6 +174,10 @@ EXAMPLES: Mapping[str, Example] = {
     "make_signing_key": lambda world: {"path": str(world.home.parent / "key.pem")},
     # alerts
     "list_alerts": fixed(limit=5),
+    "import_alert_rules": fixed(name="disk.yaml", rules="alerts: [{name: DiskFull, runbook: disk.md}]"),
+    "bind_alert": lambda world: {"alert": "DiskFull", "documentId": world.ids["own"]},
+    "assign_alert": fixed(alert="DiskFull", owner="platform"),
+    "get_alert_use": fixed(since="1w"),
     # baselines
     "get_baseline_stats": fixed(node="web-1", metric="cpu", timeWindow="30d", value=40.5, hour=3),
     "list_baseline_series": fixed(),
@@ -188,6 +192,8 @@ EXAMPLES: Mapping[str, Example] = {
     "ingest": fixed(
         tier="internal", category="runbooks/procedures", document="# New\n\ntext\n", metadata={"source": "n.md"}
     ),
+    "prepare_parts": fixed(source="docs/a.pdf", size=10),
+    "complete_upload": fixed(source="docs/a.pdf", size=10, uploadId="f" * 32),
     "prepare_upload": fixed(source="docs/a.md", sha256="ab" * 32, size=10, metadata={"title": "A"}),
     "list_objects": fixed(under="runbooks"),
     "get_object_states": lambda world: {"objectKeys": [world.ids["own_key"], world.ids["broken"]]},
@@ -265,6 +271,7 @@ EXAMPLES: Mapping[str, Example] = {
     "query_for_failure": fixed(failureDescription=PROBLEM),
     "query_for_gate": fixed(gateType="security_review"),
     "build_context_for_task": fixed(task=PROBLEM),
+    "retire_pattern": lambda world: {"patternId": world.ids["pattern"], "because": "the export is gone"},
     # projects
     "get_project": fixed(clientId="acme", projectId="shop"),
     "assign_project": fixed(clientId="acme", projectId="shop", groupId="retail"),
@@ -292,6 +299,9 @@ EXAMPLES: Mapping[str, Example] = {
     "research_topic": fixed(topic="disk full", maxIterations=1),
     # sources
     "list_sources": fixed(),
+    "list_source_kinds": fixed(),
+    "try_source": lambda world: {"definition": a_source(world), "limit": 2},
+    "change_source": fixed(sourceId="notes", enabled=False, tags=["wiki"]),
     "register_source": lambda world: {"sourceId": "more", "definition": a_source(world)},
     "remove_source": fixed(sourceId="notes"),
     "pull_source": fixed(sourceId="notes"),

@@ -7,20 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from opx.connectors.states import SourceView, Standing
+from opx.connectors.states import Freshness, SourceView, Standing
 from opx.domain.scopes import Identity
 from opx.errors import InvalidInputError
+from opx.operations.documents import ListDocuments, list_documents
 from opx.operations.sources import (
+    ChangeSource,
     CheckSource,
+    ListSourceKinds,
     ListSources,
     PullSource,
     RegisterSource,
     RemoveSource,
+    TrySource,
+    change_source,
     check_source,
+    list_source_kinds,
     list_sources,
     pull_source,
     register_source,
     remove_source,
+    try_source,
 )
 from opx.operations.system import System
 from opx.settings import Settings
@@ -99,6 +106,90 @@ class SourcesContract:
         (view,) = [view for view in sources(access) if view.source_id == "notes"]
         return view.state
 
+    def test_new_documents_are_counted_apart_from_changed_ones(self, access: CallerAccess, folder: Path) -> None:
+        self.registered(access, folder)
+        (folder / "a.md").write_text("# A\n\ntext\n")
+        access.call(pull_source, PullSource(source_id="notes"))
+        (folder / "a.md").write_text("# A\n\nother text\n")
+        (folder / "b.md").write_text("# B\n\ntext\n")
+        access.call(pull_source, PullSource(source_id="notes"))
+        assert (self.state(access).put, self.state(access).added) == (2, 1)
+
+    def test_a_paused_source_has_no_next_pull(self, access: CallerAccess, folder: Path) -> None:
+        self.registered(access, folder)
+        before = view_of(access, "notes")
+        assert (before.freshness, bool(before.next_pull)) == (Freshness.NEVER, True)
+        paused = access.call(change_source, ChangeSource(source_id="notes", enabled=False))
+        assert (paused.enabled, paused.next_pull, paused.freshness) == (False, "", Freshness.BY_HAND)
+        resumed = access.call(change_source, ChangeSource(source_id="notes", enabled=True))
+        assert (resumed.enabled, bool(resumed.next_pull)) == (True, True)
+
+    def test_changes_leave_the_other_fields(self, access: CallerAccess, folder: Path) -> None:
+        self.registered(access, folder)
+        change = ChangeSource(source_id="notes", schedule="0 5 * * *", tags=("wiki",), options={"pattern": "*.txt"})
+        access.call(change_source, change)
+        view = view_of(access, "notes")
+        assert (view.schedule, view.tags, view.time_zone) == ("0 5 * * *", ("wiki",), "Europe/Vienna")
+        assert view.options == {"path": str(folder), "pattern": "*.txt"}
+        access.call(change_source, ChangeSource(source_id="notes", options={"pattern": None}))
+        assert view_of(access, "notes").options == {"path": str(folder)}
+
+    @pytest.mark.parametrize(
+        ("change", "problem"),
+        [
+            (ChangeSource(source_id="notes", schedule="hourly"), "schedule 'hourly'"),
+            (ChangeSource(source_id="notes", options={"depth": 3}), "unknown option 'depth'"),
+            (ChangeSource(source_id="notes"), "give a field"),
+            (ChangeSource(source_id="unknown", enabled=False), "no source 'unknown'"),
+            (ChangeSource(source_id="nvd", schedule=""), "declared in knowledge.yaml"),
+        ],
+    )
+    def test_a_wrong_change_is_refused_and_changes_nothing(
+        self, access: CallerAccess, folder: Path, change: ChangeSource, problem: str
+    ) -> None:
+        self.registered(access, folder)
+        before = sources(access)
+        with pytest.raises(InvalidInputError, match=problem):
+            access.call(change_source, change)
+        assert sources(access) == before
+
+    def test_a_declared_source_is_enabled_and_paused(self, access: CallerAccess) -> None:
+        assert not view_of(access, "nvd").enabled
+        enabled = access.call(change_source, ChangeSource(source_id="nvd", enabled=True))
+        assert (enabled.enabled, enabled.declared, bool(enabled.next_pull)) == (True, True, True)
+        assert view_of(access, "nvd").enabled
+        access.call(change_source, ChangeSource(source_id="nvd", enabled=False))
+        assert not view_of(access, "nvd").enabled
+
+    def test_a_trial_reads_documents_and_stores_nothing(self, access: CallerAccess, folder: Path) -> None:
+        (folder / "a.md").write_text("# A\n\ntext\n")
+        (folder / "b.md").write_text("# B\n\ntext\n")
+        given = {"kind": "directory", "category": "runbooks/procedures", "options": {"path": str(folder)}}
+        before = sources(access)
+        trial = access.call(try_source, TrySource(definition=given, limit=1))
+        assert (trial.ok, [one.key for one in trial.documents], trial.reason) == (True, ["a.md"], "")
+        assert (sources(access), access.call(list_documents, ListDocuments()).documents) == (before, ())
+
+    def test_a_trial_that_fails_states_the_reason(self, access: CallerAccess, folder: Path) -> None:
+        given = {"kind": "directory", "category": "runbooks/procedures", "options": {"path": f"{folder}/none"}}
+        trial = access.call(try_source, TrySource(definition=given))
+        assert not trial.ok
+        assert "mount it, or correct the path" in trial.reason
+
+    def test_a_trial_of_a_wrong_definition_is_refused(self, access: CallerAccess) -> None:
+        with pytest.raises(InvalidInputError, match="the option 'path' is needed"):
+            access.call(try_source, TrySource(definition={"kind": "directory", "category": "runbooks/procedures"}))
+
+    def test_kinds_have_their_options(self, access: CallerAccess) -> None:
+        kinds = {one.kind: one for one in access.call(list_source_kinds, ListSourceKinds()).kinds}
+        options = {one.name: one for one in kinds["discourse"].options}
+        assert (options["base_url"].type, options["base_url"].required) == ("text", True)
+        assert (options["categories"].type, options["max_posts"].default) == ("texts", 40)
+        assert (options["key_secret"].is_secret, options["key_user"].is_secret) == (True, False)
+        assert (kinds["jira"].category, kinds["directory"].is_local) == ("workplace/tickets", True)
+        topics = kinds["gcp_docs"].options[0]
+        assert (topics.name, "iam/docs" in topics.default) == ("topics", True)
+
     def test_a_removed_source_is_gone(self, access: CallerAccess, folder: Path) -> None:
         self.registered(access, folder)
         access.call(remove_source, RemoveSource(source_id="notes"))
@@ -113,6 +204,10 @@ class SourcesContract:
         definition = {"kind": "carrier-pigeon", "category": "runbooks"}
         with pytest.raises(InvalidInputError, match="unknown kind"):
             access.call(register_source, RegisterSource(source_id="x", definition=definition))
+
+
+def view_of(access: CallerAccess, source_id: str) -> SourceView:
+    return next(view for view in sources(access) if view.source_id == source_id)
 
 
 def sources(access: CallerAccess) -> tuple[SourceView, ...]:

@@ -21,7 +21,9 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from opx.domain.ids import stable_hash
 from opx.edges.http import respond
+from opx.errors import ObjectNotFoundError
 from opx.operations import load
 from opx.operations.registry import HttpRoute
 from opx.operations.system import System
@@ -36,6 +38,10 @@ MAX_REQUEST_BYTES = 10_000_000
 MAX_EVENT_BYTES = MAX_REPLY_BYTES = 6_000_000
 _FORBIDDEN, _UNAUTHORIZED = Response(403, {"message": "Forbidden"}), Response(401, {"message": "Unauthorized"})
 _BUCKET = "/bucket/"
+
+
+ARRIVED = "f" * 32
+"""The id of an upload whose only part, of ten bytes, has arrived."""
 
 
 @dataclass
@@ -58,6 +64,26 @@ class UploadAddresses:
     def sha256_of(self, key: str) -> str:
         info = self.services.store.head(key)
         return info.etag if info else ""  # a folder's etags are just that
+
+    # -- in parts: each key has one upload, and one of `ARRIVED` has its only part
+
+    def begin(self, key: str, *, metadata: Mapping[str, str] | None = None) -> str:
+        return stable_hash("upload", key)
+
+    def sign_part(
+        self, key: str, upload_id: str, number: int, *, size: int, sha256: str, seconds: int = 900
+    ) -> SignedUpload:
+        return self.sign_put(f"{key}.{upload_id}.{number}", size=size, sha256=sha256, seconds=seconds)
+
+    def arrived(self, key: str, upload_id: str) -> Mapping[int, int]:
+        if upload_id == ARRIVED:
+            return {1: 10}
+        if upload_id != stable_hash("upload", key):
+            raise ObjectNotFoundError(f"there is no upload {upload_id} of {key}")
+        return {}
+
+    def complete(self, key: str, upload_id: str) -> None:
+        self.services.store.put(key, b"0123456789")
 
 
 class DeployedSystem(HttpDouble):

@@ -199,7 +199,7 @@ class _Handler(DoubleHandler):
             return
         self._send(response)
 
-    do_POST = do_PUT = do_DELETE = do_HEAD = do_GET  # noqa: N815
+    do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_GET  # noqa: N815
 
     def _send(self, response: Response) -> None:
         data = b"" if response.body is None else json.dumps(response.body).encode()

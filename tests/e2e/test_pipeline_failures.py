@@ -59,10 +59,10 @@ class TestUnusable:
     def test_file_over_the_limit_is_listed_without_being_read(
         self, embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        embedded.put(DISK, b"a" * 50_000_000)
+        embedded.put(DISK, b"a" * 110_000_000)
         monkeypatch.setattr(embedded.services.store, "open", None)
         embedded.work()
-        assert "has 50,000,000 bytes, the limit is 33,554,432" in embedded.reasons()[DISK]
+        assert "has 110,000,000 bytes, the limit is 104,857,600" in embedded.reasons()[DISK]
 
     def test_html_is_ingested_without_its_scripts(self, either: SystemUnderTest) -> None:
         page = "<html><head><title>Disk</title><script>evil()</script></head><body><p>Free space.</p></body></html>"

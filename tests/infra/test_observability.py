@@ -440,7 +440,7 @@ class TestReporter:
                     may.setdefault(table, set()).update(listed(statement["Action"]))
         query = {"dynamodb:Query"}
         assert may == dict.fromkeys(("announcements", "audit", "documents", "failures", "gaps"), query) | {
-            "sources": {"dynamodb:GetItem", *query},
+            "sources": {"dynamodb:BatchGetItem", "dynamodb:GetItem", *query},
             "usage": {"dynamodb:BatchWriteItem"},
             "lifecycle": {*rights.WRITE_ITEMS, "dynamodb:GetItem", *query},
         }

@@ -15,6 +15,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import InvalidScopeError, OpxError
+from opx.operations.alert_bindings import BindAlert, bind_alert
 from opx.operations.corpus import (
     DeleteDocument,
     DeleteObjects,
@@ -54,7 +55,14 @@ from opx.operations.graph import (
 from opx.operations.learning import VerifyEntry, verify_entry
 from opx.operations.lifecycle import AddHold, MarkReviewed, add_hold, mark_reviewed
 from opx.operations.outcomes import GetDocumentOutcomes, get_document_outcomes
-from opx.operations.pattern_changes import MergePatterns, SplitPattern, merge_patterns, split_pattern
+from opx.operations.pattern_changes import (
+    MergePatterns,
+    RetirePattern,
+    SplitPattern,
+    merge_patterns,
+    retire_pattern,
+    split_pattern,
+)
 from opx.operations.patterns import GetPattern, ListPatterns, get_pattern, list_patterns
 from opx.operations.questions import (
     AssignGap,
@@ -131,6 +139,7 @@ def listed(access: ReaderAccess, after: str = "") -> tuple[KnowledgeDocument, ..
         ("documents", lambda access, name: access.call(delete_document, DeleteDocument(document_id=name))),
         ("documents", lambda access, name: access.call(list_audit_records, ListAuditRecords(document_id=name))),
         ("documents", lambda access, name: found(access, QueryConfig(document_id=name))),
+        ("documents", lambda access, name: access.call(bind_alert, BindAlert(alert="Guessed", document_id=name))),
         ("chunks", lambda access, name: access.call(read_chunks, ReadChunks(document_id=name))),
         ("receipts", lambda access, name: access.call(get_audit_record, GetAuditRecord(receipt_id=name))),
         ("gaps", lambda access, name: access.call(settle_gap, SettleGap(gap_id=name, ignore=True))),
@@ -139,6 +148,7 @@ def listed(access: ReaderAccess, after: str = "") -> tuple[KnowledgeDocument, ..
         ("entries", lambda access, name: access.call(verify_entry, VerifyEntry(entry_id=name, worked=True))),
         ("patterns", lambda access, name: access.orchestrator.call(get_pattern, GetPattern(pattern_id=name))),
         ("patterns", lambda access, name: access.orchestrator.call(split_pattern, SplitPattern(name, (name,)))),
+        ("patterns", lambda access, name: access.orchestrator.call(retire_pattern, RetirePattern(name, "wrong"))),
         ("patterns", lambda access, name: access.orchestrator.call(merge_patterns, MergePatterns(name, "0" * 32))),
     ],
 )

@@ -11,6 +11,7 @@ import { useState } from "react";
 import { useSearchParams } from "react-router";
 import type { GraphCoverage } from "../api/schema";
 import { CoverageAlerts } from "../parts/CoverageAlerts";
+import { CoverageImport } from "../parts/CoverageImport";
 import { AlertsUnsure, AlertsWithoutRunbook, Runbooks, ServicesWithoutRunbook } from "../parts/CoverageLists";
 import { LOOKED_AT, useAlerts, useCoverage } from "../parts/CoverageQueries";
 import { count, counted, Refresh, TAB_LABELS } from "../parts/InboxMore";
@@ -46,52 +47,55 @@ export default function Coverage() {
   );
   return (
     <ContentLayout header={<Header variant="h1">Coverage</Header>}>
-      <Tabs
-        ariaLabel="Lists of the coverage"
-        i18nStrings={TAB_LABELS}
-        activeTabId={params.get("tab") ?? "alerts"}
-        onChange={({ detail }) => setParams({ tab: detail.activeTabId })}
-        tabs={[
-          { id: "alerts", label: `Alerts ${alerts}`, content: <CoverageAlerts /> },
-          {
-            id: "without",
-            label: `Without runbook ${counted(found?.alertsWithoutRunbook)}`,
-            content: list((one) => <AlertsWithoutRunbook items={one.alertsWithoutRunbook ?? []} />),
-          },
-          {
-            id: "unsure",
-            label: `Unsure ${counted(found?.alertsUnsure)}`,
-            content: list((one) => <AlertsUnsure items={one.alertsUnsure ?? []} />),
-          },
-          {
-            id: "never",
-            label: `Never fired ${counted(found?.runbooksNeverFired)}`,
-            content: list((one) => (
-              <Runbooks
-                title="Runbooks that never fire"
-                description="They are for alerts, none of which fired in this time."
-                items={one.runbooksNeverFired ?? []}
-              />
-            )),
-          },
-          {
-            id: "unused",
-            label: `Without alert ${counted(found?.runbooksWithoutAlert)}`,
-            content: list((one) => (
-              <Runbooks
-                title="Runbooks without an alert"
-                description="No alert leads to them: state the alert in the page, or the page in the rule."
-                items={one.runbooksWithoutAlert ?? []}
-              />
-            )),
-          },
-          {
-            id: "services",
-            label: `Services ${counted(found?.servicesWithoutRunbook)}`,
-            content: list((one) => <ServicesWithoutRunbook items={one.servicesWithoutRunbook ?? []} />),
-          },
-        ]}
-      />
+      <SpaceBetween size="l">
+        <CoverageImport />
+        <Tabs
+          ariaLabel="Lists of the coverage"
+          i18nStrings={TAB_LABELS}
+          activeTabId={params.get("tab") ?? "alerts"}
+          onChange={({ detail }) => setParams({ tab: detail.activeTabId })}
+          tabs={[
+            { id: "alerts", label: `Alerts ${alerts}`, content: <CoverageAlerts /> },
+            {
+              id: "without",
+              label: `Without runbook ${counted(found?.alertsWithoutRunbook)}`,
+              content: list((one) => <AlertsWithoutRunbook items={one.alertsWithoutRunbook ?? []} />),
+            },
+            {
+              id: "unsure",
+              label: `Unsure ${counted(found?.alertsUnsure)}`,
+              content: list((one) => <AlertsUnsure items={one.alertsUnsure ?? []} />),
+            },
+            {
+              id: "never",
+              label: `Never fired ${counted(found?.runbooksNeverFired)}`,
+              content: list((one) => (
+                <Runbooks
+                  title="Runbooks that never fire"
+                  description="They are for alerts, none of which fired in this time."
+                  items={one.runbooksNeverFired ?? []}
+                />
+              )),
+            },
+            {
+              id: "unused",
+              label: `Without alert ${counted(found?.runbooksWithoutAlert)}`,
+              content: list((one) => (
+                <Runbooks
+                  title="Runbooks without an alert"
+                  description="No alert leads to them: state the alert in the page, or the page in the rule."
+                  items={one.runbooksWithoutAlert ?? []}
+                />
+              )),
+            },
+            {
+              id: "services",
+              label: `Services ${counted(found?.servicesWithoutRunbook)}`,
+              content: list((one) => <ServicesWithoutRunbook items={one.servicesWithoutRunbook ?? []} />),
+            },
+          ]}
+        />
+      </SpaceBetween>
     </ContentLayout>
   );
 }

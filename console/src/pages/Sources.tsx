@@ -10,6 +10,7 @@ import { Refresh } from "../parts/InboxMore";
 import { Loaded } from "../parts/Loaded";
 import { SourceActions } from "../parts/SourceActions";
 import { SourceCrawl } from "../parts/SourceCrawl";
+import { SourceFeeds } from "../parts/SourceFeeds";
 import { SourceForm } from "../parts/SourceForm";
 import { SourcePrunings } from "../parts/SourcePrunings";
 import { type Notice, type Notify, useSources } from "../parts/SourceQueries";
@@ -62,9 +63,8 @@ export default function Sources() {
   const close = (): void => setOpen(undefined);
   const registered = (source?: SourceView): void => {
     close();
-    if (source) notify({ type: "success", text: `${source.sourceId} is registered: check it, or pull it now.` });
+    if (source) notify({ type: "success", text: `${source.sourceId} is saved: check it, or pull it now.` });
   };
-  const kinds = [...new Set(query.data?.sources.map((one) => one.kind))].sort();
   const buttons = (
     <SpaceBetween size="xs" direction="horizontal">
       <Refresh query={query} of="sources" />
@@ -88,11 +88,12 @@ export default function Sources() {
             />
           )}
         </Loaded>
+        <SourceFeeds />
         <SourcePrunings />
       </SpaceBetween>
       {open?.form === "crawl" ? <SourceCrawl notify={notify} watch={watch} close={close} /> : null}
-      {open?.form === "add" ? <SourceForm kinds={kinds} close={registered} /> : null}
-      {open?.form === "change" ? <SourceForm source={open.source} kinds={kinds} close={registered} /> : null}
+      {open?.form === "add" ? <SourceForm close={registered} /> : null}
+      {open?.form === "change" ? <SourceForm source={open.source} close={registered} /> : null}
     </ContentLayout>
   );
 }

@@ -9,13 +9,15 @@ import Table, { type TableProps } from "@cloudscape-design/components/table";
 import TextFilter from "@cloudscape-design/components/text-filter";
 import { useState } from "react";
 import type { BoundBy, KnownAlert, RuledRunbook } from "../api/schema";
-import { useAlerts } from "./CoverageQueries";
+import { CoverageChanges } from "./CoverageChanges";
+import { useAlerts, useUse } from "./CoverageQueries";
 import { askLink, count, documentLink, moment, Paged, Refresh } from "./InboxMore";
 
 export function CoverageAlerts() {
   const [unbound, setUnbound] = useState(false);
   const [text, setText] = useState("");
   const alerts = useAlerts(unbound);
+  const use = useUse().data;
   const wanted = text.trim().toLowerCase();
   return (
     <SpaceBetween size="m">
@@ -50,7 +52,7 @@ export function CoverageAlerts() {
                 />
               }
               ariaLabels={{ tableLabel: "Alerts and their runbooks" }}
-              columnDefinitions={COLUMNS}
+              columnDefinitions={[...COLUMNS, answered(use), ...OUTCOMES]}
               items={shown}
               trackBy="reference"
               empty={<Box textAlign="center">{wanted ? "None of the alerts shown has this name" : "No alerts"}</Box>}
@@ -60,6 +62,25 @@ export function CoverageAlerts() {
       </Paged>
     </SpaceBetween>
   );
+}
+
+/** Questions whose answer had the runbook, where the caller may know that. */
+const answered = (use: ReadonlyMap<string, number> | undefined): TableProps.ColumnDefinition<KnownAlert> => ({
+  id: "answered",
+  header: "Answered (30 days)",
+  cell: (one) => (use && one.documentId ? (use.get(one.documentId) ?? 0) : "–"),
+});
+
+const OUTCOMES: TableProps.ColumnDefinition<KnownAlert>[] = [
+  { id: "resolved", header: "Resolved", minWidth: 110, cell: (one) => <Resolved alert={one} /> },
+  { id: "owner", header: "Owner", minWidth: 100, cell: (one) => one.owner || "nobody" },
+  { id: "actions", header: "Actions", minWidth: 140, cell: (one) => <CoverageChanges alert={one} /> },
+];
+
+function Resolved({ alert: { resolved, noEffect, madeWorse } }: { alert: KnownAlert }) {
+  const all = resolved + noEffect + madeWorse;
+  if (!all) return <>–</>;
+  return <StatusIndicator type={madeWorse ? "warning" : "success"}>{`${resolved} of ${all}`}</StatusIndicator>;
 }
 
 const COLUMNS: TableProps.ColumnDefinition<KnownAlert>[] = [

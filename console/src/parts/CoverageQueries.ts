@@ -1,5 +1,5 @@
 /** Queries of the coverage page. */
-import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { api, data } from "../api/client";
 import type { Node } from "../api/schema";
 import { PAGING } from "./InboxMore";
@@ -11,6 +11,23 @@ export const useAlerts = (unbound: boolean) =>
     placeholderData: keepPreviousData,
     ...PAGING,
   });
+
+/** How often documents were in answers of the last 30 days, for callers who may read the audit log. */
+export const useUse = () =>
+  useQuery({
+    queryKey: ["alerts", "use"],
+    queryFn: () => data(api.GET("/alerts/use", { params: { query: { since: "30d" } } })),
+    select: ({ documents }) => new Map(documents.map((one) => [one.documentId, one.answered])),
+    retry: false,
+  });
+
+/** Reads alerts and coverage again. */
+export function useCovered(): () => Promise<void> {
+  const queries = useQueryClient();
+  return async () => {
+    await Promise.all([["alerts"], ["coverage"], ["documents"]].map((queryKey) => queries.invalidateQueries({ queryKey })));
+  };
+}
 
 /** Things of a type that the server looks at: as it does by itself, and at most. */
 export const LOOKED_AT = { few: 200, most: 1000 } as const;

@@ -13,6 +13,7 @@ import { api, data } from "../api/client";
 import type { Pattern, PatternView } from "../api/schema";
 import { LearningMerge } from "./LearningMerge";
 import { LearningOccurrences } from "./LearningOccurrences";
+import { LearningRetire } from "./LearningRetire";
 import { LearningSplit } from "./LearningSplit";
 import { isRefused, Refused, Success, TYPES } from "./LearningTerms";
 import { Loaded } from "./Loaded";
@@ -37,6 +38,7 @@ export function LearningPattern({ patternId }: { patternId: string }) {
 
 function Shown({ view }: { view: PatternView }) {
   const [isMerging, setMerging] = useState(false);
+  const [isRetiring, setRetiring] = useState(false);
   const [splitting, setSplitting] = useState<string[]>([]);
   const [done, setDone] = useState<{ text: string; otherId: string } | null>(null);
   const { pattern } = view;
@@ -47,9 +49,11 @@ function Shown({ view }: { view: PatternView }) {
           {done.text} {done.otherId ? <Link href={`#/learning?pattern=${done.otherId}`}>Open the other pattern</Link> : null}
         </StatusIndicator>
       ) : null}
-      <Facts pattern={pattern} onMerge={() => setMerging(true)} />
+      {pattern.retired ? <StatusIndicator type="stopped">retired: {pattern.retired}</StatusIndicator> : null}
+      <Facts pattern={pattern} onMerge={() => setMerging(true)} onRetire={() => setRetiring(true)} />
       <LearningOccurrences view={view} onSplit={setSplitting} />
       <Merged pattern={pattern} onSplit={(id) => setSplitting([id])} />
+      {isRetiring ? <LearningRetire pattern={pattern} onDismiss={() => setRetiring(false)} /> : null}
       {isMerging ? (
         <LearningMerge
           pattern={pattern}
@@ -75,11 +79,23 @@ function Shown({ view }: { view: PatternView }) {
   );
 }
 
-function Facts({ pattern, onMerge }: { pattern: Pattern; onMerge: () => void }) {
+interface FactsProps {
+  pattern: Pattern;
+  onMerge: () => void;
+  onRetire: () => void;
+}
+
+function Facts({ pattern, onMerge, onRetire }: FactsProps) {
+  const actions = (
+    <SpaceBetween size="xs" direction="horizontal">
+      <Button onClick={onRetire}>{pattern.retired ? "Use again" : "Retire"}</Button>
+      <Button onClick={onMerge}>Merge another into it</Button>
+    </SpaceBetween>
+  );
   return (
     <Container
       header={
-        <Header variant="h2" description={<Success pattern={pattern} />} actions={<Button onClick={onMerge}>Merge another into it</Button>}>
+        <Header variant="h2" description={<Success pattern={pattern} />} actions={actions}>
           {pattern.problem}
         </Header>
       }

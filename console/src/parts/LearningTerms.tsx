@@ -28,6 +28,7 @@ export function Success({ pattern }: { pattern: Pattern }) {
   const { successCount: worked, failureCount: failed } = pattern;
   const type = failed === 0 ? "success" : worked === 0 ? "error" : "warning";
   const words = failed && worked ? "conflict: " : "";
+  if (pattern.retired) return <StatusIndicator type="stopped">{`retired: worked ${worked}, failed ${failed}`}</StatusIndicator>;
   return (
     <StatusIndicator type={worked + failed ? type : "pending"}>
       {words}worked {worked}, failed {failed}

@@ -1,13 +1,9 @@
 /** Actions on one source. Those that remove something ask first. */
-import Box from "@cloudscape-design/components/box";
-import Button from "@cloudscape-design/components/button";
 import ButtonDropdown, { type ButtonDropdownProps } from "@cloudscape-design/components/button-dropdown";
-import Modal from "@cloudscape-design/components/modal";
-import SpaceBetween from "@cloudscape-design/components/space-between";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import type { SourceView } from "../api/schema";
-import { Problem } from "./Failed";
-import { type Notify, type Pull, useCheck, usePull, useRemove } from "./SourceQueries";
+import { Confirm } from "./Confirm";
+import { type Notify, type Pull, useChange, useCheck, usePull, useRemove } from "./SourceQueries";
 
 interface Props {
   source: SourceView;
@@ -24,7 +20,8 @@ function itemsOf(source: SourceView): ButtonDropdownProps.Item[] {
     { id: "everything", text: "Pull everything again" },
     ...(source.state.flag ? [{ id: "accept", text: "Withdraw what is missing" }] : []),
     { id: "check", text: "Check" },
-    ...(source.declared ? [] : [{ id: "change", text: "Change or pause" }, { id: "remove", text: "Remove" }]),
+    source.enabled ? { id: "pause", text: "Pause" } : { id: "resume", text: "Resume" },
+    ...(source.declared ? [] : [{ id: "change", text: "Change" }, { id: "remove", text: "Remove" }]),
   ];
 }
 
@@ -32,11 +29,18 @@ export function SourceActions({ source, notify, watch, change }: Props) {
   const [asking, setAsking] = useState<"accept" | "remove">();
   const pull = usePull(source.sourceId, { notify, watch });
   const check = useCheck(source.sourceId, notify);
+  const switched = useChange(({ sourceId, enabled }) =>
+    notify({ type: "success", text: enabled ? `${sourceId} is pulled on schedule again` : `${sourceId} is paused: it is pulled on request only` }),
+  );
+  const turn = (enabled: boolean): void =>
+    switched.mutate({ sourceId: source.sourceId, enabled }, { onError: (error) => notify({ type: "error", text: `${source.sourceId}: ${error.message}` }) });
   const act: Record<string, () => void> = {
     pull: () => pull.mutate(NOW),
     everything: () => pull.mutate({ ...NOW, everything: true }),
     accept: () => setAsking("accept"),
     check: () => check.mutate(),
+    pause: () => turn(false),
+    resume: () => turn(true),
     change: () => change(source),
     remove: () => setAsking("remove"),
   };
@@ -45,7 +49,7 @@ export function SourceActions({ source, notify, watch, change }: Props) {
       <ButtonDropdown
         items={itemsOf(source)}
         expandToViewport
-        loading={pull.isPending || check.isPending}
+        loading={pull.isPending || check.isPending || switched.isPending}
         loadingText={`${source.sourceId} is being asked`}
         ariaLabel={`Actions of ${source.sourceId}`}
         onItemClick={({ detail }) => act[detail.id]?.()}
@@ -54,18 +58,20 @@ export function SourceActions({ source, notify, watch, change }: Props) {
       </ButtonDropdown>
       {asking === "remove" ? <Removal source={source} notify={notify} close={() => setAsking(undefined)} /> : null}
       {asking === "accept" ? (
-        <Question
-          title={`Withdraw what ${source.sourceId} misses?`}
-          yes="Withdraw"
-          close={() => setAsking(undefined)}
-          act={() => {
+        <Confirm
+          header={`Withdraw what ${source.sourceId} misses?`}
+          action="Withdraw"
+          isBusy={false}
+          error={null}
+          onDismiss={() => setAsking(undefined)}
+          onConfirm={() => {
             pull.mutate({ ...NOW, acceptMissing: true });
             setAsking(undefined);
           }}
         >
           <p>{source.state.flag}</p>
           <p>The source is pulled now, and all documents that it doesn’t list any more are withdrawn, however many.</p>
-        </Question>
+        </Confirm>
       ) : null}
     </>
   );
@@ -74,41 +80,15 @@ export function SourceActions({ source, notify, watch, change }: Props) {
 function Removal({ source, notify, close }: { source: SourceView; notify: Notify; close: () => void }) {
   const remove = useRemove(source.sourceId, notify);
   return (
-    <Question title={`Remove ${source.sourceId}?`} yes="Remove" busy={remove.isPending} close={close} act={() => remove.mutate()}>
-      <p>It is pulled no more, and the state of its pulls is deleted. Its documents stay.</p>
-      {remove.error ? <Problem error={remove.error} /> : null}
-    </Question>
-  );
-}
-
-interface QuestionProps {
-  title: string;
-  yes: string;
-  busy?: boolean;
-  act: () => void;
-  close: () => void;
-  children: ReactNode;
-}
-
-function Question({ title, yes, busy = false, act, close, children }: QuestionProps) {
-  return (
-    <Modal
-      visible
-      header={title}
-      closeAriaLabel="Close"
+    <Confirm
+      header={`Remove ${source.sourceId}?`}
+      action="Remove"
+      isBusy={remove.isPending}
+      error={remove.error}
       onDismiss={close}
-      footer={
-        <Box float="right">
-          <SpaceBetween size="xs" direction="horizontal">
-            <Button onClick={close}>Cancel</Button>
-            <Button variant="primary" loading={busy} onClick={act}>
-              {yes}
-            </Button>
-          </SpaceBetween>
-        </Box>
-      }
+      onConfirm={() => remove.mutate()}
     >
-      {children}
-    </Modal>
+      <p>It is pulled no more, and the state of its pulls is deleted. Its documents stay.</p>
+    </Confirm>
   );
 }

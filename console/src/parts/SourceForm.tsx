@@ -1,8 +1,4 @@
-/** Registers a source, or replaces a registered one. The server checks kind and options, and names those that exist. */
-import Alert from "@cloudscape-design/components/alert";
-import AttributeEditor from "@cloudscape-design/components/attribute-editor";
-import Autosuggest from "@cloudscape-design/components/autosuggest";
-import Box from "@cloudscape-design/components/box";
+/** Registers a source, or changes a registered one, by a form of the options that its kind has. */
 import Button from "@cloudscape-design/components/button";
 import Form from "@cloudscape-design/components/form";
 import FormField from "@cloudscape-design/components/form-field";
@@ -10,16 +6,16 @@ import Input from "@cloudscape-design/components/input";
 import Modal from "@cloudscape-design/components/modal";
 import Select from "@cloudscape-design/components/select";
 import SpaceBetween from "@cloudscape-design/components/space-between";
+import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import Toggle from "@cloudscape-design/components/toggle";
 import { useState } from "react";
-import type { SourceView } from "../api/schema";
+import type { SourceKind, SourceView } from "../api/schema";
 import { Problem } from "./Failed";
-import { type Definition, useCategories, useRegister } from "./SourceQueries";
-
-interface Option {
-  name: string;
-  value: string;
-}
+import { Loaded } from "./Loaded";
+import { SourceOptions } from "./SourceOptions";
+import { type Definition, useCategories, useChange, useKinds, useRegister, useTrial } from "./SourceQueries";
+import { SourceTrial } from "./SourceTrial";
+import { changedOptions, optionsOf, type Values, valuesOf } from "./SourceValues";
 
 interface Fields {
   sourceId: string;
@@ -30,7 +26,8 @@ interface Fields {
   zone: string;
   enabled: boolean;
   tags: string;
-  options: Option[];
+  share: string;
+  values: Values;
 }
 
 const TIMES = [
@@ -48,40 +45,30 @@ const EMPTY: Fields = {
   zone: "UTC",
   enabled: true,
   tags: "",
-  options: [{ name: "", value: "" }],
+  share: "0.2",
+  values: {},
 };
 
-function fieldsOf(source: SourceView): Fields {
-  const { sourceId, kind, category, schedule, timeZone, enabled } = source;
-  return { ...EMPTY, sourceId, kind, category, when: schedule ? "cron" : "request", cron: schedule, zone: timeZone, enabled };
+function fieldsOf(source: SourceView, kind: SourceKind | undefined): Fields {
+  const { sourceId, category, schedule, timeZone, enabled, tags, maxMissingShare } = source;
+  const values = kind ? valuesOf(kind, source.options) : {};
+  const rest = { tags: tags.join(", "), share: String(maxMissingShare), values };
+  return { sourceId, kind: source.kind, category, when: schedule ? "cron" : "request", cron: schedule, zone: timeZone, enabled, ...rest };
 }
 
-/** A value as JSON where it is some, else as text. */
-function valueOf(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return text;
-  }
-}
+const tagsOf = (text: string): string[] => text.split(",").map((tag) => tag.trim()).filter(Boolean);
 
-/** Options by name; several of one name are a list. */
-export function optionsOf(rows: Option[]): Record<string, unknown> {
-  const values = new Map<string, unknown[]>();
-  for (const { name, value } of rows) {
-    if (name.trim()) values.set(name.trim(), [...(values.get(name.trim()) ?? []), valueOf(value.trim())]);
-  }
-  return Object.fromEntries([...values].map(([name, all]) => [name, all.length > 1 ? all : all[0]]));
-}
+const scheduleOf = ({ when, cron }: Fields): string | undefined => ({ usual: undefined, request: "", cron: cron.trim() })[when];
 
-export function definitionOf(fields: Fields): Definition {
-  const tags = fields.tags.split(",").map((tag) => tag.trim()).filter(Boolean);
-  const schedule = { usual: undefined, request: "", cron: fields.cron.trim() }[fields.when];
+function definitionOf(fields: Fields, kind: SourceKind): Definition {
+  const tags = tagsOf(fields.tags);
+  const schedule = scheduleOf(fields);
   return {
-    kind: fields.kind.trim(),
+    kind: kind.kind,
     enabled: fields.enabled,
     time_zone: fields.zone.trim(),
-    options: optionsOf(fields.options),
+    options: optionsOf(kind, fields.values),
+    max_missing_share: Number(fields.share),
     ...(fields.category ? { category: fields.category } : {}),
     ...(schedule === undefined ? {} : { schedule }),
     ...(tags.length ? { tags } : {}),
@@ -89,53 +76,99 @@ export function definitionOf(fields: Fields): Definition {
 }
 
 interface Props {
-  /** The source to replace; none for a new one. */
+  /** The source to change; none for a new one. */
   source?: SourceView;
-  /** Kinds of the existing sources, to choose from. */
-  kinds: string[];
   close: (registered?: SourceView) => void;
 }
 
-export function SourceForm({ source, kinds, close }: Props) {
-  const [fields, setFields] = useState<Fields>(source ? fieldsOf(source) : EMPTY);
-  const register = useRegister(close);
-  const set = (some: Partial<Fields>): void => setFields((before) => ({ ...before, ...some }));
-  const submit = (): void => register.mutate({ sourceId: fields.sourceId.trim(), definition: definitionOf(fields) });
+export function SourceForm({ source, close }: Props) {
+  const kinds = useKinds();
   return (
     <Modal visible size="large" header={source ? `Change ${source.sourceId}` : "Add a source"} closeAriaLabel="Close" onDismiss={() => close()}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          submit();
-        }}
-      >
-        <Form
-          actions={
-            <SpaceBetween size="xs" direction="horizontal">
-              <Button formAction="none" onClick={() => close()}>
-                Cancel
-              </Button>
-              <Button variant="primary" formAction="submit" loading={register.isPending} disabled={!fields.sourceId.trim() || !fields.kind.trim()}>
-                {source ? "Replace" : "Add"}
-              </Button>
-            </SpaceBetween>
-          }
-        >
-          <SpaceBetween size="m">
-            {source ? (
-              <Alert type="warning">
-                The server doesn’t show the options and tags of a source: enter all of them again, as these replace them. If they
-                differ, everything is read again.
-              </Alert>
-            ) : null}
-            <Identity fields={fields} set={set} kinds={kinds} isNew={!source} />
-            <Times fields={fields} set={set} />
-            <Options fields={fields} set={set} />
-            {register.error ? <Problem error={register.error} /> : null}
-          </SpaceBetween>
-        </Form>
-      </form>
+      <Loaded query={kinds}>{(found) => <Filled source={source} kinds={found} close={close} />}</Loaded>
     </Modal>
+  );
+}
+
+function Filled({ source, kinds, close }: Props & { kinds: SourceKind[] }) {
+  const kindOf = (name: string): SourceKind | undefined => kinds.find((one) => one.kind === name);
+  const [fields, setFields] = useState<Fields>(() => (source ? fieldsOf(source, kindOf(source.kind)) : EMPTY));
+  const kind = kindOf(fields.kind);
+  const saving = useSaving(source, close);
+  const trial = useTrial();
+  const set = (some: Partial<Fields>): void => {
+    setFields((before) => ({ ...before, ...some }));
+    trial.reset();
+  };
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (kind) saving.save(fields, kind);
+      }}
+    >
+      <Form
+        actions={
+          <SpaceBetween size="xs" direction="horizontal">
+            <Button formAction="none" onClick={() => close()}>
+              Cancel
+            </Button>
+            <Button formAction="none" loading={trial.isPending} disabled={!kind} onClick={() => kind && trial.mutate(definitionOf(fields, kind))}>
+              Try it
+            </Button>
+            <Button
+              variant="primary"
+              formAction="submit"
+              loading={saving.isPending}
+              disabled={!fields.sourceId.trim() || !kind}
+            >
+              {source ? "Save" : "Add"}
+            </Button>
+          </SpaceBetween>
+        }
+      >
+        <SpaceBetween size="m">
+          <Identity fields={fields} set={set} kinds={kinds} isNew={!source} />
+          {kind ? (
+            <SourceOptions
+              key={kind.kind}
+              kind={kind}
+              values={fields.values}
+              set={(name, value) => set({ values: { ...fields.values, [name]: value } })}
+            />
+          ) : null}
+          <Times fields={fields} set={set} isNew={!source} />
+          <Documents fields={fields} set={set} />
+          <Tried trial={trial} />
+          {saving.error ? <Problem error={saving.error} /> : null}
+        </SpaceBetween>
+      </Form>
+    </form>
+  );
+}
+
+/** Registers a new source, or changes one. */
+function useSaving(source: SourceView | undefined, close: Props["close"]) {
+  const register = useRegister(close);
+  const change = useChange(close);
+  const save = (fields: Fields, kind: SourceKind): void => {
+    if (!source) return register.mutate({ sourceId: fields.sourceId.trim(), definition: definitionOf(fields, kind) });
+    const { category, enabled, zone, share } = fields;
+    const body = { category, enabled, timeZone: zone.trim(), schedule: scheduleOf(fields), tags: tagsOf(fields.tags), maxMissingShare: Number(share) };
+    change.mutate({ sourceId: source.sourceId, ...body, options: changedOptions(kind, source, fields.values) });
+  };
+  return { save, isPending: register.isPending || change.isPending, error: register.error ?? change.error };
+}
+
+function Tried({ trial }: { trial: ReturnType<typeof useTrial> }) {
+  return (
+    <>
+      {trial.isPending ? (
+        <StatusIndicator type="in-progress">The source is asked for its first documents, for 15 seconds at most.</StatusIndicator>
+      ) : null}
+      {trial.data ? <SourceTrial trial={trial.data} /> : null}
+      {trial.error ? <Problem error={trial.error} /> : null}
+    </>
   );
 }
 
@@ -144,40 +177,44 @@ interface PartProps {
   set: (some: Partial<Fields>) => void;
 }
 
-function Identity({ fields, set, kinds, isNew }: PartProps & { kinds: string[]; isNew: boolean }) {
+function Identity({ fields, set, kinds, isNew }: PartProps & { kinds: SourceKind[]; isNew: boolean }) {
+  const options = kinds.map(({ kind, about }) => ({ value: kind, label: kind, description: about }));
+  const choose = (name: string): void => {
+    const kind = kinds.find((one) => one.kind === name);
+    if (kind) set({ kind: name, category: kind.category, values: valuesOf(kind) });
+  };
   return (
     <>
       {isNew ? (
-        <FormField label="Id" constraintText="Up to 48 of a-z, 0-9, - and _; it begins with a letter or a digit.">
-          <Input value={fields.sourceId} onChange={({ detail }) => set({ sourceId: detail.value })} />
-        </FormField>
+        <>
+          <FormField label="Id" constraintText="Up to 48 of a-z, 0-9, - and _; it begins with a letter or a digit.">
+            <Input value={fields.sourceId} onChange={({ detail }) => set({ sourceId: detail.value })} />
+          </FormField>
+          <FormField label="Kind" stretch>
+            <Select
+              selectedOption={options.find((one) => one.value === fields.kind) ?? null}
+              options={options}
+              placeholder="Choose a kind"
+              filteringType="auto"
+              filteringAriaLabel="Find a kind"
+              onChange={({ detail }) => choose(detail.selectedOption.value ?? "")}
+            />
+          </FormField>
+        </>
       ) : null}
-      <FormField label="Kind" description="Such as crawl, feed or jira. The reply to an unknown one lists all kinds.">
-        <Autosuggest
-          value={fields.kind}
-          options={kinds.map((value) => ({ value }))}
-          enteredTextLabel={(value) => `Use ${value}`}
-          ariaLabel="Kind"
-          clearAriaLabel="Clear"
-          onChange={({ detail }) => set({ kind: detail.value })}
-        />
-      </FormField>
-      <CategoryField value={fields.category} usual="the one for this kind" change={(category) => set({ category })} />
+      <CategoryField value={fields.category} change={(category) => set({ category })} />
     </>
   );
 }
 
 interface CategoryProps {
   value: string;
-  /** Words for no choice, if that is allowed. */
-  usual?: string;
   change: (category: string) => void;
 }
 
-export function CategoryField({ value, usual, change }: CategoryProps) {
+export function CategoryField({ value, change }: CategoryProps) {
   const categories = useCategories();
-  const none = usual ? [{ value: "", label: usual }] : [];
-  const options = [...none, ...(categories.data ?? []).map((path) => ({ value: path, label: path }))];
+  const options = (categories.data ?? []).map((path) => ({ value: path, label: path }));
   return (
     <FormField label="Category" errorText={categories.error?.message}>
       <Select
@@ -194,13 +231,14 @@ export function CategoryField({ value, usual, change }: CategoryProps) {
   );
 }
 
-function Times({ fields, set }: PartProps) {
+function Times({ fields, set, isNew }: PartProps & { isNew: boolean }) {
+  const times = isNew ? TIMES : TIMES.filter(({ value }) => value !== "usual");
   return (
     <>
       <FormField label="Pulled">
         <Select
           selectedOption={TIMES.find((one) => one.value === fields.when) ?? null}
-          options={TIMES}
+          options={times}
           onChange={({ detail }) => set({ when: detail.selectedOption.value as Fields["when"] })}
         />
       </FormField>
@@ -221,38 +259,14 @@ function Times({ fields, set }: PartProps) {
   );
 }
 
-function Options({ fields, set }: PartProps) {
-  const put = (index: number, some: Partial<Option>): void =>
-    set({ options: fields.options.map((one, at) => (at === index ? { ...one, ...some } : one)) });
+function Documents({ fields, set }: PartProps) {
   return (
     <>
-      <Box variant="h3">Options</Box>
-      <AttributeEditor
-        items={fields.options}
-        addButtonText="Add an option"
-        removeButtonText="Remove"
-        removeButtonAriaLabel={(one) => `Remove the option ${one.name || "without a name"}`}
-        additionalInfo="The reply to an unknown option lists those of the kind. Two of one name make a list. Secrets are named, as in token_secret: their values are set by `opx secret set`."
-        empty="No options"
-        onAddButtonClick={() => set({ options: [...fields.options, { name: "", value: "" }] })}
-        onRemoveButtonClick={({ detail }) => set({ options: fields.options.filter((_, index) => index !== detail.itemIndex) })}
-        definition={[
-          {
-            label: "Name",
-            control: (one, index) => (
-              <Input value={one.name} placeholder="urls" ariaLabel={`Name of option ${index + 1}`} onChange={({ detail }) => put(index, { name: detail.value })} />
-            ),
-          },
-          {
-            label: "Value",
-            control: (one, index) => (
-              <Input value={one.value} placeholder="https://example.org/feed.xml" ariaLabel={`Value of option ${index + 1}`} onChange={({ detail }) => put(index, { value: detail.value })} />
-            ),
-          },
-        ]}
-      />
       <FormField label="Tags of all its documents" constraintText="With commas between them">
         <Input value={fields.tags} onChange={({ detail }) => set({ tags: detail.value })} />
+      </FormField>
+      <FormField label="Guard" description="Nothing is withdrawn if a complete listing misses a larger share of the documents." constraintText="0 to 1">
+        <Input type="number" step={0.05} value={fields.share} onChange={({ detail }) => set({ share: detail.value })} />
       </FormField>
     </>
   );

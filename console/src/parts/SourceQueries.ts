@@ -18,6 +18,9 @@ export interface Notice {
 
 export type Notify = (notice: Notice) => void;
 
+/** How often a list is read whose work is in progress. A stream of events about that work would replace this. */
+const progressInterval = (isActive: boolean): number | false => (isActive ? POLL_MS : false);
+
 /** All sources; read every two seconds while one is pulled. `watch` is called after a pull was queued elsewhere. */
 export function useSources() {
   const pulls = useIsMutating({ mutationKey: PULL });
@@ -27,7 +30,7 @@ export function useSources() {
     queryFn: () => data(api.GET("/sources")),
     refetchInterval: ({ state }) => {
       const active = state.data?.sources.some((one) => one.state.pulling) || Date.now() < until;
-      return pulls || active ? POLL_MS : false;
+      return progressInterval(Boolean(pulls || active));
     },
   });
   return { query, watch: () => setUntil(Date.now() + WATCH_MS) };
@@ -38,6 +41,14 @@ export const useCategories = () =>
     queryKey: ["categories"],
     queryFn: () => data(api.GET("/categories")),
     select: ({ categories }) => categories.map((one) => one.path).sort(),
+    staleTime: 300_000,
+  });
+
+export const useKinds = () =>
+  useQuery({
+    queryKey: ["source kinds"],
+    queryFn: () => data(api.GET("/sources/kinds")),
+    select: ({ kinds }) => kinds,
     staleTime: 300_000,
   });
 
@@ -148,16 +159,43 @@ export interface Definition {
   time_zone?: string;
   enabled: boolean;
   tags?: string[];
+  max_missing_share: number;
   options: Record<string, unknown>;
 }
+
+/** The description of the API states no fields of a definition and of options, so that their generated type has none. */
+const anyFields = (fields: object): Record<string, never> => fields as Record<string, never>;
 
 export function useRegister(done: (source: SourceView) => void) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ sourceId, definition }: { sourceId: string; definition: Definition }) => {
-      // The description of the API states no fields of a definition, so that its generated type has none.
-      const body = { definition: definition as unknown as Record<string, never> };
-      return data(api.PUT("/sources/{sourceId}", { params: { path: { sourceId } }, body }));
+    mutationFn: ({ sourceId, definition }: { sourceId: string; definition: Definition }) =>
+      data(api.PUT("/sources/{sourceId}", { params: { path: { sourceId } }, body: { definition: anyFields(definition) } })),
+    onSuccess: (source) => {
+      void queries.invalidateQueries({ queryKey: ["sources"] });
+      done(source);
+    },
+  });
+}
+
+export interface Change {
+  sourceId: string;
+  enabled?: boolean;
+  category?: string;
+  schedule?: string;
+  timeZone?: string;
+  tags?: string[];
+  maxMissingShare?: number;
+  /** Options to change; null removes one. */
+  options?: Record<string, unknown>;
+}
+
+export function useChange(done: (source: SourceView) => void) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ sourceId, options, ...rest }: Change) => {
+      const body = { ...rest, ...(options ? { options: anyFields(options) } : {}) };
+      return data(api.PATCH("/sources/{sourceId}", { params: { path: { sourceId } }, body }));
     },
     onSuccess: (source) => {
       void queries.invalidateQueries({ queryKey: ["sources"] });
@@ -165,3 +203,9 @@ export function useRegister(done: (source: SourceView) => void) {
     },
   });
 }
+
+/** Reads the first documents of a source that isn't registered. */
+export const useTrial = () =>
+  useMutation({
+    mutationFn: (definition: Definition) => data(api.POST("/sources/trials", { body: { definition: anyFields(definition), limit: 10 } })),
+  });

@@ -39,6 +39,7 @@ const COLUMNS: TableProps.ColumnDefinition<SourceView>[] = [
   { id: "state", header: "State", minWidth: 220, cell: (one) => <State source={one} /> },
   { id: "schedule", header: "Schedule", minWidth: 110, cell: (one) => <Schedule source={one} /> },
   { id: "last", header: "Last pull", minWidth: 130, cell: (one) => <Last source={one} /> },
+  { id: "next", header: "Next pull", minWidth: 130, cell: (one) => (one.nextPull ? moment(one.nextPull) : "–") },
   { id: "counts", header: "Documents of the last pull", minWidth: 150, cell: (one) => <Counts source={one} /> },
 ];
 
@@ -73,9 +74,9 @@ function State({ source }: { source: SourceView }) {
   );
 }
 
-function Standing({ source: { state, enabled } }: { source: SourceView }) {
+function Standing({ source: { state, enabled, freshness } }: { source: SourceView }) {
   if (state.pulling) {
-    return <StatusIndicator type="in-progress">{`pulling: ${state.put} put, ${state.unchanged} unchanged`}</StatusIndicator>;
+    return <StatusIndicator type="in-progress">{`pulling: ${state.put} put, ${state.unchanged} unchanged so far`}</StatusIndicator>;
   }
   if (state.error) {
     return (
@@ -85,10 +86,11 @@ function Standing({ source: { state, enabled } }: { source: SourceView }) {
       </StatusIndicator>
     );
   }
-  if (!enabled) return <StatusIndicator type="stopped">not enabled: pulled on request only</StatusIndicator>;
+  if (!enabled) return <StatusIndicator type="stopped">paused: pulled on request only</StatusIndicator>;
   if (state.unfinished) return <StatusIndicator type="pending">interrupted: the next pull resumes it</StatusIndicator>;
   if (!state.lastSuccess) return <StatusIndicator type="pending">never pulled</StatusIndicator>;
-  return <StatusIndicator>pulled</StatusIndicator>;
+  if (freshness === "overdue") return <StatusIndicator type="warning">overdue: a scheduled pull is missing</StatusIndicator>;
+  return <StatusIndicator>{freshness === "fresh" ? "fresh" : "pulled"}</StatusIndicator>;
 }
 
 function Schedule({ source }: { source: SourceView }) {
@@ -116,7 +118,7 @@ function Counts({ source: { state } }: { source: SourceView }) {
   if (!state.lastAttempt) return <>–</>;
   return (
     <>
-      {`${state.put} put, ${state.unchanged} unchanged, ${state.withdrawn} withdrawn`}
+      {`${state.added} added, ${state.put - state.added} changed, ${state.withdrawn} withdrawn, ${state.unchanged} unchanged`}
       {state.keptOutInAll ? <Box variant="small" display="block">{`${state.keptOutInAll} kept out by the retention ${state.keptOutBy}`}</Box> : null}
     </>
   );

@@ -4,9 +4,13 @@ import { api, ApiError, data } from "../api/client";
 import type { ObjectState, paths, SignedPut, UploadAddress } from "../api/schema";
 import { sha256 } from "./UploadDigest";
 import { SIDECAR, type ChosenFile } from "./UploadFiles";
+import { sendInParts } from "./UploadParts";
+import { put } from "./UploadPut";
 import { failureOf, isPassing, isSettled, patiently, pause, statesOf } from "./UploadStates";
 
 export const MAX_BYTES = 100 * 1024 ** 2;
+/** Larger files are sent in parts, so that an interruption costs one part. */
+const WHOLE_BYTES = 16 * 1024 ** 2;
 const FILES_AT_ONCE = 4;
 const KEYS_A_ROUND = 100;
 const PATIENCE_MS = 900_000;
@@ -96,6 +100,7 @@ export class UploadQueue {
   private async send(upload: Upload): Promise<void> {
     const { file, sidecar } = upload;
     if (file.size > MAX_BYTES) throw new Error("larger than 100 MB");
+    if (file.size > WHOLE_BYTES && !sidecar) return this.sendParts(upload);
     const facts = await this.facts(file);
     const beside = sidecar ? await this.facts(sidecar) : undefined;
     const body = { source: upload.source, ...facts, metadata: upload.metadata, ...(beside ? { sidecar: beside } : {}) };
@@ -115,6 +120,17 @@ export class UploadQueue {
       const fresh = await prepare(); // addresses hold for some minutes, and end when the server starts again
       if (fresh.put) await this.store(upload, fresh, fresh.put);
     }
+    this.accepted(upload);
+  }
+
+  private async sendParts(upload: Upload): Promise<void> {
+    const begun = async (objectKey: string): Promise<void> =>
+      this.set(upload.id, { fate: "sending", objectKey, known: await failureOf(objectKey) });
+    await sendInParts(upload, begun, (sent) => this.set(upload.id, { sent }));
+    this.accepted(upload);
+  }
+
+  private accepted(upload: Upload): void {
     this.set(upload.id, { fate: "accepted", sent: 1 });
     this.news = Date.now();
     void this.poll();
@@ -197,30 +213,6 @@ function fateOf(state: ObjectState): Partial<Upload> {
   if (keptOut || state.state === "deleted") return { fate: "left out", documentId, title, reason: keptOut || reason || "it was removed meanwhile" };
   return { fate: "ingested", documentId, title, reason: "" };
 }
-
-/** Puts a file at a signed address. */
-function put(signed: SignedPut, file: File, progress: (share: number) => void = () => undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const request = new XMLHttpRequest(); // fetch has no progress of what is sent
-    request.open("PUT", signed.url);
-    for (const [name, value] of Object.entries(signed.headers)) {
-      if (name.toLowerCase() !== "content-length") request.setRequestHeader(name, value); // browsers set it themselves
-    }
-    request.upload.onprogress = (event) => progress(file.size ? event.loaded / file.size : 1);
-    request.onerror = () => reject(new ApiError(0, "unreachable", "the file couldn't be sent: it changed, or the server is away"));
-    request.onload = () => (request.status === 200 ? resolve() : reject(refusal(request)));
-    request.send(file);
-  });
-}
-
-function refusal(request: XMLHttpRequest): ApiError {
-  const code = /<Code>([A-Za-z0-9]+)<\/Code>/.exec(request.responseText)?.[1] ?? "error";
-  const message = CHANGED.has(code) ? "it changed while it was sent: try again" : `its storage replied with ${request.status} (${code})`;
-  const passing = request.status >= 500 || code === "RequestTimeout";
-  return new ApiError(passing ? 503 : request.status, code, message);
-}
-
-const CHANGED = new Set(["BadDigest", "XAmzContentSHA256Mismatch", "InvalidDigest", "IncompleteBody", "EntityTooLarge"]);
 
 function words(error: unknown): string {
   if (error instanceof DOMException) return "it can't be read: it was moved, changed or removed";

@@ -3,6 +3,7 @@ import { api, ApiError, data } from "../api/client";
 import type { ObjectState } from "../api/schema";
 
 const ATTEMPTS = 8;
+const INGESTED_SECONDS = 60;
 
 export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -36,6 +37,13 @@ export async function failureOf(objectKey: string): Promise<string> {
 /** True once an object's ingestion has ended, other than by the failure that was known before. */
 export const isSettled = (state: ObjectState, known: string): boolean =>
   state.state !== "waiting" && !(state.state === "failed" && known !== "" && state.mark === known);
+
+/** Waits until an object that was put or removed is in the knowledge. Throws its failure. */
+export async function ingested(objectKey: string): Promise<void> {
+  const { state, reason } = await settled(objectKey, "", INGESTED_SECONDS);
+  if (state === "failed") throw new ApiError(0, "failed", reason);
+  if (state === "waiting") throw new ApiError(0, "waiting", "it is stored, and waits to be ingested: read the list again later");
+}
 
 /** Waits until an object is ingested, deleted or failed. Gives its last state after `seconds`. */
 export async function settled(objectKey: string, known: string, seconds: number): Promise<ObjectState> {

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from msgspec import structs
 
 from opx.connectors.connector import Options, Texts, read_options
-from opx.connectors.registry import CONNECTORS, PRESETS, checked_options, connector_type, described_kinds
+from opx.connectors.registry import CONNECTORS, PRESETS, checked_options, connector_type, source_kinds
 from opx.connectors.repository import declared_sources, definition_of
+from opx.connectors.trial import tried
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.operations.system import System
@@ -129,10 +131,21 @@ class TestKinds:
     @pytest.mark.parametrize("kind", sorted({*CONNECTORS, *PRESETS}))
     def test_each_has_a_connector_whose_options_are_of_known_types(self, kind: str) -> None:
         allowed = {str, int, float, bool, Texts}
-        assert {each.type for each in structs.fields(connector_type(kind).options_type)} <= allowed
+        fields = structs.fields(connector_type(kind).options_type)
+        assert {
+            getattr(each.type, "__origin__", each.type) if hasattr(each.type, "__metadata__") else each.type
+            for each in fields
+        } <= allowed
 
-    def test_each_is_described(self) -> None:
-        assert {kind for kind, _, _ in described_kinds()} == {*CONNECTORS, *PRESETS}
+    def test_each_is_described_with_all_its_options(self) -> None:
+        kinds = source_kinds(KNOWLEDGE)
+        assert {one.kind for one in kinds} == {*CONNECTORS, *PRESETS}
+        assert not [(one.kind, each.name) for one in kinds for each in one.options if not each.about]
+
+    def test_a_preset_shows_its_own_defaults(self) -> None:
+        (kind,) = (one for one in source_kinds(KNOWLEDGE) if one.kind == "owasp")
+        repository = next(each for each in kind.options if each.name == "repository")
+        assert (repository.required, repository.default) == (False, "OWASP/CheatSheetSeries")
 
     @pytest.mark.parametrize("kind", sorted({*CONNECTORS, *PRESETS}))
     def test_each_is_in_the_guide(self, kind: str) -> None:
@@ -143,6 +156,16 @@ class TestKinds:
             connector_type("x")
 
 
+class TestTrials:
+    """Trials of sources that a network would hold up."""
+
+    def test_a_source_that_does_not_answer_in_time_is_no_success(self) -> None:
+        held = Event()
+        trial = tried(lambda: held.wait(30) and None, limit=5, seconds=0.05)  # type: ignore[arg-type, return-value]
+        held.set()
+        assert (trial.ok, trial.timed_out, trial.reason) == (False, True, "it did not answer within 0 seconds")
+
+
 class Schedules:
     """Notes what is scheduled."""
 
@@ -150,7 +173,7 @@ class Schedules:
         self.known: dict[str, str] = {}
 
     def put(self, definition: SourceDefinition) -> None:
-        self.known[definition.source_id] = definition.schedule
+        self.known[definition.source_id] = definition.schedule if definition.enabled else ""
 
     def delete(self, source_id: str) -> None:
         self.known.pop(source_id, None)
@@ -195,6 +218,15 @@ class TestRegistering:
             services.connectors.control.register("blog", given)
         assert (schedules.known, services.connectors.sources.is_declared("blog")) == ({}, False)
         assert "blog" not in [definition.source_id for definition in services.connectors.sources.all()]
+
+    def test_a_declared_one_is_scheduled_while_an_operator_has_enabled_it(
+        self, services: System, schedules: Schedules
+    ) -> None:
+        control = services.connectors.control
+        control.change("nvd", {"enabled": True})
+        assert schedules.known == {"nvd": "0 4 * * *"}
+        control.change("nvd", {"enabled": False})
+        assert schedules.known == {"nvd": ""}
 
     def test_a_declared_one_is_changed_in_the_file_alone(self, services: System) -> None:
         control = services.connectors.control

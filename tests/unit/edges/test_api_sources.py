@@ -68,7 +68,7 @@ def test_a_source_is_registered_listed_pulled_and_removed(handler: Handler, pull
     listed = call(handler, "list_sources", caller=ADMIN)[1]["sources"]
     assert "blog" in [one["sourceId"] for one in listed]
     assert call(handler, "pull_source", caller=ADMIN, sourceId="blog", body={"everything": True})[0] == 202
-    assert pulls.sent == ['{"source": "blog", "everything": true}']
+    assert pulls.sent == ['{"source": "blog", "everything": true, "by_hand": true}']
     assert call(handler, "remove_source", caller=ADMIN, sourceId="blog") == (200, {"removed": "blog"})
     assert refusal(call(handler, "pull_source", caller=ADMIN, sourceId="blog", body={})) == (400, "invalid_argument")
 
@@ -78,6 +78,11 @@ def test_a_source_is_registered_listed_pulled_and_removed(handler: Handler, pull
     ("name", "request_"),
     [
         ("list_sources", {}),
+        ("list_source_kinds", {}),
+        ("list_streams", {}),
+        ("list_webhooks", {}),
+        ("try_source", {"body": {"definition": FEED}}),
+        ("change_source", {"sourceId": "nvd", "body": {"enabled": True}}),
         ("register_source", {"sourceId": "blog", "body": {"definition": FEED}}),
         ("remove_source", {"sourceId": "nvd"}),
         ("pull_source", {"sourceId": "nvd", "body": {}}),
@@ -181,7 +186,7 @@ def test_a_crawl_is_a_source_that_is_pulled_at_once(handler: Handler, services: 
     definition = services.connectors.sources.get(found["sourceId"])
     assert (status, definition.kind, definition.schedule) == (202, "crawl", "")
     assert (definition.options["depth"], definition.options["max_pages"]) == (2, 50)
-    assert pulls.sent == [f'{{"source": "{found["sourceId"]}"}}']
+    assert pulls.sent == [f'{{"source": "{found["sourceId"]}", "by_hand": true}}']
 
 
 def test_the_same_site_again_is_the_same_source(handler: Handler) -> None:

@@ -50,7 +50,10 @@ def refusing(kept: System) -> Iterator[Handler]:
 
 
 NEEDING_ONE = (
+    "prepare_parts",
+    "complete_upload",
     "delete_document",
+    "bind_alert",
     "remove_alias",
     "merge_nodes",
     "undo_merge",
@@ -60,12 +63,25 @@ NEEDING_ONE = (
     "verify_entry",
     "merge_patterns",
     "split_pattern",
+    "retire_pattern",
     "process_checkpoint",
     "record_outcome",
 )
 """Writes that need an existing resource."""
 
-SOURCES = {"list_sources", "register_source", "remove_source", "pull_source", "check_source", "crawl_site"}
+SOURCES = {
+    "list_sources",
+    "list_source_kinds",
+    "try_source",
+    "register_source",
+    "change_source",
+    "remove_source",
+    "pull_source",
+    "check_source",
+    "crawl_site",
+    "list_streams",
+    "list_webhooks",
+}
 """Tested by themselves."""
 
 
@@ -74,12 +90,17 @@ class TestWriteAccess:
         ("ingest", {"body": {"document": TEXT}, **PROCEDURES}),
         ("put_evidence", {"body": {"agent_type": "a", "outcome": "b", "conclusion": ["c"]}}),
         ("prepare_upload", {"body": UPLOAD}),
+        ("prepare_parts", {"body": {"source": "a.pdf", "size": 1}}),
+        ("complete_upload", {"body": {"source": "a.pdf", "size": 1, "uploadId": "f" * 32}}),
         ("delete_objects", {"body": {"objectKeys": ["documents/runbooks/disk.md"]}}),
         ("delete_document", {"documentId": "f" * 32}),
         ("retry_failures", {"body": {"all": True}}),
         ("get_object_states", {"body": {"objectKeys": ["documents/runbooks/disk.md"]}}),
         ("add_values", {"body": {"values": [{"node": "web-1", "metric": "cpu", "value": 0.5}]}}),
         ("add_alias", {"body": {"alias": "service:co", "canonical": "service:checkout"}}),
+        ("bind_alert", {"body": {"alert": "DiskFull", "documentId": "f" * 32}}),
+        ("import_alert_rules", {"body": {"name": "a.yaml", "rules": "alerts: [{name: A}]"}}),
+        ("assign_alert", {"body": {"alert": "DiskFull", "owner": "platform"}}),
         ("remove_alias", {"alias": "service:co"}),
         ("merge_nodes", {"body": {"from": "service:co", "into": "service:checkout"}}),
         ("undo_merge", {"mergeId": "f" * 32}),
@@ -97,6 +118,7 @@ class TestWriteAccess:
         ),
         ("verify_entry", {"entryId": "f" * 32, "body": {"worked": True}}),
         ("merge_patterns", {"patternId": "f" * 32, "body": {"otherId": "e" * 32}}),
+        ("retire_pattern", {"patternId": "f" * 32, "body": {"because": "it is wrong"}}),
         ("split_pattern", {"patternId": "f" * 32, "body": {"ids": ["e" * 32]}}),
         ("process_checkpoint", {"body": {"projectId": "shop"}}),
         ("record_outcome", {"body": {"receiptId": "f" * 32, "documentId": "f" * 32, "result": "resolved"}}),

@@ -28,7 +28,7 @@ every_operation = pytest.mark.parametrize("operation", list(load()), ids=lambda 
 def test_writing_needs_a_scope_and_reading_does_not(operation: Operation[Any, Any]) -> None:
     scopes = scopes_for(operation.actions)
     assert operation.route is not None
-    reports = ("list_audit_records", "list_prunings")
+    reports = ("list_audit_records", "list_prunings", "get_alert_use")
     assert bool(scopes) == (operation.route.function is Function.MANAGE or operation.name in reports)
     assert not scopes or ADMIN_SCOPE in scopes
 

@@ -49,6 +49,7 @@ STANDING = {
     "lastAttempt": "",
     "lastSuccess": "",
     "put": 0,
+    "added": 0,
     "unchanged": 0,
     "withdrawn": 0,
     "refused": 0,
@@ -101,9 +102,10 @@ def notes(context: Context, folder: Path) -> str:
 
 
 class TestSources:
-    def test_a_registered_source_is_listed_with_its_standing(self, context: Context, notes: str) -> None:
+    def test_a_registered_source_is_listed_with_its_standing(self, context: Context, notes: str, folder: Path) -> None:
         (view,) = [one for one in list_sources(context, ListSources()).sources if one.source_id == notes]
-        assert view.to_json() == {
+        assert view.next_pull
+        assert replace(view, next_pull="").to_json() == {
             "sourceId": "notes",
             "kind": "directory",
             "category": "runbooks/procedures",
@@ -112,7 +114,11 @@ class TestSources:
             "timeZone": "UTC",
             "enabled": True,
             "declared": False,
+            "options": {"path": str(folder)},
+            "tags": [],
+            "maxMissingShare": 0.2,
             "state": STANDING,
+            "freshness": "never",
         }
 
     def test_reply_has_the_report_where_this_process_pulls(self, context: Context, notes: str, folder: Path) -> None:
@@ -127,7 +133,7 @@ class TestSources:
         system.functions.pulls = pulls = Pulls()  # type: ignore[assignment,misc]
         reply = pull_source(context, PullSource(source_id=notes, accept_missing=True))
         assert to_json(reply) == {"sourceId": "notes"}
-        assert pulls.sent == ['{"source": "notes", "accept_missing": true}']
+        assert pulls.sent == ['{"source": "notes", "accept_missing": true, "by_hand": true}']
 
     def test_a_document_that_can_not_be_read_is_named(self, context: Context, system: System, notes: str) -> None:
         state = system.connectors.sources.claim(notes, seconds=1)

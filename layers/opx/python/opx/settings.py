@@ -192,7 +192,7 @@ class Settings:
     query_cache_days: int = 7
     chunk_tokens: int = 500
     chunk_overlap: int = 50
-    max_document_bytes: int = 32 * 1024 * 1024
+    max_document_bytes: int = 100 * 1024 * 1024
     parse_seconds: float = 60.0
     parse_memory_bytes: int = 512 * 1024 * 1024
     parse_unpacked_bytes: int = 256 * 1024 * 1024

@@ -68,6 +68,21 @@ class TestSources:
         result = opx("source", "health", "notes")
         assert (result.exit_code, "not a directory" in result.output) == (1, True)
 
+    def test_a_trial_prints_documents_and_adds_nothing(self, opx: Opx) -> None:
+        opx.write("disk.md", "# Disk full\n\nDelete rotated logs.\n")
+        result = opx(*ADD, "--option", f"path={opx.folder / 'docs'}", "--try")
+        assert (result.exit_code, "disk.md" in result.output) == (0, True)
+        failed = opx(*ADD, "--option", f"path={opx.folder / 'none'}", "--try")
+        assert (failed.exit_code, "mount it, or correct the path" in failed.output) == (1, True)
+        assert opx("source", "show", "notes").exit_code != 0
+
+    def test_a_source_is_paused_and_resumed(self, opx: Opx) -> None:
+        added(opx)
+        assert opx("source", "pause", "notes").output.startswith("paused notes")
+        assert "disabled" in opx("source", "show", "notes").output
+        assert opx("source", "resume", "notes").output.startswith("resumed notes")
+        assert "disabled" not in opx("source", "show", "notes").output
+
     def test_kinds_are_listed_with_their_options(self, opx: Opx) -> None:
         output = opx("source", "kinds").output
         assert "directory: files of a directory of this machine" in output

@@ -92,9 +92,9 @@ def test_an_address_that_was_changed_is_refused(server: LocalServer, system: Sys
     assert system.store.head("clients/acme/documents/runbooks/disk.md") is None
 
 
-def test_it_is_valid_for_fifteen_minutes(system: System) -> None:
+def test_it_is_valid_for_fifteen_minutes(system: System, tmp_path: Path) -> None:
     now = [1000.0]
-    uploads = SignedUploads(system.storage, system.store, lambda: None, clock=lambda: now[0])
+    uploads = SignedUploads(system.storage, system.store, lambda: None, tmp_path, clock=lambda: now[0])
     token = uploads.sign_put("documents/a.md", size=1, sha256="0" * 64).url.rpartition("/")[2]
     now[0] += 900
     assert uploads.granted(token) is not None
@@ -102,14 +102,14 @@ def test_it_is_valid_for_fifteen_minutes(system: System) -> None:
     assert uploads.granted(token) is None
 
 
-def test_another_process_signs_with_another_key(system: System) -> None:
-    first, second = (SignedUploads(system.storage, system.store, lambda: None) for _ in range(2))
+def test_another_process_signs_with_another_key(system: System, tmp_path: Path) -> None:
+    first, second = (SignedUploads(system.storage, system.store, lambda: None, tmp_path) for _ in range(2))
     token = first.sign_put("documents/a.md", size=1, sha256="0" * 64).url.rpartition("/")[2]
     assert (first.granted(token) is None, second.granted(token)) == (False, None)
 
 
-def test_a_malformed_key_is_not_signed(system: System) -> None:
-    uploads = SignedUploads(system.storage, system.store, lambda: None)
+def test_a_malformed_key_is_not_signed(system: System, tmp_path: Path) -> None:
+    uploads = SignedUploads(system.storage, system.store, lambda: None, tmp_path)
     with pytest.raises(InvalidInputError):
         uploads.sign_put("documents/../x", size=1, sha256="0" * 64)
 

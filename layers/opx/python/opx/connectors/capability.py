@@ -97,6 +97,11 @@ class Connectors:
 
         return connected(definition, self._system, self._provided.get(definition.source_id))
 
+    def _connected_new(self, definition: SourceDefinition) -> ConnectedSource:
+        from opx.connectors.control import connected_new
+
+        return connected_new(definition, self._system)
+
     def provide(self, source: KnowledgeSource, schedule: str, category: str) -> str:
         """Registers an object of this process as a source. Returns its id. Raises `InvalidInputError`."""
         from opx.connectors.control import KIND
@@ -141,6 +146,7 @@ class Connectors:
             self._installation,
             self.sources,
             connect=self.connected,
+            connect_new=self._connected_new,
             puller=self.puller,
             pulls=self._functions.pulls,
             schedules=self._functions.source_schedules,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -11,11 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opx.connectors.connector import Connector, Options, SourceTools
+from opx.connectors.connector import Connector, Options, SourceTools, nothing_known
 from opx.connectors.registry import checked_options, connector_type
 from opx.connectors.repository import SourceItems, SourceRepository, definition_of
-from opx.connectors.states import PullState, SourceView
-from opx.domain.ids import stable_hash
+from opx.connectors.states import BY_HAND, PullState, SourceView, due_at, freshness_of, next_time
+from opx.connectors.trial import SourceTrial, tried
+from opx.domain.ids import iso_time, stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.sources import Health, KnowledgeSource, Page, PullRequest, SourceDefinition
@@ -36,9 +37,9 @@ if TYPE_CHECKING:
 
 
 class SourceControl:
-    """Operations on the sources of an installation. `pulls` is the queue of a deployed function that pulls, None where
-    this process pulls; `schedules` triggers registered sources at their times, None where the pulling process checks the
-    clock itself."""
+    """Operations on the sources of an installation. `connect_new` connects a source that isn't registered. `pulls` is the
+    queue of a deployed function that pulls, None where this process pulls; `schedules` triggers registered sources at
+    their times, None where the pulling process checks the clock itself."""
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class SourceControl:
         sources: SourceRepository,
         *,
         connect: Callable[[SourceDefinition], ConnectedSource],
+        connect_new: Callable[[SourceDefinition], ConnectedSource],
         puller: Callable[[], SourcePuller],
         pulls: Queue | None,
         schedules: SourceSchedules | None,
@@ -53,6 +55,7 @@ class SourceControl:
         self._installation = installation
         self._sources = sources
         self._connect = connect
+        self._connect_new = connect_new
         self._puller = puller
         self._pulls = pulls
         self._schedules = schedules
@@ -93,6 +96,44 @@ class SourceControl:
             self._schedules.put(definition)
         return self._view(definition)
 
+    def change(self, source_id: str, given: Mapping[str, Any]) -> SourceView:
+        """Changes some fields of a source, as in knowledge.yaml; of the options those that are given, and null removes one.
+
+        A source of knowledge.yaml can only be paused and enabled. Raises `InvalidInputError` as `register`.
+        """
+        definition = self._sources.get(source_id)
+        if self._sources.is_declared(source_id):
+            self._switch(definition, given)
+            return self.view(source_id)
+        options = {**definition.options, **(given.get("options") or {})}
+        fields = {name: value for name, value in definition.fields().items() if name != "tier"} | dict(given)
+        fields["options"] = {name: value for name, value in options.items() if value is not None}
+        return self.register(source_id, fields)
+
+    def _switch(self, definition: SourceDefinition, given: Mapping[str, Any]) -> None:
+        """Pauses or enables a declared source. One that knowledge.yaml enables has a schedule of the deployment; it is
+        paused by ignoring that."""
+        source_id = definition.source_id
+        if set(given) != {"enabled"}:
+            raise InvalidInputError(
+                f"source {source_id} is declared in knowledge.yaml: change it there; here it can be paused and enabled"
+            )
+        if self._sources.switch(source_id, enabled=given["enabled"]) and given["enabled"]:
+            refuse_unreachable(definition, self._installation.settings)
+            schedule = replace(definition, enabled=True)
+        else:
+            schedule = replace(definition, enabled=False)
+        if self._schedules:
+            self._schedules.put(schedule)
+
+    def try_out(self, source_id: str, given: Mapping[str, Any], *, limit: int) -> SourceTrial:
+        """Reads the first documents of a source that isn't registered, without storing anything. Raises
+        `InvalidInputError` as `register`."""
+        definition = definition_of(source_id, given, self._installation.knowledge)
+        checked_options(definition)
+        refuse_unreachable(definition, self._installation.settings)
+        return tried(lambda: self._connect_new(definition), limit=limit)
+
     def remove(self, source_id: str) -> None:
         """Removes a registered source. Its documents stay; `opx delete` removes those. Raises `InvalidInputError`."""
         self._sources.remove(source_id)
@@ -123,7 +164,19 @@ class SourceControl:
 
     def _view(self, definition: SourceDefinition) -> SourceView:
         declared = self._sources.is_declared(definition.source_id)
-        return SourceView.of(definition, self._shown(definition.source_id), declared=declared)
+        state, now = self._shown(definition.source_id), self._installation.clock()
+        view = SourceView.of(definition, state, declared=declared)
+        due = self._next(definition, state, now)
+        return replace(view, next_pull=iso_time(due) if due else "", freshness=freshness_of(definition, state, now))
+
+    def _next(self, definition: SourceDefinition, state: PullState, now: float) -> float | None:
+        """The time of the next scheduled pull; None without one, and until the one in progress ends."""
+        if not (definition.schedule and definition.enabled) or state.owner:
+            return None
+        if self.pulls_elsewhere:
+            return next_time(definition.schedule, definition.time_zone, now)
+        due = due_at(definition, state)
+        return None if due is None else max(due, now)
 
     def _shown(self, source_id: str) -> PullState:
         """The state; an expired lease is shown as released, as the process that held it is gone."""
@@ -133,7 +186,7 @@ class SourceControl:
 
 def pull_message(source_id: str, *, everything: bool = False, accept_missing: bool = False) -> str:
     """Body of a message that requests a pull."""
-    flags = {"everything": everything, "accept_missing": accept_missing}
+    flags = {"everything": everything, "accept_missing": accept_missing, BY_HAND: True}
     return json.dumps({"source": source_id, **{name: True for name, wanted in flags.items() if wanted}})
 
 
@@ -174,28 +227,50 @@ def connected(
     if provided is None:
         refuse_unreachable(definition, system.installation.settings)
     items = SourceItems(system.tables.table(SOURCES), definition.source_id)
-    web = system.open_web(
-        rate=None if provided else connector_type(definition.kind).rate_limit(checked_options(definition)),
-        allowed_hosts=system.installation.settings.private_hosts,
-        validators=items,
-        clock=system.installation.clock,
-    )
-    book = AddressBook(allowed=system.installation.settings.private_hosts)
-    tools = SourceTools(
-        web=web,
-        secrets=_secrets_of(definition, system),
-        clock=system.installation.clock,
-        known=items.get_many,
-        addresses=book.addresses_of,
-        buckets=system.storage.other_bucket,
-    )
+    web = _opened_web(definition, system, validators=items, is_provided=provided is not None)
+    declared = system.sources.is_declared(definition.source_id)
+    secrets = system.secrets if declared else unreserved_secrets(system)
+    tools = _tools(system, web, secrets, known=items.get_many)
     return ConnectedSource(_connector(definition, provided, tools), items, web)
 
 
-def _secrets_of(definition: SourceDefinition, system: SourceSystem) -> Secrets:
-    """Secrets that a source may read: all for sources of knowledge.yaml, whose author also assigns the other secrets."""
-    if system.sources.is_declared(definition.source_id):
-        return system.secrets
+def connected_new(definition: SourceDefinition, system: SourceSystem) -> ConnectedSource:
+    """Connects a source that isn't registered, whatever its id: nothing is known of it, and it may read no reserved secret.
+    Raises `InvalidInputError`."""
+    refuse_unreachable(definition, system.installation.settings)
+    web = _opened_web(definition, system, validators=None)
+    tools = _tools(system, web, unreserved_secrets(system), known=nothing_known)
+    items = SourceItems(system.tables.table(SOURCES), definition.source_id)
+    return ConnectedSource(_connector(definition, None, tools), items, web)
+
+
+def _opened_web(
+    definition: SourceDefinition, system: SourceSystem, *, validators: SourceItems | None, is_provided: bool = False
+) -> SourceWeb:
+    return system.open_web(
+        rate=None if is_provided else connector_type(definition.kind).rate_limit(checked_options(definition)),
+        allowed_hosts=system.installation.settings.private_hosts,
+        validators=validators,
+        clock=system.installation.clock,
+    )
+
+
+def _tools(
+    system: SourceSystem, web: SourceWeb, secrets: Secrets, *, known: Callable[[Sequence[str]], Collection[str]]
+) -> SourceTools:
+    book = AddressBook(allowed=system.installation.settings.private_hosts)
+    return SourceTools(
+        web=web,
+        secrets=secrets,
+        clock=system.installation.clock,
+        known=known,
+        addresses=book.addresses_of,
+        buckets=system.storage.other_bucket,
+    )
+
+
+def unreserved_secrets(system: SourceSystem) -> Secrets:
+    """Secrets that a source may read which knowledge.yaml doesn't declare: the author of that assigns the others."""
     return SourceSecrets(
         system.secrets, cache(lambda: reserved_secrets(system.installation.knowledge, system.installation.settings))
     )

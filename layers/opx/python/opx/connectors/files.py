@@ -7,7 +7,9 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools
 from opx.connectors.registry import checked_options
@@ -46,11 +48,13 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
 
 
 class S3PrefixOptions(Options, frozen=True):
-    """`prefix` is left out of documents' names; one that isn't empty should end with `/`."""
+    """Selection of objects."""
 
-    bucket: str
-    prefix: str = ""
-    max_object_bytes: int = 25 * 1024 * 1024
+    bucket: Annotated[str, Meta(description="The name of the bucket.")]
+    prefix: Annotated[
+        str, Meta(description="The prefix of the objects, ending with a slash; it is left out of documents' names.")
+    ] = ""
+    max_object_bytes: Annotated[int, Meta(description="Larger objects are reported, not read.")] = 25 * 1024 * 1024
 
 
 class S3PrefixConnector(Connector[S3PrefixOptions]):
@@ -135,11 +139,17 @@ MAX_NAME = 255
 
 
 class DirectoryOptions(Options, frozen=True):
-    """`pattern` is matched against names, or against the path from `path` if it has a `/` (`docs/**/*.md`)."""
+    """Selection of files."""
 
-    path: str
-    pattern: str = "*.md"
-    max_bytes: int = 32 * 1024 * 1024
+    path: Annotated[str, Meta(description="The folder, as an absolute path of this machine.")]
+    pattern: Annotated[
+        str,
+        Meta(
+            description="Names of the files, such as *.md; or, with a slash, paths below the folder, such as "
+            "docs/**/*.md."
+        ),
+    ] = "*.md"
+    max_bytes: Annotated[int, Meta(description="Larger files are reported, not read.")] = 32 * 1024 * 1024
 
     def __post_init__(self) -> None:
         parts = self.pattern.split("/")

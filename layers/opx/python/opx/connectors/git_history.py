@@ -20,7 +20,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.domain.ids import iso_time
@@ -46,24 +48,38 @@ MAX_BRANCHES = 50
 
 
 class GitHistoryOptions(Options, frozen=True):
-    """`path` is a working copy or a bare repository that another process keeps up to date, such as `git fetch`; or `url`
-    is its address (https), and its history is fetched in every pull, without the contents of files: then lines aren't
-    counted. `user` and `token_secret` log in there. Without `branches`, the history of HEAD is read.
+    """Address and selection of a history: a `path` of this machine, or a `url`."""
 
-    `web_url` is the address of a commit's page, without its id at the end (`https://example.org/project/commit`).
-    `issue_projects`: keys of Jira projects whose issues are recognised in messages; without, all that looks like one.
-    """
-
-    path: str = ""
-    url: str = ""
-    branches: Texts = ()
-    user: str = "x-access-token"
-    token_secret: str = ""
-    web_url: str = ""
-    issue_projects: Texts = ()
-    skip_merges: bool = False
-    max_bytes: int = 200 * 1024 * 1024
-    seconds: float = 600.0
+    path: Annotated[
+        str,
+        Meta(
+            description="A working copy or a bare repository that another process keeps up to date, such as git fetch."
+        ),
+    ] = ""
+    url: Annotated[
+        str,
+        Meta(
+            description="The repository's address (https). Its history is fetched in every pull, without the "
+            "contents of files: then lines aren't counted."
+        ),
+    ] = ""
+    branches: Annotated[Texts, Meta(description="Branches; none means HEAD.")] = ()
+    user: Annotated[str, Meta(description="The user of the token.")] = "x-access-token"
+    token_secret: Annotated[str, Meta(description="The name of the secret with the token.")] = ""
+    web_url: Annotated[
+        str,
+        Meta(description="The address of a commit's page without its id, such as https://example.org/project/commit."),
+    ] = ""
+    issue_projects: Annotated[
+        Texts,
+        Meta(
+            description="Keys of Jira projects whose issues are recognised in messages; none means all that looks "
+            "like one."
+        ),
+    ] = ()
+    skip_merges: Annotated[bool, Meta(description="Leave out commits that merge.")] = False
+    max_bytes: Annotated[int, Meta(description="The size of a fetched history, at most.")] = 200 * 1024 * 1024
+    seconds: Annotated[float, Meta(description="The time limit of fetching.")] = 600.0
 
 
 class CheckedPools:

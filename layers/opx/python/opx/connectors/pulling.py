@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from opx.connectors.repository import SourceItem, SourceRepository
-from opx.connectors.states import MAX_REFUSED, MAX_RETRIES, PullState, retry_delay
+from opx.connectors.states import BY_HAND, MAX_REFUSED, MAX_RETRIES, PullState, retry_delay
 from opx.connectors.storing import Connected, PageStore, PullRun, Stored
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.knowledge import KnowledgeModel
@@ -53,16 +53,21 @@ class PullRequests:
     def do(self, body: str, *, stop: Callable[[], bool]) -> None:
         """Pulls the source that a message names, until `stop` returns True; another message requests the rest.
 
-        A source that is being pulled already is left to that process, and one that was removed is ignored. Raises
-        `InvalidInputError` for a message that names no source, and for a source with wrong options.
+        A source that is being pulled already is left to that process; one that was removed, and a scheduled pull of one
+        that is paused, are ignored. Raises `InvalidInputError` for a message that names no source, and for a source with
+        wrong options.
         """
         requested = _parsed(body)
         source_id = requested["source"]
-        if source_id not in {definition.source_id for definition in self._sources.all()}:
+        found = {definition.source_id: definition for definition in self._sources.all()}.get(source_id)
+        if found is None:
             log.warning("there is no source %s any more", source_id)
             return
+        if not (found.enabled or requested.get(BY_HAND)):
+            log.info("source %s is paused", source_id)
+            return
         # A continued pull must not start over, even if everything was requested.
-        again = {"source": source_id, **({"accept_missing": True} if requested.get("accept_missing") else {})}
+        again = {"source": source_id, **{name: True for name in ("accept_missing", BY_HAND) if requested.get(name)}}
         try:
             done = self._puller.pull(source_id, stop=stop, **{flag: bool(requested.get(flag)) for flag in _FLAGS})
         except SourceBusyError as exc:
@@ -227,6 +232,7 @@ class SourcePuller:
                 cursor=cursor,
                 seen_until=max(state.seen_until, seen_until),
                 put=state.put + stored.put,
+                added=state.added + stored.added,
                 unchanged=state.unchanged + stored.unchanged,
                 refused=state.refused + len(stored.refused),
                 kept_out=state.kept_out + stored.kept_out,

@@ -5,11 +5,15 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import Annotated, Any
+
+from msgspec import Meta, inspect
 
 from opx.connectors.connector import Connector, read_options
-from opx.domain.record import replace
-from opx.domain.requests import fields_of
+from opx.domain.knowledge import KnowledgeModel
+from opx.domain.record import Record, replace
+from opx.domain.requests import FieldFacts, fields_of
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
 
@@ -217,15 +221,81 @@ def checked_options(definition: SourceDefinition) -> Any:
     return read_options(kind.options_type, options, of=f"source {definition.source_id} ({definition.kind})")
 
 
-def described_kinds() -> list[tuple[str, str, list[str]]]:
-    """Returns every kind with its description and its options; required options end with `*`."""
-    found = []
-    for kind in sorted({*CONNECTORS, *PRESETS}):
-        preset = PRESETS.get(kind)
-        options = [
-            f"{each.name}{'*' if each.required and not (preset and each.name in preset.options) else ''}"
-            for each in fields_of(connector_type(kind).options_type)
-        ]
-        about = preset.about if preset else CONNECTORS[kind][1]
-        found.append((kind, about, ["topics", *options] if preset and preset.topics else options))
-    return found
+class OptionType(StrEnum):
+    """TEXTS: a list of texts; one text is a list of one."""
+
+    TEXT = "text"
+    TEXTS = "texts"
+    INTEGER = "integer"
+    NUMBER = "number"
+    FLAG = "flag"
+
+
+class SourceOption(Record, frozen=True, omit_defaults=True):
+    """An option of a kind of source."""
+
+    name: str
+    type: OptionType
+    about: str
+    required: bool = False
+    is_secret: Annotated[
+        bool, Meta(description="True if its value is the name of a secret, which is set elsewhere.")
+    ] = False
+    default: Annotated[
+        Any, Meta(description="Its value if it isn't given: a text, a list of texts, a number or a flag.")
+    ] = None
+
+
+class SourceKind(Record, frozen=True, omit_defaults=True):
+    """A kind of source."""
+
+    kind: str
+    about: str
+    options: tuple[SourceOption, ...]
+    category: Annotated[str, Meta(description="The category of its documents, unless one is given.")] = ""
+    is_local: Annotated[bool, Meta(description="True if it reads files of the machine that pulls.")] = False
+
+
+def source_kinds(knowledge: KnowledgeModel) -> tuple[SourceKind, ...]:
+    """Returns every kind with its options, by name."""
+    return tuple(_described(kind, knowledge) for kind in sorted({*CONNECTORS, *PRESETS}))
+
+
+def _described(kind: str, knowledge: KnowledgeModel) -> SourceKind:
+    preset, connector = PRESETS.get(kind), connector_type(kind)
+    options = [_option(each, preset) for each in fields_of(connector.options_type)]
+    if preset and preset.topics:
+        about = f"Topics, which set {' and '.join(preset.topics)}."
+        options.insert(0, SourceOption(TOPICS, OptionType.TEXTS, about, default=preset.default_topics))
+    category = knowledge.category_of_connector(kind)
+    return SourceKind(
+        kind,
+        preset.about if preset else CONNECTORS[kind][1],
+        tuple(options),
+        category=category.path if category else "",
+        is_local=connector.local,
+    )
+
+
+def _option(field: FieldFacts, preset: Preset | None) -> SourceOption:
+    set_before = preset.options.get(field.name) if preset else None
+    return SourceOption(
+        field.name,
+        _option_type(field),
+        field.about,
+        required=field.required and set_before is None,
+        is_secret=field.name.endswith("_secret"),
+        default=field.default if set_before is None else set_before,
+    )
+
+
+def _option_type(field: FieldFacts) -> OptionType:
+    if field.is_list:
+        return OptionType.TEXTS
+    types = {
+        inspect.BoolType: OptionType.FLAG,
+        inspect.IntType: OptionType.INTEGER,
+        inspect.FloatType: OptionType.NUMBER,
+        inspect.StrType: OptionType.TEXT,
+    }
+    return types[type(field.kind)]

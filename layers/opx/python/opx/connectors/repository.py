@@ -30,6 +30,8 @@ KEPT_OUT = ""
 """Object key of a document that retention keeps out."""
 
 _STATE = "state"
+SWITCH = "switch"
+"""Entry of a declared source that an operator paused, or enabled: it overrides `enabled` of knowledge.yaml."""
 _ITEM = "item#"
 _PAGE = "page#"
 
@@ -56,7 +58,13 @@ class SourceRepository:
                 DamagedRowError,
             ) as exc:  # of a category, say, that knowledge.yaml had when it was registered
                 log.warning("source %s is left out: %s", item["entry"], exc)
-        return sorted({**found, **self._declared}.values(), key=lambda definition: definition.source_id)
+        return sorted({**found, **self._switched()}.values(), key=lambda definition: definition.source_id)
+
+    def _switched(self) -> dict[str, SourceDefinition]:
+        """The declared sources, as operators paused or enabled them."""
+        rows = self._table.get_many([{"sourceId": source_id, "entry": SWITCH} for source_id in self._declared])
+        switched = {row["sourceId"]: replace(self._declared[row["sourceId"]], enabled=row["enabled"]) for row in rows}
+        return {**self._declared, **switched}
 
     def provide(self, definition: SourceDefinition) -> None:
         """Adds a source for the lifetime of this process."""
@@ -68,7 +76,7 @@ class SourceRepository:
     def get(self, source_id: str) -> SourceDefinition:
         """Returns the source with this id. Raises `InvalidInputError` that lists the existing ones."""
         if source_id in self._declared:
-            return self._declared[source_id]
+            return self._switched()[source_id]
         item = self._table.get({"sourceId": REGISTERED, "entry": source_id}) if source_id else None
         if item is None:
             known = ", ".join(definition.source_id for definition in self.all()) or "none yet"
@@ -81,6 +89,17 @@ class SourceRepository:
         if definition.source_id in self._declared:
             raise InvalidInputError(f"source {definition.source_id} is declared in knowledge.yaml; change it there")
         self._table.put({"sourceId": REGISTERED, "entry": definition.source_id, "definition": definition.fields()})
+
+    def switch(self, source_id: str, *, enabled: bool) -> bool:
+        """Pauses or enables a declared source, whatever knowledge.yaml states. Returns True if this differs from
+        knowledge.yaml."""
+        key = {"sourceId": source_id, "entry": SWITCH}
+        differs = self._declared[source_id].enabled is not enabled
+        if differs:
+            self._table.put({**key, "enabled": enabled})
+        else:
+            self._table.delete(key)
+        return differs
 
     def remove(self, source_id: str) -> None:
         """Deletes a registered source and its state. Its documents stay in the corpus, and so do the records of its

@@ -19,7 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.domain.ids import iso_time
@@ -190,12 +192,15 @@ _LEFT_OUT = frozenset(
 
 
 class SlackExportOptions(Options, frozen=True):
-    """`path` is the zip file or the unpacked folder. `channels` are names; none means all of the public and private ones.
-    `workspace_url` (`https://example.slack.com`) makes links to messages."""
+    """Location and selection of an export."""
 
-    path: str
-    channels: Texts = ()
-    workspace_url: str = ""
+    path: Annotated[str, Meta(description="The zip file, or the unpacked folder.")]
+    channels: Annotated[
+        Texts, Meta(description="Names of channels; none means all of the public and private ones.")
+    ] = ()
+    workspace_url: Annotated[
+        str, Meta(description="The workspace's address, such as https://example.slack.com, for links to messages.")
+    ] = ""
 
 
 class _Profile(Shape, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -14,6 +15,9 @@ from opx.domain.ids import stable_hash
 from opx.domain.record import Record
 from opx.domain.sources import Cursor, Health, Refused, SourceDefinition
 from opx.errors import InvalidInputError
+
+BY_HAND = "by_hand"
+"""Mark of the message of a pull that a caller requested: a paused source is pulled for no other."""
 
 MAX_REFUSED = 50
 """Refused documents that a state lists; the count includes all."""
@@ -40,6 +44,7 @@ class PullState(Record, frozen=True, rename=None):
     owner: str = ""
     lease_until: float = 0.0
     put: int = 0
+    added: int = 0
     unchanged: int = 0
     withdrawn: int = 0
     refused: int = 0
@@ -65,7 +70,8 @@ class Standing(Record, frozen=True, kw_only=True):
     since: Annotated[str, Meta(description="Start of the changes that the next pull requests; empty for everything.")]
     last_attempt: str
     last_success: str
-    put: int
+    put: Annotated[int, Meta(description="Documents that were new or had changed.")]
+    added: Annotated[int, Meta(description="Documents of these that were new.")]
     unchanged: int
     withdrawn: int
     refused: Annotated[int, Meta(description="Documents that could not be read; `refusals` lists some.")]
@@ -90,6 +96,16 @@ class Standing(Record, frozen=True, kw_only=True):
         )
 
 
+class Freshness(StrEnum):
+    """FRESH: pulled since the last scheduled time. OVERDUE: a scheduled pull is missing, or didn't succeed. NEVER: not
+    pulled yet. BY_HAND: paused, or without a schedule."""
+
+    FRESH = "fresh"
+    OVERDUE = "overdue"
+    NEVER = "never"
+    BY_HAND = "by hand"
+
+
 class SourceView(Record, frozen=True, omit_defaults=True):
     """A source and the progress of its pulls, as shown to users. `health` only where it was checked."""
 
@@ -100,8 +116,15 @@ class SourceView(Record, frozen=True, omit_defaults=True):
     schedule: Annotated[str, Meta(description="Five cron fields; empty for a source that is pulled only on request.")]
     time_zone: str
     enabled: bool
-    declared: Annotated[bool, Meta(description="True for a source of knowledge.yaml, which is changed there.")]
+    declared: Annotated[
+        bool, Meta(description="True for a source of knowledge.yaml, which is changed there, but for `enabled`.")
+    ]
+    options: Annotated[dict[str, Any], Meta(description="Options that were given; secrets are names.")]
+    tags: Annotated[tuple[str, ...], Meta(description="Tags of all its documents.")]
+    max_missing_share: float
     state: Standing
+    next_pull: Annotated[str, Meta(description="The time of the next scheduled pull; empty for none.")] = ""
+    freshness: Freshness = Freshness.BY_HAND
     health: Health | None = None
 
     @classmethod
@@ -115,6 +138,9 @@ class SourceView(Record, frozen=True, omit_defaults=True):
             time_zone=definition.time_zone,
             enabled=definition.enabled,
             declared=declared,
+            options=dict(definition.options),
+            tags=definition.tags,
+            max_missing_share=definition.max_missing_share,
             state=Standing.of(state),
         )
 
@@ -222,6 +248,21 @@ def due_at(definition: SourceDefinition, state: PullState) -> float | None:
     if state.run and not state.error:
         return tried
     return next_time(definition.schedule, definition.time_zone, tried) + _jitter(definition.source_id)
+
+
+OVERDUE_AFTER = 3600.0
+"""Seconds after its time after which a pull that hasn't succeeded is overdue."""
+
+
+def freshness_of(definition: SourceDefinition, state: PullState, now: float) -> Freshness:
+    """Judges the last successful pull by the source's schedule."""
+    if not (definition.schedule and definition.enabled):
+        return Freshness.BY_HAND
+    if not state.last_success:
+        return Freshness.NEVER
+    succeeded = datetime.fromisoformat(state.last_success).timestamp()
+    due = next_time(definition.schedule, definition.time_zone, succeeded)
+    return Freshness.OVERDUE if due + OVERDUE_AFTER < now else Freshness.FRESH
 
 
 def retry_delay(state: PullState, now: float) -> float:

@@ -70,12 +70,14 @@ class Connected(Protocol):
 
 @dataclass(slots=True)
 class PullRun:
-    """A pull in progress. `put` and `withdrawn` are object keys of this process's part of it."""
+    """A pull in progress. `put` and `withdrawn` are object keys of this process's part of it; `added` are those of `put`
+    that the source didn't have before."""
 
     definition: SourceDefinition
     connected: Connected
     state: PullState
     put: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
     withdrawn: list[str] = field(default_factory=list)
 
 
@@ -84,6 +86,7 @@ class Stored:
     """Counts of a page's documents by result."""
 
     put: int
+    added: int
     unchanged: int
     refused: tuple[Refused, ...]
     kept_out: int
@@ -117,7 +120,7 @@ class PageStore:
         refused = [*page.refused, *(_refused_key(d.key) for d in page.documents if not _is_key(d.key))]
         listed = [*page.unchanged, *page.withdrawn, *(one.key for one in page.refused)]
         known = run.connected.items.get_many([*latest, *filter(_is_key, listed)])
-        before = len(run.put)
+        before, added_before = len(run.put), len(run.added)
         remembered: dict[str, SourceItem] = {}
         for item in self._put_all(run, list(latest.values()), known):
             if isinstance(item, Refused):
@@ -133,7 +136,8 @@ class PageStore:
         put = len(run.put) - before
         kept_out = sum(item.is_kept_out for item in remembered.values())
         newly = kept_out - sum(known[key].is_kept_out for key in remembered if key in known)
-        return Stored(put, len(remembered) - put - kept_out, tuple(refused), kept_out, newly)
+        added = len(run.added) - added_before
+        return Stored(put, added, len(remembered) - put - kept_out, tuple(refused), kept_out, newly)
 
     def withdraw(self, run: PullRun, items: Sequence[SourceItem]) -> None:
         """Removes documents from the corpus; their versions stay readable."""
@@ -184,6 +188,8 @@ class PageStore:
         if known and stored and known.object_key != key:  # its category changed
             self._writer.delete_object(known.object_key)
         run.put.append(key)
+        if not stored:
+            run.added.append(key)
         self._report(Metric.DOCUMENTS_PULLED)
         return SourceItem(document.key, digest, key, run.state.run)
 

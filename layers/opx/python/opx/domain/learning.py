@@ -144,6 +144,9 @@ class Pattern(Record, frozen=True):
     projects: tuple[str, ...] = ()
     evidence: Evidence = ()
     merged: Annotated[tuple[str, ...], Meta(description="Ids of patterns that were merged into it.")] = ()
+    retired: Annotated[
+        str, Meta(description="The reason why no query returns it any more; empty for a pattern in use.")
+    ] = ""
 
     def __post_init__(self) -> None:
         known = self.technologies or tuple(filter(None, (self.technology,)))

@@ -210,7 +210,7 @@ class PatternStore:
                 return CountedEntry(known or seed)
             pattern = advanced(known or seed, new, seed, self._now())
             documented = str((head or {}).get("documentAt", ""))
-            needed = pattern.success_count > 0 and is_due(documented, known, pattern)
+            needed = pattern.success_count > 0 and not pattern.retired and is_due(documented, known, pattern)
             if needed:
                 put_document(pattern)
             if self._written(head, pattern, new, pattern.embedded_at if needed else documented):
@@ -243,6 +243,22 @@ class PatternStore:
                 return False
             self._table.put_many(occurrence_row(pattern.scope_key, pattern.pattern_id, fact) for fact in facts)
         return True
+
+    # -- retiring
+
+    def retire(self, scope_key: str, pattern_id: str, because: str) -> Pattern | None:
+        """Sets the reason why a pattern is not used any more, "" for one that is used again. Its entries are counted on. None
+        for an unknown pattern. Raises `StoreUnavailableError` if others write all the time."""
+        for _ in range(_ATTEMPTS):
+            row = self._followed(scope_key, pattern_id)
+            if row is None:
+                return None
+            revision = int(row["revision"])
+            changed = {**row, "retired": because, "revision": revision + 1}
+            with suppress(ConditionFailedError):
+                self._table.put(changed, condition=Equals("revision", revision))
+                return pattern_in(changed)
+        raise StoreUnavailableError(f"pattern {pattern_id} can't be changed: too many concurrent writers")
 
     # -- removing
 

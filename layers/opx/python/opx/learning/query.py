@@ -165,7 +165,7 @@ class RAGQueryService:
         known = {one.pattern_id: one for one in (self._search.heads(list(hits)) if hits else ())}
         if question.gate_type:
             known |= {one.pattern_id: one for one in self._search.of_gate(question.gate_type)}
-        admitted = [one for one in known.values() if one.success_count > 0 and question.admits(one)]
+        admitted = [one for one in known.values() if one.success_count > 0 and not one.retired and question.admits(one)]
         embed = None if question.of_failure else self._search.embed
         cosines = work_cosines(embed, question.text, admitted) if embed else {}
         least = min((hit.cosine for hit in hits.values()), default=0.0)

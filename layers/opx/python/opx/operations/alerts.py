@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from opx.domain.graph import Edge
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
-from opx.domain.record import Record
+from opx.domain.outcomes import Counts
+from opx.domain.record import Record, replace
 from opx.domain.requests import Request
 from opx.graph.bindings import Bindings, Bound, BoundBy
 from opx.operations.context import Context
@@ -68,6 +69,10 @@ class KnownAlert(Record, frozen=True, kw_only=True, omit_defaults=True):
     rules: Annotated[tuple[str, ...], Meta(description="Names of the files that define it.")] = ()
     firings: Annotated[int, Meta(description="Number of its firings in the graph.")] = 0
     last_fired: str = ""
+    owner: Annotated[str, Meta(description="The person or team that it is assigned to.")] = ""
+    resolved: Annotated[int, Meta(description="Outcomes of its runbook that the caller sees.")] = 0
+    no_effect: int = 0
+    made_worse: int = 0
 
 
 class ListAlerts(Request, frozen=True):
@@ -105,7 +110,25 @@ def alerts_of(context: Context, references: list[str]) -> list[KnownAlert]:
     if not known:
         return []
     pages, firings, files = bindings.pages(), bindings.firings(), _rule_files(context)
-    return [_known(bindings, key, pages[key], firings.get(key, []), files) for key in known]
+    found = {key: _known(bindings, key, pages[key], firings.get(key, []), files) for key in known}
+    counts = _outcomes(context, {bound[0].document.key.id for bound in pages.values() if bound})
+    return [_judged(found[key], counts.get(pages[key][0].document.key.id) if pages[key] else None) for key in known]
+
+
+def _judged(alert: KnownAlert, counts: Counts | None) -> KnownAlert:
+    """The alert with the outcomes of its runbook, if there are any."""
+    if counts is None:
+        return alert
+    return replace(alert, resolved=counts.resolved, no_effect=counts.no_effect, made_worse=counts.made_worse)
+
+
+def _outcomes(context: Context, key_ids: set[str]) -> dict[str, Counts]:
+    """Outcomes of documents that the caller sees, by the ids of their keys."""
+    heads = context.system.learning.outcome_store.heads(context.reader.visible, sorted(key_ids))
+    found: dict[str, Counts] = {}
+    for _, key_id, head in heads:
+        found[key_id] = found.get(key_id, Counts()) + head.tally.all
+    return found
 
 
 def _known(bindings: Bindings, key: str, pages: list[Bound], fired: list[Edge], files: dict[str, str]) -> KnownAlert:
@@ -129,6 +152,7 @@ def _known(bindings: Bindings, key: str, pages: list[Bound], fired: list[Edge], 
         rules=tuple(sorted({files[str(one.key_id)] for one in node.evidence if one.key_id in files})),
         firings=len(fired),
         last_fired=max((edge.at for edge in fired), default=""),
+        owner=str(node.properties.get("owner", "")),
     )
 
 

@@ -6,11 +6,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from opx.domain.learning import PatternChange
+from opx.domain.knowledge import PATTERNS_CATEGORY
+from opx.domain.learning import Pattern, PatternChange
 from opx.domain.policy import Action
-from opx.domain.requests import FilledText, Request
+from opx.domain.requests import FilledText, Request, Text
+from opx.domain.scopes import scope_of_key
 from opx.errors import PatternNotFoundError
 from opx.operations.context import Context
+from opx.operations.corpus import channel_of
 from opx.operations.registry import Function, operation
 
 CHANGES = (Action.QUERY_PATTERNS, Action.WRITE)
@@ -58,6 +61,37 @@ def split_pattern(context: Context, request: SplitPattern) -> PatternChange:
     """
     merging = context.system.learning.merging(_scope_of(context, request.pattern_id))
     return merging.split(request.pattern_id, request.ids)
+
+
+class RetirePattern(Request, frozen=True):
+    pattern_id: PatternId
+    because: Annotated[Text, Meta(description="The reason; left out, the pattern is used again.")] = ""
+
+
+@operation(http="POST /learning/patterns/{patternId}/retirement", function=Function.MANAGE, action=CHANGES)
+def retire_pattern(context: Context, request: RetirePattern) -> Pattern:
+    """Retire a pattern, or use it again; for orchestrators that may write. No query returns a retired one, and its document
+    is withdrawn; its entries are counted on.
+
+    Raises `PatternNotFoundError`, and `HeldError` for a document under a hold.
+    """
+    from opx.learning.pattern_rows import record_of
+
+    scope_key = _scope_of(context, request.pattern_id)
+    scope = scope_of_key(scope_key)
+    manager = context.system.ingestion.manager_of(scope).by(channel_of(context))
+    because = request.because.strip()
+    known = context.system.learning.patterns.head(scope_key, request.pattern_id)
+    if known and because:
+        context.system.lifecycle.check_removal([scope.prefix + known.source])
+    pattern = context.system.learning.patterns.retire(scope_key, request.pattern_id, because)
+    if pattern is None:
+        raise PatternNotFoundError(f"no pattern has the id {request.pattern_id!r}")
+    if because:
+        manager.delete_object(scope.prefix + pattern.source)
+    elif pattern.success_count:
+        manager.put_document(PATTERNS_CATEGORY, record_of(pattern), {"source": pattern.source.rpartition("/")[2]})
+    return pattern
 
 
 def _scope_of(context: Context, pattern_id: str) -> str:

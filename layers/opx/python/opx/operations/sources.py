@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import asdict
 
+from opx.connectors.registry import SourceKind, source_kinds
 from opx.connectors.states import SourceView
+from opx.connectors.trial import SourceTrial
 from opx.domain.policy import Action
 from opx.domain.record import Record
-from opx.domain.requests import Filled, Request, RequestError, Text
+from opx.domain.requests import Filled, Request, RequestError, Share, Text
 from opx.domain.sources import PullReport, StreamDefinition
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from opx.connectors.streams.definitions import StreamControl
 
 MAX_URLS = 100
+TRIED = "trial"
+"""The id of a source that is tested, in its errors."""
+
 _DEFINITION = "As in knowledge.yaml: kind, category, schedule, time_zone, enabled, options, tags, max_missing_share."
 
 SourceId = Annotated[str, Meta(max_length=48, description="The id of a source.")]
@@ -44,6 +49,20 @@ def list_sources(context: Context, request: ListSources) -> Sources:  # noqa: AR
     return Sources(tuple(_sources(context).views()))
 
 
+class ListSourceKinds(Request, frozen=True):
+    pass
+
+
+class SourceKinds(Record, frozen=True):
+    kinds: tuple[SourceKind, ...]
+
+
+@operation(http="GET /sources/kinds", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
+def list_source_kinds(context: Context, request: ListSourceKinds) -> SourceKinds:  # noqa: ARG001 - as all operations
+    """List the kinds of sources with their options: types, defaults and descriptions."""
+    return SourceKinds(source_kinds(context.system.installation.knowledge))
+
+
 class RegisterSource(Request, frozen=True):
     source_id: SourceId
     definition: Annotated[dict[str, Any], Meta(description=_DEFINITION)]
@@ -57,6 +76,51 @@ def register_source(context: Context, request: RegisterSource) -> SourceView:
     stored, and for the id of a source of knowledge.yaml.
     """
     return _sources(context).register(request.source_id, request.definition)
+
+
+class TrySource(Request, frozen=True):
+    definition: Annotated[dict[str, Any], Meta(description=_DEFINITION)]
+    limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of documents.")] = 10
+
+
+@operation(http="POST /sources/trials", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
+def try_source(context: Context, request: TrySource) -> SourceTrial:
+    """Read the first documents of a source before it is registered: nothing is stored, and it ends after 15 seconds.
+
+    Raises `InvalidInputError` that names the error of the definition.
+    """
+    return _sources(context).try_out(TRIED, request.definition, limit=request.limit)
+
+
+class ChangeSource(Request, frozen=True):
+    source_id: SourceId
+    enabled: Annotated[bool | None, Meta(description="False pauses it: it is pulled on request only.")] = None
+    category: Annotated[Text | None, Meta(description="The category of its documents.")] = None
+    schedule: Annotated[
+        Annotated[str, Meta(max_length=200)] | None,
+        Meta(description="Five cron fields; empty for pulls on request only."),
+    ] = None
+    time_zone: Annotated[Text | None, Meta(description="The time zone of the schedule, such as Europe/Vienna.")] = None
+    options: Annotated[
+        dict[str, Any] | None, Meta(description="Options to change; null removes one, and others stay.")
+    ] = None
+    tags: Annotated[
+        Annotated[tuple[Text, ...], Meta(max_length=50)] | None, Meta(description="Tags of all its documents.")
+    ] = None
+    max_missing_share: Annotated[Share | None, Meta(description="Withdraw nothing if a listing misses more.")] = None
+
+
+@operation(http="PATCH /sources/{sourceId}", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
+def change_source(context: Context, request: ChangeSource) -> SourceView:
+    """Change a source, pause it, or resume it. A source of knowledge.yaml can only be paused and resumed.
+
+    Raises `InvalidInputError` that names the error, before anything is stored, and for an unknown source.
+    """
+    fields = asdict(request)
+    given = {name: fields[name] for name in fields if name != "source_id" and fields[name] is not None}
+    if not given:
+        raise RequestError("give a field to change")
+    return _sources(context).change(request.source_id, given)
 
 
 class RemoveSource(Request, frozen=True):
@@ -163,7 +227,7 @@ class Streams(Record, frozen=True):
     streams: tuple[StreamDefinition, ...]
 
 
-@operation(action=Action.MANAGE_SOURCES)
+@operation(http="GET /streams", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
 def list_streams(context: Context, request: ListStreams) -> Streams:  # noqa: ARG001 - as all operations
     """List the streams whose records become documents, by name."""
     return Streams(tuple(context.system.connectors.streams.all()))

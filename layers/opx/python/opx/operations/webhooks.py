@@ -12,7 +12,7 @@ from opx.domain.requests import Filled, Request
 from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookView
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
-from opx.operations.registry import operation
+from opx.operations.registry import Function, operation
 
 if TYPE_CHECKING:
     from opx.connectors.webhooks.setup import WebhookSetup
@@ -33,7 +33,7 @@ class Webhooks(Record, frozen=True):
     webhooks: tuple[WebhookView, ...]
 
 
-@operation(action=Action.ADMINISTER)
+@operation(http="GET /webhooks", function=Function.MANAGE, action=Action.ADMINISTER)
 def list_webhooks(context: Context, request: ListWebhooks) -> Webhooks:  # noqa: ARG001 - as all operations
     """List the webhooks that knowledge.yaml declares, with their addresses and whether their secrets are set."""
     return Webhooks(_setup(context).views())

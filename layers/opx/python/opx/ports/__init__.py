@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from opx.domain.ids import Clock
 from opx.ports.models import Candidate, CandidateReading, ChatModel, ChatReply, ChatRequest, Ranking, Reranker
-from opx.ports.objects import ObjectInfo, ObjectStore, SignedUpload, Storage, UploadSigner
+from opx.ports.objects import ObjectInfo, ObjectStore, PartedUploads, SignedUpload, Storage, UploadSigner
 from opx.ports.queues import Message, Queue, WorkQueue
 from opx.ports.search import (
     ChunkCopies,
@@ -69,6 +69,7 @@ __all__ = [
     "Message",
     "ObjectInfo",
     "ObjectStore",
+    "PartedUploads",
     "Queue",
     "Ranking",
     "Reranker",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -87,6 +87,28 @@ class UploadSigner(Protocol):
 
     def sha256_of(self, key: str) -> str:
         """The SHA-256 (in hex) of an object uploaded with `sign_put`; "" if it was stored otherwise, or is missing."""
+
+
+@runtime_checkable
+class PartedUploads(Protocol):
+    """Uploads of one object in parts, so that an interrupted one needs only the missing parts. Parts of an upload that isn't
+    completed are removed after a week."""
+
+    def begin(self, key: str, *, metadata: Mapping[str, str] | None = None) -> str:
+        """Begins an upload, and returns its id. Raises `InvalidInputError` as `sign_put`."""
+
+    def sign_part(
+        self, key: str, upload_id: str, number: int, *, size: int, sha256: str, seconds: int = 900
+    ) -> SignedUpload:
+        """A URL that accepts this part, `size` bytes with this SHA-256 (in hex), and nothing else. A part that is sent again
+        replaces the former one. Parts are numbered from 1; all but the last have at least 5 MiB."""
+
+    def arrived(self, key: str, upload_id: str) -> Mapping[int, int]:
+        """The sizes of the parts that are stored, by number. Raises `ObjectNotFoundError` for an upload that doesn't exist,
+        or ended."""
+
+    def complete(self, key: str, upload_id: str) -> None:
+        """Stores the object of all parts in order. Raises `ObjectNotFoundError` as `arrived`."""
 
 
 class Storage(Protocol):

@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
@@ -338,7 +338,7 @@ def _can_exist(key: str) -> bool:
 
 
 _META = "x-amz-meta-"
-_ALGORITHM: Final = "SHA256"
+_ALGORITHM: Literal["SHA256"] = "SHA256"
 
 
 class S3UploadSigner:
@@ -382,6 +382,64 @@ class S3UploadSigner:
             **({"x-amz-tagging": tags["Tagging"]} if tags else {}),
         }
         return SignedUpload(url, signed | {_META + name: value for name, value in headers.items()})
+
+    # -- in parts
+
+    def begin(self, key: str, *, metadata: Mapping[str, str] | None = None) -> str:
+        check_object_key(key)
+        check_metadata(metadata or {})
+        with translated_errors(f"begin an upload of s3://{self._bucket}/{key}"):
+            found = self._client.create_multipart_upload(
+                Bucket=self._bucket,
+                Key=key,
+                ChecksumAlgorithm=_ALGORITHM,
+                Metadata=to_headers(metadata or {}),
+                **cast("Any", attestation(key, metadata or {})),
+            )
+        return found["UploadId"]
+
+    def sign_part(
+        self, key: str, upload_id: str, number: int, *, size: int, sha256: str, seconds: int = 900
+    ) -> SignedUpload:
+        check_object_key(key)
+        checksum = base64.b64encode(bytes.fromhex(sha256)).decode("ascii")
+        url = self._client.generate_presigned_url(
+            "upload_part",
+            Params={
+                "Bucket": self._bucket,
+                "Key": key,
+                "UploadId": upload_id,
+                "PartNumber": number,
+                "ContentLength": size,
+                "ChecksumAlgorithm": _ALGORITHM,
+                "ChecksumSHA256": checksum,
+            },
+            ExpiresIn=seconds,
+        )
+        headers = {"x-amz-checksum-sha256": checksum, "x-amz-sdk-checksum-algorithm": _ALGORITHM}
+        return SignedUpload(url, {"content-length": str(size), **headers})
+
+    def arrived(self, key: str, upload_id: str) -> Mapping[int, int]:
+        return {part["PartNumber"]: part["Size"] for part in self._parts(key, upload_id)}
+
+    def complete(self, key: str, upload_id: str) -> None:
+        named = ("PartNumber", "ETag", "ChecksumSHA256")
+        parts = [{name: part[name] for name in named if name in part} for part in self._parts(key, upload_id)]
+        with translated_errors(f"complete an upload of s3://{self._bucket}/{key}"):
+            self._client.complete_multipart_upload(
+                Bucket=self._bucket, Key=key, UploadId=upload_id, MultipartUpload={"Parts": cast("Any", parts)}
+            )
+
+    def _parts(self, key: str, upload_id: str) -> list[Any]:
+        """The stored parts, in order. Raises `ObjectNotFoundError`."""
+        pages = self._client.get_paginator("list_parts").paginate(Bucket=self._bucket, Key=key, UploadId=upload_id)
+        with translated_errors(f"list the parts of s3://{self._bucket}/{key}"):
+            try:
+                return [part for page in pages for part in page.get("Parts", [])]
+            except ClientError as exc:
+                if error_code(exc) == "NoSuchUpload":
+                    raise ObjectNotFoundError(f"there is no upload {upload_id[:100]!r} of {key}") from exc
+                raise
 
     def sha256_of(self, key: str) -> str:
         with translated_errors(f"read s3://{self._bucket}/{key}"):

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
+
+from msgspec import Meta
 
 from opx.connectors.atlassian.access import Api, authorization, root_address
 from opx.connectors.atlassian.confluence_api import (
@@ -39,21 +41,25 @@ _CLOUD_HOSTS = (".atlassian.net", "api.atlassian.com")
 
 
 class ConfluenceOptions(Options, frozen=True):
-    """`spaces` are keys. `deployment` is `cloud` or `server`; left out, it follows from the host. Without `user`, the
-    token is a personal access token.
+    """Options of Confluence."""
 
-    `comments` are read with their page: one that is added later is noticed once the page changes. `attachments` are
-    listed page by page, which takes one request for each page in each pull; those of supported formats are ingested.
-    """
-
-    base_url: str
-    spaces: Texts
-    deployment: str = ""
-    user: str = ""
-    token_secret: str = ""
-    comments: bool = False
-    attachments: bool = False
-    max_attachment_bytes: int = 20 * 1024 * 1024
+    base_url: Annotated[str, Meta(description="The address of Confluence, such as https://example.atlassian.net/wiki.")]
+    spaces: Annotated[Texts, Meta(description="Keys of the spaces whose pages are read.")]
+    deployment: Annotated[str, Meta(description="cloud or server; left out, it follows from the host.")] = ""
+    user: Annotated[str, Meta(description="The user of the token; left out, the token is a personal access token.")] = (
+        ""
+    )
+    token_secret: Annotated[str, Meta(description="The name of the secret with the token.")] = ""
+    comments: Annotated[
+        bool,
+        Meta(description="Read comments with their page: one that is added later is noticed once the page changes."),
+    ] = False
+    attachments: Annotated[
+        bool, Meta(description="Ingest attachments of supported formats: one request for each page in each pull.")
+    ] = False
+    max_attachment_bytes: Annotated[int, Meta(description="Larger attachments are reported, not read.")] = (
+        20 * 1024 * 1024
+    )
 
 
 class ConfluenceConnector(Connector[ConfluenceOptions]):

@@ -13,9 +13,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import field
+from msgspec import Meta, field
 
 from opx.connectors.atlassian.access import Api, authorization, root_address
 from opx.connectors.atlassian.jira_documents import FIELDS, IssueComment, issue_document
@@ -37,21 +37,27 @@ _ORDER = re.compile(r"\border\s+by\b", re.IGNORECASE)
 
 
 class JiraOptions(Options, frozen=True):
-    """`projects` (keys), `jql` or both select issues. Without `user`, the token is a personal access token.
+    """Options of Jira. `projects`, `jql` or both select issues."""
 
-    `list_all` ends each pull with a listing of all keys, so that deleted and moved issues are noticed: one request for
-    5,000 issues in the cloud, for 1,000 in-house. A pull of everything notices them anyway. `extra_fields` are further
-    text fields with a title, such as `customfield_10050=Root cause`.
-    """
-
-    base_url: str
-    projects: Texts = ()
-    jql: str = ""
-    user: str = ""
-    token_secret: str = ""
-    list_all: bool = False
-    max_comments: int = 50
-    extra_fields: Texts = ()
+    base_url: Annotated[str, Meta(description="The address of Jira, such as https://example.atlassian.net.")]
+    projects: Annotated[Texts, Meta(description="Keys of the projects whose issues are read.")] = ()
+    jql: Annotated[str, Meta(description="A query in JQL that selects issues, without ORDER BY.")] = ""
+    user: Annotated[str, Meta(description="The user of the token; left out, the token is a personal access token.")] = (
+        ""
+    )
+    token_secret: Annotated[str, Meta(description="The name of the secret with the token.")] = ""
+    list_all: Annotated[
+        bool,
+        Meta(
+            description="List all keys at the end of each pull, so that deleted and moved issues are noticed: one "
+            "request for 5,000 issues in the cloud, for 1,000 in-house. A pull of everything notices "
+            "them anyway."
+        ),
+    ] = False
+    max_comments: Annotated[int, Meta(description="Comments of an issue that are read, at most.")] = 50
+    extra_fields: Annotated[
+        Texts, Meta(description="Further text fields with a title, such as customfield_10050=Root cause.")
+    ] = ()
 
 
 class _ServerInfo(Shape, frozen=True, rename="camel"):

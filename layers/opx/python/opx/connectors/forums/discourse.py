@@ -6,8 +6,10 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlencode
+
+from msgspec import Meta
 
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.connectors.forums.threads import Post, checked_time, described, thread
@@ -25,15 +27,20 @@ _NO_CATEGORY = Category("web/forums", Tier.INTERNET, 0.5, "permanent", "")
 
 
 class DiscourseOptions(Options, frozen=True):
-    """`base_url` is the forum's address. `categories` are as in its addresses, `slug/id` (`support/5`); without them all
-    topics are read that are public, or visible to the user of the key. With `solved_only`, only topics with a solution."""
+    """Selection of topics."""
 
-    base_url: str
-    categories: Texts = ()
-    solved_only: bool = False
-    max_posts: int = 40
-    key_secret: str = ""
-    key_user: str = "system"
+    base_url: Annotated[str, Meta(description="The forum's address.")]
+    categories: Annotated[
+        Texts,
+        Meta(
+            description="Categories as in the forum's addresses, such as support/5; none means all that are "
+            "public, or visible to the user of the key."
+        ),
+    ] = ()
+    solved_only: Annotated[bool, Meta(description="Read only topics with a solution.")] = False
+    max_posts: Annotated[int, Meta(description="Posts of a topic that are read, at most.")] = 40
+    key_secret: Annotated[str, Meta(description="The name of the secret with an API key.")] = ""
+    key_user: Annotated[str, Meta(description="The user of the API key.")] = "system"
 
 
 class _Listed(Shape, frozen=True):

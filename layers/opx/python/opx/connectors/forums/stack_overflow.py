@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.connectors.forums.threads import Post, described, thread
@@ -47,22 +49,33 @@ _FIELDS = (
 
 
 class StackOverflowOptions(Options, frozen=True):
-    """`site` is the API's name of one (`stackoverflow`, `serverfault`, `unix`, `dba`). `tags`: questions with at least
-    one of them; several that must come together are one entry, joined by `;`. Questions and answers below `min_score`
-    are left out, but for accepted answers; of answers the best `max_answers` are included.
+    """Selection of questions and answers."""
 
-    `filter` is a filter of the API; without it, one is created that lists the fields that are read. `key_secret` names the
-    key of an application, with which 10,000 requests a day are free instead of 300.
-    """
-
-    tags: Texts
-    site: str = "stackoverflow"
-    min_score: int = 1
-    answered_only: bool = False
-    max_answers: int = 10
-    key_secret: str = ""
-    filter: str = ""
-    base_url: str = "https://api.stackexchange.com/2.3"
+    tags: Annotated[
+        Texts,
+        Meta(
+            description="Questions with at least one of these tags; several that must come together are one "
+            "entry, joined by a semicolon."
+        ),
+    ]
+    site: Annotated[
+        str, Meta(description="The API's name of the site, such as stackoverflow, serverfault, unix or dba.")
+    ] = "stackoverflow"
+    min_score: Annotated[
+        int, Meta(description="Questions and answers below this score are left out, but for accepted answers.")
+    ] = 1
+    answered_only: Annotated[bool, Meta(description="Read only questions with an accepted answer.")] = False
+    max_answers: Annotated[int, Meta(description="The best answers of a question that are read, at most.")] = 10
+    key_secret: Annotated[
+        str,
+        Meta(
+            description="The name of the secret with the key of an application: 10,000 requests a day instead of 300."
+        ),
+    ] = ""
+    filter: Annotated[
+        str, Meta(description="A filter of the API; left out, one is created that lists the fields that are read.")
+    ] = ""
+    base_url: Annotated[str, Meta(description="The address of the API.")] = "https://api.stackexchange.com/2.3"
 
 
 class _Owner(Shape, frozen=True):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.connectors.forums.threads import Post, checked_time, described, thread
@@ -41,14 +43,21 @@ query($owner: String!, $name: String!, $after: String, $direction: OrderDirectio
 
 
 class GitHubDiscussionsOptions(Options, frozen=True):
-    """`repository` is owner/name. With `categories`, only discussions in one of these (by name, as shown); with
-    `answered_only`, only those with an accepted answer. GitHub's GraphQL API needs a token, also for public ones."""
+    """Selection of discussions."""
 
-    repository: str
-    token_secret: str
-    categories: Texts = ()
-    answered_only: bool = False
-    base_url: str = BASE_URL
+    repository: Annotated[str, Meta(description="The repository, as owner/name.")]
+    token_secret: Annotated[
+        str,
+        Meta(
+            description="The name of the secret with a token, which GitHub's GraphQL API needs for public "
+            "repositories too."
+        ),
+    ]
+    categories: Annotated[
+        Texts, Meta(description="Only discussions in one of these categories, by name as shown.")
+    ] = ()
+    answered_only: Annotated[bool, Meta(description="Read only discussions with an accepted answer.")] = False
+    base_url: Annotated[str, Meta(description="The address of the API, for an Enterprise server.")] = BASE_URL
 
 
 class _Labels(Shape, frozen=True):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.connectors.forums.threads import Post, checked_time, described, thread
@@ -27,15 +29,16 @@ _MAINTAINERS = ("OWNER", "MEMBER", "COLLABORATOR")
 
 
 class GitHubIssuesOptions(Options, frozen=True):
-    """`repository` is owner/name. With `labels`, only issues that have all of them. Comments of bots are left out, and
-    of the others those beyond `max_comments`. On an Enterprise server `base_url` ends with `/api/v3`."""
+    """Selection of issues. Comments of bots are left out."""
 
-    repository: str
-    labels: Texts = ()
-    include_pull_requests: bool = False
-    max_comments: int = 100
-    token_secret: str = ""
-    base_url: str = BASE_URL
+    repository: Annotated[str, Meta(description="The repository, as owner/name.")]
+    labels: Annotated[Texts, Meta(description="Only issues that have all of these labels.")] = ()
+    include_pull_requests: Annotated[bool, Meta(description="Read pull requests too.")] = False
+    max_comments: Annotated[int, Meta(description="Comments of an issue that are read, at most.")] = 100
+    token_secret: Annotated[str, Meta(description="The name of the secret with the token.")] = ""
+    base_url: Annotated[
+        str, Meta(description="The address of the API; on an Enterprise server it ends with /api/v3.")
+    ] = BASE_URL
 
 
 class _Listed(Shape, frozen=True):

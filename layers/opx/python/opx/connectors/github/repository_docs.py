@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from itertools import chain, islice, pairwise
 from pathlib import PurePosixPath
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import quote
+
+from msgspec import Meta
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.connectors.forums.threads import described, outside_comments
@@ -77,20 +79,24 @@ _LARGE_FILE_POINTER = b"version https://git-lfs"
 
 
 class DocsOptions(Options, frozen=True, kw_only=True):
-    """`patterns` choose files (`*.md`; `*` stands for slashes too), `exclude` leaves some out; both ignore
-    case. Files above `max_bytes` are reported, not read.
+    """Selection of files in repositories."""
 
-    Files come from `raw_url`, which has no request limit and no private files; with "" they come from the API, within
-    its limit, for private repositories and Enterprise servers.
-    """
-
-    patterns: Texts = ()
-    exclude: Texts = ()
-    branch: str = ""
-    max_bytes: int = 4 * 1024 * 1024
-    token_secret: str = ""
-    base_url: str = BASE_URL
-    raw_url: str = RAW_URL
+    patterns: Annotated[
+        Texts, Meta(description="Patterns of the files to read, such as *.md, in any case; * stands for slashes too.")
+    ] = ()
+    exclude: Annotated[Texts, Meta(description="Patterns of files to leave out.")] = ()
+    branch: Annotated[str, Meta(description="The branch; left out, the default one.")] = ""
+    max_bytes: Annotated[int, Meta(description="Larger files are reported, not read.")] = 4 * 1024 * 1024
+    token_secret: Annotated[str, Meta(description="The name of the secret with the token.")] = ""
+    base_url: Annotated[str, Meta(description="The address of the API, for an Enterprise server.")] = BASE_URL
+    raw_url: Annotated[
+        str,
+        Meta(
+            description="The address of files, which has no request limit and no private files. If it is empty, "
+            "they come from the API within its limit: for private repositories and Enterprise "
+            "servers."
+        ),
+    ] = RAW_URL
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,13 +254,17 @@ class RepositoryDocs(Connector[O], Generic[O]):
 
 
 class GitHubDocsOptions(DocsOptions, frozen=True, kw_only=True):
-    """`repository` is owner/name, `paths` folders in it. `source_uri` is the address of a document, where `{page}`
-    stands for its path below the folder without extension, and `{path}` for its path in the repository; without it,
-    GitHub's page."""
+    """Selection of files in one repository."""
 
-    repository: str
-    paths: Texts = ()
-    source_uri: str = ""
+    repository: Annotated[str, Meta(description="The repository, as owner/name.")]
+    paths: Annotated[Texts, Meta(description="Folders in it; none means all.")] = ()
+    source_uri: Annotated[
+        str,
+        Meta(
+            description="The address of a document, where {page} stands for its path below the folder without "
+            "extension, and {path} for its path in the repository; left out, GitHub's page."
+        ),
+    ] = ""
 
 
 class GitHubDocs(RepositoryDocs[GitHubDocsOptions]):
@@ -299,11 +309,17 @@ TOPICS: dict[str, Collection] = {
 
 
 class MicrosoftLearnOptions(DocsOptions, frozen=True, kw_only=True):
-    """`topics` are those of `TOPICS`. Included fragments and tables of contents are not documents of their own."""
+    """Selection of pages. Included fragments and tables of contents are not documents of their own."""
 
-    topics: Texts = ("windows-server/troubleshoot", "azure/monitoring")
-    patterns: Texts = ("*.md",)
-    exclude: Texts = ("*/includes/*", "*/toc.md", "*/media/*")
+    topics: Annotated[
+        Texts, Meta(description="Topics, such as windows-server/troubleshoot; the reply to an unknown one lists all.")
+    ] = ("windows-server/troubleshoot", "azure/monitoring")
+    patterns: Annotated[Texts, Meta(description="Patterns of the files to read.")] = ("*.md",)
+    exclude: Annotated[Texts, Meta(description="Patterns of files to leave out.")] = (
+        "*/includes/*",
+        "*/toc.md",
+        "*/media/*",
+    )
 
 
 class MicrosoftLearn(RepositoryDocs[MicrosoftLearnOptions]):

@@ -17,8 +17,10 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
+
+from msgspec import Meta
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.connectors.mail.mailbox_files import message_document
@@ -245,16 +247,16 @@ FETCH_BYTES = 4 * 1024 * 1024
 
 
 class ImapOptions(Options, frozen=True):
-    """`ca_file` has certificates of a company's own authority. `seconds` is the time limit of one command."""
+    """Address and limits of a mailbox."""
 
-    host: str
-    user: str
-    password_secret: str
-    folders: Texts = ("INBOX",)
-    port: int = 993
-    ca_file: str = ""
-    max_message_bytes: int = 25 * 1024 * 1024
-    seconds: float = 120.0
+    host: Annotated[str, Meta(description="The host of the server.")]
+    user: Annotated[str, Meta(description="The user who logs in.")]
+    password_secret: Annotated[str, Meta(description="The name of the secret with the password.")]
+    folders: Annotated[Texts, Meta(description="Folders whose messages are read.")] = ("INBOX",)
+    port: Annotated[int, Meta(description="The port, for TLS.")] = 993
+    ca_file: Annotated[str, Meta(description="A file with certificates of a company's own authority.")] = ""
+    max_message_bytes: Annotated[int, Meta(description="Larger messages are reported, not read.")] = 25 * 1024 * 1024
+    seconds: Annotated[float, Meta(description="The time limit of one command.")] = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,9 @@ from email.message import Message
 from email.parser import BytesHeaderParser
 from email.utils import parseaddr, parsedate_to_datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools
 from opx.domain.ids import iso_time
@@ -31,11 +33,16 @@ PAGE_BYTES = 16 * 1024 * 1024
 
 
 class MailboxOptions(Options, frozen=True):
-    """`path` is a folder or an mbox file. Of a Maildir, `cur` and `new` are read; of another folder, its `.eml` files and
-    those of folders in it. Links are not followed."""
+    """Location and limits of messages. Links are not followed."""
 
-    path: str
-    max_message_bytes: int = 25 * 1024 * 1024
+    path: Annotated[
+        str,
+        Meta(
+            description="A folder, whose .eml files are read with those of folders in it; a Maildir, of which cur "
+            "and new are read; or an mbox file."
+        ),
+    ]
+    max_message_bytes: Annotated[int, Meta(description="Larger messages are reported, not read.")] = 25 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

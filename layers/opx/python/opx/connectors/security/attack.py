@@ -9,7 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from opx.connectors.connector import Batch, Connector, Options, Texts
 from opx.connectors.security.attack_bundle import KINDS, AttackKnowledge, BundleEntry, LogSource, key_of, objects
@@ -210,10 +212,10 @@ _MAX_ODD = 50
 
 
 class AttackOptions(Options, frozen=True):
-    """`domains` are some of enterprise, mobile and ics."""
+    """Options of MITRE ATT&CK."""
 
-    domains: Texts = ("enterprise",)
-    base_url: str = BASE_URL
+    domains: Annotated[Texts, Meta(description="Domains: some of enterprise, mobile and ics.")] = ("enterprise",)
+    base_url: Annotated[str, Meta(description="The address of the bundles, for a mirror.")] = BASE_URL
 
 
 class _Index(Shape, frozen=True):

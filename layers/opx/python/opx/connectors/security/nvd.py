@@ -215,15 +215,29 @@ _DAYS = 3
 
 
 class NvdOptions(Options, frozen=True):
-    """`filters` are parameters of the API (`keywordSearch=nginx`, `cvssV3Severity=CRITICAL`, `hasKev=`); with any, each
-    pull lists all that match, so that CVEs which don't match any more are withdrawn. An empty `kev_url` or `epss_url`
-    disables that feed; that of EPSS has `current` in the position of a date."""
+    """Selection of CVEs, and the feeds that are joined with them."""
 
-    api_key_secret: str = ""
-    filters: Texts = ()
-    base_url: str = API_URL
-    kev_url: str = KEV_URL
-    epss_url: str = EPSS_URL
+    api_key_secret: Annotated[
+        str, Meta(description="The name of the secret with a key of the API, for more requests.")
+    ] = ""
+    filters: Annotated[
+        Texts,
+        Meta(
+            description="Parameters of the API, such as keywordSearch=nginx, cvssV3Severity=CRITICAL or hasKev=. "
+            "With any, each pull lists all CVEs that match, and those that don't match any more are "
+            "withdrawn."
+        ),
+    ] = ()
+    base_url: Annotated[str, Meta(description="The address of the API.")] = API_URL
+    kev_url: Annotated[str, Meta(description="The address of the known exploited vulnerabilities; empty for none.")] = (
+        KEV_URL
+    )
+    epss_url: Annotated[
+        str,
+        Meta(
+            description="The address of the scores of EPSS, with `current` in the position of a date; empty for none."
+        ),
+    ] = EPSS_URL
 
 
 class NvdConnector(Connector[NvdOptions]):

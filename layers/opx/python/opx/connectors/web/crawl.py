@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
+
+from msgspec import Meta
 
 from opx.connectors.connector import Connector, Options, SourceTools, Texts
 from opx.connectors.web.crawling import Crawl, CrawlingWeb, CrawlLimits, Frontier, Visit
@@ -17,24 +20,27 @@ _NO_PAGES = "the sitemaps list no page within `include`, `exclude` and the hosts
 
 
 class CrawlOptions(Options, frozen=True, kw_only=True):
-    """Start addresses, scope and limits of a crawl.
+    """Start addresses, scope and limits of a crawl, which stays on the hosts of these addresses and on `hosts`."""
 
-    Links are followed from the `start` addresses, `depth` of them in a row; pages of `sitemaps` (also indexes,
-    compressed, or one address per line) are read, and links in them are not followed. Both stay on the hosts of these
-    addresses and on `hosts`. `include` and `exclude` are patterns as in robots.txt: the beginning of the path, with `*` and
-    `$`. `max_pages` counts all addresses that are visited; a crawl that has more withdraws nothing. Pages larger than
-    `max_bytes` are reported, not read.
-    """
-
-    start: Texts = ()
-    sitemaps: Texts = ()
-    include: Texts = ()
-    exclude: Texts = ()
-    hosts: Texts = ()
-    depth: int = 3
-    max_pages: int = 2_000
-    max_bytes: int = 8 * 1024 * 1024
-    requests_per_second: float = 1.0
+    start: Annotated[Texts, Meta(description="Addresses to start at; links on their pages are followed.")] = ()
+    sitemaps: Annotated[
+        Texts,
+        Meta(
+            description="Sitemaps whose pages are read: also indexes, compressed ones, or one address per line. "
+            "Links in the pages are not followed."
+        ),
+    ] = ()
+    include: Annotated[
+        Texts, Meta(description="Paths to stay within, as in robots.txt: the beginning of the path, with * and $.")
+    ] = ()
+    exclude: Annotated[Texts, Meta(description="Paths to leave out, as in robots.txt.")] = ()
+    hosts: Annotated[Texts, Meta(description="Further hosts that the crawl may visit.")] = ()
+    depth: Annotated[int, Meta(description="How many links to follow in a row.")] = 3
+    max_pages: Annotated[
+        int, Meta(description="Addresses that are visited, at most; a crawl that has more withdraws nothing.")
+    ] = 2_000
+    max_bytes: Annotated[int, Meta(description="Larger pages are reported, not read.")] = 8 * 1024 * 1024
+    requests_per_second: Annotated[float, Meta(description="Requests a second, at most.")] = 1.0
 
     def __post_init__(self) -> None:
         if not self.start and not self.sitemaps:

@@ -12,8 +12,10 @@ from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import chain, dropwhile, islice
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
+
+from msgspec import Meta
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.connectors.web.robots import Robots
@@ -168,14 +170,21 @@ _NOT_READ = (SourceUnavailableError, SourceRefusedError, SourceShapeError, Forbi
 
 
 class FeedOptions(Options, frozen=True, kw_only=True):
-    """Addresses of feeds. `full_article` reads the page that an entry links to, where robots.txt allows it; else the text
-    of the feed is used. At most `max_entries` of a feed are read, from its beginning on."""
+    """Addresses and limits of feeds."""
 
-    urls: Texts
-    full_article: bool = False
-    max_entries: int = 10_000
-    max_bytes: int = 16 * 1024 * 1024
-    requests_per_second: float = 1.0
+    urls: Annotated[Texts, Meta(description="Addresses of RSS and Atom feeds.")]
+    full_article: Annotated[
+        bool,
+        Meta(
+            description="Read the page that an entry links to, where robots.txt allows it; else the text of the "
+            "feed is used."
+        ),
+    ] = False
+    max_entries: Annotated[
+        int, Meta(description="Entries of a feed that are read, at most, from its beginning on.")
+    ] = 10_000
+    max_bytes: Annotated[int, Meta(description="Larger feeds and pages are reported, not read.")] = 16 * 1024 * 1024
+    requests_per_second: Annotated[float, Meta(description="Requests a second, at most.")] = 1.0
 
     def __post_init__(self) -> None:
         for address in self.urls:

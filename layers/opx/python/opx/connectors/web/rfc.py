@@ -16,7 +16,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass
 from datetime import date
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from opx.connectors.connector import Batch, Connector, Options, Texts
 from opx.connectors.web.rfc_text import rfc_markdown
@@ -155,15 +157,17 @@ keywords."""
 
 
 class RfcOptions(Options, frozen=True):
-    """Selection of RFCs: those of `numbers` (`9110`, `9000-9002`), and of them those with one of `statuses` (`INTERNET
-    STANDARD`, `BEST CURRENT PRACTICE`) and one of `topics`, which are words of title, keywords or working group. An empty
-    option allows all; `obsolete: false` leaves out obsoleted RFCs."""
+    """Selection of RFCs; an empty option allows all."""
 
-    numbers: Texts = ()
-    statuses: Texts = ()
-    topics: Texts = ()
-    obsolete: bool = True
-    base_url: str = BASE_URL
+    numbers: Annotated[Texts, Meta(description="Numbers and ranges, such as 9110 and 9000-9002.")] = ()
+    statuses: Annotated[
+        Texts, Meta(description="Only those of these statuses, such as INTERNET STANDARD and BEST CURRENT PRACTICE.")
+    ] = ()
+    topics: Annotated[
+        Texts, Meta(description="Only those with one of these words in title, keywords or working group.")
+    ] = ()
+    obsolete: Annotated[bool, Meta(description="Read obsoleted RFCs too.")] = True
+    base_url: Annotated[str, Meta(description="The address of the RFC editor, for a mirror.")] = BASE_URL
 
 
 class RfcConnector(Connector[RfcOptions]):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
+
+from msgspec import Meta
 
 from opx.connectors.connector import Connector, Options, SourceTools, Texts
 from opx.connectors.forums.threads import described, thread
@@ -16,22 +18,22 @@ from opx.retrieval.web.providers import BRAVE_URL, GOOGLE_URL, MAX_RESULTS, Brav
 
 
 class WebResultsOptions(Options, frozen=True, kw_only=True):
-    """Each pull sends all `queries`, and keeps the first `results` (10 at most) of each."""
+    """Options of web searches. Each pull sends all queries."""
 
-    queries: Texts
-    key_secret: str
-    results: int = 5
+    queries: Annotated[Texts, Meta(description="Questions to search for.")]
+    key_secret: Annotated[str, Meta(description="The name of the secret with the key of the search engine.")]
+    results: Annotated[int, Meta(description="Results of each query that are kept, 10 at most.")] = 5
 
 
 class BraveOptions(WebResultsOptions, frozen=True, kw_only=True):
-    base_url: str = BRAVE_URL
+    base_url: Annotated[str, Meta(description="The address of the API.")] = BRAVE_URL
 
 
 class GoogleOptions(WebResultsOptions, frozen=True, kw_only=True):
-    """`search_engine_id` is the `cx` of a Programmable Search Engine."""
+    """Options of a Programmable Search Engine."""
 
-    search_engine_id: str
-    base_url: str = GOOGLE_URL
+    search_engine_id: Annotated[str, Meta(description="The `cx` of a Programmable Search Engine.")]
+    base_url: Annotated[str, Meta(description="The address of the API.")] = GOOGLE_URL
 
 
 O = TypeVar("O", bound=WebResultsOptions)  # noqa: E741 - options

@@ -9,17 +9,18 @@ from typing import Any
 
 from opx.formats.data.alert_rules import MAX_BYTES, AlertRule, RuleFile
 from opx.ingestion.files import FileToIngest
+from opx.operations.alert_bindings import MAX_RULES
 
 MAX_IMPORT_BYTES = 256 * 1024 * 1024
 """Size of the largest export that is read, of about a million alerts."""
 
-RULES_A_PART = 1_000
+RULES_A_PART = MAX_RULES // 2
 FOLDER = ".parts/"
 
 
 def must_be_split(found: RuleFile, size: int) -> bool:
     """True if a document can't have all of these rules, or is too large."""
-    return size > MAX_BYTES or len(found.rules) > 2 * RULES_A_PART
+    return size > MAX_BYTES or len(found.rules) > MAX_RULES
 
 
 def parts_of(step: FileToIngest, found: RuleFile, folder: Path) -> Iterator[tuple[FileToIngest, RuleFile]]:
@@ -39,5 +40,5 @@ def stale_parts(step: FileToIngest, known: Iterable[str], parts: int) -> list[st
 
 
 def _entry(rule: AlertRule) -> Mapping[str, Any]:
-    texts = {name: getattr(rule, name) for name in ("name", "severity", "summary", "expr", "runbook")}
+    texts = {name: getattr(rule, name) for name in ("name", "severity", "summary", "expr", "runbook", "owner")}
     return {**{name: text for name, text in texts.items() if text}, "labels": dict(rule.labels)}

@@ -290,13 +290,21 @@ class JsonType(click.ParamType[Any]):
 
 
 def plain_command(operation: Operation[Any, Any]) -> click.Command:
-    """A command with every field of an operation's request as an option, which prints the reply as JSON."""
+    """A command with every field of an operation's request as an option, which prints the reply as JSON. A flag that may be
+    left out, and isn't false then, has a negative too."""
 
     def callback(**values: Any) -> None:
         session: Session = click.get_current_context().meta[SESSION]
         print_json(plain(session.call(operation.run, request_of(operation.request, values))))
 
-    params: list[click.Parameter] = [_option(one, CommandShape()) for one in fields_of(operation.request)]
+    facts = fields_of(operation.request)
+    options = (one.name.replace("_", "-") for one in facts)
+    negatives = {
+        one.name: f"--{option}/--no-{option}"
+        for one, option in zip(facts, options, strict=True)
+        if isinstance(one.kind, inspect.BoolType) and one.default is None
+    }
+    params: list[click.Parameter] = [_option(one, CommandShape(fields=negatives)) for one in facts]
     return click.Command(operation.command or operation.name, params=params, callback=callback, help=operation.about)
 
 

@@ -17,6 +17,7 @@ from opx.errors import AccessDeniedError, InvalidInputError, SourceBusyError
 from opx.operations import sources
 
 if TYPE_CHECKING:
+    from opx.connectors.trial import SourceTrial
     from opx.domain.sources import PullReport
 from opx.connectors.states import SourceView
 
@@ -28,27 +29,27 @@ def source_command() -> None:
     \b
     opx source kinds                       kinds of sources, and their options
     opx source add blog --kind feed --category web/blogs --option urls=https://example.org/feed.xml
+    opx source add blog --try ...          its first documents, without adding it
     opx source list                        sources with the state of their pulls
     opx source health blog                 check that it can be pulled
     opx source pull blog                   pull now
+    opx source pause blog                  stop its scheduled pulls; resume starts them again
     opx run                                pull all on schedule
     """
 
 
-@source_command.command("kinds")
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
-def list_kinds(*, as_json: bool) -> None:
+@source_command.operation(
+    "kinds",
+    sources.list_source_kinds,
+    CommandShape(items="kinds", anywhere=True),
+    json="Print them as JSON, described.",
+)
+def list_kinds(found: sources.SourceKinds) -> None:
     """List the kinds of sources with their options; * marks required ones."""
-    from opx.connectors.registry import described_kinds
-
-    kinds = described_kinds()
-    if as_json:
-        print_json([{"kind": kind, "about": about, "options": options} for kind, about, options in kinds])
-        return
-    for kind, about, options in kinds:
-        click.echo(f"{kind}: {about}")
-        if options:
-            click.echo(f"    {', '.join(options)}")
+    for one in found.kinds:
+        click.echo(f"{one.kind}: {one.about}")
+        if one.options:
+            click.echo(f"    {', '.join(f'{each.name}*' if each.required else each.name for each in one.options)}")
 
 
 @source_command.command("add")
@@ -72,16 +73,59 @@ def list_kinds(*, as_json: bool) -> None:
     help="Withdraw nothing if a listing misses more.  [default: 0.2]",
 )
 @click.option("--disabled", is_flag=True, help="Add it, but don't pull it on schedule.")
+@click.option("--try", "is_trial", is_flag=True, help="Print its first documents; don't add it.")
 @pass_session
 def add_source(
-    session: Session, /, source_id: str, *, options: Sequence[str], tags: Sequence[str], disabled: bool, **given: Any
+    session: Session,
+    /,
+    source_id: str,
+    *,
+    options: Sequence[str],
+    tags: Sequence[str],
+    disabled: bool,
+    is_trial: bool,
+    **given: Any,
 ) -> None:
     """Add a source, or replace the one that was added under this id."""
     fields = {name: value for name, value in given.items() if value is not None}
     fields |= {"options": dict(map(_option, options)), "tags": list(tags), "enabled": not disabled}
+    if is_trial:
+        _print_trial(session.client.call(sources.try_source, sources.TrySource(definition=fields)))
+        return
     view = session.client.call(sources.register_source, sources.RegisterSource(source_id=source_id, definition=fields))
     when = f"pulled at {view.schedule} {view.time_zone}" if view.schedule and view.enabled else "pulled manually only"
     click.echo(f"added {view.source_id} ({view.kind} into {view.category}), {when}")
+
+
+def _print_trial(trial: SourceTrial) -> None:
+    """Prints the documents of a trial, and the reason why there are not more."""
+    print_lines(f"{one.key}: {one.title or one.source_uri}" for one in trial.documents)
+    print_lines(f"can't be read: {one.key}: {one.reason}" for one in trial.refused)
+    if trial.timed_out:
+        warn("stopped after its time limit: a pull takes longer")
+    elif trial.ok and not trial.documents:
+        warn("it has no documents")
+    if trial.reason:
+        warn(trial.reason)
+    exit_unless(trial.ok)
+
+
+@source_command.command("pause")
+@click.argument("source_id", metavar="ID")
+@pass_session
+def pause_source(session: Session, source_id: str) -> None:
+    """Stop the scheduled pulls of a source, until it is resumed."""
+    session.client.call(sources.change_source, sources.ChangeSource(source_id=source_id, enabled=False))
+    click.echo(f"paused {source_id}: it is pulled by `opx source pull {source_id}` only")
+
+
+@source_command.command("resume")
+@click.argument("source_id", metavar="ID")
+@pass_session
+def resume_source(session: Session, source_id: str) -> None:
+    """Pull a source on schedule again."""
+    view = session.client.call(sources.change_source, sources.ChangeSource(source_id=source_id, enabled=True))
+    click.echo(f"resumed {source_id}{f': next pull {view.next_pull}' if view.next_pull else ''}")
 
 
 @source_command.operation(
@@ -258,6 +302,7 @@ def _print_view(view: SourceView) -> None:
         ("from", "knowledge.yaml" if view.declared else "opx source add"),
         ("last attempt", state.last_attempt or "never"),
         ("last success", state.last_success or "never"),
+        ("next pull", view.next_pull or "-"),
         ("next pull from", state.since or "the beginning"),
         ("state", _standing(view)),
     ]

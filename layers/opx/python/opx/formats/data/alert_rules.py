@@ -74,7 +74,7 @@ class UnreadableRulesError(ValueError):
 @dataclass(frozen=True, slots=True)
 class AlertRule:
     """An alert as a rule defines it. `line` is its line in the file, 0 if unknown; `runbook` the address or path that
-    it names; `labels` those that each alert of the rule has."""
+    it names; `labels` those that each alert of the rule has; `owner` the person or team that it is assigned to."""
 
     name: str
     line: int
@@ -83,6 +83,7 @@ class AlertRule:
     expr: str = ""
     runbook: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,6 +329,7 @@ def _rule(name: str, line: int, fields: Mapping[str, yaml.Node]) -> AlertRule:
         expr=first(_text(fields.get(key)) for key in _EXPR_KEYS),
         runbook=first(_text(part.get(key)) for part in parts for key in RUNBOOK_KEYS) or _address_in(summaries, fields),
         labels=dict(list(constant.items())[:_MAX_LABELS]),
+        owner=_text(fields.get("owner")),
     )
 
 

@@ -265,7 +265,7 @@ class _CauseEdges:
 # -- alert rules
 
 _YAML = (".yaml", ".yml", ".rules")
-_LENGTHS = {"severity": 100, "summary": 500, "expr": 1000, "runbook": 1000}
+_LENGTHS = {"severity": 100, "summary": 500, "expr": 1000, "runbook": 1000, "owner": 100}
 _MAX_WHEN = 20
 
 
@@ -310,7 +310,7 @@ def _state_all(rules: Sequence[AlertRule], findings: Findings) -> None:
 
 def _state(key: str, rules: Sequence[AlertRule], findings: Findings) -> None:
     """Add one alert. Several rules may define it, each with its own severity and runbook."""
-    about = {name: first(getattr(rule, name) for rule in rules) for name in ("summary", "expr", "runbook")}
+    about = {name: first(getattr(rule, name) for rule in rules) for name in ("summary", "expr", "runbook", "owner")}
     about["severity"] = ", ".join(dict.fromkeys(rule.severity for rule in rules if rule.severity))
     texts = {name: _line(text)[: _LENGTHS[name]] for name, text in about.items() if text}
     statement = named_node(_line(rules[0].name), key, declared=True)

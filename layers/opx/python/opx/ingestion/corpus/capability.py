@@ -63,10 +63,10 @@ class Corpus:
     @cached_property
     def upload_signer(self) -> UploadSigner | None:
         """Signs direct uploads to the bucket, for clients that weren't removed; None where the storage has none."""
-        from opx.ingestion.corpus.stores import GuardedUploadSigner
+        from opx.ingestion.corpus.stores import guarded_signer
 
         signer = self._storage.signer
-        return GuardedUploadSigner(signer, self.clients.check) if signer else None
+        return guarded_signer(signer, self.clients.check) if signer else None
 
     @cached_property
     def clients(self) -> ClientRegistry:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from opx.domain.scopes import scope_of_object
 from opx.ingestion.events import DOCUMENTS_FOLDER, SEQUENCER_WIDTH, SIDECAR_SUFFIX, ObjectEvent
-from opx.ports import ObjectInfo, ObjectStore, Queue, SignedUpload, UploadSigner
+from opx.ports import ObjectInfo, ObjectStore, PartedUploads, Queue, SignedUpload, UploadSigner
 
 Check = Callable[[str], None]
 """Raises `ClientRemovedError` for the id of a client that was removed."""
@@ -61,6 +61,38 @@ class GuardedUploadSigner:
 
     def sha256_of(self, key: str) -> str:
         return self._signer.sha256_of(key)
+
+
+class GuardedPartedUploads(GuardedUploadSigner):
+    """The same for a signer that also takes uploads in parts."""
+
+    def __init__(self, signer: UploadSigner, parts: PartedUploads, check: Check) -> None:
+        super().__init__(signer, check)
+        self._parts = parts
+
+    def begin(self, key: str, *, metadata: Mapping[str, str] | None = None) -> str:
+        check_owner(key, self._check)
+        return self._parts.begin(key, metadata=metadata)
+
+    def sign_part(
+        self, key: str, upload_id: str, number: int, *, size: int, sha256: str, seconds: int = 900
+    ) -> SignedUpload:
+        check_owner(key, self._check)
+        return self._parts.sign_part(key, upload_id, number, size=size, sha256=sha256, seconds=seconds)
+
+    def arrived(self, key: str, upload_id: str) -> Mapping[int, int]:
+        return self._parts.arrived(key, upload_id)
+
+    def complete(self, key: str, upload_id: str) -> None:
+        check_owner(key, self._check)
+        self._parts.complete(key, upload_id)
+
+
+def guarded_signer(signer: UploadSigner, check: Check) -> GuardedUploadSigner:
+    """The signer, which signs nothing for a removed client."""
+    if isinstance(signer, PartedUploads):
+        return GuardedPartedUploads(signer, signer, check)
+    return GuardedUploadSigner(signer, check)
 
 
 def check_owner(object_key: str, check: Check) -> None:

@@ -19,7 +19,7 @@ from opx.lifecycle.archive.file import MAX_LINE_BYTES, Blob
 from opx.lifecycle.archive.rows import REFUSALS
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""Size of an outline or a report of a removal; documents have 32 MB at most."""
+"""Size of an outline or a report of a removal; documents have 100 MB at most."""
 
 _CURRENT = DocumentState.CURRENT
 

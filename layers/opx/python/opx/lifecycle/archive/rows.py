@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import Meta
 
-from opx.connectors.repository import REGISTERED, definition_of
+from opx.connectors.repository import REGISTERED, SWITCH, definition_of
 from opx.connectors.states import PullState
 from opx.connectors.streams.definitions import REGISTERED as STREAMS
 from opx.connectors.streams.definitions import stream_of
@@ -179,6 +179,10 @@ class _StateRow(Record, frozen=True):
     revision: Revision
 
 
+class _SwitchRow(Record, frozen=True):
+    enabled: bool
+
+
 class _ItemRow(Record, frozen=True):
     digest: str
     object_key: str
@@ -209,6 +213,7 @@ def source_kinds(knowledge: KnowledgeModel) -> tuple[RowKind, ...]:
         RowKind(lambda item: item["sourceId"] == REGISTERED, defined(definition_of)),
         RowKind(lambda item: item["sourceId"] == STREAMS, defined(stream_of)),
         RowKind(lambda item: item["entry"] == "state", _pull_state),
+        RowKind(lambda item: item["entry"] == SWITCH, lambda item: whole(_SwitchRow, item).to_json()),
         RowKind(lambda item: item["entry"].startswith("item#"), _source_item),
         RowKind(lambda item: item["entry"].startswith("page#"), lambda item: whole(_PageRow, item).to_json()),
     )

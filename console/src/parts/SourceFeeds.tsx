@@ -1,0 +1,99 @@
+/** Webhooks and streams, by which documents come without a pull. They are declared in knowledge.yaml or by command. */
+import Box from "@cloudscape-design/components/box";
+import Header from "@cloudscape-design/components/header";
+import SpaceBetween from "@cloudscape-design/components/space-between";
+import StatusIndicator from "@cloudscape-design/components/status-indicator";
+import Table, { type TableProps } from "@cloudscape-design/components/table";
+import { useQuery } from "@tanstack/react-query";
+import { api, ApiError, data } from "../api/client";
+import type { StreamDefinition, WebhookView } from "../api/schema";
+import { counted } from "./InboxMore";
+import { Loaded } from "./Loaded";
+
+export function SourceFeeds() {
+  const webhooks = useQuery({ queryKey: ["webhooks"], queryFn: () => data(api.GET("/webhooks")) });
+  const streams = useQuery({ queryKey: ["streams"], queryFn: () => data(api.GET("/streams")) });
+  return (
+    <SpaceBetween size="l">
+      {isForbidden(webhooks.error) ? null : <Loaded query={webhooks}>{({ webhooks: items }) => <Webhooks items={items} />}</Loaded>}
+      <Loaded query={streams}>
+        {({ streams: items }) => (
+          <Table
+            wrapLines
+            header={
+              <Header variant="h2" counter={counted(items)} description="Their records become documents.">
+                Streams
+              </Header>
+            }
+            ariaLabels={{ tableLabel: "Streams" }}
+            columnDefinitions={STREAMS}
+            items={items}
+            trackBy="name"
+            empty={<Box textAlign="center">No streams: `opx stream add` subscribes to one</Box>}
+          />
+        )}
+      </Loaded>
+    </SpaceBetween>
+  );
+}
+
+/** True for callers who manage sources, but not the webhooks of all clients. */
+const isForbidden = (error: unknown): boolean => error instanceof ApiError && error.status === 403;
+
+function Webhooks({ items }: { items: WebhookView[] }) {
+  return (
+    <Table
+      wrapLines
+      header={
+        <Header variant="h2" counter={counted(items)} description="Services send documents to them as they change.">
+          Webhooks
+        </Header>
+      }
+      ariaLabels={{ tableLabel: "Webhooks" }}
+      columnDefinitions={WEBHOOKS}
+      items={items}
+      trackBy="name"
+      empty={<Box textAlign="center">No webhooks: `webhooks` of knowledge.yaml declares them</Box>}
+    />
+  );
+}
+
+const anywhere = (text: string) => <span style={{ overflowWrap: "anywhere" }}>{text}</span>;
+
+const WEBHOOKS: TableProps.ColumnDefinition<WebhookView>[] = [
+  { id: "name", header: "Webhook", isRowHeader: true, minWidth: 140, cell: (one) => <strong>{one.name}</strong> },
+  { id: "format", header: "Format", cell: (one) => one.format },
+  { id: "category", header: "Category", cell: (one) => one.category },
+  { id: "state", header: "Secrets", minWidth: 190, cell: (one) => <Secrets webhook={one} /> },
+  { id: "address", header: "Address", minWidth: 200, cell: (one) => anywhere(one.address) },
+];
+
+/** A webhook refuses all deliveries until one of its secrets is set. */
+function Secrets({ webhook }: { webhook: WebhookView }) {
+  if (!webhook.secrets.length) return <StatusIndicator>AWS signs its deliveries</StatusIndicator>;
+  return (
+    <>
+      {webhook.secrets.map(({ name, isSet }) => (
+        <div key={name}>
+          {isSet === null || isSet === undefined ? (
+            <StatusIndicator type="info">{`${name}: in Secrets Manager`}</StatusIndicator>
+          ) : (
+            <StatusIndicator type={isSet ? "success" : "stopped"}>{`${name}: ${isSet ? "set" : "not set"}`}</StatusIndicator>
+          )}
+        </div>
+      ))}
+    </>
+  );
+}
+
+const STREAMS: TableProps.ColumnDefinition<StreamDefinition>[] = [
+  { id: "name", header: "Stream", isRowHeader: true, minWidth: 140, cell: (one) => <strong>{one.name}</strong> },
+  { id: "category", header: "Category", cell: (one) => one.category },
+  { id: "source", header: "Address", minWidth: 200, cell: (one) => anywhere(one.topic ? `${one.source} ${one.topic}` : one.source) },
+  {
+    id: "filter",
+    header: "Filter",
+    minWidth: 140,
+    cell: (one) => (Object.keys(one.filter ?? {}).length ? anywhere(JSON.stringify(one.filter)) : "all records"),
+  },
+];
