@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, redirect_stdout
+from io import StringIO
 from typing import Any
 
 import boto3
@@ -99,13 +101,6 @@ def named(assembly: Assembly) -> set[Named]:
 
 
 # -- what the functions report
-
-
-@pytest.fixture
-def cloud(aws: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
-    monkeypatch.setenv("OPX_ENVIRONMENT", "dev")
-    with function_logs(), a_cloud(aws) as deployed:
-        yield deployed
 
 
 def run_everything(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,10 +233,19 @@ def _answer(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     call(cloud.retrieve, "get_document", documentId="nonsense")
 
 
-@pytest.fixture
-def reported(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> set[Named]:
-    run_everything(cloud, monkeypatch)
-    return set(measured(capsys.readouterr().out))
+@pytest.fixture(scope="module")
+def reported(aws_session: boto3.Session) -> set[Named]:
+    """The metrics that all functions together report, in an account of their own."""
+    from moto import mock_aws
+
+    with ExitStack() as stack:
+        printed = stack.enter_context(redirect_stdout(StringIO()))
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setenv("OPX_ENVIRONMENT", "dev")
+        stack.enter_context(mock_aws())
+        stack.enter_context(function_logs())
+        run_everything(stack.enter_context(a_cloud(aws_session)), patch)
+    return set(measured(printed.getvalue()))
 
 
 class TestMetrics:

@@ -28,6 +28,8 @@ from tests.opensearch.jars import HERE, NodeError, NodeUnavailableError, node_fi
 JAVA = 17
 START_SECONDS = 120.0
 STOP_SECONDS = 30.0
+FOR_A_SHORT_LIFE = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Without the second compiler a node starts with 5.5 s of processor time instead of 8.5."""
 _LISTENING = re.compile(r"listening on 127\.0\.0\.1:(\d+)")
 
 
@@ -110,7 +112,7 @@ class LocalNode:
             "action.auto_create_index": "false",
             "cluster.routing.allocation.disk.threshold_enabled": "false",
         }
-        options = [f"-Xms{self._heap}", f"-Xmx{self._heap}", "-XX:+UseSerialGC", f"-Djava.io.tmpdir={self._home}"]
+        options = [f"-Xms{self._heap}", f"-Xmx{self._heap}", f"-Djava.io.tmpdir={self._home}", *FOR_A_SHORT_LIFE]
         level = "-Dorg.apache.logging.log4j.level=INFO"
         source = str(HERE / "LocalNode.java")
         return ["java", *options, level, "-cp", self._class_path, source, *(f"{k}={v}" for k, v in settings.items())]

@@ -169,14 +169,15 @@ class TestVectorLeg:
     def test_is_what_a_scan_of_everything_finds(
         self, index: EmbeddedIndex, collection: list[IndexEntry], where: SearchFilter, depth: int
     ) -> None:
+        entries = {entry.indexed.entry_id: entry for entry in collection}
         for number in range(8):
             query = any_vector(f"query {number}")
             hits = index.search(SearchRequest(where, vector=query, depth=depth)).vector.hits
             found = [entry for entry, _ in hits]
             expected = nearest(collection, query, where, depth)
             assert set(found) == set(expected)
-            nearness = {entry.indexed.entry_id: cosine(entry, query) for entry in collection}
-            assert [score for _, score in hits] == pytest.approx([nearness[entry] for entry in found], abs=1e-5)
+            nearness = [cosine(entries[entry], query) for entry in found]
+            assert [score for _, score in hits] == pytest.approx(nearness, abs=1e-5)
             assert [score for _, score in hits] == sorted((score for _, score in hits), reverse=True)
 
     @pytest.mark.parametrize("where", TERM_FILTERS)

@@ -67,6 +67,11 @@ def _has_an_end(kind: Any, field: FieldFacts) -> bool:
     return True
 
 
+@pytest.fixture(scope="module")
+def document() -> dict[str, Any]:
+    return schemas.openapi()
+
+
 class TestDocument:
     def test_checked_in_document_is_current(self) -> None:
         for name, text in schemas.documents().items():
@@ -81,10 +86,12 @@ class TestDocument:
         assert found == {key.replace("+}", "}") for key in ROUTED}
 
     @every_route
-    def test_an_operation_declares_the_scopes_of_tokens(self, operation: Operation[Any, Any]) -> None:
+    def test_an_operation_declares_the_scopes_of_tokens(
+        self, document: dict[str, Any], operation: Operation[Any, Any]
+    ) -> None:
         route = operation.route
         assert route is not None
-        described: dict[str, Any] = schemas.openapi()["paths"][route.path.replace("+}", "}")][route.method.lower()]
+        described: dict[str, Any] = document["paths"][route.path.replace("+}", "}")][route.method.lower()]
         tokens = [scheme["token"] for scheme in described["security"] if "token" in scheme]
         assert tokens == ([[scope] for scope in scopes_for(operation.actions)] or [[]])
         assert {"role": []} in described["security"]

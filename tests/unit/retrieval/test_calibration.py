@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -46,9 +47,17 @@ def a_calibration(**changes: object) -> Calibration:
     return replace(made, **changes)
 
 
+@pytest.fixture(scope="module")
+def ingested(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with the pages, for tests to copy."""
+    home = tmp_path_factory.mktemp("ingested") / "home"
+    with a_corpus(home).services:
+        return home
+
+
 @pytest.fixture
-def corpus(tmp_path: Path) -> Iterator[Calibrated]:
-    found = a_corpus(tmp_path / "home")
+def corpus(ingested: Path, tmp_path: Path) -> Iterator[Calibrated]:
+    found = a_corpus(shutil.copytree(ingested, tmp_path / "home"), documents=0)
     with found.services:
         yield found
 
