@@ -76,9 +76,13 @@ def attack_report() -> AttackReport:
 def aws_session() -> boto3.Session:
     """Credentials that open nothing. One session for all tests: it keeps the service models that it has parsed."""
     import boto3
+    import botocore.session
     import moto  # noqa: F401 - before the session: it hooks itself into those that come later
+    from botocore.config import Config
 
-    return boto3.Session("testing", "testing", region_name="eu-central-1")
+    core = botocore.session.get_session()
+    core.set_default_client_config(Config(user_agent="tests"))  # which is otherwise composed anew for each request
+    return boto3.Session("testing", "testing", region_name="eu-central-1", botocore_session=core)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from opx.ports import Embedder, SearchIndex
 from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.aws.tables import create_table
+from tests.aws.tables import create_tables
 from tests.doubles.bedrock import BedrockDouble
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.support.agent_calls import ask
@@ -133,8 +133,7 @@ def a_cloud(
     clients["dynamodb"] = session.client("dynamodb")
     clients["s3"].create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
     url = clients["sqs"].create_queue(QueueName="ingest", Attributes={"VisibilityTimeout": "5400"})["QueueUrl"]
-    for spec in ALL_TABLES:
-        create_table(clients["dynamodb"], spec, PREFIX)
+    create_tables(session, ALL_TABLES, PREFIX)
     settings = Settings(
         backend="aws",
         corpus_bucket=BUCKET,

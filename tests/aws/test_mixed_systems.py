@@ -12,7 +12,7 @@ from opx.ingestion.events import Result
 from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.aws.tables import create_table
+from tests.aws.tables import create_tables
 from tests.support.fakes import WordsEmbedder
 
 DISK = "# Disk full\n\nFind the biggest directories with du.\n"
@@ -22,8 +22,7 @@ KEY = "documents/runbooks/disk.md"
 @pytest.fixture
 def account(aws: boto3.Session) -> boto3.Session:
     aws.client("s3").create_bucket(Bucket="corpus", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
-    for spec in ALL_TABLES:
-        create_table(aws.client("dynamodb"), spec, "team-")
+    create_tables(aws, ALL_TABLES, "team-")
     return aws
 
 

@@ -34,7 +34,7 @@ from opx.ports import Embedder, ObjectStore, SearchFilter, SearchRequest
 from opx.ports.tables import ALL_TABLES, DOCUMENTS, ENTRIES, KEYS
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.aws.tables import create_table
+from tests.aws.tables import create_tables
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.support.fakes import WordsEmbedder
@@ -246,8 +246,7 @@ def an_account(session: boto3.Session) -> dict[str, Any]:
     """Clients by service, of an account with an empty bucket and tables."""
     clients: dict[str, Any] = {name: Exclusive(session.client(name)) for name in ("s3", "dynamodb", "sqs")}
     clients["s3"].create_bucket(Bucket=_BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
-    for spec in ALL_TABLES:
-        create_table(clients["dynamodb"], spec)
+    create_tables(session, ALL_TABLES)
     return clients
 
 

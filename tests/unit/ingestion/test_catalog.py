@@ -25,7 +25,7 @@ from opx.ingestion.events import ObjectEvent
 from opx.ports import Table
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, KEYS
 from opx.runtime.knowledge_file import load_knowledge
-from tests.aws.tables import create_table
+from tests.aws.tables import create_tables
 from tests.doubles.fake_time import FakeTime
 from tests.support.builders import a_version, changed
 from tests.support.lessons import Died, Writes
@@ -53,8 +53,7 @@ def catalog(database: Database, time: FakeTime) -> Catalog:
 @pytest.fixture
 def dynamo_catalog(aws: boto3.Session, time: FakeTime) -> Catalog:
     client: Any = aws.client("dynamodb")
-    for spec in (DOCUMENTS, KEYS, ENTRIES, CALENDAR):
-        create_table(client, spec)
+    create_tables(aws, (DOCUMENTS, KEYS, ENTRIES, CALENDAR))
     tables = [DynamoTable(spec, client, clock=time.clock) for spec in (DOCUMENTS, KEYS, ENTRIES)]
     calendar = Calendar(DynamoTable(CALENDAR, client, clock=time.clock), load_knowledge(), time.clock)
     return Catalog(*tables, clock=time.clock, lease_seconds=LEASE, calendar=calendar)
@@ -298,8 +297,7 @@ def embedded_ledger(database: Database, time: FakeTime) -> Ledger:
 @pytest.fixture
 def dynamo_ledger(aws: boto3.Session, time: FakeTime) -> Ledger:
     client: Any = aws.client("dynamodb")
-    for spec in LEDGER_TABLES:
-        create_table(client, spec)
+    create_tables(aws, LEDGER_TABLES)
     return a_ledger([DynamoTable(spec, client, clock=time.clock) for spec in LEDGER_TABLES], time)
 
 
