@@ -10,6 +10,7 @@ ACTIONLINT := v1.7.12
 API_SOURCES := $(wildcard $(addprefix layers/opx/python/opx/,operations/*.py operations/*/*.py domain/*.py edges/schemas.py))
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
+WORKERS ?= 3
 ATTACKS ?= tests/attack tests/faults tests/damage tests/unit/domain/test_policy.py tests/isolation/test_policy_sequences.py tests/unit/lifecycle/test_archive_mutations.py
 CONTEXT ?=
 YES ?=
@@ -51,7 +52,7 @@ demo: $(VENV)/.ready ## ingest the example corpus and answer five questions
 	@$(BIN)/opx demo
 
 test: $(VENV)/.ready-dev ## run all tests (no account, no network)
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
 
 # Within ten minutes on two cores; `make test` tries a few cases of each.
 attack: $(VENV)/.ready-dev ## attack it: mutated inputs, callers of other clients, kills, full disks, power cuts; one table at the end
