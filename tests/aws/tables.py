@@ -28,7 +28,7 @@ def create_table(client: Any, spec: TableSpec, prefix: str = "") -> str:
 
 def create_tables(session: boto3.Session, specs: Iterable[TableSpec], prefix: str = "") -> None:
     """Create the same tables in the memory of moto: requests for all of them took a quarter of a test's time."""
-    from moto.core import DEFAULT_ACCOUNT_ID
+    from moto.core.models import DEFAULT_ACCOUNT_ID
     from moto.dynamodb.models import dynamodb_backends
 
     nothing = ("throughput", "streams", "sse_specification", "deletion_protection_enabled", "warm_throughput")
@@ -46,8 +46,7 @@ def create_tables(session: boto3.Session, specs: Iterable[TableSpec], prefix: st
 
 
 def _attributes(spec: TableSpec) -> list[dict[str, str]]:
-    keys = [spec, *spec.indexes]
-    attributes = {each for key in keys for each in (key.partition, key.sort)} - {""}
+    attributes = {spec.partition, spec.sort}.union(*((index.partition, index.sort) for index in spec.indexes)) - {""}
     return [
         {"AttributeName": attribute, "AttributeType": "N" if attribute in spec.numbers else "S"}
         for attribute in sorted(attributes)
