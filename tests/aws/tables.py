@@ -7,7 +7,7 @@ from typing import Any
 
 import boto3
 
-from opx.ports.tables import IndexSpec, TableSpec
+from opx.ports.tables import TableSpec
 
 BILLING = "PAY_PER_REQUEST"
 
@@ -46,8 +46,7 @@ def create_tables(session: boto3.Session, specs: Iterable[TableSpec], prefix: st
 
 
 def _attributes(spec: TableSpec) -> list[dict[str, str]]:
-    keys: list[TableSpec | IndexSpec] = [spec, *spec.indexes]
-    attributes = {each for key in keys for each in (key.partition, key.sort)} - {""}
+    attributes = {spec.partition, spec.sort}.union(*((index.partition, index.sort) for index in spec.indexes)) - {""}
     return [
         {"AttributeName": attribute, "AttributeType": "N" if attribute in spec.numbers else "S"}
         for attribute in sorted(attributes)
