@@ -120,9 +120,7 @@ class SourceControl:
                 progress(f"{state.put} documents changed, {state.unchanged} unchanged", state.put)
                 return False
 
-            return self._puller().pull(
-                source_id, stop=after_page, everything=everything, accept_missing=accept_missing
-            )
+            return self._puller().pull(source_id, stop=after_page, everything=everything, accept_missing=accept_missing)
         refuse_unreachable(definition, self._installation.settings)
         self._pulls.send(pull_message(source_id, everything=everything, accept_missing=accept_missing))
         return None

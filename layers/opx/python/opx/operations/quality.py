@@ -47,6 +47,9 @@ SPARE_SECONDS = 8.0
 """Time left for the current question and the reply when a run stops before the end of a request."""
 
 _PAGES, _RESULTS = 20, 40
+_WARM_UP = "which runbook is for a disk that is full"
+"""Loads the models, so that the first reply doesn't take longer than others."""
+
 _MODE = SearchMode.BALANCED.value
 
 RunId = Annotated[FilledText, Meta(description="The id of a run.")]
@@ -166,6 +169,7 @@ def run_evaluation(context: Context, request: RunEvaluation) -> KeptRun:
     if run.state is RunState.DONE:
         return run
     knowledge = context.system.questions.search(recorded=False)
+    _reply(knowledge, _WARM_UP)
     for one in list(evaluations.replies(run, run.asked)):
         left = remaining()
         if left is not None and left < SPARE_SECONDS:
@@ -330,7 +334,9 @@ class EvaluationComparison(Record, frozen=True, omit_defaults=True):
     mode: str
     common: int = field(default=0)
     only_one: int = 0
-    ndcg: Annotated[tuple[float, ...], Meta(description="Means over the common questions: of the first, of the second.")] = ()
+    ndcg: Annotated[
+        tuple[float, ...], Meta(description="Means over the common questions: of the first, of the second.")
+    ] = ()
     better: int = 0
     worse: int = 0
     questions: tuple[ComparedQuestion, ...] = ()
@@ -370,9 +376,7 @@ _Key = tuple[str, tuple[tuple[str, int], ...]]
 
 def _asked(replies: Iterator[KeptReply]) -> dict[_Key, KeptReply]:
     """The questions that were asked, by text and right documents."""
-    return {
-        (one.question.text, tuple(sorted(one.question.relevant.items()))): one for one in replies if one.replies
-    }
+    return {(one.question.text, tuple(sorted(one.question.relevant.items()))): one for one in replies if one.replies}
 
 
 def _differences(
@@ -392,7 +396,10 @@ def _loss(row: ComparedQuestion) -> tuple[float, bool, str]:
 
 
 def _means(rows: Sequence[ComparedQuestion]) -> Iterator[float]:
-    sides: tuple[Callable[[ComparedQuestion], float | None], ...] = (lambda row: row.first.ndcg, lambda row: row.second.ndcg)
+    sides: tuple[Callable[[ComparedQuestion], float | None], ...] = (
+        lambda row: row.first.ndcg,
+        lambda row: row.second.ndcg,
+    )
     for side in sides:
         values = [value for row in rows if (value := side(row)) is not None]
         if values:

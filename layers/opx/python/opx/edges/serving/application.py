@@ -143,17 +143,21 @@ class _Application:
             return await _delivery(self._served.deliveries, request, delivered, self._delivery_memory, self._limiter())
         if path.startswith(UPLOADS) and request.method == "PUT":
             return await self._upload(request, path.removeprefix(UPLOADS))
-        if request.method in ("GET", "HEAD"):
-            if path in _PUBLIC:
-                return await self._page(path)
-            sessions = self._served.callers.sessions
-            if sessions is not None and (path == "/" or path.startswith(CONSOLE)):
-                return self._console(request, path, sessions)
-            if path == "/metrics":
-                return self._metrics(self._caller(request))
-            if path == JOBS or path.startswith(f"{JOBS}/"):
-                return self._job(request, path.removeprefix(JOBS).strip("/"))
-        return await self._operation(request)
+        found = await self._own_page(request, path) if request.method in ("GET", "HEAD") else None
+        return found or await self._operation(request)
+
+    async def _own_page(self, request: Request, path: str) -> Response | None:
+        """A page of the server itself; None for the routes of operations."""
+        if path in _PUBLIC:
+            return await self._page(path)
+        sessions = self._served.callers.sessions
+        if sessions is not None and (path == "/" or path.startswith(CONSOLE)):
+            return self._console(request, path, sessions)
+        if path == "/metrics":
+            return self._metrics(self._caller(request))
+        if path == JOBS or path.startswith(f"{JOBS}/"):
+            return self._job(request, path.removeprefix(JOBS).strip("/"))
+        return None
 
     def _metrics(self, caller: Caller | None) -> Response:
         if caller is None:
@@ -212,7 +216,9 @@ class _Application:
         job_id, _, part = path.partition("/")
         job = self._jobs.get(job_id, caller)
         if job is None or part not in ("", "events"):
-            return _refused(404, "not_found", "there is no such job of yours: this server was restarted, or it is long over")
+            return _refused(
+                404, "not_found", "there is no such job of yours: this server was restarted, or it is long over"
+            )
         if not part:
             return _response(reply(200, job.view()))
         if self._jobs.streams >= MOST_STREAMS:

@@ -1,6 +1,6 @@
 """Jobs: requests that a server performs beside the connection that they came by, and reports the progress of.
 
-A request to a route of an operation with the header `Prefer: respond-async` (RFC 7240) is answered at once with 202 and a job.
+A request to a route of an operation with the header `Prefer: respond-async` (RFC 7240) is answered with 202 and a job.
 `GET /jobs/{id}` has its state and, at the end, its reply; `GET /jobs/{id}/events` streams the steps as server-sent events.
 Jobs are this process's: they end with it, and what they do continues when it is requested again.
 """

@@ -151,7 +151,9 @@ class Answers:
         """The key of the route ("" for none) and the reply. Never raises. With `progress`, it may take any time."""
         self._report(Metric.API_REQUESTS)
         route: list[str] = []
-        found = attempt(lambda: self._performed(raw, caller, route, progress), self._failed, f"{raw.method} {raw.path[:100]}")
+        found = attempt(
+            lambda: self._performed(raw, caller, route, progress), self._failed, f"{raw.method} {raw.path[:100]}"
+        )
         return "".join(route), found
 
     def _performed(self, raw: Raw, caller: Caller, route: list[str], progress: Progress | None) -> Json:

@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
-
 from opx.operations.evaluation.datasets import ALL, ENOUGH, LabelledQuestion, labels_of
 from opx.text.tokenizer import count_tokens
 

@@ -238,8 +238,8 @@ class Researcher:
         *,
         watch: Callable[[ResearchStep], None] = lambda _step: None,
     ) -> ResearchReport:
-        """Researches a topic; `watch` is called with each step as it ends. It ends as soon as each part of the topic has a result that reaches
-        `config.min_confidence`, and after `max_iterations` (1-5) of up to four searches each.
+        """Researches a topic; `watch` is called with each step as it ends. It is over as soon as each part of the topic has a
+        result that reaches `config.min_confidence`, and after `max_iterations` (1-5) of up to four searches each.
 
         `config` bounds every search and the report: `max_results` are the findings, `max_chunks_per_document` those of one
         document, beside the best for each part. All searches are thorough; every query other than the given topic is
