@@ -18,27 +18,31 @@ export class ApiError extends Error {
   }
 }
 
-interface Reply<T> {
+export interface Reply<T> {
   data?: T;
   error?: unknown;
   response: Response;
 }
 
 /** The data of a reply. Throws `ApiError` for a refusal, and for a server that can't be reached. */
-export async function data<T>(call: Promise<Reply<T>>): Promise<T> {
-  let reply: Reply<T>;
+export const data = async <T>(call: Promise<Reply<T>>): Promise<T> => dataOf(await reached(call));
+
+export async function reached<T>(call: Promise<T>): Promise<T> {
   try {
-    reply = await call;
+    return await call;
   } catch {
     throw new ApiError(0, "unreachable", "the server can't be reached; the page tries again by itself");
   }
+}
+
+export function dataOf<T>(reply: Reply<T>): T {
   if (!reply.response.ok || reply.data === undefined) {
     throw refusal(reply.response.status, reply.error);
   }
   return reply.data;
 }
 
-function refusal(status: number, body: unknown): ApiError {
+export function refusal(status: number, body: unknown): ApiError {
   if (status === 401) {
     return new ApiError(401, "unauthenticated", "the session of this page has ended: run `opx console` for a new address");
   }

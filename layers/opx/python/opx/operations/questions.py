@@ -19,7 +19,7 @@ from opx.hygiene.untrusted import one_line
 from opx.operations.context import Context
 from opx.operations.documents import find_by_id
 from opx.operations.paging import Paragraphs, fitting
-from opx.operations.registry import LEARNING, agent_tool, operation
+from opx.operations.registry import LEARNING, Tool, operation
 from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of
 from opx.records.gaps.listing import GapView, listed
 from opx.records.gaps.log import MAX_CHECKED
@@ -286,12 +286,16 @@ class GapAnswer(Paragraphs):
         yield f"Recorded as a gap: {one_line(self.gap.question)} (queried or reported {often}). [Gap ID: {self.gap.gap_id}]"
 
 
-@agent_tool(
-    LEARNING,
-    "Report that the knowledge lacks something you needed: the question, and the information that the documents lack. Use "
-    "it after a search without useful results; the owner of the topic is requested to document it.",
-    opt_in=True,
-    writes=True,
+@operation(
+    http="POST /gaps",
+    action=Action.WRITE,
+    tool=Tool(
+        LEARNING,
+        "Report that the knowledge lacks something you needed: the question, and the information that the documents lack. "
+        "Use it after a search without useful results; the owner of the topic is requested to document it.",
+        opt_in=True,
+        writes=True,
+    ),
 )
 def report_gap(context: Context, request: ReportGap) -> GapAnswer:
     """Record a question as a gap of the caller's own scope, as if it had no answer. Repeats within a minute count once.
