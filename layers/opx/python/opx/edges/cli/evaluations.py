@@ -58,8 +58,8 @@ def show_command(found: quality.EvaluationDetails) -> None:
     print_table(("VERDICT", "RANK", "CONFIDENCE", "QUESTION"), rows, "no question was asked yet")
 
 
-@operation_command("questions", quality.list_own_questions, CommandShape(items="questions", without=("after", "limit")))
-def questions_command(found: quality.OwnQuestions) -> None:
+@operation_command("set", quality.list_own_questions, CommandShape(items="questions", without=("after", "limit")))
+def set_command(found: quality.OwnQuestions) -> None:
     """List the knowledge base's own questions, which `opx eval run` asks."""
     rows = [(one.question_id, _short(one.text), ", ".join(one.titles) or "none answers it") for one in found.questions]
     print_table(("ID", "QUESTION", "DOCUMENTS"), rows, "no questions; `opx eval add QUESTION DOCUMENT` adds one")
@@ -83,7 +83,7 @@ def remove_command(removed: OwnQuestion) -> None:
     click.echo(f"removed  {printable(removed.text)}")
 
 
-COMMANDS = (runs_command, show_command, questions_command, add_command, remove_command)
+COMMANDS = (runs_command, show_command, set_command, add_command, remove_command)
 
 
 def run_own(session: Session, *, as_json: bool) -> None:

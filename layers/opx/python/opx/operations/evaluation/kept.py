@@ -242,7 +242,7 @@ class Evaluations:
         key = {"scopeKey": _QUESTIONS, "gapId": question_id}
         item = self._table.get(key) if question_id else None
         if item is None:
-            raise EvaluationNotFoundError(f"no own question {question_id[:60]!r}; `opx eval questions` lists them")
+            raise EvaluationNotFoundError(f"no own question {question_id[:60]!r}; `opx eval set` lists them")
         self._table.delete(key)
         return _question_in(item)
 
