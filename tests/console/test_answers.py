@@ -9,6 +9,7 @@ import pytest
 
 from tests.console.served import Console
 from tests.console.test_actions import eventually, go, titled
+from tests.console.test_pages import violations
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -44,6 +45,7 @@ def test_the_link_of_an_answer_shows_it_as_it_was_given(page: Page, console: Con
     assert given["passages"][0]["title"] in first
     page.get_by_role("button", name="Why this answer").click()
     page.get_by_text(given["record"]["answerHash"]).wait_for()
+    assert violations(page) == []
 
 
 def test_a_link_with_another_question_does_not_show_it(page: Page, console: Console) -> None:

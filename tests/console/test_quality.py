@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.console.served import Console
 from tests.console.test_actions import eventually, go, titled
+from tests.console.test_pages import violations
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -94,8 +96,9 @@ def test_two_runs_are_compared_question_by_question(page: Page, console: Console
     eventually(lambda: not titled(console, DISK))
     second = evaluated(console)
     go(page, console, "quality")
-    for one in page.get_by_role("checkbox", name=re.compile("Choose the run of")).all():
-        one.check()
+    boxes = page.get_by_role("checkbox", name=re.compile("Choose the run of"))
+    for at in range(2):
+        boxes.nth(at).check()
     page.get_by_role("button", name="Compare the two chosen").click()
     row = page.get_by_role("table", name="Compared questions").get_by_role("row").filter(has_text="a full disk")
     row.get_by_text("#1 → not found").wait_for()
@@ -115,3 +118,24 @@ def test_a_run_shows_the_verdict_on_each_question(page: Page, console: Console) 
         one["reply"] for one in console.api("GET", f"/evaluations/{run}")["questions"] if one["text"] == "a full disk"
     ]
     assert f"#{expected['rank']}" in disk
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_figures_and_verdicts_can_be_read_by_everybody(
+    opened: Callable[..., Page], console: Console, width: int, scheme: str
+) -> None:
+    add(console, "a full disk", DISK)
+    add(console, "how do I boil an egg")
+    first, second = evaluated(console), evaluated(console)
+    page = opened(width, scheme)
+    comparison = f"quality?tab=compare&run={first}&with={second}"
+    for path, text in (
+        ("quality", "Over time"),
+        (f"quality?run={first}", "rightly refused"),
+        (comparison, "a full disk"),
+    ):
+        go(page, console, path)
+        page.get_by_role("main").get_by_text(text).first.wait_for()
+        page.wait_for_load_state("networkidle")
+        assert violations(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
