@@ -81,7 +81,7 @@ def test_an_evaluation_runs_with_progress_and_is_kept(page: Page, console: Conso
     table.get_by_text(f"{run['figures'][0]['ndcg']:.3f}").first.wait_for()
 
 
-def test_an_evaluation_without_questions_says_what_to_do(page: Page, console: Console) -> None:
+def test_an_evaluation_without_questions_names_the_remedy(page: Page, console: Console) -> None:
     go(page, console, "quality")
     page.get_by_role("button", name="Run an evaluation").click()
     page.get_by_text("there are no questions yet").wait_for()

@@ -1,4 +1,4 @@
-"""Clients and projects in a browser: counts, moves, off-boarding with its proof, who asked what."""
+"""Clients and projects in a browser: counts, moves, off-boarding with its proof, the audit log."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_removed_client_is_served_again(page: Page, console: Console) -> None:
     eventually(lambda: clients(console)["acme"]["state"] == "active")
 
 
-def test_who_asked_leads_to_the_answer(page: Page, console: Console) -> None:
+def test_the_audit_log_leads_to_the_answer(page: Page, console: Console) -> None:
     receipt = console.api("POST", "/knowledge/default/query", {"query": "the printer is stuck"})["receiptId"]
     go(page, console, "tenants?tab=audit")
     page.get_by_role("link", name=receipt).click()

@@ -69,7 +69,7 @@ def ask(call: Callable[[Any, Any], Any], system: System) -> None:
     call(quality.add_own_question, AddOwnQuestion(text=EGG))
 
 
-def test_a_run_asks_every_question_and_has_its_figures(call: Callable[[Any, Any], Any], system: System) -> None:
+def test_a_run_queries_every_question_and_has_its_figures(call: Callable[[Any, Any], Any], system: System) -> None:
     ask(call, system)
     run = call(quality.run_evaluation, RunEvaluation())
     assert (run.state, run.asked, run.questions, run.by, run.dataset) == (RunState.DONE, 2, 2, "ann", "")
@@ -104,7 +104,7 @@ def test_a_run_that_is_cut_off_goes_on_where_it_was(
     assert len(call(quality.list_evaluations, ListEvaluations()).runs) == 1
 
 
-def test_a_request_without_time_asks_nothing(call: Callable[[Any, Any], Any], system: System) -> None:
+def test_a_request_without_time_queries_nothing(call: Callable[[Any, Any], Any], system: System) -> None:
     ask(call, system)
     with deadline(1.0):
         assert call(quality.run_evaluation, RunEvaluation()).asked == 0

@@ -40,7 +40,7 @@ def test_own_questions_are_added_listed_and_removed(opx: Opx) -> None:
     assert opx("eval", "remove", added["questionId"]).exit_code != 0
 
 
-def test_own_questions_are_asked_and_the_run_is_kept(opx: Opx) -> None:
+def test_a_run_of_own_questions_is_kept(opx: Opx) -> None:
     opx("eval", "add", QUESTION, document_id(opx))
     run = a_run(opx)
     (kept,) = json.loads(opx("eval", "runs", "--json").stdout)
@@ -73,7 +73,7 @@ def test_a_run_of_a_dataset_is_kept_beside_the_knowledge(opx: Opx, tmp_path: Pat
     assert (kept["dataset"], kept["modes"], kept["figures"][0]["ndcg"]) == ("dataset", ["fast"], 1.0)
 
 
-def test_without_questions_it_says_what_to_do(opx: Opx) -> None:
+def test_without_questions_the_remedy_is_named(opx: Opx) -> None:
     assert "opx eval add" in opx("eval", "run").stderr
 
 

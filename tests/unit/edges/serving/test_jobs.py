@@ -13,7 +13,7 @@ import pytest
 
 from opx.domain.policy import READ_SCOPE
 from opx.domain.scopes import Identity
-from opx.edges.serving import jobs
+from opx.edges.serving import jobs, routes
 from opx.edges.serving.jobs import prefers_job
 from opx.operations.context import Caller
 from opx.operations.system import System
@@ -65,7 +65,7 @@ def events_of(data: bytes) -> list[tuple[str, Any]]:
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     """Keeps jobs from ending until it is called."""
     opened = threading.Event()
-    answer = jobs.Answers.answer
+    answer = routes.Answers.answer
 
     def waiting(self: Any, raw: Any, caller: Any, progress: Any = None) -> Any:
         if progress is not None:
@@ -73,7 +73,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
             opened.wait(30)
         return answer(self, raw, caller, progress)
 
-    monkeypatch.setattr(jobs.Answers, "answer", waiting)
+    monkeypatch.setattr(routes.Answers, "answer", waiting)
     yield opened.set
     opened.set()
 

@@ -1,6 +1,6 @@
 """Operations that measure quality: the knowledge base's own labelled questions, evaluation runs, and comparisons of two.
 
-Runs and questions are the installation's, asked as a reader of its scope, so only its curators may see and change them.
+Runs and questions are the installation's, queried as a reader of its scope, so only its curators may see and change them.
 """
 
 from __future__ import annotations
@@ -326,7 +326,7 @@ class ComparedQuestion(Record, frozen=True):
 
 
 class EvaluationComparison(Record, frozen=True, omit_defaults=True):
-    """Two runs over the questions that both asked with the same right documents; others are counted in `only_one`. The
+    """Two runs over the questions that both have with the same right documents; others are counted in `only_one`. The
     questions that lost most come first."""
 
     first: KeptRun
@@ -353,7 +353,7 @@ def compare_evaluations(context: Context, request: CompareEvaluations) -> Evalua
     first, second = evaluations.run(request.run_id), evaluations.run(request.other_id)
     mode = _mode_of(first, request.mode)
     _mode_of(second, mode)
-    before, after = (_asked(evaluations.replies(run)) for run in (first, second))
+    before, after = (_queried(evaluations.replies(run)) for run in (first, second))
     common = [key for key in before if key in after]
     rows = sorted(_differences(before, after, common, mode), key=_loss)
     found, more = fitting(islice(rows, request.after, None), request.limit)
@@ -374,8 +374,8 @@ def compare_evaluations(context: Context, request: CompareEvaluations) -> Evalua
 _Key = tuple[str, tuple[tuple[str, int], ...]]
 
 
-def _asked(replies: Iterator[KeptReply]) -> dict[_Key, KeptReply]:
-    """The questions that were asked, by text and right documents."""
+def _queried(replies: Iterator[KeptReply]) -> dict[_Key, KeptReply]:
+    """The queried questions, by text and right documents."""
     return {(one.question.text, tuple(sorted(one.question.relevant.items()))): one for one in replies if one.replies}
 
 

@@ -38,7 +38,7 @@ _DAY_SECONDS = 86_400
 
 
 class RunState(StrEnum):
-    """State of a run: `RUNNING` until all of its questions were asked."""
+    """State of a run: `RUNNING` until all of its questions were queried."""
 
     RUNNING = "running"
     DONE = "done"
@@ -78,7 +78,7 @@ class ModeFigures(Record, frozen=True):
 
 
 class KeptRun(Record, frozen=True, kw_only=True):
-    """An evaluation run without its questions. `asked` of `questions` were asked so far; figures follow at its end."""
+    """An evaluation run without its questions. Figures follow at its end."""
 
     run_id: str
     dataset: Annotated[str, Meta(description="The folder of its questions; empty for the knowledge base's own ones.")]
@@ -89,7 +89,7 @@ class KeptRun(Record, frozen=True, kw_only=True):
     opx: Annotated[str, Meta(description="The version of the program.")] = ""
     corpus: Annotated[str, Meta(description="The version of the corpus; runs of the same one saw the same documents.")]
     questions: int
-    asked: int = 0
+    asked: Annotated[int, Meta(description="How many of the questions were queried so far.")] = 0
     modes: tuple[str, ...]
     figures: tuple[ModeFigures, ...] = ()
 
@@ -112,7 +112,7 @@ class OwnQuestion(Record, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class KeptReply:
-    """A question of a run with the replies of each mode, {} before it was asked. `number` counts from 1."""
+    """A question of a run with the replies of each mode, {} before it was queried. `number` counts from 1."""
 
     number: int
     question: LabelledQuestion
@@ -136,7 +136,7 @@ class Evaluations:
     # -- runs
 
     def begin(self, dataset: str, questions: Sequence[LabelledQuestion], run: Mapping[str, Any]) -> KeptRun:
-        """Keeps a new run with questions that are to be asked; `run` has the facts about it."""
+        """Keeps a new run with questions that are to be queried; `run` has the facts about it."""
         now = self._clock()
         moment = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S")
         begun = KeptRun(
@@ -159,7 +159,7 @@ class Evaluations:
         return answered
 
     def finish(self, run: KeptRun) -> KeptRun:
-        """Adds the figures of a run whose questions were all asked."""
+        """Adds the figures of a run whose questions were all queried."""
         whole = self.whole(run)
         figures = tuple(figures_of(whole, mode) for mode in run.modes)
         finished = replace(run, state=RunState.DONE, finished=iso_time(self._clock()), figures=figures)
@@ -195,7 +195,7 @@ class Evaluations:
         return map(_reply_in, found)
 
     def whole(self, run: KeptRun) -> EvaluationRun:
-        """A run with the questions that were asked."""
+        """A run with the questions that were queried."""
         found = [one for one in self.replies(run) if one.replies]
         return EvaluationRun(
             dataset=run.dataset,
