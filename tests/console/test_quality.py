@@ -53,7 +53,7 @@ def test_a_question_is_added_from_its_answer(page: Page, console: Console) -> No
 
 
 def test_a_question_that_has_no_answer_is_added(page: Page, console: Console) -> None:
-    go(page, console, "?q=how+do+I+boil+an+egg")
+    go(page, console, "?q=xyzzy+plugh+frobnicate")
     page.get_by_role("button", name="Rightly no answer").click()
     page.get_by_text("evaluations ask it from now on").wait_for()
     assert [one["expected"] for one in own_questions(console)] == [{}]

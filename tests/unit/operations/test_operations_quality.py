@@ -14,7 +14,7 @@ from opx.edges.calling import perform
 from opx.errors import DocumentNotFoundError, EvaluationNotFoundError, ForbiddenError, InvalidInputError
 from opx.operations import load, quality
 from opx.operations.context import Caller, Context
-from opx.operations.evaluation.kept import Evaluations, RunState, Verdict
+from opx.operations.evaluation.kept import Evaluations, ReplyVerdict, RunState
 from opx.operations.quality import (
     AddOwnQuestion,
     CompareEvaluations,
@@ -78,7 +78,7 @@ def test_a_run_queries_every_question_and_has_its_figures(call: Callable[[Any, A
     details = call(quality.get_evaluation, GetEvaluation(run_id=run.run_id))
     by_text = {one.text: one.reply for one in details.questions}
     assert (by_text[DISK_TITLE].rank, by_text[DISK_TITLE].ndcg) == (1, 1.0)
-    assert by_text[EGG].verdict in (Verdict.REFUSED, Verdict.FALSE)
+    assert by_text[EGG].verdict in (ReplyVerdict.REFUSED, ReplyVerdict.FALSE)
     assert call(quality.list_evaluations, ListEvaluations()).runs == (run,)
 
 

@@ -26,8 +26,8 @@ from opx.operations.evaluation.kept import (
     KeptReply,
     KeptRun,
     OwnQuestion,
+    ReplyVerdict,
     RunState,
-    Verdict,
     question_id_of,
     verdict,
 )
@@ -228,7 +228,7 @@ class RunReply(Record, frozen=True):
     """The reply of a run to one question. `rank` is that of the first right document, null if it was not found; `confidence`
     is the best one."""
 
-    verdict: Verdict
+    verdict: ReplyVerdict
     rank: int | None
     confidence: float
     ndcg: Annotated[float | None, Meta(description="nDCG@10; null for a question without an answer.")]

@@ -15,7 +15,7 @@ import click
 from opx.domain.record import replace
 from opx.edges.cli.evaluations import COMMANDS, run_own
 from opx.edges.cli.output import print_lines, warn
-from opx.edges.cli.session import Session, StartSystem, is_remote, pass_session
+from opx.edges.cli.session import SESSION, Session, StartSystem, is_remote, pass_session
 from opx.errors import InvalidInputError
 from opx.settings import Settings
 
@@ -84,7 +84,7 @@ def run_command(
     kind of question, for each mode, each leg and each fusion; the share of questions below the confidence floor; and
     latencies. For questions with spans (metadata.spans), also whether replies contain the lines that help.
 
-    The run is kept: `opx eval runs` lists runs, `opx eval compare FIRST SECOND` compares two of them, or two saved files.
+    The run is kept: `opx eval runs` lists runs. `opx eval compare FIRST SECOND` compares two saved runs.
     """
     if dataset is None:
         _refuse_options(modes, questions, split, **wanted)
@@ -236,23 +236,22 @@ def _run_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
 @FLOOR
 @click.option("--losers", type=click.IntRange(min=0), default=0, help="Show this many of the questions that lost most.")
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
-@pass_session
 def compare_command(
-    session: Session, /, first: str, second: str, *, systems: tuple[str, ...], floor: float, losers: int, as_json: bool
+    first: str, second: str, *, systems: tuple[str, ...], floor: float, losers: int, as_json: bool
 ) -> None:
     """Compare two runs, question by question: SECOND minus FIRST. Each is the id of a kept run, or a saved file.
 
     Each row has the means, their difference with a 95 % bootstrap interval, and p of a paired randomisation test. Runs
     over different questions are refused.
     """
-    one, other = _run_named(session, first), _run_named(session, second)
+    one, other = _run_named(first), _run_named(second)
     pairs = [_pair(name) for name in systems]
     _show_comparison(one, other, pairs, floor, as_json=as_json)
     if losers and not as_json:
         _show_losers(other, losers, one)
 
 
-def _run_named(session: Session, name: str) -> EvaluationRun:
+def _run_named(name: str) -> EvaluationRun:
     """The kept run with this id, or the one in this file. Raises `EvaluationNotFoundError` and `InvalidInputError`."""
     from opx.operations.evaluation.kept import Evaluations
     from opx.operations.evaluation.runs import load_run
@@ -260,6 +259,7 @@ def _run_named(session: Session, name: str) -> EvaluationRun:
     path = Path(name)
     if path.is_file() or path.suffix:
         return load_run(path)
+    session: Session = click.get_current_context().meta[SESSION]
     session.require_local("runs of a deployed system are compared by `opx call compare_evaluations`")
     evaluations = Evaluations.of(session.services)
     return evaluations.whole(evaluations.run(name))

@@ -43,7 +43,7 @@ _ALIVE_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JobStep:
     """A step of a job; numbers count from 1."""
 
     number: int
@@ -59,17 +59,17 @@ class Job:
     request: str
     caller: Caller
     started: float
-    steps: list[Step] = field(default_factory=list)
+    steps: list[JobStep] = field(default_factory=list)
     reply: Json | None = None
 
     def note(self, text: str, count: int) -> None:
         number = self.steps[-1].number + 1 if self.steps else 1
-        self.steps = [*self.steps[-MOST_STEPS + 1 :], Step(number, text, count)]
+        self.steps = [*self.steps[-MOST_STEPS + 1 :], JobStep(number, text, count)]
 
     def view(self) -> Json:
         """The state as JSON; `status` and `result` are those of the reply."""
         reply, steps = self.reply, self.steps
-        last = steps[-1] if steps else Step(0, "", 0)
+        last = steps[-1] if steps else JobStep(0, "", 0)
         return {
             "jobId": self.job_id,
             "request": self.request,

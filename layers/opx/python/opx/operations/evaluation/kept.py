@@ -286,7 +286,7 @@ def _mean_ndcg(pairs: Pairs) -> float | None:
     return rounded(fmean(found)) if found else None
 
 
-class Verdict(StrEnum):
+class ReplyVerdict(StrEnum):
     """Outcome of one question: a right document came first, another one did, or nothing reached the floor. `REFUSED` is
     right for a question without an answer, which `FALSE` answers got one."""
 
@@ -297,12 +297,12 @@ class Verdict(StrEnum):
     FALSE = "false"
 
 
-def verdict(question: LabelledQuestion, reply: JudgedReply) -> Verdict:
+def verdict(question: LabelledQuestion, reply: JudgedReply) -> ReplyVerdict:
     if refused(reply, FLOOR):
-        return Verdict.UNSURE if question.answerable else Verdict.REFUSED
+        return ReplyVerdict.UNSURE if question.answerable else ReplyVerdict.REFUSED
     if not question.answerable:
-        return Verdict.FALSE
-    return Verdict.RIGHT if is_right(question, reply) else Verdict.WRONG
+        return ReplyVerdict.FALSE
+    return ReplyVerdict.RIGHT if is_right(question, reply) else ReplyVerdict.WRONG
 
 
 # -- items
