@@ -29,7 +29,7 @@ export function Mark({ question, documentId, title }: MarkProps) {
       <Button
         variant="inline-link"
         loading={add.isPending}
-        ariaLabel={title ? `Mark “${title}” as the right document` : undefined}
+        ariaLabel={title ? `Mark as the right document: ${title}` : undefined}
         onClick={() => add.mutate()}
       >
         {documentId ? "Mark as the right document" : "Rightly no answer: ask it in evaluations"}
