@@ -29,7 +29,7 @@ from opx.runtime.deadlines import deadline
 from tests.aws.cloud import a_cloud
 from tests.support.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
 
-EGG = "how do I boil an egg"
+EGG = "1 egg: how do I boil it"
 
 
 def _folder(stack: ExitStack, request: pytest.FixtureRequest) -> System:
