@@ -273,7 +273,7 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS + rights.WRITE_ITEMS),  # for names and merges
         rights.on_tables(names, (LIFECYCLE,), rights.READ_ITEMS + rights.WRITE_ITEMS),  # holds
-        rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:PutItem")),
+        rights.on_tables(names, (PROJECTS,), (*rights.READ_ITEMS, "dynamodb:DeleteItem", "dynamodb:PutItem")),
         rights.allow(["sqs:SendMessage"], *map(names.queue_arn, ("ingest", CHECKPOINTS, REBUILDS))),
         *capturing_rights(names),
         *_source_rights(names),

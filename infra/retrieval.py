@@ -47,8 +47,8 @@ RETRIEVE_KNOWLEDGE = FunctionSpec(
 
 
 class RetrievalStack(Stack):
-    """The function that searches. It can't change any knowledge: it writes audit records, which it can neither read one by
-    one nor delete, gaps, and the days on which documents were last used."""
+    """The function that searches. It can't change any knowledge: it writes audit records, which it can't delete, and without
+    the HTTP API can't read one by one, gaps, evaluation runs, and the days on which documents were last used."""
 
     def __init__(
         self,

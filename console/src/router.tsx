@@ -18,7 +18,7 @@ export const router = createHashRouter([
     HydrateFallback: () => null,
     children: [
       { index: true, lazy: async () => ({ Component: (await import("./pages/Ask")).default }) },
-      page("answers/:receiptId", () => import("./pages/Ask")),
+      page("answers/:receiptId", () => import("./pages/Answer")),
       page("documents", () => import("./pages/Documents")),
       page("documents/:documentId", () => import("./pages/Document")),
       page("inbox", () => import("./pages/Inbox")),
@@ -26,6 +26,8 @@ export const router = createHashRouter([
       page("sources", () => import("./pages/Sources")),
       page("graph", () => import("./pages/Graph")),
       page("learning", () => import("./pages/Learning")),
+      page("quality", () => import("./pages/Quality")),
+      page("tenants", () => import("./pages/Tenants")),
       page("health", () => import("./pages/Health")),
       page("*", () => import("./pages/NotFound")),
     ],

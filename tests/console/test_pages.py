@@ -35,7 +35,12 @@ PAGES = {
     "sources": "aws-docs",
     "graph": "Find",
     "learning": "Order e-mails stop after a rebalance",
+    "quality": "Nothing was evaluated yet",
+    "quality?tab=compare": "Choose two runs",
+    "quality?tab=questions": "There are none yet",
+    "tenants": "Clients",
     "health": "all-MiniLM-L6-v2",
+    "health?tab=index": "A new index is built beside the one that answers",
     "nowhere": "There is no such page",
 }
 """Pages, each with words that stand there when it has loaded."""

@@ -91,6 +91,8 @@ def build(home: Path) -> dict[str, str]:
         ids["archive"] = str(home.parent / "archive.zip")
         done(world, "export_archive", path=ids["archive"])
         done(world, "measure_usage")
+        ids["question"] = done(world, "add_own_question", text="disk full", documentIds=[ids["own"]])["questionId"]
+        ids["run"] = done(world, "run_evaluation")["runId"]
         return ids
 
 
@@ -157,6 +159,7 @@ EXAMPLES: Mapping[str, Example] = {
     "get_client": fixed(clientId="acme"),
     "add_client": fixed(clientId="newcomer"),
     "remove_client": fixed(clientId="rival"),
+    "get_removal_report": fixed(clientId="rival"),
     "export_archive": lambda world: {"path": str(world.home.parent / "out.zip")},
     "import_archive": lambda world: {"path": world.ids["archive"], "merge": True, "dryRun": True},
     "reconcile": fixed(),
@@ -281,11 +284,20 @@ EXAMPLES: Mapping[str, Example] = {
     # questions
     "list_audit_records": lambda world: {"documentId": world.ids["own"][:8], "limit": 5},
     "get_audit_record": ids(receiptId="receipt"),
+    "get_answer": lambda world: {"receiptId": world.ids["receipt"], "question": "disk full"},
     "list_gaps": fixed(settled=True),
     "check_gaps": fixed(limit=5),
     "settle_gap": lambda world: {"gapId": world.ids["gap"], "because": "nobody drinks it"},
     "assign_gap": lambda world: {"gapId": world.ids["gap"], "owner": "platform"},
     "report_gap": fixed(question="How do we rotate the vault keys?", missing="No page says who holds them."),
+    # quality
+    "list_own_questions": fixed(limit=5),
+    "add_own_question": lambda world: {"text": "volume full", "documentIds": [world.ids["own"]]},
+    "remove_own_question": ids(questionId="question"),
+    "list_evaluations": fixed(limit=5),
+    "run_evaluation": fixed(),
+    "get_evaluation": ids(runId="run"),
+    "compare_evaluations": lambda world: {"runId": world.ids["run"], "with": world.ids["run"]},
     # reading
     "read_document": lambda world: {"document": world.ids["own"], "part": "steps"},
     "find_procedure": fixed(alert="disk full", labels="namespace=prod"),

@@ -82,13 +82,14 @@ REFUSED: Mapping[str, str] = {
     "list_affected": "not_found",
     "force_reindex": "invalid_argument",
     "roll_back_reindex": "invalid_argument",
+    "get_removal_report": "invalid_argument",
     "send_test_delivery": "invalid_argument",
 }
 """Codes of the refusals that examples get."""
 
 READING = (
     *("list_", "get_", "find_", "read_", "diff_", "search", "query", "research", "explain_", "build_", "analyze_"),
-    *("correlate_", "preview_", "check_source"),
+    *("correlate_", "preview_", "compare_evaluations", "check_source"),
 )
 
 BY_NATURE: Mapping[str, tuple[str, ...]] = {
@@ -101,14 +102,14 @@ BY_NATURE: Mapping[str, tuple[str, ...]] = {
 }
 """Fields that differ for commands: who gives them owns the system, and is no agent, whose name an entry's id depends on."""
 
-VOLATILE = frozenset({"timingsMs", "receiptId", "receipt", "tookMs", "milliseconds", "seconds"})
+VOLATILE = frozenset({"timingsMs", "receiptId", "receipt", "tookMs", "milliseconds", "seconds", "p50Ms", "p95Ms"})
 """Durations, and generated names."""
 
 MADE_UP = re.compile(
     r"(?<=Receipt ID: )[0-9a-f]{32}|https?://127[.]0[.]0[.]1:\d+(?=/bucket)|(?<=X-Amz-Signature=)[0-9a-f]+"
-    r"|\b20\d{6}-[0-9a-f]{6}\b|\b\d{13}-[0-9a-f]{8}\b"
+    r"|\b20\d{6}(?:T\d{6})?-[0-9a-f]{6}\b|\b\d{13}-[0-9a-f]{8}\b"
 )
-"""Receipts, addresses of uploads, and names of indexes and of merges, in texts."""
+"""Receipts, addresses of uploads, and names of indexes, runs and merges, in texts."""
 
 
 def names(select: Callable[[Operation[Any, Any]], bool] = lambda _: True) -> list[str]:

@@ -184,7 +184,7 @@ class TestManageKnowledge:
             | pairs("s3:GetObjectTagging GetObjectVersionTagging", documents)
             | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(DOCUMENTS, KEYS, FAILURES))
             | pairs("dynamodb:BatchGetItem BatchWriteItem GetItem PutItem Query", table_arns(BASELINES))
-            | pairs("dynamodb:BatchGetItem GetItem PutItem Query", table_arns(PROJECTS))
+            | pairs("dynamodb:BatchGetItem DeleteItem GetItem PutItem Query", table_arns(PROJECTS))
             | pairs("dynamodb:GetItem", table_arns(AUDIT))
             | pairs("dynamodb:Query", table_arns(USAGE))
             | pairs("dynamodb:BatchGetItem BatchWriteItem", table_arns(USES))

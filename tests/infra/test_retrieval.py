@@ -17,6 +17,7 @@ from opx.ports.tables import (
     FAILURES,
     GAPS,
     GRAPH,
+    KEYS,
     LIFECYCLE,
     OUTCOMES,
     PATTERNS,
@@ -41,15 +42,15 @@ def test_the_function_may_only_read_and_record_questions(default: Assembly) -> N
     assert rights(default, "retrieval") == (
         pairs("logs:CreateLogStream PutLogEvents", {logs})
         | pairs("dynamodb:BatchGetItem GetItem Query", table_arns(*READ))
-        | pairs("dynamodb:PutItem Query", table_arns(AUDIT))
-        | pairs("dynamodb:DeleteItem GetItem PutItem Query", table_arns(GAPS))
+        | pairs("dynamodb:GetItem PutItem Query", table_arns(AUDIT))
+        | pairs("dynamodb:BatchWriteItem DeleteItem GetItem PutItem Query", table_arns(GAPS))
         | pairs("dynamodb:PutItem", table_arns(EMBEDDINGS))
         | pairs("dynamodb:BatchGetItem BatchWriteItem", table_arns(USES))
         | pairs("aoss:APIAccessAll", {collection})
         | pairs("bedrock:InvokeModel", {model})
         | pairs("s3:ListBucket", {BUCKET})
         | pairs("s3:GetObject", {f"{BUCKET}/{folder}/*" for folder in FOLDERS})
-        | pairs("dynamodb:Query", table_arns(ANNOUNCEMENTS))
+        | pairs("dynamodb:Query", table_arns(ANNOUNCEMENTS, KEYS))
         | pairs("sqs:GetQueueAttributes", {queue_arn("ingest")})
         | pairs("sqs:SendMessage", {queue_arn("gaps-failed")})
         | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})

@@ -59,20 +59,24 @@ export class ApiError extends Error {
 export const unreachable = (what: string): ApiError =>
   new ApiError(0, "unreachable", `${what} can't be reached; the page tries again by itself`);
 
-interface Reply<T> {
+export interface Reply<T> {
   data?: T;
   error?: unknown;
   response: Response;
 }
 
 /** The data of a reply. Throws `ApiError` for a refusal, and for a server that can't be reached. */
-export async function data<T>(call: Promise<Reply<T>>): Promise<T> {
-  let reply: Reply<T>;
+export const data = async <T>(call: Promise<Reply<T>>): Promise<T> => dataOf(await reached(call));
+
+export async function reached<T>(call: Promise<T>): Promise<T> {
   try {
-    reply = await call;
+    return await call;
   } catch (error) {
     throw error instanceof ApiError ? error : unreachable("the server");
   }
+}
+
+export function dataOf<T>(reply: Reply<T>): T {
   if (!reply.response.ok || reply.data === undefined) {
     throw refusal(reply.response.status, reply.error);
   }
@@ -84,7 +88,7 @@ const ENDED = "the session of this page has ended";
 /** The error of a session that can't be renewed. */
 export const ended = (how = "sign in again"): ApiError => new ApiError(401, "unauthenticated", `${ENDED}: ${how}`);
 
-function refusal(status: number, body: unknown): ApiError {
+export function refusal(status: number, body: unknown): ApiError {
   if (status === 401) return ended(current ? undefined : "run `opx console` for a new address");
   const error = body instanceof Object && "error" in body ? body.error : undefined;
   const found = error instanceof Object ? (error as { code?: unknown; message?: unknown }) : {};

@@ -16,6 +16,9 @@ import { useState } from "react";
 import { useSearchParams } from "react-router";
 import { api, data, KB } from "../api/client";
 import type { Answer, DocumentAnswer, RetrievalResult } from "../api/schema";
+import { AskLink } from "../parts/AskLink";
+import { Mark, ReportGap } from "../parts/AskReports";
+import { AskResearch } from "../parts/AskResearch";
 import { age, Band } from "../parts/marks";
 import { Loaded } from "../parts/Loaded";
 import { DocumentText } from "../parts/Markdown";
@@ -77,14 +80,27 @@ export default function Ask() {
           </SpaceBetween>
         </SpaceBetween>
       </form>
-      {asked ? <Loaded query={answer}>{(found) => <Found answer={found} />}</Loaded> : null}
+      {asked ? <Loaded query={answer}>{(found) => <Found answer={found} question={asked} asOf={asOf} />}</Loaded> : null}
     </SpaceBetween>
   );
 }
 
-function Found({ answer }: { answer: Answer }) {
+/** Categories of what happened, which is shown apart from what to do. */
+const PAST = /^(postmortems|operations\/incidents)/;
+
+interface FoundProps {
+  answer: Answer;
+  question: string;
+  asOf: string;
+}
+
+function Found({ answer, question, asOf }: FoundProps) {
   const documents = answer.documents ?? [];
   const [first, ...others] = documents;
+  const lists: [string, DocumentAnswer[]][] = [
+    ["Past incidents", others.filter((one) => PAST.test(one.category))],
+    ["Also found", others.filter((one) => !PAST.test(one.category))],
+  ];
   return (
     <SpaceBetween size="l">
       {answer.notes?.map((note) => (
@@ -97,32 +113,43 @@ function Found({ answer }: { answer: Answer }) {
           {one.nearest ? <>The nearest is {one.nearest}.</> : null}
         </Alert>
       ))}
-      {first ? <Best document={first} answer={answer} /> : <Nothing answer={answer} />}
-      {others.length ? (
-        <Container header={<Header variant="h2">Also found</Header>}>
-          <ul aria-label="Also found" style={{ margin: 0, paddingInlineStart: 20 }}>
-            {others.map((one) => (
-              <li key={one.documentId}>
-                <Link href={`#/documents/${one.documentId}`}>{one.title}</Link>
-                {one.section ? ` › ${one.section}` : ""} <Band band={one.band ?? "weak"} confidence={one.confidence} />{" "}
-                <Box variant="small" display="inline">
-                  {one.category}, {age(one.ageDays)}
-                </Box>
-              </li>
-            ))}
-          </ul>
-        </Container>
-      ) : null}
+      {first ? <Best document={first} answer={answer} question={question} /> : <Nothing answer={answer} question={question} />}
+      {lists.map(([name, found]) => (found.length ? <Others key={name} name={name} documents={found} question={question} /> : null))}
+      <SpaceBetween size="xs" direction="horizontal">
+        {answer.receiptId ? <AskLink receiptId={answer.receiptId} question={question} /> : null}
+        <ReportGap key={question} question={question} />
+      </SpaceBetween>
+      <AskResearch key={`${question} ${asOf}`} question={question} asOf={asOf} />
     </SpaceBetween>
   );
 }
 
-function Nothing({ answer }: { answer: Answer }) {
+function Others({ name, documents, question }: { name: string; documents: DocumentAnswer[]; question: string }) {
+  return (
+    <Container header={<Header variant="h2">{name}</Header>}>
+      <ul aria-label={name} style={{ margin: 0, paddingInlineStart: 20 }}>
+        {documents.map((one) => (
+          <li key={one.documentId}>
+            <Link href={`#/documents/${one.documentId}`}>{one.title}</Link>
+            {one.section ? ` › ${one.section}` : ""} <Band band={one.band ?? "weak"} confidence={one.confidence} />{" "}
+            <Box variant="small" display="inline">
+              {one.category}, {age(one.ageDays)}
+              {one.outcome ? `, ${one.outcome}` : ""}
+            </Box>{" "}
+            <Mark key={question} question={question} documentId={one.documentId} title={one.title} />
+          </li>
+        ))}
+      </ul>
+    </Container>
+  );
+}
+
+function Nothing({ answer, question }: { answer: Answer; question: string }) {
   const near = answer.nearest;
   return (
     <Alert type="warning" header="Nothing here is near this question">
       {near ? <>The nearest page is “{titleOf(near)}”. </> : null}
-      The question is recorded as a gap of knowledge: see the inbox.
+      The question is recorded as a gap of knowledge: see the inbox. <Mark key={question} question={question} />
     </Alert>
   );
 }
@@ -132,7 +159,7 @@ const titleOf = (hit: RetrievalResult): string => {
   return typeof metadata.title === "string" ? metadata.title : hit.source;
 };
 
-function Best({ document, answer }: { document: DocumentAnswer; answer: Answer }) {
+function Best({ document, answer, question }: { document: DocumentAnswer; answer: Answer; question: string }) {
   const [open, setOpen] = useState(false);
   const steps = useQuery({
     queryKey: ["steps", document.documentId],
@@ -162,7 +189,8 @@ function Best({ document, answer }: { document: DocumentAnswer; answer: Answer }
         answer.receiptId ? (
           <SpaceBetween size="xs">
             <Box variant="awsui-key-label">Did it help?</Box>
-            <Outcome receiptId={answer.receiptId} documentId={document.documentId} />
+            <Outcome key={answer.receiptId} receiptId={answer.receiptId} documentId={document.documentId} />
+            <Mark key={question} question={question} documentId={document.documentId} title={document.title} />
           </SpaceBetween>
         ) : null
       }
@@ -189,7 +217,7 @@ function Best({ document, answer }: { document: DocumentAnswer; answer: Answer }
             expanded={open}
             onChange={({ detail }) => setOpen(detail.expanded)}
           >
-            <Loaded query={steps}>{(part) => <Steps steps={part.steps ?? []} matching={matching} />}</Loaded>
+            <Loaded query={steps}>{(part) => <Steps documentId={document.documentId} steps={part.steps ?? []} matching={matching} />}</Loaded>
           </ExpandableSection>
         ) : null}
         <ExpandableSection headerText="Why this answer">

@@ -6,6 +6,7 @@ import { useSearchParams } from "react-router";
 import { HealthAudit, type AuditFilter } from "../parts/HealthAudit";
 import { HealthCalibration } from "../parts/HealthCalibration";
 import { HealthHolds } from "../parts/HealthHolds";
+import { HealthIndex } from "../parts/HealthIndex";
 import { HealthPrunings } from "../parts/HealthPrunings";
 import { HealthStatus } from "../parts/HealthStatus";
 import { HealthUsage } from "../parts/HealthUsage";
@@ -28,6 +29,7 @@ export default function Health() {
         onChange={({ detail }) => setParams(detail.activeTabId === "status" ? {} : { tab: detail.activeTabId })}
         tabs={[
           { id: "status", label: "Status", content: <HealthStatus /> },
+          { id: "index", label: "Index and stores", content: <HealthIndex /> },
           { id: "audit", label: "Audit", content: <HealthAudit key={JSON.stringify(filter)} filter={filter} onFilter={setFilter} /> },
           { id: "usage", label: "Use", content: <HealthUsage /> },
           { id: "confidence", label: "Confidence", content: <HealthCalibration /> },

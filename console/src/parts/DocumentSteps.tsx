@@ -19,7 +19,7 @@ export function DocumentSteps({ documentId }: { documentId: string }) {
             <Header variant="h2">Steps of the current version</Header>
             <DocumentNotes notes={pages[0].notes} />
             <DocumentNotes notes={pages[0].warnings} isWarning />
-            {steps.length ? <Steps steps={steps} /> : <Box>It has no steps.</Box>}
+            {steps.length ? <Steps documentId={documentId} steps={steps} /> : <Box>It has no steps.</Box>}
           </SpaceBetween>
         );
       }}

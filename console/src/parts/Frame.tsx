@@ -13,6 +13,8 @@ const PAGES: SideNavigationProps.Item[] = [
   { type: "link", text: "Sources", href: "#/sources" },
   { type: "link", text: "Graph", href: "#/graph" },
   { type: "link", text: "Learning", href: "#/learning" },
+  { type: "link", text: "Quality", href: "#/quality" },
+  { type: "link", text: "Tenants", href: "#/tenants" },
   { type: "link", text: "Health and audit", href: "#/health" },
 ];
 

@@ -125,7 +125,11 @@ function Records({ records, isBusy, isFull, onMore }: RecordsProps) {
         {
           id: "receipt",
           header: "Receipt",
-          cell: (one) => <span style={{ overflowWrap: "anywhere" }}>{one.receiptId}</span>,
+          cell: (one) => (
+            <span style={{ overflowWrap: "anywhere" }}>
+              <Link href={`#/answers/${one.receiptId}`}>{one.receiptId}</Link>
+            </span>
+          ),
         },
       ]}
     />

@@ -2,6 +2,7 @@
 import { useIsMutating, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "../api/client";
+import { AS_JOB, followed } from "../api/jobs";
 import type { PullReport, SourceView } from "../api/schema";
 
 const PULL = ["pull"] as const;
@@ -79,9 +80,13 @@ function useReported({ notify, watch }: Outcomes) {
 
 export function usePull(sourceId: string, outcomes: Outcomes) {
   const onSuccess = useReported(outcomes);
+  const queries = useQueryClient();
   return useMutation({
     mutationKey: PULL,
-    mutationFn: (body: Pull) => data(api.POST("/sources/{sourceId}/pull", { params: { path: { sourceId } }, body })),
+    mutationFn: (body: Pull) => {
+      const call = api.POST("/sources/{sourceId}/pull", { params: { path: { sourceId } }, body, headers: AS_JOB });
+      return followed<Started>(call, () => void queries.invalidateQueries({ queryKey: ["sources"] }));
+    },
     onSuccess,
     onError: (error) => outcomes.notify({ type: "error", text: `${sourceId}: ${error.message}` }),
   });

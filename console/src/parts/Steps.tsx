@@ -9,15 +9,26 @@ import { Command } from "./Command";
 import { Effect } from "./marks";
 
 interface Props {
+  /** Ticks are kept per document until the browser's window is closed. */
+  documentId: string;
   steps: StepView[];
   /** Names of the steps that match the question. */
   matching?: ReadonlySet<string>;
 }
 
-export function Steps({ steps, matching }: Props) {
-  const [done, setDone] = useState<ReadonlySet<string>>(new Set());
-  const tick = (id: string, isDone: boolean): void =>
-    setDone((before) => new Set(isDone ? [...before, id] : [...before].filter((one) => one !== id)));
+function useTicks(documentId: string): [ReadonlySet<string>, (id: string, isDone: boolean) => void] {
+  const key = `ticks ${documentId}`;
+  const [done, setDone] = useState<ReadonlySet<string>>(() => new Set(sessionStorage.getItem(key)?.split("\n")));
+  const tick = (id: string, isDone: boolean): void => {
+    const ticked = isDone ? [...done, id] : [...done].filter((one) => one !== id);
+    sessionStorage.setItem(key, ticked.join("\n"));
+    setDone(new Set(ticked));
+  };
+  return [done, tick];
+}
+
+export function Steps({ documentId, steps, matching }: Props) {
+  const [done, tick] = useTicks(documentId);
   return (
     <ol aria-label="Steps" style={{ listStyle: "none", margin: 0, padding: 0 }}>
       {steps.map((step) => (

@@ -135,14 +135,27 @@ class TestWriteAccess:
     PROJECTS: tuple[tuple[str, dict[str, Any]], ...] = (
         ("get_project", {"clientId": "acme", "projectId": "shop"}),
         ("assign_project", {"body": {"groupId": "x"}, "clientId": "acme", "projectId": "shop"}),
+        ("preview_project_move", {"clientId": "acme", "projectId": "shop", "query": {"groupId": "x"}}),
+        ("list_projects", {"clientId": "acme"}),
+        ("remove_project", {"clientId": "acme", "projectId": "shop"}),
+    )
+    ADMINISTRATION: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("get_client", {"clientId": "acme"}),
+        ("add_client", {"clientId": "acme", "body": {}}),
+        ("remove_client", {"clientId": "nobody"}),
+        ("get_removal_report", {"clientId": "acme"}),
+        ("reconcile", {"body": {}}),
+        ("get_index_status", {}),
+        ("reindex", {"body": {"model": "no-such-model"}}),
+        ("roll_back_reindex", {"body": {}}),
     )
 
     def test_these_are_all_routes_of_the_function(self) -> None:
-        names = {name for name, _ in (*self.WRITES, *self.PROJECTS, *self.HOLDS)} | SOURCES
+        names = {name for name, _ in (*self.WRITES, *self.PROJECTS, *self.HOLDS, *self.ADMINISTRATION)} | SOURCES
         names |= {"calibrate", "discard_calibration", "get_calibration", "get_usage"}
         assert names == {name for name, route in ROUTE.items() if route.function == "manage_knowledge"}
 
-    @pytest.mark.parametrize(("name", "request_"), [*WRITES, *PROJECTS, *HOLDS])
+    @pytest.mark.parametrize(("name", "request_"), [*WRITES, *PROJECTS, *HOLDS, *ADMINISTRATION])
     @pytest.mark.parametrize("caller", [None, {}, READER, a_token(scopes=""), a_token(scopes="opx/writer xopx/write")])
     def test_writing_needs_the_scope_of_a_token(
         self, refusing: Handler, name: str, request_: dict[str, Any], caller: dict[str, Any] | None
@@ -171,6 +184,16 @@ class TestWriteAccess:
     def test_holds_are_for_administrators(self, handler: Handler, name: str, request_: dict[str, Any]) -> None:
         assert refusal(call(handler, name, caller=ACME, **request_)) == (403, "forbidden")
         assert call(handler, name, caller=a_token("acme", scopes="opx/admin"), **request_)[0] in (200, 400, 404)
+
+    @pytest.mark.parametrize(("name", "request_"), ADMINISTRATION)
+    def test_clients_and_the_index_are_for_operators(
+        self, handler: Handler, name: str, request_: dict[str, Any]
+    ) -> None:
+        assert refusal(call(handler, name, caller=a_token("acme", scopes="opx/admin"), **request_)) == (
+            403,
+            "forbidden",
+        )
+        assert call(handler, name, caller=a_token(scopes="opx/admin"), **request_)[0] in (200, 400)
 
     def test_a_role_writes_to_the_configured_scope(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(

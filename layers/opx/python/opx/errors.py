@@ -92,6 +92,12 @@ class ReceiptNotFoundError(NotFoundError):
     kind = "receipt"
 
 
+class EvaluationNotFoundError(NotFoundError):
+    """No evaluation run, or no own question, has this id."""
+
+    kind = "evaluation"
+
+
 class NotOrchestratorError(OpxError):
     """Only orchestrators may query patterns; the message states how to become one."""
 

@@ -140,16 +140,28 @@ class SourceControl:
         if self._schedules:
             self._schedules.delete(source_id)
 
-    def pull(self, source_id: str, *, everything: bool = False, accept_missing: bool = False) -> PullReport | None:
-        """Pulls the source now. Returns None where a deployed function pulls: the request is queued, and the source's
-        state reports the outcome.
+    def pull(
+        self,
+        source_id: str,
+        *,
+        everything: bool = False,
+        accept_missing: bool = False,
+        progress: Callable[[str, int], None] = lambda _step, _count: None,
+    ) -> PullReport | None:
+        """Pulls the source now; `progress` is called after every page. Returns None where a deployed function pulls: the
+        request is queued, and the source's state reports the outcome.
 
         Raises `InvalidInputError` and `SourceBusyError`.
         """
         definition = self._sources.get(source_id)
         if self._pulls is None:
-            puller = self._puller()
-            return puller.pull(source_id, everything=everything, accept_missing=accept_missing)
+
+            def after_page() -> bool:
+                state = self._sources.state(source_id)
+                progress(f"{state.put} documents changed, {state.unchanged} unchanged", state.put)
+                return False
+
+            return self._puller().pull(source_id, stop=after_page, everything=everything, accept_missing=accept_missing)
         refuse_unreachable(definition, self._installation.settings)
         self._pulls.send(pull_message(source_id, everything=everything, accept_missing=accept_missing))
         return None

@@ -22,7 +22,7 @@ action         | reader  | writer  | curator | orchestrator | project admin | cl
 read           | visible | visible | visible | visible      | visible       | visible      | visible  | visible | search and read documents, procedures, the graph, baselines and reviews
 read records   | own     | own     | own     | own          | own           | own          | own      | any     | list gaps, failed items, captured entries and merges
 write          | -       | own     | own     | -            | own           | own          | own      | own     | change documents, aliases, baselines, captured entries and outcomes
-curate         | -       | -       | own     | -            | own           | own          | own      | any     | check and settle gaps
+curate         | -       | -       | own     | -            | own           | own          | own      | any     | check and settle gaps, and measure quality
 query patterns | -       | -       | -       | visible      | -             | -            | -        | visible | query patterns learned from earlier work
 read audit     | -       | -       | -       | -            | own           | own          | within   | within  | read the audit log
 read usage     | -       | -       | -       | -            | -             | client       | client   | client  | read the use of clients

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 
 from opx.domain.record import Draft, Record, derive
-from opx.ports import Clock, Table
+from opx.ports import Clock, ObjectStore, Table
 
 KEPT_DAYS = 400
 _REPORTS = "prune-reports"
@@ -260,7 +260,7 @@ class RemovalReport(Record, frozen=True, kw_only=True):
 
     @property
     def object_key(self) -> str:
-        return f"{FOLDER}{self.removal}/report.json"
+        return report_key(self.removal)
 
     def lines(self) -> Iterator[str]:
         """The report as text lines."""
@@ -273,6 +273,17 @@ class RemovalReport(Record, frozen=True, kw_only=True):
             yield f"  {name:<{width}}  {check.before:>9,} -> {check.after:,}"
         for note in self.notes:
             yield f"note: {note}"
+
+
+def report_key(removal: str) -> str:
+    """Object key of the report of a removal."""
+    return f"{FOLDER}{removal}/report.json"
+
+
+def read_report(store: ObjectStore, removal: str) -> RemovalReport:
+    """The stored report of a removal. Raises `ObjectNotFoundError`."""
+    with store.open(report_key(removal)) as stream:
+        return RemovalReport.from_json(json.load(stream))
 
 
 def content_hash(content: Mapping[str, Any]) -> str:

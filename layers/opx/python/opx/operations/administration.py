@@ -1,10 +1,12 @@
 """Operations of an installation's operator: clients, archives, reconciliation of the stores, and reindexing.
 
-They work on the stores directly, over all clients, and may run long: none has an HTTP route.
+They work on the stores directly, over all clients, and may run long. Over HTTP, those that change all stores work only
+where the process has them all: on AWS the functions of the API have rights on few.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,9 +24,9 @@ from opx.ingestion.corpus.clients import Client, ClientState, ClientView
 from opx.ingestion.indexing.book import EditionState
 from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.lifecycle.reindex.job import ReindexJob, ReindexPhase
-from opx.lifecycle.report import ExportReport, ImportReport, RemovalReport
+from opx.lifecycle.report import ExportReport, ImportReport, RemovalReport, read_report
 from opx.operations.context import Context
-from opx.operations.registry import operation
+from opx.operations.registry import Function, operation
 
 if TYPE_CHECKING:
     from opx.ingestion.indexing.book import Edition
@@ -38,6 +40,11 @@ LONGEST_WAIT = 5.0
 REBUILD_ELSEWHERE = (
     "rebuild works on a folder of this machine. A deployed system gets a new index by a message (docs/rebuild.md), or "
     "by a deployment (docs/deploy.md); then `opx ingest` of the same files sends again what that index lacks"
+)
+
+WITH_STORES = (
+    "the functions of the API have no rights on all stores: use the command with access to them (OPX_BACKEND=aws and the "
+    "settings of the functions)"
 )
 
 ClientId = Annotated[Text, Meta(description="A client.")]
@@ -55,7 +62,7 @@ class ClientList(Record, frozen=True):
     clients: tuple[ClientView, ...]
 
 
-@operation(action=Action.ADMINISTER)
+@operation(http="GET /clients", action=Action.ADMINISTER)
 def list_clients(context: Context, request: ListClients) -> ClientList:  # noqa: ARG001 - as all operations
     """List the clients by id, removed ones included."""
     return ClientList(tuple(_administration(context).clients()))
@@ -72,12 +79,13 @@ class ClientInventory(Record, frozen=True):
     stores: Annotated[dict[str, int], Meta(description="Number of its items, by store.")]
 
 
-@operation(action=Action.ADMINISTER)
+@operation(http="GET /clients/{clientId}", function=Function.MANAGE, action=Action.ADMINISTER)
 def get_client(context: Context, request: GetClient) -> ClientInventory:
     """Count a client's items in each store.
 
-    Raises `InvalidScopeError` for a malformed id, and `StoreUnavailableError`.
+    Raises `InvalidScopeError` for a malformed id, `InvalidInputError` over HTTP on AWS, and `StoreUnavailableError`.
     """
+    _require_stores(context)
     administration = _administration(context)
     stores = administration.inventory(request.client_id)
     client = context.system.corpus.clients.get(request.client_id) or Client(request.client_id)
@@ -88,7 +96,7 @@ class AddClient(Request, frozen=True):
     client_id: ClientId
 
 
-@operation(action=Action.ADMINISTER)
+@operation(http="PUT /clients/{clientId}", function=Function.MANAGE, action=Action.ADMINISTER)
 def add_client(context: Context, request: AddClient) -> Client:
     """Add a client, also one that was removed: it starts empty.
 
@@ -101,14 +109,42 @@ class RemoveClient(Request, frozen=True):
     client_id: ClientId
 
 
-@operation(action=Action.ADMINISTER)
+@operation(http="DELETE /clients/{clientId}", function=Function.MANAGE, action=Action.ADMINISTER)
 def remove_client(context: Context, request: RemoveClient) -> RemovalReport:
     """Remove all data of a client, or continue an interrupted removal, and verify every store afterwards.
 
-    From then on its documents and queries are refused. Raises `InvalidInputError` for a client without data, `HeldError`
-    while a legal hold covers some of it, and `StoreUnavailableError`: then call it again.
+    From then on its documents and queries are refused. Raises `InvalidInputError` for a client without data and over HTTP
+    on AWS, `HeldError` while a legal hold covers some of it, and `StoreUnavailableError`: then call it again.
     """
+    _require_stores(context)
     return _administration(context).remove(request.client_id)
+
+
+class GetRemovalReport(Request, frozen=True):
+    client_id: ClientId
+
+
+@operation(http="GET /clients/{clientId}/removal", function=Function.MANAGE, action=Action.ADMINISTER)
+def get_removal_report(context: Context, request: GetRemovalReport) -> RemovalReport:
+    """Get the report of a client's removal, which proves that nothing is left in any store.
+
+    Raises `InvalidInputError` for a client that was not removed and over HTTP on AWS.
+    """
+    _require_stores(context)
+    client = context.system.corpus.clients.get(request.client_id)
+    if client is None or client.state is not ClientState.REMOVED:
+        raise InvalidInputError(f"client {request.client_id} was not removed: there is no report")
+    return read_report(context.system.store, client.removal)
+
+
+def _require_stores(context: Context) -> None:
+    """Raises `InvalidInputError` where this process can't work on all stores: in a function of the API."""
+    if not _has_stores(context):
+        raise InvalidInputError(WITH_STORES)
+
+
+def _has_stores(context: Context) -> bool:
+    return context.caller.owns_system or context.system.tables.in_folder
 
 
 def _administration(context: Context) -> Administration:
@@ -170,13 +206,15 @@ class Reconcile(Request, frozen=True):
     ] = None
 
 
-@operation(action=Action.ADMINISTER)
+@operation(http="POST /reconciliation", function=Function.MANAGE, action=Action.ADMINISTER)
 def reconcile(context: Context, request: Reconcile) -> ReconcileReport:
     """Compare corpus, catalog, chunk files, index, graph and calendar of all clients; repair differences.
 
-    Raises `StoreUnavailableError`: then start again.
+    Raises `StoreUnavailableError`: then start again, and `InvalidInputError` over HTTP on AWS.
     """
     from opx.lifecycle.consistency.reconcile import MOST_REMOVED
+
+    _require_stores(context)
 
     share = MOST_REMOVED if request.max_share is None else request.max_share
     reconciler = context.system.lifecycle.reconciler(thorough=request.thorough, progress=context.progress)
@@ -255,7 +293,7 @@ class IndexStatus(Record, frozen=True):
     job: IndexJob | None
 
 
-@operation(action=Action.ADMINISTER)
+@operation(http="GET /index", function=Function.MANAGE, action=Action.ADMINISTER)
 def get_index_status(context: Context, request: GetIndexStatus) -> IndexStatus:  # noqa: ARG001 - as all operations
     """List the editions of the index, with the progress of a reindex job."""
     state, job = context.system.lifecycle.reindexer.status()
@@ -270,14 +308,18 @@ class Reindex(Request, frozen=True):
     collection: Annotated[str, Meta(max_length=32, description="The search collection to build it in, on AWS.")] = ""
 
 
-@operation(action=Action.ADMINISTER)
+@operation(http="POST /index", function=Function.MANAGE, action=Action.ADMINISTER)
 def reindex(context: Context, request: Reindex) -> IndexJob:
     """Build a new index from the stored chunk files and switch to it, or continue the running job.
 
     The job ends as done, or as refused if the new index finds less. Where functions build it, they continue if this is
     interrupted. Raises `InvalidInputError` for a model that doesn't exist and while another index is in the way,
-    `EmbeddingError` for one that can't be called, `ReindexBusyError`, and `StoreUnavailableError`.
+    `EmbeddingError` for one that can't be called, `ReindexBusyError`, and `StoreUnavailableError`. Over HTTP on AWS it only
+    orders it; `get_index_status` shows the progress.
     """
+    if not _has_stores(context):
+        chosen = {"model": request.model, "dimension": request.dimension, "collection": request.collection}
+        return _ordered(context, {"do": "reindex", **chosen})
     with context.system.work.exclusive_reindex():
         reindexer = context.system.lifecycle.reindexer
         if request.model or request.model_path or request.collection or not reindexer.is_under_way:
@@ -306,12 +348,14 @@ def force_reindex(context: Context, request: SwitchIndex) -> IndexJob:  # noqa: 
         return _finished(context, context.system.lifecycle.reindexer)
 
 
-@operation(action=Action.ADMINISTER)
+@operation(http="POST /index/rollback", function=Function.MANAGE, action=Action.ADMINISTER)
 def roll_back_reindex(context: Context, request: SwitchIndex) -> IndexJob:  # noqa: ARG001 - as all operations
     """Switch back to the previous edition of the index.
 
-    Raises as `reindex` does, and `InvalidInputError` if there is none that can be used.
+    Raises as `reindex` does, and `InvalidInputError` if there is none that can be used. Over HTTP on AWS it only orders it.
     """
+    if not _has_stores(context):
+        return _ordered(context, {"do": "rollback"})
     with context.system.work.exclusive_reindex():
         context.system.lifecycle.reindexer.roll_back()
         return _finished(context, context.system.lifecycle.reindexer)
@@ -329,6 +373,15 @@ def discard_indexes(context: Context, request: SwitchIndex) -> DiscardedIndexes:
     """
     with context.system.work.exclusive_reindex():
         return DiscardedIndexes(tuple(map(_edition, context.system.lifecycle.reindexer.discard())))
+
+
+def _ordered(context: Context, command: dict[str, Any]) -> IndexJob:
+    """Has the function that builds indexes do this; returns the last known state."""
+    if context.system.functions.rebuilds is None:
+        raise InvalidInputError(WITH_STORES)
+    context.system.functions.rebuilds.send(json.dumps(command))
+    job = context.system.lifecycle.reindexer.status()[1]
+    return _job(context, job) if job else IndexJob("", ReindexPhase.WAITING, 0, 0, 0, 0, {})
 
 
 def _finished(context: Context, reindexer: Reindexer) -> IndexJob:

@@ -77,7 +77,12 @@ class ProjectMove(Record, frozen=True):
     changes: tuple[SightChange, ...]
 
 
-@operation(action=Action.GROUP_PROJECTS, target=_named)
+@operation(
+    http="GET /projects/{clientId}/{projectId}/move",
+    function=Function.MANAGE,
+    action=Action.GROUP_PROJECTS,
+    target=_named,
+)
 def preview_project_move(context: Context, request: AssignProject) -> ProjectMove:
     """Preview the changes of visibility if a project were put into a group.
 
@@ -96,7 +101,12 @@ class ProjectList(Record, frozen=True):
     projects: tuple[ProjectPlace, ...]
 
 
-@operation(action=Action.GROUP_PROJECTS, target=lambda _, request: Scope(request.client_id))
+@operation(
+    http="GET /projects/{clientId}",
+    function=Function.MANAGE,
+    action=Action.GROUP_PROJECTS,
+    target=lambda _, request: Scope(request.client_id),
+)
 def list_projects(context: Context, request: ListProjects) -> ProjectList:
     """List the projects of a client that had documents or were put into a group, by id."""
     registry = context.system.corpus.projects
@@ -109,7 +119,12 @@ class RemoveProject(GetProject, frozen=True):
     pass
 
 
-@operation(action=Action.GROUP_PROJECTS, target=_named)
+@operation(
+    http="DELETE /projects/{clientId}/{projectId}",
+    function=Function.MANAGE,
+    action=Action.GROUP_PROJECTS,
+    target=_named,
+)
 def remove_project(context: Context, request: RemoveProject) -> ProjectMove:
     """Remove a project with its group membership; returns the changes of visibility.
 

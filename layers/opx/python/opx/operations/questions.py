@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from opx.domain.documents import DocumentState
 from opx.domain.policy import EVERYTHING, Action
-from opx.domain.record import Record
+from opx.domain.queries import Band, band_of
+from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, FilledText, Request, Text
-from opx.errors import InvalidInputError, ReceiptNotFoundError
+from opx.errors import DamagedStoreError, DocumentNotFoundError, InvalidInputError, ReceiptNotFoundError
 from opx.hygiene.untrusted import one_line
 from opx.operations.context import Context
+from opx.operations.documents import find_by_id
 from opx.operations.paging import Paragraphs, fitting
-from opx.operations.registry import LEARNING, agent_tool, operation
+from opx.operations.registry import LEARNING, Tool, operation
 from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of
 from opx.records.gaps.listing import MAX_OWNER, GapView, listed
 from opx.records.gaps.log import MAX_CHECKED
@@ -65,6 +69,102 @@ def get_audit_record(context: Context, request: GetAuditRecord) -> AuditRecord:
     if found is None:
         raise ReceiptNotFoundError(f"the audit log has no receipt {request.receipt_id!r} of yours")
     return found
+
+
+class GetAnswer(Request, frozen=True):
+    receipt_id: Annotated[FilledText, Meta(description="The id of a receipt.")]
+    question: Annotated[
+        str, Meta(max_length=MAX_QUESTION, description="The question, to be compared with the hash in the record.")
+    ] = ""
+
+
+class PassageState(StrEnum):
+    """State of a passage of an earlier answer: `CURRENT`, in a version that was `REPLACED` or deleted since, or `GONE`:
+    removed, or not visible to the caller."""
+
+    CURRENT = "current"
+    REPLACED = "replaced"
+    GONE = "gone"
+
+
+class GivenPassage(Record, frozen=True):
+    """A passage of an earlier answer, with its text as it was given."""
+
+    document_id: str
+    chunk_id: str
+    confidence: float
+    band: Band
+    state: PassageState
+    title: str = ""
+    category: str = ""
+    source: str = ""
+    section: str = ""
+    version: int = 0
+    content: str = ""
+
+
+class GivenAnswer(Record, frozen=True):
+    """An answer as it was given. The question itself isn't stored: `is_question` is true if the given one has the recorded
+    hash, and null without one."""
+
+    record: AuditRecord
+    is_question: bool | None
+    passages: tuple[GivenPassage, ...]
+
+
+@operation(http="GET /answers/{receiptId}", action=Action.READ_RECORDS)
+def get_answer(context: Context, request: GetAnswer) -> GivenAnswer:
+    """Show an answer as it was given: its record, and the passages in their order with their text of then.
+
+    Documents that the caller may not see are gone. Raises `ReceiptNotFoundError`, also for an answer to another scope.
+    """
+    audit = context.system.records.audit
+    record = audit.find(request.receipt_id, context.identity)
+    if record is None and context.sees_every_scope(Action.READ_AUDIT):
+        record = audit.of_receipt(request.receipt_id)
+    if record is None:
+        raise ReceiptNotFoundError(f"the audit log has no receipt {request.receipt_id!r} of yours")
+    same = audit.query_hash(request.question) == record.query_hash if request.question else None
+    return GivenAnswer(record, same, tuple(_passages(context, record)))
+
+
+def _passages(context: Context, record: AuditRecord) -> Iterator[GivenPassage]:
+    documents: dict[str, dict[str, GivenPassage]] = {}
+    for one in record.documents:
+        if one.document_id not in documents:
+            documents[one.document_id] = dict(_stored_passages(context, one.document_id))
+        found = documents[one.document_id].get(one.chunk_id)
+        given = (one.document_id, one.chunk_id, one.confidence, band_of(one.confidence))
+        gone = GivenPassage(*given, PassageState.GONE)
+        yield replace(found, confidence=one.confidence, band=band_of(one.confidence)) if found else gone
+
+
+def _stored_passages(context: Context, document_id: str) -> Iterator[tuple[str, GivenPassage]]:
+    """The passages of a version by chunk id; none if it is removed or not visible."""
+    if not document_id:
+        return
+    try:
+        found = find_by_id(context, document_id)
+        state = PassageState.CURRENT if found.state is DocumentState.CURRENT else PassageState.REPLACED
+        for chunk in context.system.questions.documents.chunks(context.reader, document_id):
+            yield (
+                chunk.chunk_id,
+                GivenPassage(
+                    document_id,
+                    chunk.chunk_id,
+                    0.0,
+                    band_of(0.0),
+                    state,
+                    found.title,
+                    found.category,
+                    found.source_uri,
+                    " > ".join(chunk.section),
+                    found.version,
+                    chunk.content,
+                ),
+            )
+    except (DocumentNotFoundError, DamagedStoreError):
+        return
 
 
 class ListGaps(Request, frozen=True):
@@ -220,12 +320,16 @@ class GapAnswer(Paragraphs):
         yield f"Recorded as a gap: {one_line(self.gap.question)} (queried or reported {often}). [Gap ID: {self.gap.gap_id}]"
 
 
-@agent_tool(
-    LEARNING,
-    "Report that the knowledge lacks something you needed: the question, and the information that the documents lack. Use "
-    "it after a search without useful results; the owner of the topic is requested to document it.",
-    opt_in=True,
-    writes=True,
+@operation(
+    http="POST /gaps",
+    action=Action.WRITE,
+    tool=Tool(
+        LEARNING,
+        "Report that the knowledge lacks something you needed: the question, and the information that the documents lack. "
+        "Use it after a search without useful results; the owner of the topic is requested to document it.",
+        opt_in=True,
+        writes=True,
+    ),
 )
 def report_gap(context: Context, request: ReportGap) -> GapAnswer:
     """Record a question as a gap of the caller's own scope, as if it had no answer. Repeats within a minute count once.

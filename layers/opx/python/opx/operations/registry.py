@@ -251,7 +251,8 @@ MODULES = (
     Module("patterns", ("learning",), (LEARNING,)),
     Module("pattern_changes", ("learning",)),
     Module("telemetry", ("baselines",), (OPERATIONS,)),
-    Module("questions", ("audit", "gaps"), (LEARNING,)),
+    Module("questions", ("audit", "answers", "gaps"), (LEARNING,)),
+    Module("quality", ("evaluations",)),
     Module("sources", ("sources", "crawl", "streams")),
     Module("webhooks", ("webhooks",)),
     Module("lifecycle", ("reviews", "documents", "prunings", "holds")),
@@ -259,7 +260,7 @@ MODULES = (
     Module("masked_secrets", ("secrets",)),
     Module("projects", ("projects",)),
     Module("calibration", ("calibration",)),
-    Module("administration"),
+    Module("administration", ("clients", "reconciliation", "index")),
     Module("integrity"),
 )
 """Modules in the order in which their operations are listed."""

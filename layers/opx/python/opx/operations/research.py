@@ -12,7 +12,7 @@ from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, Band, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, Request
-from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep
+from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep, StepKind
 from opx.domain.results import Absent, Answer, RetrievalResult
 from opx.hygiene.untrusted import QUOTED, one_line
 from opx.operations.context import Context
@@ -416,4 +416,14 @@ def _researched(
     context: Context, topic: str, max_iterations: int, config: QueryConfig, hidden: frozenset[str] = frozenset()
 ) -> ResearchReport:
     researcher = context.system.questions.research(context.identity, context.report, hidden=hidden)
-    return researcher.research_topic(topic, max_iterations, config)
+    return researcher.research_topic(
+        topic, max_iterations, config, watch=lambda step: context.progress(_words_of(step), step.results)
+    )
+
+
+def _words_of(step: ResearchStep) -> str:
+    """`round 1, search "disk full": 4 results`."""
+    if step.error:
+        return f"round {step.iteration}, {step.kind} “{step.text}”: {step.error}"
+    counted = f"{step.results} {'searches planned' if step.kind is StepKind.PLAN else 'results'}, {step.new} new"
+    return f"round {step.iteration}, {step.kind} “{step.text}”: {counted}"

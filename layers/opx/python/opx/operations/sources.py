@@ -164,7 +164,10 @@ def pull_source(context: Context, request: PullSource) -> PullStarted:
     invalid options, and `SourceBusyError`.
     """
     report = _sources(context).pull(
-        request.source_id, everything=request.everything, accept_missing=request.accept_missing
+        request.source_id,
+        everything=request.everything,
+        accept_missing=request.accept_missing,
+        progress=context.progress,
     )
     return PullStarted(request.source_id, report)
 

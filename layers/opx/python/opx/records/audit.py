@@ -180,6 +180,11 @@ class AuditLog:
         item = self._table.get({"receiptId": receipt_id}) if receipt_id else None
         return record_in(item) if item and item["who"] == who else None
 
+    def of_receipt(self, receipt_id: str) -> AuditRecord | None:
+        """The record of a receipt of any scope, for callers who may read the whole log."""
+        item = self._table.get({"receiptId": receipt_id}) if receipt_id else None
+        return record_in(item) if item and item["who"] != SCOPES else None
+
     def find(self, wanted: str, identity: Identity) -> AuditRecord | None:
         """The record of a receipt of the identity's own scope. `wanted` is its id, a prefix of 6 digits or more of one of
         the newest 1000, or `last` for the newest answer to the same principal. Raises `InvalidInputError` for an ambiguous

@@ -295,8 +295,8 @@ def _terms_of(run: str, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class _Known(dict[str, T]):
-    """Results of `compute` by run, kept for those that are short. A dictionary, as many runs are looked up in it at once, without
-    a call for each. Safe to share between threads."""
+    """Results of `compute` by run, kept for those that are short. A dictionary, as many runs are looked up in it at once,
+    without a call for each. Safe to share between threads."""
 
     def __init__(self, compute: Callable[[str], T]) -> None:
         super().__init__()

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from opx.domain.record import replace
-from opx.edges.cli.output import print_lines
-from opx.edges.cli.session import Session, StartSystem, is_remote, pass_session
+from opx.edges.cli.evaluations import COMMANDS, run_own
+from opx.edges.cli.output import print_lines, warn
+from opx.edges.cli.session import SESSION, Session, StartSystem, is_remote, pass_session
 from opx.errors import InvalidInputError
 from opx.settings import Settings
 
@@ -53,7 +54,7 @@ def eval_command() -> None:
 
 
 @eval_command.command("run")
-@click.argument("dataset", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("dataset", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--mode",
     "modes",
@@ -73,9 +74,9 @@ def eval_command() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @pass_session
 def run_command(
-    session: Session, /, dataset: Path, modes: tuple[str, ...], questions: Path | None, split: str, **wanted: Any
+    session: Session, /, dataset: Path | None, modes: tuple[str, ...], questions: Path | None, split: str, **wanted: Any
 ) -> None:
-    """Measure answers to DATASET, a folder in BEIR form.
+    """Measure answers to DATASET, a folder in BEIR form; without it, to the knowledge base's own questions (`opx eval add`).
 
     The folder has queries.jsonl (_id, text, metadata.kind), qrels/test.tsv, and its corpus: corpus.jsonl (_id, title,
     text) or a folder `documents`. The corpus goes through the same pipeline as any document, into an index of its own
@@ -83,8 +84,12 @@ def run_command(
     kind of question, for each mode, each leg and each fusion; the share of questions below the confidence floor; and
     latencies. For questions with spans (metadata.spans), also whether replies contain the lines that help.
 
-    `opx eval compare FIRST SECOND` compares two saved runs.
+    The run is kept: `opx eval runs` lists runs. `opx eval compare FIRST SECOND` compares two saved runs.
     """
+    if dataset is None:
+        _refuse_options(modes, questions, split, **wanted)
+        run_own(session, as_json=wanted["as_json"])
+        return
     from opx.operations.evaluation.datasets import load_dataset
 
     given = session.settings
@@ -94,7 +99,23 @@ def run_command(
     selected = loaded.of_split(split) if split else loaded
     before = _comparable(wanted.pop("against"), selected)
     run = _measured(session.start, evaluation_settings(given, loaded), selected, modes)
+    _keep(session, run)
     _show(run, before, **wanted)
+
+
+def _refuse_options(modes: tuple[str, ...], questions: Path | None, split: str, **wanted: Any) -> None:
+    """Raises `InvalidInputError` for options that need a dataset."""
+    given = (questions, split, modes, *(wanted[name] for name in ("losers", "against", "save", "html")))
+    if any(given):
+        raise InvalidInputError("these options are for a DATASET; the own questions are asked as people ask them")
+
+
+def _keep(session: Session, run: EvaluationRun) -> None:
+    """Keeps the run beside the knowledge of the session."""
+    from opx.operations.evaluation.kept import Evaluations
+
+    kept = Evaluations.of(session.services).keep(run, session.user)
+    warn(f"kept as run {kept.run_id}: `opx eval runs` lists all")
 
 
 def evaluation_settings(settings: Settings, dataset: Dataset) -> Settings:
@@ -204,8 +225,8 @@ def _run_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
 
 
 @eval_command.command("compare")
-@click.argument("first", type=READABLE)
-@click.argument("second", type=READABLE)
+@click.argument("first")
+@click.argument("second")
 @click.option(
     "--system",
     "systems",
@@ -216,20 +237,32 @@ def _run_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
 @click.option("--losers", type=click.IntRange(min=0), default=0, help="Show this many of the questions that lost most.")
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 def compare_command(
-    first: Path, second: Path, *, systems: tuple[str, ...], floor: float, losers: int, as_json: bool
+    first: str, second: str, *, systems: tuple[str, ...], floor: float, losers: int, as_json: bool
 ) -> None:
-    """Compare two saved runs, question by question: SECOND minus FIRST.
+    """Compare two runs, question by question: SECOND minus FIRST. Each is the id of a kept run, or a saved file.
 
     Each row has the means, their difference with a 95 % bootstrap interval, and p of a paired randomisation test. Runs
     over different questions are refused.
     """
-    from opx.operations.evaluation.runs import load_run
-
-    one, other = load_run(first), load_run(second)
+    one, other = _run_named(first), _run_named(second)
     pairs = [_pair(name) for name in systems]
     _show_comparison(one, other, pairs, floor, as_json=as_json)
     if losers and not as_json:
         _show_losers(other, losers, one)
+
+
+def _run_named(name: str) -> EvaluationRun:
+    """The kept run with this id, or the one in this file. Raises `EvaluationNotFoundError` and `InvalidInputError`."""
+    from opx.operations.evaluation.kept import Evaluations
+    from opx.operations.evaluation.runs import load_run
+
+    path = Path(name)
+    if path.is_file() or path.suffix:
+        return load_run(path)
+    session: Session = click.get_current_context().meta[SESSION]
+    session.require_local("runs of a deployed system are compared by `opx call compare_evaluations`")
+    evaluations = Evaluations.of(session.services)
+    return evaluations.whole(evaluations.run(name))
 
 
 def _pair(name: str) -> tuple[str, str]:
@@ -278,6 +311,9 @@ def _loser_lines(run: EvaluationRun, count: int, before: EvaluationRun | None) -
         yield f"\nquestions whose {form}, {'no longer helps' if before else 'lacks the line that helps'}"
         yield from _unhelped_lines(unhelped(run, form, count, before))
 
+
+for _command in COMMANDS:
+    eval_command.add_command(_command)
 
 # -- rendering and progress
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import anyio
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from opx.connectors.deliveries import MAX_BODY_BYTES as MAX_DELIVERY_BYTES
 from opx.domain.record import Json
@@ -30,7 +30,9 @@ from opx.edges.serving.console import HEADERS as CONSOLE_HEADERS
 from opx.edges.serving.console import KEY, ConsoleFiles, ConsoleSessions, cookie, cookie_name
 from opx.edges.serving.console import PREFIX as CONSOLE
 from opx.edges.serving.deliveries import LocalDeliveries
-from opx.edges.serving.listening import Application
+from opx.edges.serving.jobs import MOST_STREAMS, PREFERENCE, Jobs, events, prefers_job
+from opx.edges.serving.jobs import PREFIX as JOBS
+from opx.edges.serving.listening import STOPPING, Application
 from opx.edges.serving.metrics import MeasuredRequest, Measurements
 from opx.edges.serving.pages import documentation_page, openapi_text
 from opx.edges.serving.routes import Answers, Raw, unauthenticated
@@ -86,6 +88,7 @@ class _Application:
         self._served = served
         self._limiter = functools.cache(lambda: anyio.CapacityLimiter(THREADS))
         self._health_limiter = functools.cache(lambda: anyio.CapacityLimiter(2))  # not after many slow answers
+        self._jobs = Jobs(served.answers)
         self._memory = Memory(MEMORY_BYTES)
         self._delivery_memory = Memory(DELIVERY_MEMORY_BYTES)
 
@@ -98,18 +101,17 @@ class _Application:
     async def _http(self, request: Request, scope: Any, receive: Any, send: Any) -> None:
         path: str = scope["path"]
         response = None if path.startswith(_WEBHOOKS + "/") else self._refusal(request, path)
-        try:
-            if response is None and path.rstrip("/") == "/mcp":
-                response = await self._tools(request, scope, receive, send)
+        with suppress(ClientDisconnect):
+            try:
+                if response is None and path.rstrip("/") == "/mcp":
+                    response = await self._tools(request, scope, receive, send)
+                    if response is None:
+                        return
                 if response is None:
-                    return
-            if response is None:
-                response = await self._response(request, path)
-        except BodyRefusedError as exc:
-            response = _body_refused(exc)
-        except ClientDisconnect:
-            return
-        await response(scope, receive, send)
+                    response = await self._response(request, path)
+            except BodyRefusedError as exc:
+                response = _body_refused(exc)
+            await response(scope, receive, send)
 
     def _refusal(self, request: Request, path: str) -> Response | None:
         """The refusal of a request that may come from others, where callers need no token: from a web page of another site,
@@ -141,15 +143,21 @@ class _Application:
             return await _delivery(self._served.deliveries, request, delivered, self._delivery_memory, self._limiter())
         if path.startswith(UPLOADS) and request.method == "PUT":
             return await self._upload(request, path.removeprefix(UPLOADS))
-        if request.method in ("GET", "HEAD"):
-            if path in _PUBLIC:
-                return await self._page(path)
-            sessions = self._served.callers.sessions
-            if sessions is not None and (path == "/" or path.startswith(CONSOLE)):
-                return self._console(request, path, sessions)
-            if path == "/metrics":
-                return self._metrics(self._caller(request))
-        return await self._operation(request)
+        found = await self._own_page(request, path) if request.method in ("GET", "HEAD") else None
+        return found or await self._operation(request)
+
+    async def _own_page(self, request: Request, path: str) -> Response | None:
+        """A page of the server itself; None for the routes of operations."""
+        if path in _PUBLIC:
+            return await self._page(path)
+        sessions = self._served.callers.sessions
+        if sessions is not None and (path == "/" or path.startswith(CONSOLE)):
+            return self._console(request, path, sessions)
+        if path == "/metrics":
+            return self._metrics(self._caller(request))
+        if path == JOBS or path.startswith(f"{JOBS}/"):
+            return self._job(request, path.removeprefix(JOBS).strip("/"))
+        return None
 
     def _metrics(self, caller: Caller | None) -> Response:
         if caller is None:
@@ -176,6 +184,9 @@ class _Application:
             raw_path = request.scope["raw_path"].decode("ascii", "replace")
             method = "GET" if request.method == "HEAD" else request.method
             raw = Raw(method, raw_path, tuple(pairs), content_type, body)
+            if prefers_job(request.headers.get("prefer", "")):
+                measured.status = 202
+                return self._started(raw, caller)
             return await self._answered(raw, caller, measured, requested_at(request))
 
     async def _answered(self, raw: Raw, caller: Caller, measured: MeasuredRequest, address: str) -> Response:
@@ -186,6 +197,39 @@ class _Application:
             )
         measured.status = found["statusCode"]
         return _response(found)
+
+    def _started(self, raw: Raw, caller: Caller) -> Response:
+        """Begins a job, and replies with its address."""
+        job = self._jobs.start(raw, caller)
+        if job is None:
+            return _busy("too many jobs are running: wait for one of them")
+        headers = {"location": f"{JOBS}/{job.job_id}", "preference-applied": PREFERENCE}
+        return _response(reply(202, job.view(), headers))
+
+    def _job(self, request: Request, path: str) -> Response:
+        """The jobs of the caller, one of them, or its events."""
+        caller = self._caller(request)
+        if caller is None:
+            return _response(unauthenticated())
+        if not path:
+            return _response(reply(200, {"jobs": [job.view() for job in self._jobs.of(caller)]}))
+        job_id, _, part = path.partition("/")
+        job = self._jobs.get(job_id, caller)
+        if job is None or part not in ("", "events"):
+            return _refused(
+                404, "not_found", "there is no such job of yours: this server was restarted, or it is long over"
+            )
+        if not part:
+            return _response(reply(200, job.view()))
+        if self._jobs.streams >= MOST_STREAMS:
+            return _busy("too many streams are open: ask for the job's state instead")
+        number = request.headers.get("last-event-id", "")
+        after = int(number) if number.isdecimal() and len(number) < 10 else 0
+        is_stopping = request.scope.get(STOPPING, lambda: False)
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no", **_NOT_SNIFFED}
+        return StreamingResponse(
+            events(self._jobs, job, after, is_stopping), headers=headers, media_type="text/event-stream"
+        )
 
     async def _tools(self, request: Request, scope: Any, receive: Any, send: Any) -> Response | None:
         """Has the tools of the caller answer; a refusal if there is none."""
@@ -296,6 +340,12 @@ async def _delivery(
 
 def _forbidden(message: str) -> Response:
     return _refused(403, "forbidden", message)
+
+
+def _busy(message: str) -> Response:
+    response = _refused(503, "busy", message)
+    response.headers["retry-after"] = str(RETRY_AFTER_SECONDS)
+    return response
 
 
 def _body_refused(error: BodyRefusedError) -> Response:

@@ -36,6 +36,9 @@ _FILES = 256
 STOP_SECONDS = 10
 """Time for requests in progress when the server ends."""
 
+STOPPING = "opx.stopping"
+"""Key of a request's scope: a function that returns true when the server is about to end, for replies that don't end."""
+
 _CHECK_SECONDS = 1.0
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})\Z")
 
@@ -139,8 +142,12 @@ class HttpServer:
     def __init__(self, application: Application, *sockets: socket.socket) -> None:
         self._sockets = list(sockets)
         _LimitedProtocol.most = most_connections()
+
+        async def stoppable(scope: Any, receive: Any, send: Any) -> None:
+            await application({**scope, STOPPING: lambda: self._server.should_exit}, receive, send)
+
         config = uvicorn.Config(
-            application,
+            stoppable,
             http=_LimitedProtocol,
             ws="none",
             lifespan="on",

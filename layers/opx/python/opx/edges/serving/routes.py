@@ -19,7 +19,7 @@ from opx.edges.serving.tokens import administers
 from opx.edges.serving.workers import QUESTIONS, AnswerProcesses
 from opx.errors import ForbiddenError
 from opx.operations import load
-from opx.operations.context import Caller, Context
+from opx.operations.context import Caller, Context, Progress
 from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, Operation
 from opx.operations.system import System
 from opx.runtime.deadlines import deadline
@@ -32,8 +32,16 @@ ANSWER_SECONDS = 55.0
 class KnowledgeBase(Protocol):
     """A knowledge base that requests name by its id."""
 
-    def perform(self, operation: Operation[Any, Any], request: RouteRequest, caller: Caller, report: Report) -> Any:
-        """The reply of an operation. Raises the errors of the operation."""
+    def perform(
+        self,
+        operation: Operation[Any, Any],
+        request: RouteRequest,
+        caller: Caller,
+        report: Report,
+        progress: Progress | None = None,
+    ) -> Any:
+        """The reply of an operation, within the time of a request unless its `progress` is watched. Raises the errors of the
+        operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +50,16 @@ class LocalBase:
 
     system: System
 
-    def perform(self, operation: Operation[Any, Any], request: RouteRequest, caller: Caller, report: Report) -> Any:
+    def perform(
+        self,
+        operation: Operation[Any, Any],
+        request: RouteRequest,
+        caller: Caller,
+        report: Report,
+        progress: Progress | None = None,
+    ) -> Any:
+        if progress is not None:
+            return performed(operation, request, Context(self.system, caller, report, progress))
         with deadline(ANSWER_SECONDS):
             return performed(operation, request, Context(self.system, caller, report))
 
@@ -55,8 +72,15 @@ class RemoteBase:
     client: RemoteClient
     own: Caller
 
-    def perform(self, operation: Operation[Any, Any], request: RouteRequest, caller: Caller, report: Report) -> Any:
-        del report
+    def perform(
+        self,
+        operation: Operation[Any, Any],
+        request: RouteRequest,
+        caller: Caller,
+        report: Report,
+        progress: Progress | None = None,
+    ) -> Any:
+        del report, progress
         if not administers(caller, self.own.identity):
             raise ForbiddenError("this knowledge base is for administrators with the client and project of the server")
         return self.client.call(operation.run, read_parts(operation, request).request)
@@ -129,16 +153,18 @@ class Answers:
         self._report = report
         self._workers = workers
 
-    def answer(self, raw: Raw, caller: Caller) -> tuple[str, Json]:
-        """The key of the route ("" for none) and the reply. Never raises."""
-        if self._workers is not None and is_question(raw):
+    def answer(self, raw: Raw, caller: Caller, progress: Progress | None = None) -> tuple[str, Json]:
+        """The key of the route ("" for none) and the reply. Never raises. With `progress`, it may take any time."""
+        if self._workers is not None and progress is None and is_question(raw):
             return self._workers.run(partial(_answered, raw, caller), self._report)
         self._report(Metric.API_REQUESTS)
         route: list[str] = []
-        found = attempt(lambda: self._performed(raw, caller, route), self._failed, f"{raw.method} {raw.path[:100]}")
+        found = attempt(
+            lambda: self._performed(raw, caller, route, progress), self._failed, f"{raw.method} {raw.path[:100]}"
+        )
         return "".join(route), found
 
-    def _performed(self, raw: Raw, caller: Caller, route: list[str]) -> Json:
+    def _performed(self, raw: Raw, caller: Caller, route: list[str], progress: Progress | None) -> Json:
         operation, parameters = find(raw)
         assert operation.route is not None
         route.append(operation.route.key)
@@ -148,7 +174,7 @@ class Answers:
             known = ", ".join(sorted(self._bases))
             raise UnknownKnowledgeBaseError(f"no knowledge base has this id; there is: {known}")
         request = RouteRequest(path, raw.pairs, raw.content_type, raw.body)
-        return reply(operation.route.status, base.perform(operation, request, caller, self._report))
+        return reply(operation.route.status, base.perform(operation, request, caller, self._report, progress))
 
     def _failed(self, failure: ErrorResponse, error: Json) -> Json:
         self._report(failure.api_metric)

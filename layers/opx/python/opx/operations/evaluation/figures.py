@@ -8,10 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-
 from opx.operations.evaluation.abstention import FLOOR, FLOORS, abstention, separation
-from opx.operations.evaluation.answers import answer_figures
+from opx.operations.evaluation.answers import answer_figures, percentile
 from opx.operations.evaluation.bands import band_figures, calibrations
 from opx.operations.evaluation.datasets import ALL, LabelledQuestion
 from opx.operations.evaluation.runs import EvaluationRun
@@ -96,11 +94,8 @@ WHOLE = "answer"
 
 
 def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
-    """By name, `p50` and so on, interpolated between neighbours (type 7 of Hyndman and Fan, 1996)."""
-    if not milliseconds:
-        return {}
-    found = np.percentile(np.asarray(milliseconds, dtype=float), PERCENTILES)
-    return {f"p{at}": round(float(value), 2) for at, value in zip(PERCENTILES, found, strict=True)}
+    """By name, `p50` and so on; {} without values."""
+    return {f"p{at}": round(percentile(milliseconds, at), 2) for at in PERCENTILES if milliseconds}
 
 
 def latencies(run: EvaluationRun, system: str) -> dict[str, dict[str, float]]:

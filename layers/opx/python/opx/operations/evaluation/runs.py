@@ -113,7 +113,7 @@ class EvaluationRun:
             "about": self.about,
             "ingest": self.ingest,
             "modes": list(self.modes),
-            "questions": [_question_json(question) for question in self.questions],
+            "questions": [question_json(question) for question in self.questions],
             "replies": {name: [reply.to_json() for reply in replies] for name, replies in self.replies.items()},
         }
         if self.answers:
@@ -121,12 +121,12 @@ class EvaluationRun:
         return data
 
 
-def _question_json(question: LabelledQuestion) -> dict[str, Any]:
+def question_json(question: LabelledQuestion) -> dict[str, Any]:
     data = {name: getattr(question, name) for name in ("id", "text", "kind", "relevant", "split")}
     return {**data, "spans": spans_json(question.spans)} if question.spans else data
 
 
-def _question_of(data: Mapping[str, Any]) -> LabelledQuestion:
+def question_of(data: Mapping[str, Any]) -> LabelledQuestion:
     return LabelledQuestion(**{**data, "spans": tuple(Span(**span) for span in data.get("spans", ()))})
 
 
@@ -147,7 +147,7 @@ def load_run(path: Path) -> EvaluationRun:
         run = EvaluationRun(
             dataset=data["dataset"],
             corpus=data["corpus"],
-            questions=tuple(map(_question_of, data["questions"])),
+            questions=tuple(map(question_of, data["questions"])),
             replies={name: tuple(map(JudgedReply.from_json, found)) for name, found in data["replies"].items()},
             modes=tuple(data["modes"]),
             ingest=data["ingest"],

@@ -231,10 +231,15 @@ class Researcher:
         self._clock = clock
 
     def research_topic(
-        self, topic: str, max_iterations: int = DEFAULT_ITERATIONS, config: QueryConfig | None = None
+        self,
+        topic: str,
+        max_iterations: int = DEFAULT_ITERATIONS,
+        config: QueryConfig | None = None,
+        *,
+        watch: Callable[[ResearchStep], None] = lambda _step: None,
     ) -> ResearchReport:
-        """Researches a topic. It ends as soon as each part of the topic has a result that reaches
-        `config.min_confidence`, and after `max_iterations` (1-5) of up to four searches each.
+        """Researches a topic; `watch` is called with each step as it ends. It is over as soon as each part of the topic has a
+        result that reaches `config.min_confidence`, and after `max_iterations` (1-5) of up to four searches each.
 
         `config` bounds every search and the report: `max_results` are the findings, `max_chunks_per_document` those of one
         document, beside the best for each part. All searches are thorough; every query other than the given topic is
@@ -254,6 +259,7 @@ class Researcher:
             clock=self._clock,
             until=self._clock() + self._seconds,
             findings=CollectedFindings(config.min_confidence),
+            watch=watch,
         )
         if len(topic) > MAX_QUERY_CHARACTERS:
             cut = f"the topic has {len(topic):,} characters; only the first {MAX_QUERY_CHARACTERS:,} were read"
@@ -288,6 +294,7 @@ class ResearchRun:
     clock: Clock
     until: float
     findings: CollectedFindings
+    watch: Callable[[ResearchStep], None] = lambda _step: None
     trace: list[ResearchStep] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     partial: bool = False
@@ -357,7 +364,8 @@ class ResearchRun:
             gaps = self.findings.gaps(self.plans.parts)
             so_far = SoFar(tuple(self._found()[0]), gaps, tuple(self.plans.tried))
         searches, steps = self.plans.searches(iteration, so_far, PLANNING_SHARE * (end - self.clock()))
-        self.trace.extend(steps)
+        for step in steps:
+            self._note(step)
         return searches
 
     def _search(self, workers: Workers[Answer], iteration: int, searches: Sequence[SubQuery], end: float) -> bool:
@@ -387,10 +395,14 @@ class ResearchRun:
             late = None if job.in_time else IndexWakingError(f"a search was {problem}")
             self.unsearched = job.failure if isinstance(job.failure, StoreUnavailableError) else late
             self._lacks(f"a search could not be done: {problem}")
-            self.trace.append(replace(step, error=problem))
+            self._note(replace(step, error=problem))
             return False
-        self.trace.append(self._with_answer(step, query, job.future.result()))
+        self._note(self._with_answer(step, query, job.future.result()))
         return True
+
+    def _note(self, step: ResearchStep) -> None:
+        self.trace.append(step)
+        self.watch(step)
 
     def _with_answer(self, step: ResearchStep, query: SubQuery, answer: Answer) -> ResearchStep:
         self.partial |= answer.partial

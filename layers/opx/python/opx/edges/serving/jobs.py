@@ -1,0 +1,154 @@
+"""Jobs: requests that a server performs beside the connection that they came by, and reports the progress of.
+
+A request to a route of an operation with the header `Prefer: respond-async` (RFC 7240) is answered with 202 and a job.
+`GET /jobs/{id}` has its state and, at the end, its reply; `GET /jobs/{id}/events` streams the steps as server-sent events.
+Jobs are this process's: they end with it, and what they do continues when it is requested again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import secrets
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from opx.domain.ids import iso_time
+from opx.domain.record import Json
+from opx.edges.serving.routes import Answers, Raw
+from opx.operations.context import Caller
+
+PREFIX = "/jobs"
+PREFERENCE = "respond-async"
+MOST_RUNNING = 8
+"""Jobs at once. Requests wait for no job: each has a thread of its own."""
+
+KEPT = 100
+"""Ended jobs whose replies are kept."""
+
+MOST_STEPS = 1000
+"""Steps of a job that are kept; the oldest are dropped."""
+
+MOST_STREAMS = 64
+"""Streams at once, of the server's connections."""
+
+_POLL_SECONDS = 0.2
+_ALIVE_SECONDS = 15.0
+"""Pause after which a comment is sent, so that proxies don't close a stream in which nothing happens."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStep:
+    """A step of a job; numbers count from 1."""
+
+    number: int
+    text: str
+    count: int
+
+
+@dataclass
+class Job:
+    """A request in progress, or its reply. Steps are added in its own thread."""
+
+    job_id: str
+    request: str
+    caller: Caller
+    started: float
+    steps: list[JobStep] = field(default_factory=list)
+    reply: Json | None = None
+
+    def note(self, text: str, count: int) -> None:
+        number = self.steps[-1].number + 1 if self.steps else 1
+        self.steps = [*self.steps[-MOST_STEPS + 1 :], JobStep(number, text, count)]
+
+    def view(self) -> Json:
+        """The state as JSON; `status` and `result` are those of the reply."""
+        reply, steps = self.reply, self.steps
+        last = steps[-1] if steps else JobStep(0, "", 0)
+        return {
+            "jobId": self.job_id,
+            "request": self.request,
+            "state": "running" if reply is None else "done" if reply["statusCode"] < 400 else "failed",
+            "startedAt": iso_time(self.started),
+            "step": last.text,
+            "count": last.count,
+            "status": reply["statusCode"] if reply else 0,
+            "result": json.loads(reply["body"]) if reply else None,
+        }
+
+
+class Jobs:
+    """The jobs of a server, by caller."""
+
+    def __init__(self, answers: Answers, clock: Callable[[], float] = time.time) -> None:
+        self._answers = answers
+        self._clock = clock
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+        self.streams = 0
+
+    def start(self, raw: Raw, caller: Caller) -> Job | None:
+        """Begins a job; None if too many are running."""
+        with self._lock:
+            running = [job for job in self._jobs.values() if job.reply is None]
+            if len(running) >= MOST_RUNNING:
+                return None
+            job = Job(secrets.token_hex(8), f"{raw.method} {raw.path[:200]}", caller, self._clock())
+            ended = [job_id for job_id, one in self._jobs.items() if one.reply is not None]
+            for job_id in ended[: max(0, len(ended) - KEPT + 1)]:
+                del self._jobs[job_id]
+            self._jobs[job.job_id] = job
+
+        def work() -> None:
+            job.reply = self._answers.answer(raw, caller, job.note)[1]
+
+        threading.Thread(target=work, name=f"job {job.job_id}", daemon=True).start()
+        return job
+
+    def get(self, job_id: str, caller: Caller) -> Job | None:
+        """A job of this caller's."""
+        job = self._jobs.get(job_id)
+        return job if job and job.caller == caller else None
+
+    def of(self, caller: Caller) -> list[Job]:
+        """The jobs of a caller, the newest first."""
+        with self._lock:
+            return [job for job in reversed(self._jobs.values()) if job.caller == caller]
+
+
+async def events(jobs: Jobs, job: Job, after: int, is_stopping: Callable[[], bool]) -> AsyncIterator[str]:
+    """The steps of a job behind a number as server-sent events, and its view as the event `end`. Ends when the job does, and
+    when the server stops."""
+    jobs.streams += 1
+    try:
+        yield "retry: 1000\n\n"
+        for turn in itertools.count(1):
+            reply, steps = job.reply, job.steps
+            for step in steps:
+                if step.number > after:
+                    yield _event("step", {"step": step.text, "count": step.count}, step.number)
+                    after = step.number
+            if reply is not None:
+                yield _event("end", job.view(), after)
+                return
+            if is_stopping():
+                return
+            if turn % round(_ALIVE_SECONDS / _POLL_SECONDS) == 0:
+                yield ":\n\n"
+            await anyio.sleep(_POLL_SECONDS)
+    finally:
+        jobs.streams -= 1
+
+
+def _event(kind: str, data: Any, number: int) -> str:
+    return f"event: {kind}\nid: {number}\ndata: {json.dumps(data)}\n\n"
+
+
+def prefers_job(preference: str) -> bool:
+    """True for a header `Prefer` that asks for a job."""
+    return PREFERENCE in (part.strip().lower() for part in preference.replace(";", ",").split(","))
