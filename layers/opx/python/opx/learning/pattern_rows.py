@@ -84,9 +84,11 @@ def text_key(entry_type: EntryType, problem: str, error: str, solution: str, abo
 
 
 def head_row(pattern: Pattern) -> Item:
-    """The pattern's part of a head row."""
+    """The pattern's part of a head row; one in use is written as earlier versions did."""
     facts: Item = to_json(asdict(pattern))
     del facts["pattern_id"], facts["scope_key"]
+    if not pattern.retired:
+        del facts["retired"]
     return {**facts, "place": heads_partition(pattern.scope_key), "entry": pattern.pattern_id}
 
 
