@@ -55,7 +55,9 @@ class DeployedConsole:
         cognito = self.emulator.client("cognito-idp")
         known: dict[str, str] = {"UserPoolId": self.pool, "Username": person}
         attributes = [{"Name": "email", "Value": person}, {"Name": "email_verified", "Value": "true"}]
-        cognito.admin_create_user(**known, UserAttributes=attributes, MessageAction="SUPPRESS")
+        cognito.admin_create_user(
+            **known, UserAttributes=attributes, MessageAction="SUPPRESS", TemporaryPassword=PASSWORD
+        )
         cognito.admin_set_user_password(**known, Password=PASSWORD, Permanent=True)
         for group in groups:
             cognito.admin_add_user_to_group(**known, GroupName=group)
