@@ -154,7 +154,8 @@ class TestRoutes:
                 never_started if function is not route.function else started,
                 Measured(),
             )
-            refused = refusal(answered(reply)) == (404, "no_such_route")
+            status, found = answered(reply)
+            refused = status == 404 and found["error"]["code"] == "no_such_route"
             assert refused == (function is not route.function)
 
     @pytest.mark.parametrize("key", ["GET /", "$default", "ANY /{proxy+}", "GET /status/", "POST /status", ""])

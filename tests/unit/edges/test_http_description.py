@@ -28,7 +28,15 @@ every_operation = pytest.mark.parametrize("operation", list(load()), ids=lambda 
 def test_writing_needs_a_scope_and_reading_does_not(operation: Operation[Any, Any]) -> None:
     scopes = scopes_for(operation.actions)
     assert operation.route is not None
-    reports = ("list_audit_records", "list_prunings", "list_clients", "report_gap", "get_alert_use")
+    reports = (
+        "list_audit_records",
+        "list_prunings",
+        "list_clients",
+        "report_gap",
+        "get_alert_use",
+        "settle_gap",
+        "assign_gap",
+    )
     is_report = operation.name in reports or operation.route.segment == "evaluations"
     assert bool(scopes) == (operation.route.function is Function.MANAGE or is_report)
     assert not scopes or ADMIN_SCOPE in scopes

@@ -185,7 +185,7 @@ def test_a_file_that_is_too_large_fails_with_the_limit(
     }
     failed = outcomes["large.md"]
     assert failed is not None
-    assert "33,554,433 bytes" in failed.reason
+    assert "104,857,601 bytes" in failed.reason
     assert outcomes["documents/docs/a.md"] is None
 
 

@@ -256,7 +256,7 @@ class FakeResearcher:
         self._report = report
         self.calls: list[tuple[str, int, float]] = []
 
-    def research_topic(self, topic: str, max_iterations: int, config: QueryConfig) -> ResearchReport:
+    def research_topic(self, topic: str, max_iterations: int, config: QueryConfig, **_: object) -> ResearchReport:
         self.calls.append((topic, max_iterations, config.min_confidence))
         return self._report
 

@@ -289,3 +289,9 @@ def test_health_is_that_of_the_index(open_to_all: LocalServer, system: System, m
     monkeypatch.setattr(system.indexing.index, "count", broken)
     found = open_to_all("GET", "/healthz")
     assert (found.refusal, b"x-marker-x" in found.data) == ((503, "unavailable"), False)
+
+
+def test_the_folder_of_a_model_is_not_chosen_over_http(open_to_all: LocalServer) -> None:
+    found = open_to_all("POST", "/index", {"modelPath": "/etc"})
+    assert found.refusal == (403, "forbidden")
+    assert "opx reindex --model-path" in found.json["error"]["message"]

@@ -25,7 +25,7 @@ EXCERPT = 300
 MAX_REFUSED = 5
 
 
-class FoundDocument(Record, frozen=True, omit_defaults=True):
+class TrialDocument(Record, frozen=True, omit_defaults=True):
     """A document that a source has."""
 
     key: Annotated[str, Meta(description="Its name within the source.")]
@@ -41,7 +41,7 @@ class SourceTrial(Record, frozen=True, omit_defaults=True):
 
     ok: Annotated[bool, Meta(description="False if the source can't be pulled; `reason` states why.")]
     reason: Annotated[str, Meta(description="The error, with its remedy.")] = ""
-    documents: tuple[FoundDocument, ...] = ()
+    documents: tuple[TrialDocument, ...] = ()
     refused: Annotated[tuple[Refused, ...], Meta(description="Some documents that could not be read.")] = ()
     timed_out: Annotated[bool, Meta(description="True if the time limit ended it.")] = False
 
@@ -55,7 +55,7 @@ def tried(connect: Callable[[], Connected], *, limit: int, seconds: float = SECO
     results: Queue[Page | Exception | None] = Queue()
     ended = Event()
     Thread(target=_read, args=(connect, results, ended), name="source trial", daemon=True).start()
-    documents: list[FoundDocument] = []
+    documents: list[TrialDocument] = []
     refused: list[Refused] = []
     probed = False
     try:
@@ -106,11 +106,11 @@ def _pages(results: Queue[Page | Exception | None], until: float) -> Iterator[Pa
         yield result
 
 
-def _found(document: SourceDocument) -> FoundDocument:
+def _found(document: SourceDocument) -> TrialDocument:
     metadata: Any = document.metadata
     content = document.content
     text = content if isinstance(content, str) else ""
-    return FoundDocument(
+    return TrialDocument(
         key=document.key,
         title=str(metadata.get("title") or ""),
         source_uri=str(metadata.get("source_uri") or ""),

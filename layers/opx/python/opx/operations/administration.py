@@ -19,7 +19,7 @@ from opx.domain.ids import iso_time
 from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, Share, Text
-from opx.errors import InvalidInputError, ReindexBusyError
+from opx.errors import ForbiddenError, InvalidInputError, ReindexBusyError
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
 from opx.ingestion.indexing.book import EditionState
 from opx.lifecycle.consistency.differences import ReconcileReport
@@ -301,9 +301,14 @@ def get_index_status(context: Context, request: GetIndexStatus) -> IndexStatus: 
     return IndexStatus(tuple(editions), state.target, _job(context, job) if job else None)
 
 
+MODEL_PATH_HERE = "the folder of a model is chosen on the machine itself: opx reindex --model-path"
+
+
 class Reindex(Request, frozen=True):
     model: Annotated[Text, Meta(description="Another embedding model.")] = ""
-    model_path: Annotated[str, Meta(max_length=4096, description="The folder of one.")] = ""
+    model_path: Annotated[
+        str, Meta(max_length=4096, description="The folder of one, for the machine's owner alone.")
+    ] = ""
     dimension: Annotated[int, Meta(ge=0, description="Numbers of its vectors, where the model leaves a choice.")] = 0
     collection: Annotated[str, Meta(max_length=32, description="The search collection to build it in, on AWS.")] = ""
 
@@ -314,9 +319,12 @@ def reindex(context: Context, request: Reindex) -> IndexJob:
 
     The job ends as done, or as refused if the new index finds less. Where functions build it, they continue if this is
     interrupted. Raises `InvalidInputError` for a model that doesn't exist and while another index is in the way,
-    `EmbeddingError` for one that can't be called, `ReindexBusyError`, and `StoreUnavailableError`. Over HTTP on AWS it only
-    orders it; `get_index_status` shows the progress.
+    `EmbeddingError` for one that can't be called, `ReindexBusyError`, and `StoreUnavailableError`; `ForbiddenError` for a
+    folder that isn't chosen on the machine itself. Over HTTP on AWS it only orders it; `get_index_status` shows the
+    progress.
     """
+    if request.model_path and not context.caller.owns_system:
+        raise ForbiddenError(MODEL_PATH_HERE)
     if not _has_stores(context):
         chosen = {"model": request.model, "dimension": request.dimension, "collection": request.collection}
         return _ordered(context, {"do": "reindex", **chosen})
