@@ -20,7 +20,7 @@ FOLDER = ".parts/"
 
 def must_be_split(found: RuleFile, size: int) -> bool:
     """True if a document can't have all of these rules, or is too large."""
-    return size > MAX_BYTES or len(found.rules) > MAX_RULES
+    return size > MAX_BYTES or len(found.rules) > 2 * RULES_A_PART
 
 
 def parts_of(step: FileToIngest, found: RuleFile, folder: Path) -> Iterator[tuple[FileToIngest, RuleFile]]:
