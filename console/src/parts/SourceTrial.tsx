@@ -3,7 +3,7 @@ import Alert from "@cloudscape-design/components/alert";
 import Box from "@cloudscape-design/components/box";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import Table, { type TableProps } from "@cloudscape-design/components/table";
-import type { FoundDocument, SourceTrial as Trial } from "../api/schema";
+import type { TrialDocument, SourceTrial as Trial } from "../api/schema";
 import { counted, moment } from "./InboxMore";
 
 export function SourceTrial({ trial }: { trial: Trial }) {
@@ -37,14 +37,14 @@ export function SourceTrial({ trial }: { trial: Trial }) {
   );
 }
 
-const COLUMNS: TableProps.ColumnDefinition<FoundDocument>[] = [
+const COLUMNS: TableProps.ColumnDefinition<TrialDocument>[] = [
   { id: "title", header: "Document", isRowHeader: true, minWidth: 160, cell: (one) => <Named document={one} /> },
   { id: "text", header: "Begins with", minWidth: 200, cell: (one) => <span style={{ overflowWrap: "anywhere" }}>{one.text || "a file"}</span> },
   { id: "size", header: "Size", cell: (one) => one.size.toLocaleString() },
   { id: "updated", header: "Changed", cell: (one) => (one.lastUpdated ? moment(one.lastUpdated) : "–") },
 ];
 
-function Named({ document }: { document: FoundDocument }) {
+function Named({ document }: { document: TrialDocument }) {
   return (
     <span style={{ overflowWrap: "anywhere" }}>
       {document.title || document.key}
