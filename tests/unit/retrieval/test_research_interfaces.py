@@ -189,7 +189,7 @@ class TestCommand:
 
     def test_an_index_that_is_down_exits_with_two(self, opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
         down = replace(REPORT, findings=(), notes=(INDEX_DOWN,), stopped_because=Stopped.UNAVAILABLE)
-        monkeypatch.setattr("opx.retrieval.research.researcher.Researcher.research_topic", lambda *_: down)
+        monkeypatch.setattr("opx.retrieval.research.researcher.Researcher.research_topic", lambda *_, **__: down)
         result = opx("research", "disk")
         assert result.exit_code == 2
         assert INDEX_DOWN in result.stderr
