@@ -33,7 +33,7 @@ SETTLE_SECONDS = 4.0
 """The emulator gives workers of the old configuration two seconds to end, and then takes the folder away that one which is
 started meanwhile was to run in: with large layers that is likely."""
 
-WAIT_SECONDS = 300.0
+WAIT_SECONDS = 540.0
 INGEST, RETRIEVE = "ingest_documents", "retrieve_knowledge"
 
 
