@@ -15,21 +15,27 @@ export function SourceFeeds() {
   const streams = useQuery({ queryKey: ["streams"], queryFn: () => data(api.GET("/streams")) });
   return (
     <SpaceBetween size="l">
-      {isForbidden(webhooks.error) ? null : <Loaded query={webhooks}>{({ webhooks: items }) => <Webhooks items={items} />}</Loaded>}
+      {isForbidden(webhooks.error) ? null : (
+        <Loaded query={webhooks}>
+          {({ webhooks: items }) => (
+            <Feeds
+              title="Webhooks"
+              description="Services send documents to them as they change."
+              columns={WEBHOOKS}
+              items={items}
+              empty="No webhooks: `webhooks` of knowledge.yaml declares them"
+            />
+          )}
+        </Loaded>
+      )}
       <Loaded query={streams}>
         {({ streams: items }) => (
-          <Table
-            wrapLines
-            header={
-              <Header variant="h2" counter={counted(items)} description="Their records become documents.">
-                Streams
-              </Header>
-            }
-            ariaLabels={{ tableLabel: "Streams" }}
-            columnDefinitions={STREAMS}
+          <Feeds
+            title="Streams"
+            description="Their records become documents."
+            columns={STREAMS}
             items={items}
-            trackBy="name"
-            empty={<Box textAlign="center">No streams: `opx stream add` subscribes to one</Box>}
+            empty="No streams: `opx stream add` subscribes to one"
           />
         )}
       </Loaded>
@@ -40,20 +46,28 @@ export function SourceFeeds() {
 /** True for callers who manage sources, but not the webhooks of all clients. */
 const isForbidden = (error: unknown): boolean => error instanceof ApiError && error.status === 403;
 
-function Webhooks({ items }: { items: WebhookView[] }) {
+interface FeedsProps<T> {
+  title: string;
+  description: string;
+  columns: TableProps.ColumnDefinition<T>[];
+  items: T[];
+  empty: string;
+}
+
+function Feeds<T>({ title, description, columns, items, empty }: FeedsProps<T>) {
   return (
     <Table
       wrapLines
       header={
-        <Header variant="h2" counter={counted(items)} description="Services send documents to them as they change.">
-          Webhooks
+        <Header variant="h2" counter={counted(items)} description={description}>
+          {title}
         </Header>
       }
-      ariaLabels={{ tableLabel: "Webhooks" }}
-      columnDefinitions={WEBHOOKS}
+      ariaLabels={{ tableLabel: title }}
+      columnDefinitions={columns}
       items={items}
       trackBy="name"
-      empty={<Box textAlign="center">No webhooks: `webhooks` of knowledge.yaml declares them</Box>}
+      empty={<Box textAlign="center">{empty}</Box>}
     />
   );
 }

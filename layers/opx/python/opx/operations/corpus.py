@@ -318,10 +318,7 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
     document to be replaced would lose its category and tags even if the file never arrives. Raises `InvalidInputError`
     for a name that no object can have, and `TooLargeError`.
     """
-    from opx.ingestion.channels import channel_metadata
-    from opx.ingestion.corpus_writer import metadata_text
     from opx.ingestion.events import SIDECAR_SUFFIX
-    from opx.ingestion.files import described
     from opx.ingestion.reading import OBJECT_METADATA
 
     signer = context.system.corpus.upload_signer
@@ -334,9 +331,9 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
     if size > limit:
         raise TooLargeError(f"the file has {size:,} bytes with its metadata; at most {limit:,} are accepted")
     key = object_key(context, request.source)
-    text = metadata_text(described(request.source, request.metadata))
-    metadata = {OBJECT_METADATA: text, **channel_metadata(channel_of(context))}
+    metadata = upload_metadata(context, request.source, request.metadata)
     put = _signed(signer, key, FileFacts(request.sha256, request.size), metadata)
+    text = metadata[OBJECT_METADATA]
     current = manager_of(context).current_if(key, text, lambda *stored: _is_stored(signer, stored, request))
     if current:
         return UploadAddress("unchanged", key, current)
@@ -604,6 +601,17 @@ def channel_of(context: Context) -> Channel:
     if caller.agent:
         return Channel(ChannelKind.AGENT, "", context.author, "its grant of tools")
     return Channel(ChannelKind.API, "", context.author, "IAM" if caller.token_scopes is None else "token")
+
+
+def upload_metadata(context: Context, source: str, metadata: Mapping[str, Any]) -> dict[str, str]:
+    """The metadata of the object for a file with this source name: what is known about it, and how it came."""
+    from opx.ingestion.channels import channel_metadata
+    from opx.ingestion.corpus_writer import metadata_text
+    from opx.ingestion.files import described
+    from opx.ingestion.reading import OBJECT_METADATA
+
+    text = metadata_text(described(source, metadata))
+    return {OBJECT_METADATA: text, **channel_metadata(channel_of(context))}
 
 
 def object_key(context: Context, source: str) -> str:

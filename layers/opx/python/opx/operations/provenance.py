@@ -11,11 +11,12 @@ from opx.domain.knowledge import Tier
 from opx.domain.provenance import Provenance
 from opx.domain.record import Record, replace
 from opx.domain.requests import Request, Text
-from opx.errors import DamagedStoreError, ObjectNotFoundError, ReceiptNotFoundError
+from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.ingestion.corpus.proving import ObjectProof, TextProof, prove_object, prove_text
 from opx.operations.context import Context
 from opx.operations.documents import IdBeginning, VersionNumber, find_document, numbered, versions_of
 from opx.operations.registry import operation
+from opx.records.audit import unknown_receipt
 
 
 class ExplainProvenance(Request, frozen=True):
@@ -120,7 +121,7 @@ def _receipt(context: Context, document: KnowledgeDocument, wanted: str) -> Rece
 
     record = context.system.records.audit.find(wanted, context.identity)
     if record is None:
-        raise ReceiptNotFoundError(f"the audit log has no receipt {wanted!r} of yours")
+        raise unknown_receipt(wanted)
     returned = tuple(one.chunk_id for one in record.documents if one.document_id == document.document_id)
     try:
         stored = {chunk.chunk_id for chunk in read_chunks(context.system.store, document.key, document.document_id)}

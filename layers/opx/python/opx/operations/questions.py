@@ -14,13 +14,13 @@ from opx.domain.policy import EVERYTHING, Action
 from opx.domain.queries import Band, band_of
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, FilledText, Request, Text
-from opx.errors import DamagedStoreError, DocumentNotFoundError, InvalidInputError, ReceiptNotFoundError
+from opx.errors import DamagedStoreError, DocumentNotFoundError, InvalidInputError
 from opx.hygiene.untrusted import one_line
 from opx.operations.context import Context
 from opx.operations.documents import find_by_id
 from opx.operations.paging import Paragraphs, fitting
 from opx.operations.registry import LEARNING, Tool, operation
-from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of
+from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of, unknown_receipt
 from opx.records.gaps.listing import MAX_OWNER, GapView, listed
 from opx.records.gaps.log import MAX_CHECKED
 
@@ -67,7 +67,7 @@ def get_audit_record(context: Context, request: GetAuditRecord) -> AuditRecord:
     """
     found = context.system.records.audit.find(request.receipt_id, context.identity)
     if found is None:
-        raise ReceiptNotFoundError(f"the audit log has no receipt {request.receipt_id!r} of yours")
+        raise unknown_receipt(request.receipt_id)
     return found
 
 
@@ -123,7 +123,7 @@ def get_answer(context: Context, request: GetAnswer) -> GivenAnswer:
     if record is None and context.sees_every_scope(Action.READ_AUDIT):
         record = audit.of_receipt(request.receipt_id)
     if record is None:
-        raise ReceiptNotFoundError(f"the audit log has no receipt {request.receipt_id!r} of yours")
+        raise unknown_receipt(request.receipt_id)
     same = audit.query_hash(request.question) == record.query_hash if request.question else None
     return GivenAnswer(record, same, tuple(_passages(context, record)))
 

@@ -12,7 +12,7 @@ from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, RequestError
 from opx.errors import ObjectNotFoundError, TooLargeError
 from opx.operations.context import Context
-from opx.operations.corpus import Metadata, Sha256, channel_of, object_key
+from opx.operations.corpus import Metadata, Sha256, object_key, upload_metadata
 from opx.operations.registry import Function, operation
 
 if TYPE_CHECKING:
@@ -66,11 +66,6 @@ def prepare_parts(context: Context, request: PrepareParts) -> PartAddresses:
 
     Raises `InvalidInputError` for a name that no object can have, and `TooLargeError`.
     """
-    from opx.ingestion.channels import channel_metadata
-    from opx.ingestion.corpus_writer import metadata_text
-    from opx.ingestion.files import described
-    from opx.ingestion.reading import OBJECT_METADATA
-
     limit = context.system.settings.max_document_bytes
     if request.size > limit:
         raise TooLargeError(f"the file has {request.size:,} bytes; at most {limit:,} are accepted")
@@ -80,8 +75,7 @@ def prepare_parts(context: Context, request: PrepareParts) -> PartAddresses:
     stored = _arrived(uploads, key, request.upload_id)
     upload_id = request.upload_id
     if stored is None:
-        text = metadata_text(described(request.source, request.metadata))
-        upload_id = uploads.begin(key, metadata={OBJECT_METADATA: text, **channel_metadata(channel_of(context))})
+        upload_id = uploads.begin(key, metadata=upload_metadata(context, request.source, request.metadata))
     puts = tuple(_signed(uploads, key, upload_id, one) for one in request.parts)
     return PartAddresses(upload_id, key, PART_BYTES, tuple(sorted(stored or ())), puts)
 

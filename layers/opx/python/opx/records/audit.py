@@ -18,7 +18,7 @@ from msgspec import Meta
 from opx.domain.ids import beginning_so, stable_hash
 from opx.domain.record import Record
 from opx.domain.scopes import Identity, Scope
-from opx.errors import ConditionFailedError
+from opx.errors import ConditionFailedError, ReceiptNotFoundError
 from opx.ports import Clock, Item, KeyAbsent, KeyRange, Table
 from opx.ports.search import CorpusState
 from opx.ports.tables import readable
@@ -236,6 +236,11 @@ def matching(
 def _shown(record: AuditRecord) -> Iterator[str]:
     yield record.nearest
     yield from (each.document_id for each in record.documents)
+
+
+def unknown_receipt(wanted: str) -> ReceiptNotFoundError:
+    """The error for a receipt that isn't on record in the caller's scope."""
+    return ReceiptNotFoundError(f"the audit log has no receipt {wanted!r} of yours")
 
 
 def scope_of(identity: Identity) -> str:

@@ -176,25 +176,30 @@ class AnswerProcesses:
         threading.Thread(target=self._add, args=(self._start,), name="start of answers", daemon=True).start()
 
     def _add(self, start: StartSystem) -> None:
-        worker = None
-        try:
-            worker = _Worker(start, replace(self._system.settings, embedding_threads=1))
-            worker.wait_until_ready()
-        except Exception:  # the thread's edge
-            log.exception("a process that answers questions did not start: the server answers by itself")
-            if worker is not None:
-                worker.close()
-            time.sleep(PATIENCE)  # the next attempt is likely to fail, too
-            worker = None
+        worker = self._started(start)
         with self._changed:
             self._starting -= 1
-            if worker is not None and not self._closed:
+            is_late = self._closed
+            if worker is not None and not is_late:
                 self._running.add(worker)
                 self._idle.append(worker)
                 self._changed.notify_all()
-                return
-        if worker is not None:
+        if worker is not None and is_late:
             worker.close()
+
+    def _started(self, start: StartSystem) -> _Worker | None:
+        """A process that is ready; None, a little later, if it doesn't start."""
+        try:
+            with contextlib.ExitStack() as stack:
+                worker = _Worker(start, replace(self._system.settings, embedding_threads=1))
+                stack.callback(worker.close)
+                worker.wait_until_ready()
+                stack.pop_all()
+                return worker
+        except Exception:  # the thread's edge
+            log.exception("a process that answers questions did not start: the server answers by itself")
+            time.sleep(PATIENCE)  # the next attempt is likely to fail, too
+            return None
 
     def _forget(self, worker: _Worker) -> None:
         with self._changed:
