@@ -196,7 +196,8 @@ class IndexSpec(Struct, frozen=True):
 class TableSpec(Struct, frozen=True):
     """A table. All key attributes are strings unless listed in `numbers`; `ttl` names an attribute with epoch seconds.
 
-    `archived` exports all items with an archive. `partitioned_by`: the partition key is a client id or a scope key, so that
+    `synced`: an item is on the disk when it is put. Without it the last ones may be lost when the power fails on a laptop, not
+    when a process ends. `archived` exports all items with an archive. `partitioned_by`: the partition key is a client id or a scope key, so that
     offboarding finds and deletes a client's items.
     """
 
@@ -206,6 +207,7 @@ class TableSpec(Struct, frozen=True):
     indexes: tuple[IndexSpec, ...] = ()
     ttl: str = ""
     numbers: tuple[str, ...] = ()
+    synced: bool = True
     archived: bool = False
     partitioned_by: Literal["", "client", "scope"] = ""
 
@@ -314,6 +316,7 @@ AUDIT = TableSpec(
     partition="receiptId",
     indexes=(IndexSpec("who-askedAt-index", "who", "askedAt"),),
     ttl="expiresAt",
+    synced=False,
 )
 """Audit log: caller, time, scope and returned documents of each query, with only the hash of the question."""
 
