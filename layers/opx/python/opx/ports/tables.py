@@ -196,9 +196,9 @@ class IndexSpec(Struct, frozen=True):
 class TableSpec(Struct, frozen=True):
     """A table. All key attributes are strings unless listed in `numbers`; `ttl` names an attribute with epoch seconds.
 
-    `synced`: an item is on the disk when it is put. Without it the last ones may be lost when the power fails on a laptop, not
-    when a process ends. `archived` exports all items with an archive. `partitioned_by`: the partition key is a client id or a scope key, so that
-    offboarding finds and deletes a client's items.
+    `synced`: an item is on the disk when it is put; without it, the last ones are lost if a laptop's power fails, but not
+    if the process ends. `archived` exports all items with an archive. `partitioned_by`: the partition key is a client id or
+    a scope key, so that offboarding finds and deletes a client's items.
     """
 
     name: str
