@@ -6,6 +6,7 @@ import hashlib
 import logging
 import math
 import struct
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,8 +62,8 @@ class Bedrock:
         self.time = FakeTime()
 
     def embedder(self, model: str = TITAN_V2, **options: Any) -> BedrockEmbedder:
-        usual: dict[str, Any] = {"backoff": THREE_TRIES, "limit": self.limit(60_000)}
-        return BedrockEmbedder(self.client, model, sleep=self.time.sleep, **usual | options)
+        usual: dict[str, Any] = {"backoff": THREE_TRIES, "limit": self.limit(60_000), "sleep": self.time.sleep}
+        return BedrockEmbedder(self.client, model, **usual | options)
 
     def limit(self, requests_per_minute: float) -> SpeedLimit:
         return SpeedLimit(Quota(requests_per_minute), clock=self.time.clock, sleep=self.time.sleep)
@@ -213,6 +214,19 @@ class TestFailures:
         with pytest.raises(EmbeddingError, match=TITAN_V2):
             bedrock.embedder().embed_query(DISK)
         assert len(bedrock.double.requests) == 6
+
+    def test_question_waits_no_longer_than_its_time(self, bedrock: Bedrock) -> None:
+        over = threading.Event()
+
+        def pause(_seconds: float) -> None:
+            over.wait(60)
+            raise EmbeddingError("nobody waits for this")
+
+        bedrock.double.throttle(1)
+        embedder = bedrock.embedder(query_seconds=0.05, sleep=pause)
+        with pytest.raises(EmbeddingError, match=r"did not answer within 0\.05 s"):
+            embedder.embed_query(DISK)
+        over.set()
 
     @pytest.mark.parametrize(
         ("status", "code"),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,20 @@ def test_commits_reach_the_disk(database: Database) -> None:
         database.connection().execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "synchronous")
     ]
     assert settings == ["wal", 2]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_only_the_transaction_that_needs_not_be_synced_is_not(database: Database, *, fails: bool) -> None:
+    def synchronous() -> int:
+        return int(database.connection().execute("PRAGMA synchronous").fetchone()[0])
+
+    with suppress(KeyError), database.transaction(synced=False) as connection:
+        assert synchronous() == 1
+        connection.execute("INSERT INTO numbers VALUES (1)")
+        if fails:
+            raise KeyError
+    assert synchronous() == 2
+    assert numbers(database) == ([] if fails else [1])
 
 
 def test_transaction_that_raises_leaves_nothing(database: Database) -> None:

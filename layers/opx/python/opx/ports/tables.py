@@ -196,8 +196,9 @@ class IndexSpec(Struct, frozen=True):
 class TableSpec(Struct, frozen=True):
     """A table. All key attributes are strings unless listed in `numbers`; `ttl` names an attribute with epoch seconds.
 
-    `archived` exports all items with an archive. `partitioned_by`: the partition key is a client id or a scope key, so that
-    offboarding finds and deletes a client's items.
+    `synced`: an item is on the disk when it is put; without it, the last ones are lost if a laptop's power fails, but not
+    if the process ends. `archived` exports all items with an archive. `partitioned_by`: the partition key is a client id or
+    a scope key, so that offboarding finds and deletes a client's items.
     """
 
     name: str
@@ -206,6 +207,7 @@ class TableSpec(Struct, frozen=True):
     indexes: tuple[IndexSpec, ...] = ()
     ttl: str = ""
     numbers: tuple[str, ...] = ()
+    synced: bool = True
     archived: bool = False
     partitioned_by: Literal["", "client", "scope"] = ""
 
@@ -314,6 +316,7 @@ AUDIT = TableSpec(
     partition="receiptId",
     indexes=(IndexSpec("who-askedAt-index", "who", "askedAt"),),
     ttl="expiresAt",
+    synced=False,
 )
 """Audit log: caller, time, scope and returned documents of each query, with only the hash of the question."""
 

@@ -72,7 +72,7 @@ class Cover:
         text = hit.indexed.chunk.text
         english = terms_in(text, ENGLISH)
         possible = {pair: weight for pair, weight in self._pairs.items() if english.issuperset(pair)}
-        there = possible.keys() & set(pairwise(analyze(text))) if possible else ()
+        there = possible.keys() & set(pairwise(_order_of(text))) if possible else ()
         return sum(weight for pair, weight in possible.items() if pair in there) / self._all_pairs
 
 
@@ -124,6 +124,12 @@ def title_terms(hit: FusedHit) -> Set[str]:
 
 def _title_words(hit: FusedHit) -> tuple[tuple[str, ...], ...]:
     return _words_of(hit.indexed.chunk.title, document_languages(hit.indexed.language))
+
+
+@lru_cache(2048)
+def _order_of(text: str) -> tuple[str, ...]:
+    """The English terms of a text, in their order."""
+    return tuple(analyze(text))
 
 
 @lru_cache(2048)

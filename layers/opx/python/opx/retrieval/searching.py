@@ -13,7 +13,7 @@ from msgspec import Struct
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.errors import EmbeddingError, ModelError, StoreUnavailableError
+from opx.errors import EmbeddingError, StoreUnavailableError
 from opx.ports import Embedder, Item, SearchEngine, SearchFilter, Vector, Vectors
 from opx.retrieval.confidence import (
     OTHER,
@@ -41,7 +41,6 @@ from opx.retrieval.hybrid import (
 from opx.retrieval.judging import PASSAGES, Judged, pages_of
 from opx.retrieval.query_language import ParsedQuery, Question
 from opx.retrieval.question import focused
-from opx.runtime.threads import within
 from opx.text.analyzer import ENGLISH
 from opx.text.fields import words
 
@@ -49,9 +48,6 @@ if TYPE_CHECKING:
     from opx.retrieval.identifiers import Bound, QuestionIdentifier
 
 log = logging.getLogger(__name__)
-
-EMBED_SECONDS = 3.0
-"""Timeout after which only the words are searched. A model that was idle for a while takes a second or two."""
 
 LOCAL = "local"
 """Ranker named in answers that the library's own models ordered."""
@@ -103,8 +99,8 @@ class TierSearch:
             return None
         try:
             with parsed.timed("embed"):
-                return within(EMBED_SECONDS, lambda: embedder.embed_query(text), "the embedding model")
-        except (EmbeddingError, ModelError):
+                return embedder.embed_query(text)
+        except EmbeddingError:
             log.exception("query embedding failed")
             parsed.lacks("partial: the vector search is missing (the embedding model is unavailable)")
             return None

@@ -23,6 +23,7 @@ from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, 
 from opx.errors import EmbeddingError, InvalidInputError, ThrottledError
 from opx.ports import Vector, Vectors
 from opx.runtime.speed_limit import Quota, ReservedCalls, SpeedLimit
+from opx.runtime.threads import within
 
 if TYPE_CHECKING:
     from mypy_boto3_bedrock_runtime import BedrockRuntimeClient
@@ -148,6 +149,9 @@ def embedding_model(model: str) -> EmbeddingModel:
 THREADS = 2
 """Requests at once, by default."""
 
+QUERY_SECONDS = 3.0
+"""Time for the vector of a question. A model that was idle for a while takes a second or two."""
+
 DEFAULT_MODEL = "amazon.titan-embed-text-v2:0"
 
 _TOO_LONG = "too many input tokens"
@@ -191,6 +195,7 @@ class BedrockEmbedder:
         dimension: int | None = None,
         limit: SpeedLimit | None = None,
         threads: int = THREADS,
+        query_seconds: float = QUERY_SECONDS,
         backoff: Backoff = Backoff(),  # noqa: B008
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -200,6 +205,7 @@ class BedrockEmbedder:
         self._dimension = self._model.checked_dimension(dimension)
         self._limit = limit or SpeedLimit(Quota())
         self._threads = threads
+        self._query_seconds = query_seconds
         self._backoff = backoff
         self._sleep = sleep
 
@@ -235,7 +241,8 @@ class BedrockEmbedder:
                 raise ThrottledError(f"{self._called} refuses every call: its quota is used up", _REFUSED_SECONDS)
 
     def embed_query(self, text: str) -> Vector:
-        return self.embed_queries([text])[0]
+        """Raises `EmbeddingError` also when its time is over."""
+        return within(self._query_seconds, lambda: self.embed_queries([text])[0], self._called, EmbeddingError)
 
     def embed_queries(self, texts: Sequence[str]) -> list[Vector]:
         vectors: dict[int, Vector] = {}

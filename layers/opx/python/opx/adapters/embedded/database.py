@@ -79,7 +79,7 @@ def _unwritable(path: Path, reason: str) -> UnwritableStoreError:
 
 
 class Database:
-    """A SQLite file with a connection per thread. A commit is on the disk when `transaction` ends.
+    """A SQLite file with a connection per thread. A commit is on the disk when `transaction` ends, unless it isn't `synced`.
 
     On a disk that is full or read-only, SQLite can't make its files beside the database: then a connection only reads, until
     the disk can be written to. Transactions that write raise `StoreUnavailableError` meanwhile.
@@ -94,10 +94,11 @@ class Database:
         self._only_reading: set[threading.Thread] = set()
 
     @contextmanager
-    def transaction(self, *, immediate: bool = True) -> Iterator[sqlite3.Connection]:
+    def transaction(self, *, immediate: bool = True, synced: bool = True) -> Iterator[sqlite3.Connection]:
         """Commits the block's writes, or none of them if it raises. Nested transactions join the outer one.
 
-        `immediate` takes the write lock at once, so that values read in the block can't change before it writes.
+        `immediate` takes the write lock at once, so that values read in the block can't change before it writes. A commit
+        that isn't `synced` may be lost when the power fails, until the next one that is.
         Raises `StoreUnavailableError` if the lock isn't free within the busy time, or if the disk fails.
         """
         connection = self.connection()
@@ -107,13 +108,18 @@ class Database:
         if immediate and self.only_reads:  # SQLite would begin a transaction that reads
             raise _unwritable(self.path, _state_of_disk(self.path.parent) or _FULL)
         with self._turn() if immediate else nullcontext(), self.translated_errors():
-            connection.execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
+            if not synced:
+                connection.execute("PRAGMA synchronous = NORMAL")
             try:
+                connection.execute("BEGIN IMMEDIATE" if immediate else "BEGIN")
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
                 connection.rollback()
                 raise
+            finally:
+                if not synced:
+                    connection.execute("PRAGMA synchronous = FULL")
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

@@ -8,10 +8,11 @@ SQLite snapshot, so that a crash at any moment leaves the state before or after,
 from __future__ import annotations
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count, takewhile
+from itertools import count, islice, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,9 @@ _LISTED_ENTRIES = 10_000
 _SPARE_SHARE = 1.3
 """Factor on the near entries examined, relative to an even spread of entries with the terms."""
 
+_CHUNKS_KEPT = 4096
+"""Chunks that a process keeps of those that searches found, about 3 KB each."""
+
 Scored = tuple[Location, float]
 Floats = npt.NDArray[np.float32]
 
@@ -73,6 +77,33 @@ class _View(Struct, frozen=True):
     segments: SegmentMap
     matrix: Matrix
     lexical: LexicalSearcher
+
+
+class _KeptChunks:
+    """Chunks that searches found, the latest of them. A segment never changes, so that a chunk is valid while its is live."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._chunks: dict[Location, IndexedChunk] = {}
+
+    def among(self, locations: Iterable[Location]) -> dict[Location, IndexedChunk]:
+        with self._lock:
+            return {location: chunk for location in locations if (chunk := self._chunks.get(location)) is not None}
+
+    def keep(self, used: Mapping[Location, IndexedChunk]) -> None:
+        """Makes these the latest."""
+        with self._lock:
+            for location in used:
+                self._chunks.pop(location, None)
+            self._chunks |= used
+            for location in list(islice(self._chunks, max(len(self._chunks) - self._most, 0))):
+                del self._chunks[location]
+
+    def keep_live(self, segments: SegmentMap) -> None:
+        """Removes chunks of segments that were replaced or deleted."""
+        with self._lock:
+            self._chunks = {location: chunk for location, chunk in self._chunks.items() if segments.has(location[0])}
 
 
 class EmbeddedIndex:
@@ -87,6 +118,7 @@ class EmbeddedIndex:
         self._folder = folder
         self._dimension = dimension
         self._view: _View | None = None
+        self._chunks = _KeptChunks(_CHUNKS_KEPT)
         with index_errors(folder):
             make_folders(folder)
             self._database = IndexDatabase(folder / "index.db")
@@ -209,13 +241,15 @@ class EmbeddedIndex:
         segments = SegmentMap(self._database.segments())
         matrix = read_rows(self._folder / self._database.meta("vectors", VECTORS), self._dimension, segments.slots)
         self._view = _View(generation, segments, matrix, searcher[1])
+        self._chunks.keep_live(segments)
         return self._view
 
     def _read(self, view: _View, locations: set[Location]) -> dict[Location, IndexedChunk]:
         """The chunks at these locations."""
-        found = {}
-        for segment, position, entry_id, line, facts in self._database.entries(sorted(locations)):
+        found = self._chunks.among(locations)
+        for segment, position, entry_id, line, facts in self._database.entries(sorted(locations - found.keys())):
             found[segment, position] = indexed_chunk((entry_id, line), view.segments.row(segment), facts)
+        self._chunks.keep(found)
         return found
 
 

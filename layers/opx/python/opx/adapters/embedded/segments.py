@@ -179,6 +179,10 @@ class SegmentMap:
         """The live segment with this id."""
         return self._rows[self._by_id[segment_id]]
 
+    def has(self, segment_id: int) -> bool:
+        """True if the segment is live."""
+        return segment_id in self._by_id
+
     def is_among(self, segment_id: int, allowed: Mask) -> bool:
         """True if the segment is live and allowed."""
         index = self._by_id.get(segment_id)

@@ -202,10 +202,10 @@ class SqliteTable:
         return True
 
     @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
+    def _writing(self, *, synced: bool = True) -> Iterator[sqlite3.Connection]:
         """A transaction on the table. Raises `StoreUnavailableError`."""
         self._exists()
-        with self._database.transaction() as connection:
+        with self._database.transaction(synced=synced) as connection:
             yield connection
 
     def get(self, key: Mapping[str, Any]) -> Item | None:
@@ -231,7 +231,7 @@ class SqliteTable:
 
     def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
         check_item(self._spec, item)
-        with self._writing() as connection:
+        with self._writing(synced=self._spec.synced) as connection:
             self._require(connection, condition, item)
             self._write(connection, [item])
 
