@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -48,6 +49,7 @@ class RecordedQuestion(Struct, frozen=True):
 
 def receipt_of(recorded: RecordedQuestion, answer: Answer) -> dict[str, Any]:
     """Builds the receipt of an answer."""
+    results = _results(answer)
     content: dict[str, Any] = {
         "version": RECEIPT_VERSION,
         "receiptId": recorded.receipt_id,
@@ -59,10 +61,10 @@ def receipt_of(recorded: RecordedQuestion, answer: Answer) -> dict[str, Any]:
         "settled": recorded.corpus.settled,
         "models": {**recorded.models, "ranker": answer.ranked_by, "opx": __version__},
         **({"outcomes": answer.outcomes} if answer.outcomes else {}),
-        "results": [_result(rank, result) for rank, result in enumerate(answer.results, start=1)],
+        "results": results,
         "partial": answer.partial,
         "notes": list(answer.notes),
-        "answerHash": answer_hash(answer),
+        "answerHash": _hash_of_results(results),
     }
     return {**content, "sha256": _sha256(content)}
 
@@ -76,7 +78,11 @@ def plain_config(config: QueryConfig) -> dict[str, Any]:
 def answer_hash(answer: Answer) -> str:
     """Hash of the passages of an answer in their order. Results of a live search of the web, scores and durations are not
     part of it."""
-    return _hash_of_results([_result(rank, result) for rank, result in enumerate(answer.results, start=1)])
+    return _hash_of_results(_results(answer))
+
+
+def _results(answer: Answer) -> list[dict[str, Any]]:
+    return [_result(rank, result) for rank, result in enumerate(answer.results, start=1)]
 
 
 def _hash_of_results(results: Sequence[Mapping[str, Any]]) -> str:
@@ -95,11 +101,15 @@ def _result(rank: int, result: RetrievalResult) -> dict[str, Any]:
         "chunkId": str(result.metadata.get("chunkId", "")),
         "title": result.title,
         "source": result.source,
-        "contentHash": content_hash(result.content),
+        "contentHash": _hash_of(result.content),
         "confidence": round(result.confidence, _DIGITS),
         "score": round(result.score, _DIGITS),
         "live": is_live(result),
     }
+
+
+_hash_of = lru_cache(256)(content_hash)
+"""An answer's passages are hashed for its record and for its receipt."""
 
 
 def _sha256(content: object) -> str:
