@@ -62,7 +62,7 @@ attack: $(VENV)/.ready-dev ## attack it: mutated inputs, callers of other client
 		result=$$?; $(BIN)/python -m tests.attack.table build/attack.jsonl && exit $$result
 
 test-deploy: $(VENV)/.ready-dev ## deploy to an emulator of AWS on this machine and use what was deployed
-	$(BIN)/python -m pytest tests/deployment -m deployment --timeout 600
+	$(BIN)/python -m pytest tests/deployment -m deployment --timeout 1800
 
 test-layers: $(VENV)/.ready-dev ## fill the layers as a deployment does, measure them and run functions with them alone
 	$(BIN)/python -m pytest -m packaging -s tests/packaging
