@@ -5,11 +5,14 @@ folder of every worker of the function at once, also of one that is at work or s
 the message counts as received, and goes to the dead letters without any fault of the function.
 
 A layer is unpacked once, not at each cold start, which would take most of the time.
+
+An API has the keys of a user pool without a request: the emulator would ask itself for them without TLS.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import tempfile
 import threading
 import zipfile
@@ -17,13 +20,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import urlsplit
 
 from ministack.app import app
 from ministack.core import lambda_runtime
+from ministack.services import apigateway, cognito
 
 __all__ = ["app"]
 
 _kill_now = lambda_runtime.kill_workers
+_fetch_keys = apigateway._fetch_jwks
 _unpacking = threading.Lock()
 
 
@@ -61,6 +67,15 @@ class _SharedArchive(zipfile.ZipFile):
         return hashlib.sha256("\n".join(listed).encode()).hexdigest()
 
 
+async def _keys_of_pool(url: str) -> Any:
+    if urlsplit(url).netloc != f"{apigateway._HOST}:{apigateway._PORT}":
+        return await _fetch_keys(url)
+    _, pool, *_ = urlsplit(url).path.split("/")
+    _, _, body = cognito.well_known_jwks(pool)
+    return json.loads(body)
+
+
+apigateway._fetch_jwks = _keys_of_pool
 lambda_runtime.kill_workers = _kill_after_invocation
 lambda_runtime.zipfile = SimpleNamespace(
     ZipFile=_SharedArchive,
