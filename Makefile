@@ -11,6 +11,7 @@ API_SOURCES := $(wildcard $(addprefix layers/opx/python/opx/,operations/*.py ope
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
 WORKERS ?= 3
+MYPY_CONFIG ?=
 ATTACKS ?= tests/attack tests/faults tests/damage tests/unit/domain/test_policy.py tests/isolation/test_policy_sequences.py tests/unit/lifecycle/test_archive_mutations.py
 CONTEXT ?=
 YES ?=
@@ -138,7 +139,7 @@ lint-workflows: $(VENV)/.ready-dev ## check .github/workflows by actionlint (a m
 lint: $(VENV)/.ready-dev ## ruff, mypy, the order of the packages, and the glossary's words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy $(if $(MYPY_CONFIG),--config-file $(MYPY_CONFIG))
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python .ci/words.py app.py examples infra lambdas layers tests .ci
 

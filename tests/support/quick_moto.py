@@ -1,18 +1,19 @@
-"""Takes a seventh off the time of tests on moto, which looks for each member of an answer under every name it might have."""
+"""Takes a tenth off the time of tests on moto, which looks for each member of an answer under every name it might have."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from moto.core.serialize import MISSING, AttributePicker, AttributePickerContext
+from moto.core.serialize import AttributePicker, AttributePickerContext
 
 _names: dict[tuple[object, ...], tuple[str, ...]] = {}
 _pick = AttributePicker.__call__
+_MISSING = object()
 
 
 def remember_names() -> None:
     """From now on, the names that a member of a plain dictionary might have are found out once and not for each answer."""
-    AttributePicker.__call__ = _quickly
+    AttributePicker.__call__ = _quickly  # type: ignore[method-assign, assignment]
 
 
 def _quickly(picker: AttributePicker, context: AttributePickerContext) -> Any:
@@ -25,7 +26,7 @@ def _quickly(picker: AttributePicker, context: AttributePickerContext) -> Any:
     if any("." in name for name in names):  # a path
         return _pick(picker, context)
     for name in names:
-        value = context.obj.get(name, MISSING)
-        if value is not MISSING:
+        value = context.obj.get(name, _MISSING)
+        if value is not _MISSING:
             return value
     return None
