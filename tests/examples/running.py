@@ -31,7 +31,8 @@ def missing_library(*modules: str) -> str:
 @cache
 def _has(module: str) -> bool:
     script = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
-    return subprocess.run([PYTHON, "-c", script, module], check=False, env=_environment({})).returncode == 0
+    command = [PYTHON, "-c", script, module]
+    return subprocess.run(command, capture_output=True, check=False, env=_environment({})).returncode == 0
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
