@@ -11,6 +11,7 @@ API_SOURCES := $(wildcard $(addprefix layers/opx/python/opx/,operations/*.py ope
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
 WORKERS ?= 3
+MYPY_CONFIG ?=
 ATTACKS ?= tests/attack tests/faults tests/damage tests/unit/domain/test_policy.py tests/isolation/test_policy_sequences.py tests/unit/lifecycle/test_archive_mutations.py
 CONTEXT ?=
 YES ?=
@@ -62,7 +63,7 @@ attack: $(VENV)/.ready-dev ## attack it: mutated inputs, callers of other client
 		result=$$?; $(BIN)/python -m tests.attack.table build/attack.jsonl && exit $$result
 
 test-deploy: $(VENV)/.ready-dev ## deploy to an emulator of AWS on this machine and use what was deployed
-	$(BIN)/python -m pytest tests/deployment -m deployment --timeout 600
+	$(BIN)/python -m pytest tests/deployment -m deployment --timeout 1800
 
 test-layers: $(VENV)/.ready-dev ## fill the layers as a deployment does, measure them and run functions with them alone
 	$(BIN)/python -m pytest -m packaging -s tests/packaging
@@ -138,7 +139,7 @@ lint-workflows: $(VENV)/.ready-dev ## check .github/workflows by actionlint (a m
 lint: $(VENV)/.ready-dev ## ruff, mypy, the order of the packages, and the glossary's words
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy $(if $(MYPY_CONFIG),--config-file $(MYPY_CONFIG))
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python .ci/words.py app.py examples infra lambdas layers tests .ci
 

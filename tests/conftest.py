@@ -13,12 +13,21 @@ from hypothesis import HealthCheck, settings
 
 from tests.doubles.fake_time import FakeTime
 from tests.support.attacks import AttackReport
+from tests.support.sampling import EVERY
 
 if TYPE_CHECKING:
     import boto3
 
+EXAMPLES = 100
+"""Hypothesis's own number, for tests that name none."""
+
 # A busy machine is no failure.
-settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "calm",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=EXAMPLES // EVERY,
+)
 settings.load_profile("calm")
 
 
@@ -80,6 +89,9 @@ def aws_session() -> boto3.Session:
     import moto  # noqa: F401 - before the session: it hooks itself into those that come later
     from botocore.config import Config
 
+    from tests.support.quick_moto import remember_names
+
+    remember_names()
     core = botocore.session.get_session()
     core.set_default_client_config(Config(user_agent="tests"))  # which is otherwise composed anew for each request
     return boto3.Session("testing", "testing", region_name="eu-central-1", botocore_session=core)

@@ -17,7 +17,7 @@ from tests.deployment.system import SystemUnderTest
 from tests.doubles.bedrock import BedrockDouble
 
 HERE = Path(__file__).parent
-TEST_SECONDS = 600
+TEST_SECONDS = 1800
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -33,12 +33,13 @@ from tests.deployment.installation import EmulatorUnavailableError, Installation
 
 ACCOUNT = "111122223333"
 REGION = "eu-central-1"
-START_SECONDS = 60
+START_SECONDS = 300
 _HANG_UPS = re.compile(r"\S+ \S+ ERROR \[asyncio\](?:(?!\n\d{4}-).)*SSL shutdown timed out\n", re.DOTALL)
 """Start of a log message of its server about clients that disconnect abruptly."""
 _APIS = "*.execute-api.127.0.0.1"
 """Hosts of its HTTP APIs, which `hosts/sitecustomize.py` resolves."""
 
+APPLICATION = Path(__file__).parent / "emulated" / "application.py"
 _SUPPORTED = "import json; from ministack.services.cloudformation.provisioners import _RESOURCE_HANDLERS as known; "
 _SUPPORTED += "print(json.dumps(sorted(known)))"
 
@@ -91,7 +92,7 @@ class Emulator:
     def client(self, service: str) -> Any:
         """A client of the account's owner, who may do everything."""
         session = boto3.Session("test", "test", region_name=REGION)
-        config = Config(read_timeout=120, retries={"total_max_attempts": 1})
+        config = Config(read_timeout=300, retries={"total_max_attempts": 1})
         return session.client(  # type: ignore[call-overload]
             service, endpoint_url=self.endpoint, verify=str(self._certificate), config=config
         )
@@ -104,7 +105,7 @@ class Emulator:
         sent = urllib.request.Request(url, request.body, headers, method=request.method)
         trusted = ssl.create_default_context(cafile=str(self._certificate))
         try:
-            with urllib.request.urlopen(sent, timeout=60, context=trusted) as answer:
+            with urllib.request.urlopen(sent, timeout=300, context=trusted) as answer:
                 return answer.status, json.loads(answer.read())
         except urllib.error.HTTPError as exc:
             with exc:
@@ -124,7 +125,7 @@ class Emulator:
         trusted = ssl.create_default_context(cafile=str(self._certificate))
         opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=trusted), _NoRedirects())
         try:
-            with opener.open(sent, timeout=60) as answer:
+            with opener.open(sent, timeout=300) as answer:
                 return Visited(answer.status, dict(answer.headers.items()), answer.read())
         except urllib.error.HTTPError as exc:
             with exc:
@@ -143,7 +144,7 @@ class Emulator:
         found = psutil.Process(self._process.pid).children(recursive=True)
         return [process for process in found if any(mark in part for part in process.cmdline())]
 
-    def log_tail(self, lines: int = 40) -> str:
+    def log_tail(self, lines: int = 200) -> str:
         text = _HANG_UPS.sub("", (self._folder / "log").read_text(errors="replace"))
         return "\n".join(text.splitlines()[-lines:])
 
@@ -155,7 +156,7 @@ class Emulator:
             str(self._installation.executable),
             "-m",
             "hypercorn",
-            "ministack.app:app",
+            f"{APPLICATION}:app",
             "--workers",
             "0",
             *bind,

@@ -75,7 +75,7 @@ def running_engine() -> Iterator[Engine]:
     """An engine with an empty index."""
     try:
         with running_node() as node:
-            with node_client(node.endpoint) as client:
+            with node_client(node.endpoint, timeout=120.0) as client:
                 create_node_index(client, INDEX, model_id=MODEL, dimension=DIMENSION)
             yield NodeEngine(node)
     except NodeUnavailableError as exc:

@@ -29,11 +29,14 @@ from tests.doubles.bedrock import BedrockDouble
 from tests.support.agent_calls import a_function_event, text_of
 
 Found = TypeVar("Found")
-SETTLE_SECONDS = 4.0
-"""The emulator gives workers of the old configuration two seconds to end, and then takes the folder away that one which is
-started meanwhile was to run in: with large layers that is likely."""
-
 WAIT_SECONDS = 540.0
+LOOK_SECONDS = 0.3
+COLD_START_SECONDS = 60
+"""Within which a function has started and answered, also on a busy machine."""
+
+MANY = 100
+"""Receives of a message that is not to become a dead letter."""
+
 INGEST, RETRIEVE = "ingest_documents", "retrieve_knowledge"
 
 
@@ -51,7 +54,7 @@ def eventually(look: Callable[[], Found | None], *, seconds: float = WAIT_SECOND
             problem, cause = f"still failing after {seconds} s: {exc}", exc
         if time.monotonic() > until:
             raise AssertionError(problem) from cause
-        time.sleep(0.1)
+        time.sleep(LOOK_SECONDS)
 
 
 @dataclass
@@ -87,6 +90,10 @@ class SystemUnderTest:
     def _logs(self) -> Any:
         return self.emulator.client("logs")
 
+    @cached_property
+    def _dynamodb(self) -> Any:
+        return self.emulator.client("dynamodb")
+
     def queue(self, kind: str) -> str:
         url: str = self.sqs.get_queue_url(QueueName=self.names.queue(kind))["QueueUrl"]
         return url
@@ -105,7 +112,7 @@ class SystemUnderTest:
         settings = Settings(backend="aws", corpus_bucket=self.bucket, table_prefix=self.names.prefix)
         with engine_client(self.engine.endpoint) as client:
             index = OpenSearchIndex(client, INDEX)
-            clients = {name: self.emulator.client(name) for name in ("dynamodb", "s3")}
+            clients = {"dynamodb": self._dynamodb, "s3": self.s3}
             yield bootstrap(settings, index=index, aws=lambda service: clients[service])
 
     def state(self, object_key: str) -> Document:
@@ -128,7 +135,7 @@ class SystemUnderTest:
         return eventually(look)
 
     def items(self, spec: TableSpec) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.emulator.client("dynamodb").scan(TableName=self.names.table(spec))["Items"]
+        found: list[dict[str, Any]] = self._dynamodb.scan(TableName=self.names.table(spec))["Items"]
         return found
 
     def counts(self) -> dict[str, int]:
@@ -187,7 +194,6 @@ class SystemUnderTest:
         eventually(
             lambda: self.functions.get_function_configuration(FunctionName=name)["LastUpdateStatus"] == "Successful"
         )
-        time.sleep(SETTLE_SECONDS)
 
     @contextmanager
     def denied(self, use_case: str, action: str) -> Iterator[None]:
@@ -202,9 +208,20 @@ class SystemUnderTest:
         finally:
             iam.delete_role_policy(RoleName=role, PolicyName="denied")
 
-    def quick_redelivery(self) -> AbstractContextManager[None]:
-        """Messages that the emulator took and lost come back soon: it removes a function's code while its settings change."""
-        return self.queue_attributes("ingest", VisibilityTimeout="5")
+    def deliveries(self, *, hidden: int, receives: int = MANY) -> AbstractContextManager[None]:
+        """Changes that weren't handled come back after `hidden` seconds; after so many receives they are dead letters.
+
+        A function that takes longer to start than `hidden` seconds is started again meanwhile, which slows down both.
+        """
+        url = self.queue("ingest")
+        attributes = self.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["RedrivePolicy"])["Attributes"]
+        policy = json.dumps({**json.loads(attributes["RedrivePolicy"]), "maxReceiveCount": receives})
+        return self.queue_attributes("ingest", VisibilityTimeout=str(hidden), RedrivePolicy=policy)
+
+    def idle(self) -> None:
+        """Wait until all changes are handled, and forget those that could not be."""
+        eventually(lambda: self.waiting("ingest") == 0)
+        self.sqs.purge_queue(QueueUrl=self.queue("ingest-failed"))
 
     @contextmanager
     def queue_attributes(self, kind: str, **values: str) -> Iterator[None]:

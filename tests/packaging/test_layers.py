@@ -6,6 +6,8 @@ import platform
 import site
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -152,13 +154,29 @@ def test_every_function_is_started_here() -> None:
     assert set(FUNCTIONS) == {handler.parent.name for handler in (ROOT / "lambdas").glob("*/handler.py")}
 
 
+@pytest.fixture(scope="session")
+def layers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Fills a layer for this machine once, by name: `opx`, or one of dependencies."""
+
+    @cache
+    def fill(name: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        if name == "opx":
+            copy_library(folder)
+        else:
+            install(REQUIREMENTS / f"{name}.txt", folder, wheels=THIS_MACHINE, python=THIS_PYTHON)
+        return folder / "python"
+
+    return fill
+
+
 @pytest.mark.skipif(not THIS_MACHINE, reason=f"no wheels are chosen for {platform.machine()}")
 @pytest.mark.parametrize("use_case", sorted(FUNCTIONS))
-def test_a_function_starts_with_its_layers_and_nothing_else(use_case: str, tmp_path: Path, runtime: Path) -> None:
+def test_a_function_starts_with_its_layers_and_nothing_else(
+    use_case: str, layers: Callable[[str], Path], runtime: Path
+) -> None:
     name, modules = FUNCTIONS[use_case]
-    install(REQUIREMENTS / f"{name}.txt", tmp_path / "packages", wheels=THIS_MACHINE, python=THIS_PYTHON)
-    copy_library(tmp_path / "library")
-    parts = (ROOT / "lambdas" / use_case, tmp_path / "packages" / "python", tmp_path / "library" / "python", runtime)
+    parts = (ROOT / "lambdas" / use_case, layers(name), layers("opx"), runtime)
     paths = f"import sys; sys.path[:0] = {[str(part) for part in parts]!r}\n"
     command = [sys.executable, "-I", "-S", "-c", paths + _PROGRAM, "handler", *modules]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env={"OPX_BACKEND": "aws"})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -153,18 +151,9 @@ def test_given_adapter_replaces_that_of_the_settings(tmp_path: Path) -> None:
 
 
 def test_a_mistyped_port_is_refused(tmp_path: Path) -> None:
+    """Nor does it type-check: of an error that is ignored and isn't there, `make lint` says so."""
     with pytest.raises(TypeError, match="no port embeder"):
         bootstrap(Settings(home=str(tmp_path)), embeder=WordsEmbedder())  # type: ignore[call-arg]
-
-
-def test_a_mistyped_port_does_not_type_check(tmp_path: Path) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        "from opx.settings import Settings\nfrom opx.system import bootstrap\n\nbootstrap(Settings(), embeder=object())\n"
-    )
-    command = [sys.executable, "-m", "mypy", "--cache-dir", str(tmp_path / "cache"), "--follow-imports", "silent"]
-    found = subprocess.run([*command, str(program)], capture_output=True, text=True, check=False)
-    assert 'Unexpected keyword argument "embeder"' in found.stdout
 
 
 def test_earlier_programs_find_what_they_import_and_call(tmp_path: Path) -> None:
