@@ -136,8 +136,6 @@ def _words_of(title: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], 
 
 ORDER = (
     "fused",
-    "fused_whole",
-    "fused_focused",
     "bm25",
     "cosine",
     "document",
@@ -177,9 +175,9 @@ NEARNESS = ("cosine_best", "document_best")
 
 def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> list[Parts]:
     """Evidence for each document: the inputs `ORDER`, and those of `CONFIDENCE` that need no order. `found` is the search
-    for `text`.
+    for a question, and `text` the question without its values.
 
-    `fused`, `fused_whole`, `fused_focused`: levels of the best hit. `bm25`: its score as a share of the possible maximum.
+    `fused`: the level of the best hit. `bm25`: its score as a share of the possible maximum.
     `cosine`: the highest of a hit. `document`, `title_asked` and `pairs`: shares of the question's words, of the title's
     words and of the question's pairs of words that are also on the other side. Letters are compared by `GRAM`; `rare`
     inputs are weighted by how few of the other documents have a word. `unknown`: share of the question's words that no
@@ -194,8 +192,6 @@ def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> l
     rows = [
         {
             "fused": page.level,
-            "fused_whole": page.whole,
-            "fused_focused": page.focused,
             "bm25": bm25[at] / most if most else 0.0,
             "cosine": cosines[at],
             "document": cover.share(documents[at]),
