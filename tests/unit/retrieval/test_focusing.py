@@ -6,11 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.retrieval.question import LEAST_WORDS, focused
-
-
-def nothing(_: str) -> bool:
-    return False
+from opx.retrieval.question import LEAST_WORDS, focused, value_words
+from opx.text.analyzer import ENGLISH
 
 
 @pytest.mark.parametrize(
@@ -23,7 +20,7 @@ def nothing(_: str) -> bool:
     ],
 )
 def test_values_go(question: str, left: str) -> None:
-    assert focused(question, nothing) == left
+    assert focused(question) == left
 
 
 @pytest.mark.parametrize(
@@ -35,25 +32,31 @@ def test_values_go(question: str, left: str) -> None:
         "see https://docs.test/a/b for what it means",
         "files below /var/log grow without end",
         "pods are crash looping after the deployment",
+        "the route api_v1_push has many errors",
+        "ORA-01555 when a long report runs",
     ],
 )
 def test_values_with_a_meaning_stay_in_the_question(question: str) -> None:
-    assert focused(question, nothing) == question
-
-
-def test_an_identifier_that_some_document_has_stays() -> None:
-    question = "the route api_v1_push has many errors"
-    assert focused(question, lambda word: word == "api_v1_push") == question
-    assert focused(question, nothing) == "the route has many errors"
+    assert focused(question) == question
 
 
 @pytest.mark.parametrize("question", ["", "10.0.0.7", "CVE-2024-3094", "web-server-01 slow", "ORA-01555 on db-7"])
 def test_a_question_that_is_hardly_more_than_values_stays(question: str) -> None:
-    assert focused(question, nothing) == question
+    assert focused(question) == question
 
 
 @given(st.text(max_size=200))
 def test_words_only_go_and_their_order_stays(text: str) -> None:
-    left, words = focused(text, nothing).split(), iter(text.split())
+    left, words = focused(text).split(), iter(text.split())
     assert all(word in words for word in left)
     assert left == text.split() or len(left) >= LEAST_WORDS
+
+
+def test_words_that_only_values_have_are_value_words() -> None:
+    found = value_words("api pod payments/api-7c9d8f6b5 is restarting 5 times", ENGLISH)
+    assert found >= {"payment", "7c9d8f6b5", "5"}
+    assert not found & {"api", "pod", "restart", "time"}
+
+
+def test_a_question_without_values_has_no_value_words() -> None:
+    assert value_words("pods are crash looping", ENGLISH) == frozenset()

@@ -317,7 +317,7 @@ def _lexical_weight(
     entry, score = response.lexical.hits[0]
     covered = coverage(weights, question_words, terms_of(response.chunks[entry])) / COVERED_ENOUGH
     matched = score / (RARE_WORDS_ENOUGH * math.log1p(response.entry_count))
-    return LEXICAL_WEIGHT * min(1.0, max(covered, matched))
+    return LEXICAL_WEIGHT * min(1.0, max(covered, matched)) if covered else 0.0
 
 
 def coverage(weights: Mapping[str, float], question_words: Mapping[str, tuple[str, ...]], there: Set[str]) -> float:
