@@ -65,15 +65,26 @@ class Cover:
         there = title_terms(hit)
         return len(there & self.terms) / max(len(there), 1)
 
-    def pairs(self, hit: FusedHit) -> float:
-        """Share of the question's neighbouring words that are neighbours in the hit, too, by the lesser weight."""
-        if not self._all_pairs:
-            return 0.0
+    def pairs(self, hits: Iterable[FusedHit]) -> float:
+        """Share of the question's neighbouring words that are neighbours in a hit, too, by the lesser weight; of several
+        hits, the highest. A text is analysed only if it has both words of so many pairs that it could be the highest."""
+        most = 0.0
+        for possible, text in sorted(map(self._possible_pairs, hits), key=_total, reverse=True):
+            if sum(possible.values()) <= most:
+                break
+            there = possible.keys() & set(pairwise(analyze(text)))
+            most = max(most, sum(possible[pair] for pair in there))
+        return most / self._all_pairs if self._all_pairs else 0.0
+
+    def _possible_pairs(self, hit: FusedHit) -> tuple[dict[tuple[str, str], float], str]:
+        """The pairs whose words a hit's text has both, and the text."""
         text = hit.indexed.chunk.text
         english = terms_in(text, ENGLISH)
-        possible = {pair: weight for pair, weight in self._pairs.items() if english.issuperset(pair)}
-        there = possible.keys() & set(pairwise(analyze(text))) if possible else ()
-        return sum(weight for pair, weight in possible.items() if pair in there) / self._all_pairs
+        return {pair: weight for pair, weight in self._pairs.items() if english.issuperset(pair)}, text
+
+
+def _total(possible: tuple[Mapping[tuple[str, str], float], str]) -> float:
+    return sum(possible[0].values())
 
 
 class Contrast:
@@ -202,7 +213,7 @@ def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> l
             "document_rare": contrast.document(at),
             "passage_rare": contrast.passage(at),
             "title_missing": contrast.title_missing(at),
-            "pairs": max(map(cover.pairs, page.evidence)),
+            "pairs": cover.pairs(page.evidence),
             "both": float(any(hit.lexical for hit in page.evidence) and any(hit.vector for hit in page.evidence)),
             **shared,
         }
