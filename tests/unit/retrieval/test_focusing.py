@@ -56,6 +56,7 @@ def test_words_that_only_values_have_are_value_words() -> None:
     found = value_words("api pod payments/api-7c9d8f6b5 is restarting 5 times", ENGLISH)
     assert found >= {"payment", "7c9d8f6b5", "5"}
     assert not found & {"api", "pod", "restart", "time"}
+    assert hash(found)  # part of a search's request
 
 
 def test_a_question_without_values_has_no_value_words() -> None:

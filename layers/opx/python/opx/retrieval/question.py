@@ -104,7 +104,7 @@ def focused(text: str) -> str:
 def value_words(text: str, languages: Sequence[str]) -> frozenset[str]:
     """The words that only the values of `text` have, by their first term."""
     rest = focused(text)
-    return frozenset() if rest == text else frozenset(words(text, languages)) - words(rest, languages).keys()
+    return frozenset() if rest == text else frozenset(words(text, languages)).difference(words(rest, languages))
 
 
 def _is_value(word: str) -> bool:
