@@ -2,12 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.queries import QueryConfig, SearchMode
+from opx.ports import SearchRequest, SearchResponse, Vector
+from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.question import LEAST_WORDS, focused, value_words
 from opx.text.analyzer import ENGLISH
+from tests.support.builders import a_change
+from tests.support.fakes import WordsEmbedder
+from tests.unit.retrieval.test_query import KNOWLEDGE, NOBODY, a_text
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[EmbeddedIndex]:
+    index = EmbeddedIndex(tmp_path, model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
+    yield index
+    index.close()
+
+
+class Recording:
+    """An index that keeps the requests."""
+
+    def __init__(self, index: EmbeddedIndex) -> None:
+        self._index = index
+        self.requests: list[SearchRequest] = []
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        self.requests.append(request)
+        return self._index.search(request)
+
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        return self._index.entries_with(terms, scopes)
+
+
+class CountingEmbedder(WordsEmbedder):
+    """Keeps the questions."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def embed_query(self, text: str) -> Vector:
+        self.texts.append(text)
+        return super().embed_query(text)
 
 
 @pytest.mark.parametrize(
@@ -61,3 +104,23 @@ def test_words_that_only_values_have_are_value_words() -> None:
 
 def test_a_question_without_values_has_no_value_words() -> None:
     assert value_words("pods are crash looping", ENGLISH) == frozenset()
+
+
+class TestSearches:
+    """A question with values in an answer."""
+
+    QUESTION = "api pod payments/web-7c9d8f6b5 is restarting 5 times"
+
+    @pytest.mark.parametrize("mode", list(SearchMode))
+    def test_every_mode_embeds_and_searches_once_with_the_values_marked(
+        self, index: EmbeddedIndex, mode: SearchMode
+    ) -> None:
+        recording, embedder = Recording(index), CountingEmbedder()
+        index.apply([a_change(a_text("the api pod is restarting"))])
+        query = KnowledgeQuery(index=recording, embedder=embedder, knowledge=KNOWLEDGE, reader=NOBODY)
+        config = QueryConfig(mode=mode, min_confidence=0, tiers=["internal"])
+        assert query.answer(self.QUESTION, config).results
+        (request,) = recording.requests
+        assert request.text == self.QUESTION
+        assert request.values == value_words(self.QUESTION, ENGLISH)
+        assert embedder.texts == [self.QUESTION]
