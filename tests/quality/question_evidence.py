@@ -70,7 +70,7 @@ class _QuestionSearch:
         self._response = evaluation.respond(text, 3 * DEPTH[SearchMode.THOROUGH])
 
     def seen(self, removed: frozenset[str]) -> dict[Way, Seen]:
-        """What the models see in each way. Modes of the same depth see the same."""
+        """The inputs of the models in each way. Modes of the same depth have the same."""
         found = {(legs, depth): self._seen(removed, legs, depth) for legs in LEGS for depth in set(DEPTH.values())}
         return {(legs, mode): found[legs, DEPTH[mode]] for legs, mode in WAYS}
 

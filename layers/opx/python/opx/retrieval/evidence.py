@@ -67,7 +67,7 @@ class Cover:
 
     def pairs(self, hits: Iterable[FusedHit]) -> float:
         """Share of the question's neighbouring words that are neighbours in a hit, too, by the lesser weight; of several
-        hits, the highest. A text is analysed only if it has both words of so many pairs that it could be the highest."""
+        hits, the highest. Only texts are analysed whose words would allow the highest share."""
         most = 0.0
         for possible, text in sorted(map(self._possible_pairs, hits), key=_total, reverse=True):
             if sum(possible.values()) <= most:
