@@ -11,6 +11,7 @@ from opx.domain.queries import MAX_QUERY_CHARACTERS
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.ports import DocumentChange, SearchEngine, SearchFilter, SearchIndex, SearchRequest, Vector, Vectors
+from opx.text.fields import VALUE_WEIGHT, words
 from tests.contract.index_writing_contract import IndexWritingContract
 from tests.contract.search_engine_contract import Put, SearchEngineContract
 from tests.support.builders import EVERYONE, a_change, a_unit_vector, an_entry, any_vector
@@ -110,6 +111,19 @@ class SearchIndexContract(IndexWritingContract, SearchEngineContract):
         fill(index, *corpus)
         expected = {entry_id: self.bm25_factor * score for entry_id, score in bm25(corpus, text).items()}
         hits = lexical(index, text).lexical.hits
+        assert [entry_id for entry_id, _ in hits] == by_score(expected)
+        assert dict(hits) == pytest.approx(expected, rel=SCORE_TOLERANCE)
+
+    def test_scores_of_values_count_half(self, index: SearchIndex) -> None:
+        corpus = an_operations_corpus()
+        fill(index, *corpus)
+        full, half = bm25(corpus, "disk full"), bm25(corpus, "database gateway")
+        expected = {
+            key: self.bm25_factor * (full.get(key, 0.0) + VALUE_WEIGHT * half.get(key, 0.0)) for key in {*full, *half}
+        }
+        values = frozenset(words("database gateway"))
+        request = SearchRequest(EVERYONE, text="disk full on the database gateway", values=values)
+        hits = index.search(request).lexical.hits
         assert [entry_id for entry_id, _ in hits] == by_score(expected)
         assert dict(hits) == pytest.approx(expected, rel=SCORE_TOLERANCE)
 

@@ -14,7 +14,7 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.lifecycle.past.engine import NOT_RANKED, Analysed, Bm25, PastCorpus, PastEngine, PastEntry
 from opx.ports import IndexEntry, Leg, SearchEngine, SearchRequest, SearchResponse
-from opx.text.fields import words
+from opx.text.fields import VALUE_WEIGHT, words
 from tests.contract.search_engine_contract import Put, SearchEngineContract
 from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
 from tests.support.index_support import an_operations_corpus, bm25
@@ -81,6 +81,18 @@ def test_scores_are_those_of_an_index_of_then(index: EmbeddedIndex) -> None:
     assert all(math.isclose(score, cosines[entry], abs_tol=1e-5) for entry, score in response.vector.hits)
     assert response.entry_count == len(then)
     assert (response.term_frequencies["disk"], response.term_frequencies["certif"]) == (4, 1)
+
+
+def test_scores_of_values_count_half_as_in_an_index_of_then(index: EmbeddedIndex) -> None:
+    then = an_operations_corpus()
+    index.apply(a_change(entry) for entry in then[:3])
+    engine = PastEngine(index, Since(), past(*then[3:]), no_lack)
+    values = frozenset(words("certificate log"))
+    response = engine.search(SearchRequest(EVERYONE, text="disk pod log certificate", values=values))
+    full, half = bm25(then, "disk pod"), bm25(then, "certificate log")
+    wanted = {key: full.get(key, 0.0) + VALUE_WEIGHT * half.get(key, 0.0) for key in {*full, *half}}
+    assert {entry for entry, _ in response.lexical.hits} == wanted.keys()
+    assert all(math.isclose(score, wanted[entry], rel_tol=TOLERANCE) for entry, score in response.lexical.hits)
 
 
 def test_a_replaced_entry_is_as_near_as_the_nearest_of_its_vectors(index: EmbeddedIndex) -> None:

@@ -25,13 +25,14 @@ from typing import Any
 
 import numpy as np
 
+from opx.domain.queries import SearchMode
 from opx.edges.cli.evaluate import evaluation_settings
 from opx.operations.evaluation.datasets import load_dataset
 from opx.operations.evaluation.figures import ndcg
 from opx.operations.evaluation.runner import Evaluation
 from opx.retrieval.confidence import FAR, OTHER
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER, Parts, ordered_evidence
-from opx.retrieval.hybrid import BOTH
+from opx.retrieval.hybrid import BOTH, DEPTH
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.quality.logistic import Array, Fit, fit_listwise, fit_logistic
@@ -217,18 +218,23 @@ def to_json(model: Fit, names: Sequence[str], dropped: Sequence[str] = ()) -> di
     return {"intercept": round(float(model.intercept), 4), "features": features}
 
 
+def _models_json(evidence: Sequence[QuestionEvidence], way: Way, *, cosines: bool) -> dict[str, Any]:
+    models, dropped = fitted(evidence, way, cosines=cosines), () if cosines else COSINES
+    return {
+        "order": to_json(models.order, ORDER, dropped),
+        "confidence": to_json(models.confidence, CONFIDENCE, dropped),
+        "near": to_json(models.near, NEARNESS, dropped),
+    }
+
+
 def all_models(evidence: Sequence[QuestionEvidence], embedder: str, command: str) -> dict[str, Any]:
-    """The file that is shipped."""
+    """The file that is shipped. Modes of the same depth have the same models."""
     found: dict[str, Any] = {embedder: {}, OTHER: {}}
     for legs, mode in WAYS:
         for name, cosines in ((embedder, True), (OTHER, False)):
-            models = fitted(evidence, (legs, mode), cosines=cosines)
-            dropped = () if cosines else COSINES
-            found[name].setdefault(legs, {})[mode.value] = {
-                "order": to_json(models.order, ORDER, dropped),
-                "confidence": to_json(models.confidence, CONFIDENCE, dropped),
-                "near": to_json(models.near, NEARNESS, dropped),
-            }
+            of_legs = found[name].setdefault(legs, {})
+            alike = next((other for other in of_legs if DEPTH[SearchMode(other)] == DEPTH[mode]), "")
+            of_legs[mode.value] = of_legs[alike] if alike else _models_json(evidence, (legs, mode), cosines=cosines)
     counts = Counter(one.kind for one in evidence)
     made = {
         "data": ", ".join(f"{count} {kind}" for kind, count in counts.items()),

@@ -35,7 +35,7 @@ def searched(
 
 
 def pages_in(found: FusedHits) -> list[DocumentHits]:
-    return pages_of(found, found)
+    return pages_of(found)
 
 
 def a_page(title: str, content: str, document: str = "", index: int = 0) -> IndexEntry:

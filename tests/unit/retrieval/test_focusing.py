@@ -2,15 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opx.retrieval.question import LEAST_WORDS, focused
+from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.domain.queries import QueryConfig, SearchMode
+from opx.ports import SearchRequest, SearchResponse, Vector
+from opx.retrieval.query import KnowledgeQuery
+from opx.retrieval.question import LEAST_WORDS, focused, value_words
+from opx.text.analyzer import ENGLISH
+from tests.support.builders import a_change
+from tests.support.fakes import WordsEmbedder
+from tests.unit.retrieval.test_query import KNOWLEDGE, NOBODY, a_text
 
 
-def nothing(_: str) -> bool:
-    return False
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[EmbeddedIndex]:
+    index = EmbeddedIndex(tmp_path, model_id=WordsEmbedder.model_id, dimension=WordsEmbedder.dimension)
+    yield index
+    index.close()
+
+
+class Recording:
+    """An index that keeps the requests."""
+
+    def __init__(self, index: EmbeddedIndex) -> None:
+        self._index = index
+        self.requests: list[SearchRequest] = []
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        self.requests.append(request)
+        return self._index.search(request)
+
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        return self._index.entries_with(terms, scopes)
+
+
+class CountingEmbedder(WordsEmbedder):
+    """Keeps the questions."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def embed_query(self, text: str) -> Vector:
+        self.texts.append(text)
+        return super().embed_query(text)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +63,7 @@ def nothing(_: str) -> bool:
     ],
 )
 def test_values_go(question: str, left: str) -> None:
-    assert focused(question, nothing) == left
+    assert focused(question) == left
 
 
 @pytest.mark.parametrize(
@@ -35,25 +75,52 @@ def test_values_go(question: str, left: str) -> None:
         "see https://docs.test/a/b for what it means",
         "files below /var/log grow without end",
         "pods are crash looping after the deployment",
+        "the route api_v1_push has many errors",
+        "ORA-01555 when a long report runs",
     ],
 )
 def test_values_with_a_meaning_stay_in_the_question(question: str) -> None:
-    assert focused(question, nothing) == question
-
-
-def test_an_identifier_that_some_document_has_stays() -> None:
-    question = "the route api_v1_push has many errors"
-    assert focused(question, lambda word: word == "api_v1_push") == question
-    assert focused(question, nothing) == "the route has many errors"
+    assert focused(question) == question
 
 
 @pytest.mark.parametrize("question", ["", "10.0.0.7", "CVE-2024-3094", "web-server-01 slow", "ORA-01555 on db-7"])
 def test_a_question_that_is_hardly_more_than_values_stays(question: str) -> None:
-    assert focused(question, nothing) == question
+    assert focused(question) == question
 
 
 @given(st.text(max_size=200))
 def test_words_only_go_and_their_order_stays(text: str) -> None:
-    left, words = focused(text, nothing).split(), iter(text.split())
+    left, words = focused(text).split(), iter(text.split())
     assert all(word in words for word in left)
     assert left == text.split() or len(left) >= LEAST_WORDS
+
+
+def test_words_that_only_values_have_are_value_words() -> None:
+    found = value_words("api pod payments/api-7c9d8f6b5 is restarting 5 times", ENGLISH)
+    assert found >= {"payment", "7c9d8f6b5", "5"}
+    assert not found & {"api", "pod", "restart", "time"}
+    assert hash(found)  # part of a search's request
+
+
+def test_a_question_without_values_has_no_value_words() -> None:
+    assert value_words("pods are crash looping", ENGLISH) == frozenset()
+
+
+class TestSearches:
+    """A question with values in an answer."""
+
+    QUESTION = "api pod payments/web-7c9d8f6b5 is restarting 5 times"
+
+    @pytest.mark.parametrize("mode", list(SearchMode))
+    def test_every_mode_embeds_and_searches_once_with_the_values_marked(
+        self, index: EmbeddedIndex, mode: SearchMode
+    ) -> None:
+        recording, embedder = Recording(index), CountingEmbedder()
+        index.apply([a_change(a_text("the api pod is restarting"))])
+        query = KnowledgeQuery(index=recording, embedder=embedder, knowledge=KNOWLEDGE, reader=NOBODY)
+        config = QueryConfig(mode=mode, min_confidence=0, tiers=["internal"])
+        assert query.answer(self.QUESTION, config).results
+        (request,) = recording.requests
+        assert request.text == self.QUESTION
+        assert request.values == value_words(self.QUESTION, ENGLISH)
+        assert embedder.texts == [self.QUESTION]

@@ -12,6 +12,7 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.ports import HeldDocument, IndexEntry, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.retrieval.hybrid import DEPTH, LEXICAL_WEIGHT, HybridQuery, HybridSearch, fused_hits
+from opx.text.fields import VALUE_WEIGHT
 from tests.support.builders import EVERYONE, an_entry, any_vector
 
 
@@ -166,12 +167,22 @@ class TestTermWeights:
         assert self.weights({"web01": 0, "ora01555": 2})["web01"] == 0
         assert self.weights({"web01": 0, "ora01555": 2})["ora01555"] > 0
 
+    def test_values_weigh_half(self) -> None:
+        response = a_response(frequencies={"disk": 3, "web": 3}, entry_count=10)
+        weights = fused_hits(response, Fusion.MIN_MAX, 2, values={"web"}).term_weights
+        assert weights["web"] == pytest.approx(weights["disk"] * VALUE_WEIGHT)
+
     @pytest.mark.parametrize("entry_count", [0, 1, 3])
     def test_more_occurrences_than_entries_still_give_a_positive_weight(self, entry_count: int) -> None:
         assert self.weights({"disk": 5}, entry_count)["disk"] > 0
 
 
 class TestRequest:
+    def test_values_of_the_question_are_those_of_the_request(self) -> None:
+        index = RecordingIndex()
+        HybridSearch(index).run(HybridQuery("disk web", None, values=frozenset({"web"})), EVERYONE, QueryConfig())
+        assert index.requests[0].values == {"web"}
+
     @pytest.mark.parametrize("mode", list(SearchMode))
     def test_index_is_searched_once_for_both_legs(self, mode: SearchMode) -> None:
         index, vector = RecordingIndex(), any_vector("q")
@@ -209,6 +220,17 @@ class TestWeightOfWords:
     def test_less_weight_when_the_best_hit_covers_little(self) -> None:
         rare = {f"unheard{'abcdefghijklmnopqrst'[n]}": 0 for n in range(20)}
         assert 0 < self.fused_of_disk({"disk": 1, **rare}) < 0.3
+
+    def test_full_weight_when_the_best_hit_has_rare_words_however_long_the_question_is(self) -> None:
+        unseen = {f"unheard{'abcdefghijklmnopqrst'[n]}": 0 for n in range(20)}
+        response = replace(
+            a_response([(DISK, 20.0), (POD, 1.0)], [(LOGS, 0.9), (POD, 0.1)]),
+            term_frequencies={"disk": 1, **unseen},
+            entry_count=100,
+        )
+        found = fused_hits(response, Fusion.MIN_MAX, 2)
+        assert found.hits[0].indexed is DISK.indexed
+        assert found.hits[0].fused == pytest.approx(0.6)
 
     def test_no_weight_when_the_best_hit_covers_nothing(self) -> None:
         assert self.fused_of_disk({"unheard": 0}) == 0.0

@@ -22,7 +22,7 @@ from tests.unit.retrieval.test_query import a_text
 
 OF_ORDER = {"margin", "first", "rank"}
 SHARES = (
-    *("fused", "fused_whole", "fused_focused", "document", "document_best", "title_match", "title_asked"),
+    *("fused", "document", "document_best", "title_match", "title_asked"),
     *("title_letters", "question_letters", "document_rare", "passage_rare", "pairs", "unknown"),
 )
 PAGES = [

@@ -162,7 +162,7 @@ class TestScores:
         assert sorted(part.vector_rank or 0 for part in parts if part) == [1, 2, 3]
 
     def test_results_are_in_the_order_of_confidence_times_trust(self) -> None:
-        doubted, trusted, far = a_text("disk post", "security/cve"), a_text("disk guide"), a_text("pod down")
+        doubted, trusted, far = a_text("disk post", trust=0.6), a_text("disk guide"), a_text("pod down")
         scores = {doubted.indexed: 10.0, trusted.indexed: 9.99, far.indexed: 0.1}
         response = SearchResponse(
             Leg(tuple((indexed.entry_id, score) for indexed, score in scores.items())),

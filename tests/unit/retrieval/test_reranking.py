@@ -194,7 +194,7 @@ class TestBoundsOfIdentifiers:
             FusedHit(an_entry(text, document_id=f"d{at}", title=title).indexed, 1.0, None, None)
             for at, text in enumerate(contents)
         )
-        return [JudgedPage(DocumentHits(hit.indexed.chunk.document_id, (hit,), 1.0, 1.0, 1.0), 0.5) for hit in hits]
+        return [JudgedPage(DocumentHits(hit.indexed.chunk.document_id, (hit,), 1.0), 0.5) for hit in hits]
 
     def test_a_document_about_one_and_the_only_one_that_mentions_it_are_certain(self) -> None:
         [about] = certain(self.judged("Install it.", title="CVE-2024-3094"), [self.CVE])

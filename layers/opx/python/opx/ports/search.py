@@ -122,7 +122,8 @@ class SearchRequest(Struct, frozen=True):
     """A search of up to two legs: `text` for the lexical, `vector` for the other; None leaves the leg out.
 
     `depth` bounds the hits of each leg. `languages` are the candidate languages of the text, the likeliest first: a word
-    scores as the best of its terms in them (`opx.text.analyzer.words`).
+    scores as the best of its terms in them (`opx.text.analyzer.words`). `values` are words, by their first term, whose scores
+    count `VALUE_WEIGHT`.
     """
 
     filter: SearchFilter
@@ -130,6 +131,7 @@ class SearchRequest(Struct, frozen=True):
     vector: Vector | None = None
     depth: int = 50
     languages: tuple[str, ...] = ("en",)
+    values: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -118,7 +118,7 @@ def judged(
     text: str, found: FusedHits, pages: Sequence[DocumentHits], judges: Judges, *, reorder: bool = True
 ) -> Judgement:
     """Estimates confidences, and orders the documents by the models, or with `reorder=False` keeps their order. `found` is
-    the search for `text`, the question without its values if that was searched. A document's confidence is never above that
+    the search for the question, `text` the question without its values. A document's confidence is never above that
     of the one before it; those after the first `JUDGED` keep their order."""
     if not pages:
         return Judgement()

@@ -65,15 +65,26 @@ class Cover:
         there = title_terms(hit)
         return len(there & self.terms) / max(len(there), 1)
 
-    def pairs(self, hit: FusedHit) -> float:
-        """Share of the question's neighbouring words that are neighbours in the hit, too, by the lesser weight."""
-        if not self._all_pairs:
-            return 0.0
+    def pairs(self, hits: Iterable[FusedHit]) -> float:
+        """Share of the question's neighbouring words that are neighbours in a hit, too, by the lesser weight; of several
+        hits, the highest. Only texts are analysed whose words would allow the highest share."""
+        most = 0.0
+        for possible, text in sorted(map(self._possible_pairs, hits), key=_total, reverse=True):
+            if sum(possible.values()) <= most:
+                break
+            there = possible.keys() & set(pairwise(_order_of(text)))
+            most = max(most, sum(possible[pair] for pair in there))
+        return most / self._all_pairs if self._all_pairs else 0.0
+
+    def _possible_pairs(self, hit: FusedHit) -> tuple[dict[tuple[str, str], float], str]:
+        """The pairs whose words a hit's text has both, and the text."""
         text = hit.indexed.chunk.text
         english = terms_in(text, ENGLISH)
-        possible = {pair: weight for pair, weight in self._pairs.items() if english.issuperset(pair)}
-        there = possible.keys() & set(pairwise(_order_of(text))) if possible else ()
-        return sum(weight for pair, weight in possible.items() if pair in there) / self._all_pairs
+        return {pair: weight for pair, weight in self._pairs.items() if english.issuperset(pair)}, text
+
+
+def _total(possible: tuple[Mapping[tuple[str, str], float], str]) -> float:
+    return sum(possible[0].values())
 
 
 class Contrast:
@@ -142,8 +153,6 @@ def _words_of(title: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], 
 
 ORDER = (
     "fused",
-    "fused_whole",
-    "fused_focused",
     "bm25",
     "cosine",
     "document",
@@ -183,9 +192,9 @@ NEARNESS = ("cosine_best", "document_best")
 
 def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> list[Parts]:
     """Evidence for each document: the inputs `ORDER`, and those of `CONFIDENCE` that need no order. `found` is the search
-    for `text`.
+    for a question, and `text` the question without its values.
 
-    `fused`, `fused_whole`, `fused_focused`: levels of the best hit. `bm25`: its score as a share of the possible maximum.
+    `fused`: the level of the best hit. `bm25`: its score as a share of the possible maximum.
     `cosine`: the highest of a hit. `document`, `title_asked` and `pairs`: shares of the question's words, of the title's
     words and of the question's pairs of words that are also on the other side. Letters are compared by `GRAM`; `rare`
     inputs are weighted by how few of the other documents have a word. `unknown`: share of the question's words that no
@@ -200,8 +209,6 @@ def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> l
     rows = [
         {
             "fused": page.level,
-            "fused_whole": page.whole,
-            "fused_focused": page.focused,
             "bm25": bm25[at] / most if most else 0.0,
             "cosine": cosines[at],
             "document": cover.share(documents[at]),
@@ -212,7 +219,7 @@ def evidence_of(text: str, found: FusedHits, pages: Sequence[DocumentHits]) -> l
             "document_rare": contrast.document(at),
             "passage_rare": contrast.passage(at),
             "title_missing": contrast.title_missing(at),
-            "pairs": max(map(cover.pairs, page.evidence)),
+            "pairs": cover.pairs(page.evidence),
             "both": float(any(hit.lexical for hit in page.evidence) and any(hit.vector for hit in page.evidence)),
             **shared,
         }

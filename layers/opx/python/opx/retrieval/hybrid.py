@@ -16,7 +16,7 @@ from opx.domain.results import IndexedChunk
 from opx.hygiene.near_duplicates import MAX_DISTANCE, Comparable
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
 from opx.text.analyzer import ENGLISH
-from opx.text.fields import query_terms, words
+from opx.text.fields import VALUE_WEIGHT, query_terms, words
 from opx.text.languages import document_languages
 
 # -- fusion
@@ -30,8 +30,12 @@ RRF_K = 60
 LEXICAL_WEIGHT = 0.6
 """Share of the lexical leg in the weights. Measured, see docs/decisions/0003-fusion.md: nearly flat between .6 and .8."""
 
-COVERED_ENOUGH = 0.2
+COVERED_ENOUGH = 0.5
 """Share of a question that the best lexical hit has to cover for the lexical leg to get its full weight."""
+
+RARE_WORDS_ENOUGH = 1.5
+"""Words that only one entry has, or as much of more frequent ones, which are enough for the full weight, too, however long
+the question is."""
 
 DEFAULT_FUSION = Fusion.MIN_MAX
 
@@ -187,13 +191,14 @@ class FusedHits(Struct, frozen=True):
 
 class HybridQuery(Struct, frozen=True):
     """A query for both legs: words, their vector (None: lexical only), their possible languages, and a filter of hits.
-    `by_meaning`: only the vector leg is searched."""
+    `by_meaning`: only the vector leg is searched. `values` are those of its words that count less."""
 
     text: str
     vector: Vector | None
     languages: tuple[str, ...] = ENGLISH
     accepts: Accepts | None = None
     by_meaning: bool = False
+    values: frozenset[str] = frozenset()
 
 
 class HybridSearch:
@@ -208,7 +213,7 @@ class HybridSearch:
         `IndexUnavailableError`."""
         depth = DEPTH[config.mode]
         text = None if query.by_meaning else query.text
-        response = self._index.search(SearchRequest(where, text, query.vector, depth, query.languages))
+        response = self._index.search(SearchRequest(where, text, query.vector, depth, query.languages, query.values))
         fused = partial(
             fused_hits,
             method=config.fusion or DEFAULT_FUSION,
@@ -216,6 +221,7 @@ class HybridSearch:
             require_provenance=config.require_provenance,
             accepts=query.accepts,
             question_words=words(query.text, query.languages),
+            values=query.values,
         )
         others = _without_warnings(response)
         found = replace(fused(others), legs=_legs(query, response))
@@ -237,17 +243,18 @@ def fused_hits(
     require_provenance: bool = False,
     accepts: Accepts | None = None,
     question_words: Mapping[str, tuple[str, ...]] | None = None,
+    values: Set[str] = frozenset(),
 ) -> FusedHits:
     """Fuses an index's response to one list without near-duplicates, with at most `per_document` chunks of a document.
 
     Hits that are not accepted, and with `require_provenance` those without a source, are removed first. Without
-    `question_words`, each of the response's terms is a word.
+    `question_words`, each of the response's terms is a word. `values` are words that count less.
     """
     accepts = accepted_by(require_provenance, accepts)
     question_words = (
         question_words if question_words is not None else {term: (term,) for term in response.term_frequencies}
     )
-    weights = _term_weights(response)
+    weights = _term_weights(response, values)
     share = _lexical_weight(response, weights, question_words)
     weights = weights or dict.fromkeys(question_words, 1.0)
     hits = (hit for hit in _fused(response, method, share) if accepts is None or accepts(hit.indexed))
@@ -307,8 +314,10 @@ def _lexical_weight(
     """Lexical weight, reduced if even the best lexical hit has few of the words: scaled scores would hide that."""
     if not response.lexical.hits or not any(weights.values()):
         return LEXICAL_WEIGHT
-    best = response.chunks[response.lexical.hits[0][0]]
-    return LEXICAL_WEIGHT * min(1.0, coverage(weights, question_words, terms_of(best)) / COVERED_ENOUGH)
+    entry, score = response.lexical.hits[0]
+    covered = coverage(weights, question_words, terms_of(response.chunks[entry])) / COVERED_ENOUGH
+    matched = score / (RARE_WORDS_ENOUGH * math.log1p(response.entry_count))
+    return LEXICAL_WEIGHT * min(1.0, max(covered, matched)) if covered else 0.0
 
 
 def coverage(weights: Mapping[str, float], question_words: Mapping[str, tuple[str, ...]], there: Set[str]) -> float:
@@ -365,8 +374,8 @@ def thinned(hits: Iterable[FusedHit], per_document: int) -> Iterator[FusedHit]:
             yield hit
 
 
-def _term_weights(response: SearchResponse) -> dict[str, float]:
-    """Rarity of each query term: Lucene's idf, ln(1 + (N - n + .5) / (n + .5)).
+def _term_weights(response: SearchResponse, values: Set[str]) -> dict[str, float]:
+    """Rarity of each query term: Lucene's idf, ln(1 + (N - n + .5) / (n + .5)), times `VALUE_WEIGHT` for values.
 
     A term that occurs nowhere counts fully against a hit, unless it has a digit: a value from a log line (a host, a
     duration) is not expected in a runbook.
@@ -375,5 +384,6 @@ def _term_weights(response: SearchResponse) -> dict[str, float]:
     total = max(response.entry_count, 1)
     for term, found in response.term_frequencies.items():
         unseen_value = found == 0 and any(character.isdigit() for character in term)
-        weights[term] = 0.0 if unseen_value else math.log(1 + (max(total - found, 0) + 0.5) / (found + 0.5))
+        share = VALUE_WEIGHT if term in values else 1.0
+        weights[term] = 0.0 if unseen_value else share * math.log(1 + (max(total - found, 0) + 0.5) / (found + 0.5))
     return weights

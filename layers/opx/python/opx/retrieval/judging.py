@@ -269,15 +269,11 @@ PASSAGES = 4
 
 
 class DocumentHits(Struct, frozen=True):
-    """A document with its hits, the best first. `level` is the mean of the levels of its best hit in the search for the
-    whole question (`whole`) and in the one without the question's values (`focused`); after a single search both are
-    equal."""
+    """A document with its hits, the best first. `level` is that of its best hit."""
 
     document_id: str
     hits: tuple[FusedHit, ...]
     level: float
-    whole: float
-    focused: float
 
     @property
     def best(self) -> FusedHit:
@@ -289,31 +285,13 @@ class DocumentHits(Struct, frozen=True):
         return self.hits[:PASSAGES]
 
 
-def pages_of(whole: FusedHits, focused: FusedHits) -> list[DocumentHits]:
-    """The documents of both searches, by level; ties by id. For a chunk that both found, the ranks of `focused` are
-    kept."""
-    in_whole, in_focused = _levels(whole), _levels(focused)
-    hits: dict[str, dict[str, tuple[float, FusedHit]]] = {}
-    for found in (whole,) if whole is focused else (whole, focused):
-        for hit, level in zip(found.hits, found.levels, strict=True):
-            of_page = hits.setdefault(hit.indexed.chunk.document_id, {})
-            known = of_page.get(hit.indexed.entry_id)
-            of_page[hit.indexed.entry_id] = (max(level, known[0] if known else 0.0), hit)
-    pages = [_page(name, list(found.values()), in_whole, in_focused) for name, found in hits.items()]
-    return sorted(pages, key=lambda page: (-page.level, page.document_id))
-
-
-def _page(
-    name: str, hits: list[tuple[float, FusedHit]], in_whole: dict[str, float], in_focused: dict[str, float]
-) -> DocumentHits:
-    ordered = tuple(hit for _, hit in sorted(hits, key=lambda one: -one[0]))
-    whole, focused = in_whole.get(name, 0.0), in_focused.get(name, 0.0)
-    return DocumentHits(name, ordered, (whole + focused) / 2, whole, focused)
-
-
-def _levels(found: FusedHits) -> dict[str, float]:
+def pages_of(found: FusedHits) -> list[DocumentHits]:
+    """The documents of a search, by level; ties by id."""
+    hits: dict[str, list[FusedHit]] = {}
     levels: dict[str, float] = {}
     for hit, level in zip(found.hits, found.levels, strict=True):
         name = hit.indexed.chunk.document_id
-        levels[name] = max(level, levels.get(name, 0.0))
-    return levels
+        hits.setdefault(name, []).append(hit)
+        levels.setdefault(name, level)
+    pages = [DocumentHits(name, tuple(some), levels[name]) for name, some in hits.items()]
+    return sorted(pages, key=lambda page: (-page.level, page.document_id))

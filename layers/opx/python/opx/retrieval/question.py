@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cache, lru_cache
 from itertools import chain, islice
@@ -76,34 +76,41 @@ def is_identifier(word: str) -> bool:
 
 # -- the question without its values: pod names, percentages, durations
 #
-# Alerts are full of them. They identify the location of a problem, not the problem, and both legs waste attention on them:
-# the embedding of a sentence with a pod's name is as much about the name.
+# Alerts are full of them. They identify the location of a problem, not the problem, so their words count less, and titles
+# and pairs of words are compared without them.
 
 _SHELL = ".,:;()[]{}%\"'`"
 _DIGIT = re.compile(r"\d")
-_MEANT = re.compile(r"[A-Za-z]+\d{1,3}|[1-5][xX]{2}|[1-5]\d\d|v\d[\d.]*|\d+[A-Za-z]{3,}\w*")
-"""Words with digits that aren't values: IPv4, p99, 5xx, 503, v1.2, 3scale."""
+_MEANT = re.compile(
+    r"[A-Za-z]+\d{1,3}|[1-5][xX]{2}|[1-5]\d\d|v\d[\d.]*|\d+[A-Za-z]{3,}\w*|\w*_\w*|[A-Z]{2,}-\d+(?:-\d+)*"
+)
+"""Words with digits that aren't values: IPv4, p99, 5xx, 503, v1.2, 3scale, api_v1_push, ORA-01555."""
 
 LEAST_WORDS = 3
 """Fewest words after the removal of values; a question that would have fewer is unchanged."""
 
 
-def focused(text: str, known: Callable[[str], bool]) -> str:
+def focused(text: str) -> str:
     """Removes values from the text: words with digits, and `namespace/name` pairs.
 
-    Codes, versions, and identifiers with underscores that are `known`, as some document has them, are kept. A question
-    that is hardly more than its values is unchanged.
+    Codes, versions, and identifiers with underscores are kept. A question that is hardly more than its values is
+    unchanged.
     """
-    kept = [word for word in text.split() if not _is_value(word.strip(_SHELL), known)]
-    return " ".join(kept) if len(kept) >= LEAST_WORDS else text
+    split = text.split()
+    kept = [word for word in split if not _is_value(word.strip(_SHELL))]
+    return " ".join(kept) if LEAST_WORDS <= len(kept) < len(split) else text
 
 
-def _is_value(word: str, known: Callable[[str], bool]) -> bool:
+def value_words(text: str, languages: Sequence[str]) -> frozenset[str]:
+    """The words that only the values of `text` have, by their first term."""
+    rest = focused(text)
+    return frozenset() if rest == text else frozenset(words(text, languages)).difference(words(rest, languages))
+
+
+def _is_value(word: str) -> bool:
     if "/" in word and "://" not in word and not word.startswith("/"):
         return True
-    if not _DIGIT.search(word) or _MEANT.fullmatch(word):
-        return False
-    return not ("_" in word and known(word))
+    return bool(_DIGIT.search(word)) and not _MEANT.fullmatch(word)
 
 
 # -- phrases: comparison with text, and the terms that every text with a phrase has

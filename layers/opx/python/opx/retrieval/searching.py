@@ -40,9 +40,8 @@ from opx.retrieval.hybrid import (
 )
 from opx.retrieval.judging import PASSAGES, Judged, pages_of
 from opx.retrieval.query_language import ParsedQuery, Question
-from opx.retrieval.question import focused
+from opx.retrieval.question import focused, value_words
 from opx.text.analyzer import ENGLISH
-from opx.text.fields import words
 
 if TYPE_CHECKING:
     from opx.retrieval.identifiers import Bound, QuestionIdentifier
@@ -108,13 +107,12 @@ class TierSearch:
     def run(self, parsed: ParsedQuery, vector: Vector | None, where: SearchFilter) -> list[Judged]:
         """The hits that pass the filter and the question's conditions, by document, the likeliest first, followed by
         warnings; none if nothing is near the question. Raises `IndexUnavailableError`."""
-        found = self._found(parsed, vector, where, parsed.text)
+        found = self._found(parsed, vector, where)
         parsed.lacking(word for word, entries in found.frequencies.items() if not entries)
-        text, focus = self._focused(parsed, vector, where, found)
         named = self._named(parsed, found)
-        found, focus = self._with_all_of(parsed, named, where, found, focus)
+        found = self._with_all_of(parsed, named, where, found)
         with parsed.timed("judge"):
-            judgement = self._judgement(parsed, text, found, focus)
+            judgement = self._judgement(parsed, found)
             pages = self._certain(parsed, named, judgement, where)
             is_known = any(one.is_known for one in named)
             far = is_far(judgement, found.entries, english=parsed.languages == ENGLISH)
@@ -123,7 +121,7 @@ class TierSearch:
                 return []
             hits = self._hits(parsed, pages)
             if found.with_warnings:
-                again = self._judgement(parsed, text, found.with_warnings, focus.with_warnings or focus)
+                again = self._judgement(parsed, found.with_warnings)
                 hits += [one for one in self._hits(parsed, again.pages) if one.warns]
         return hits
 
@@ -146,19 +144,17 @@ class TierSearch:
         named: Sequence[QuestionIdentifier],
         where: SearchFilter,
         found: FusedHits,
-        focus: FusedHits,
-    ) -> tuple[FusedHits, FusedHits]:
+    ) -> FusedHits:
         """Adds every entry with a rare identifier of the question, and the documents that an alert is bound to: with many
         words, a search may have missed some."""
         wanted = [one for one in named if one.term and one.count and one.is_rare]
         bound = {document_id for one in named for document_id in one.bound}
         if not (wanted or bound):
-            return found, focus
+            return found
         from opx.retrieval.identifiers import holding
 
-        searches = (found,) if focus is found else (found, focus)
-        known = {chunk.entry_id: chunk for one in searches for some in one.passages.values() for chunk in some}
-        shown = {chunk.entry_id for one in searches for hit in one.hits for chunk in (hit.indexed, *hit.copies)}
+        known = {chunk.entry_id: chunk for some in found.passages.values() for chunk in some}
+        shown = {chunk.entry_id for hit in found.hits for chunk in (hit.indexed, *hit.copies)}
         is_cut = len(known) >= DEPTH[parsed.config.mode]
         holders: dict[str, IndexedChunk] = {}
         missing = []
@@ -180,8 +176,7 @@ class TierSearch:
             for chunk in holders.values()
             if chunk.entry_id not in shown and (accepts is None or accepts(chunk))
         ]
-        whole = _with_hits(found, added)
-        return whole, whole if focus is found else _with_hits(focus, added)
+        return _with_hits(found, added)
 
     def _entries(self, parsed: ParsedQuery, where: SearchFilter) -> list[IndexedChunk]:
         with parsed.timed("search"):
@@ -204,27 +199,15 @@ class TierSearch:
         parsed.is_missing(one for one in missing if one.name not in elsewhere)
         return bounded(pages) if missing and not is_sought(pages, named) else pages
 
-    def _focused(
-        self, parsed: ParsedQuery, vector: Vector | None, where: SearchFilter, found: FusedHits
-    ) -> tuple[str, FusedHits]:
-        """In thorough searches the question without its values, and the hits of a search for that; else the question and
-        `found`."""
-        if parsed.config.mode is not SearchMode.THOROUGH or found.judged:
-            return parsed.text, found
-        text = focused(parsed.text, lambda word: any(found.frequencies.get(first, 0) for first in words(word)))
-        if text == parsed.text:
-            return text, found
-        return text, self._found(parsed, None if vector is None else self._embedded(parsed, text), where, text)
-
-    def _judgement(self, parsed: ParsedQuery, text: str, whole: FusedHits, focus: FusedHits) -> Judgement:
-        pages = pages_of(whole, focus)
-        if whole.judged:
+    def _judgement(self, parsed: ParsedQuery, found: FusedHits) -> Judgement:
+        pages = pages_of(found)
+        if found.judged:
             return engine_judgement(pages)
         embedder = self._embedder.model_id if self._embedder else OTHER
-        judges = self._models(embedder, whole.legs, parsed.config.mode)
+        judges = self._models(embedder, found.legs, parsed.config.mode)
         if self._rules.rerank:
             parsed.ranked_by = LOCAL
-        return judged(text, focus, pages, judges, reorder=self._rules.rerank)
+        return judged(focused(parsed.text), found, pages, judges, reorder=self._rules.rerank)
 
     @staticmethod
     def _hits(parsed: ParsedQuery, pages: Sequence[JudgedPage]) -> list[Judged]:
@@ -235,11 +218,12 @@ class TierSearch:
             for hit in one.page.hits[:most]
         ]
 
-    def _found(self, parsed: ParsedQuery, vector: Vector | None, where: SearchFilter, text: str) -> FusedHits:
-        """Searches for `text`; records timings, notes and failed legs in `parsed`."""
+    def _found(self, parsed: ParsedQuery, vector: Vector | None, where: SearchFilter) -> FusedHits:
+        """Searches for the question; records timings, notes and failed legs in `parsed`."""
         accepts = _accepts(parsed.question, self._valid)
         by_meaning = self._rules.legs == VECTOR and vector is not None
-        query = HybridQuery(text, vector, parsed.languages, accepts, by_meaning=by_meaning)
+        values = value_words(parsed.text, parsed.languages)
+        query = HybridQuery(parsed.text, vector, parsed.languages, accepts, by_meaning=by_meaning, values=values)
         config = replace(parsed.config, fusion=parsed.config.fusion or self._rules.fusion)
         with parsed.timed("search"):
             found = self._search.run(query, where, config, per_document=PASSAGES)

@@ -20,6 +20,10 @@ TITLE_FIELD = "terms_title"
 WHOLE_FIELD = "terms_content"
 """Field with the terms of title, section and content."""
 
+VALUE_WEIGHT = 0.5
+"""Share of its weight that a value of a question keeps, such as a pod's name or a percentage. Measured:
+docs/decisions/0097-one-search.md."""
+
 Words = Mapping[str, tuple[str, ...]]
 """Distinct words in order: the first term of each, with all terms that represent the word."""
 

@@ -262,7 +262,7 @@ class OpenSearchIndex:
         words = first_words(request.text or "", request.languages, queries.most_terms(request.filter))
         bodies = {_STATISTICS: queries.statistics_body(words, request.filter)}
         if words:
-            bodies[_LEXICAL] = queries.lexical_body(words, request.filter, request.depth)
+            bodies[_LEXICAL] = queries.lexical_body(words, request.filter, request.depth, request.values)
         if request.vector is not None:
             bodies[_VECTOR] = queries.vector_body(request.vector, request.filter, request.depth)
         answers = self._search_together(bodies)

@@ -6,7 +6,7 @@ Messages leave out query and document text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from opensearchpy import OpenSearchException, TransportError
@@ -21,7 +21,7 @@ from opx.adapters.aws.opensearch_schema import (
 )
 from opx.domain.record import replace
 from opx.ports import HeldDocument, Leg, SearchFilter, Vector
-from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words
+from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, VALUE_WEIGHT, WHOLE_FIELD, Words
 
 _BAD_REQUEST = 400
 _QUOTED = re.compile(r"(['\"]).*\1", re.DOTALL)
@@ -91,9 +91,14 @@ def matching(where: SearchFilter) -> Body:
     return {"bool": {"filter": filter_clauses(where)}}
 
 
-def lexical_body(words: Words, where: SearchFilter, depth: int) -> Body:
-    """BM25 summed over fields and words, each times the field's boost; of a word's terms the best counts."""
-    should = [_best_of(field, boost, terms) for field, boost in LEXICAL_FIELDS.items() for terms in words.values()]
+def lexical_body(words: Words, where: SearchFilter, depth: int, values: Set[str] = frozenset()) -> Body:
+    """BM25 summed over fields and words, each times the field's boost; of a word's terms the best counts. Scores of `values`
+    count `VALUE_WEIGHT`."""
+    should = [
+        _best_of(field, boost * (VALUE_WEIGHT if first in values else 1.0), terms)
+        for field, boost in LEXICAL_FIELDS.items()
+        for first, terms in words.items()
+    ]
     query = {"bool": {"should": should, "minimum_should_match": 1, "filter": filter_clauses(where)}}
     return _hits_body(query, depth)
 

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from opx.domain.ids import day_number
 from opx.domain.results import IndexedChunk
 from opx.errors import IndexUnavailableError
 from opx.ports import SearchFilter
-from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words, analysed_fields
+from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, VALUE_WEIGHT, WHOLE_FIELD, Words, analysed_fields
 
 # -- document frequencies within the reader's scopes
 #
@@ -226,14 +226,20 @@ class LexicalSearcher:
         return found
 
     def search(
-        self, words: Words, where: SearchFilter | None, limit: int, rarity: Rarity
+        self,
+        words: Words,
+        where: SearchFilter | None,
+        limit: int,
+        rarity: Rarity,
+        values: Set[str] = frozenset(),
     ) -> list[tuple[Location, float]]:
         """The best `limit` entries with any of the words, with their scores; those that pass the filter, if there is one.
+        Scores of `values` count `VALUE_WEIGHT`.
 
         Without a filter tantivy skips most entries of frequent terms: several times as fast.
         """
         with _tantivy_errors(self._folder):
-            query = self._scored(words, rarity)
+            query = self._scored(words, rarity, values)
         if where is not None:
             query = tantivy.Query.boolean_query([(tantivy.Occur.Must, query), *self._filters(where)])
         with _tantivy_errors(self._folder):
@@ -287,12 +293,13 @@ class LexicalSearcher:
             counts = {term: rarity.frequency(WHOLE_FIELD, term) for term in existing}
         return {term: count for term, count in counts.items() if count}
 
-    def _scored(self, words: Words, rarity: Rarity) -> tantivy.Query:
+    def _scored(self, words: Words, rarity: Rarity, values: Set[str]) -> tantivy.Query:
         parts = []
         for name, boost in LEXICAL_FIELDS.items():
-            for terms in words.values():
+            for first, terms in words.items():
                 query = self._best_of(name, terms, rarity)
-                parts.append((tantivy.Occur.Should, tantivy.Query.boost_query(query, boost / _TANTIVY_FACTOR)))
+                weight = boost * (VALUE_WEIGHT if first in values else 1.0) / _TANTIVY_FACTOR
+                parts.append((tantivy.Occur.Should, tantivy.Query.boost_query(query, weight)))
         return tantivy.Query.boolean_query(parts)
 
     def _best_of(self, name: str, terms: Sequence[str], rarity: Rarity) -> tantivy.Query:

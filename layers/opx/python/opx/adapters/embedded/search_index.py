@@ -260,7 +260,7 @@ def _lexical_leg(view: _View, words: Words, request: SearchRequest, allowed: Mas
     wanted = request.depth + _SPARE_HITS
     rarity = view.lexical.rarity(request.filter.scopes)
     for where, limit in _attempts(wanted, request.filter, view.segments.share(allowed)):
-        found = view.lexical.search(words, where, limit, rarity)
+        found = view.lexical.search(words, where, limit, rarity, request.values)
         kept = [hit for hit in found if view.segments.is_among(hit[0][0], allowed)]
         if len(kept) >= wanted or len(found) < limit:
             return _levelled(kept) if rarity.corrects else kept

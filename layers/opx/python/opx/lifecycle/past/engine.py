@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -22,7 +22,7 @@ from opx.domain.results import IndexedChunk
 from opx.hygiene.near_duplicates import fingerprint
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector, Vectors
 from opx.retrieval.hybrid import DEPTH
-from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, WHOLE_FIELD, Words, analysed_fields, words
+from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, VALUE_WEIGHT, WHOLE_FIELD, Words, analysed_fields, words
 
 MAX_DEPTH = 2000
 """Limit of hits per leg, many of which may be later versions; OpenSearch returns up to 10,000."""
@@ -164,7 +164,7 @@ class _Merged:
         hits = {name: score for name, score in leg.hits if name in self._kept}
         if self._words:
             corpus = PastCorpus.estimated(self.entry_count, self.frequencies, self._words, self._sample)
-            scorer = Bm25(self._words, corpus)
+            scorer = Bm25(self._words, corpus, self._request.values)
             past = {name: scorer.score(one.analysed) for name, one in self._past.items()}
             ours = {name: scorer.score(one) for name, one in self._here.items()}
             scale = 1.0 if self._whole else _scale(hits, ours)
@@ -261,12 +261,13 @@ def _title_share(terms: tuple[str, ...], sample: list[Analysed]) -> float:
 
 
 class Bm25:
-    """Scores the words of a query: the sum over fields and words of boost x BM25 of the word's best term."""
+    """Scores the words of a query: the sum over fields and words of boost x BM25 of the word's best term. Scores of `values`
+    count `VALUE_WEIGHT`."""
 
-    def __init__(self, words: Words, corpus: PastCorpus) -> None:
+    def __init__(self, words: Words, corpus: PastCorpus, values: Set[str] = frozenset()) -> None:
         self._averages = corpus.averages
         self._parts = [
-            (name, terms, boost * corpus.rarity(name, first))
+            (name, terms, boost * (VALUE_WEIGHT if first in values else 1.0) * corpus.rarity(name, first))
             for name, boost in LEXICAL_FIELDS.items()
             for first, terms in words.items()
         ]

@@ -23,6 +23,7 @@ from opx.operations.evaluation.figures import Table, means_by_kind
 from opx.ports import Embedder, SearchFilter, SearchRequest, SearchResponse, Vector, Vectors
 from opx.retrieval.capability import Questions
 from opx.retrieval.hybrid import DEFAULT_FUSION, DEPTH, fused_hits
+from opx.retrieval.question import value_words
 from opx.text.fields import words
 from opx.text.languages import question_languages
 
@@ -57,7 +58,8 @@ class Evaluation:
         embedder = self.services.indexing.query_embedder or self.services.indexing.embedder
         vector = embedder.embed_query(question)
         languages = question_languages(question)
-        return self.services.indexing.index.search(SearchRequest(self.everything, question, vector, depth, languages))
+        request = SearchRequest(self.everything, question, vector, depth, languages, value_words(question, languages))
+        return self.services.indexing.index.search(request)
 
     @property
     def everything(self) -> SearchFilter:
@@ -66,12 +68,13 @@ class Evaluation:
 
     def rankings(self, question: str, mode: SearchMode, fusions: Iterable[Fusion] = FUSIONS) -> dict[str, list[str]]:
         """Pages in order, for each leg alone and for each fusion; a page is as good as its best chunk."""
-        response, question_words = self.respond(question, DEPTH[mode]), words(question, question_languages(question))
+        response, languages = self.respond(question, DEPTH[mode]), question_languages(question)
+        question_words, values = words(question, languages), value_words(question, languages)
         legs = {"lexical": response.lexical, "vector": response.vector}
         ranked = {name: self._pages(response.chunks[entry] for entry, _ in leg.hits) for name, leg in legs.items()}
         for fusion in fusions:
             name = "hybrid" if fusion is DEFAULT_FUSION else f"hybrid ({fusion})"
-            found = fused_hits(response, fusion, 1, question_words=question_words)
+            found = fused_hits(response, fusion, 1, question_words=question_words, values=values)
             ranked[name] = self._pages(hit.indexed for hit in found.hits)
         return ranked
 

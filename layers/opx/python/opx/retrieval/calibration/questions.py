@@ -28,7 +28,7 @@ from opx.retrieval.evidence import Parts, evidence_of
 from opx.retrieval.hybrid import DEPTH, fused_hits, terms_of
 from opx.retrieval.identifiers import ALERT, kind_of
 from opx.retrieval.judging import JUDGED, PASSAGES, DocumentHits, pages_of
-from opx.retrieval.question import identifiers
+from opx.retrieval.question import focused, identifiers, value_words
 from opx.text.fields import words
 from opx.text.languages import question_languages
 from opx.text.procedures.phrases import is_role, role_of, sentences
@@ -263,16 +263,20 @@ class EvidenceCollector:
     def _searched(self, text: str, where: SearchFilter) -> SearchResponse:
         vector = self._embedder.embed_query(text)
         check_vector(vector, self._embedder.model_id)
-        return self._index.search(SearchRequest(where, text, vector, 3 * DEPTH[MODE], question_languages(text)))
+        languages = question_languages(text)
+        values = value_words(text, languages)
+        return self._index.search(SearchRequest(where, text, vector, 3 * DEPTH[MODE], languages, values))
 
     @staticmethod
     def _evidence(text: str, response: SearchResponse, group: str, kind: QuestionKind) -> LabelledEvidence:
         gone = group if kind is QuestionKind.REMOVED else ""
         left = without(response, lambda chunk: chunk.chunk.document_id == gone, DEPTH[MODE])
-        found = fused_hits(left, Fusion.MIN_MAX, PASSAGES, question_words=words(text, question_languages(text)))
-        pages = pages_of(found, found)[:JUDGED]
+        languages = question_languages(text)
+        values = value_words(text, languages)
+        found = fused_hits(left, Fusion.MIN_MAX, PASSAGES, question_words=words(text, languages), values=values)
+        pages = pages_of(found)[:JUDGED]
         right = tuple(group in _documents(page) for page in pages)
-        return LabelledEvidence(group, kind, tuple(evidence_of(text, found, pages)), right)
+        return LabelledEvidence(group, kind, tuple(evidence_of(focused(text), found, pages)), right)
 
 
 def _documents(page: DocumentHits) -> set[str]:
