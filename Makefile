@@ -10,6 +10,8 @@ ACTIONLINT := v1.7.12
 API_SOURCES := $(wildcard $(addprefix layers/opx/python/opx/,operations/*.py operations/*/*.py domain/*.py edges/schemas.py))
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
+SIZE ?=
+BENCH_SET ?=
 WORKERS ?= 3
 ATTACKS ?= tests/attack tests/faults tests/damage tests/unit/domain/test_policy.py tests/isolation/test_policy_sequences.py tests/unit/lifecycle/test_archive_mutations.py
 CONTEXT ?=
@@ -21,7 +23,7 @@ DOCTOR ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy test-docs site console test-console screenshot lint-workflows lint format bench bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
+.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy test-docs site console test-console screenshot lint-workflows lint format bench bench-report bench-parts bench-peers bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -146,10 +148,15 @@ format: $(VENV)/.ready-dev ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.ready-dev ## search, chunking and import times
+bench: $(VENV)/.ready-dev ## what users get over 1,000 to 100,000 chunks, in one table; SIZE=1000000 measures that size alone
+	$(BIN)/python -m tests.benchmarks.bench $(if $(SIZE),--sizes $(SIZE) --served 0) $(if $(BENCH_SET),--set $(BENCH_SET))
+
+bench-report: $(VENV)/.ready-dev ## write what was measured into docs/measured.md and docs/scale.md
+	$(BIN)/python -m tests.benchmarks.report
+
+bench-parts: $(VENV)/.ready-dev ## chunking and import times
 	$(BIN)/python -m tests.benchmarks.import_time
 	$(BIN)/python -m tests.benchmarks.chunking_speed
-	$(BIN)/python -m tests.benchmarks.search_speed
 
 bench-deploy: $(VENV)/.ready-dev ## questions to a deployed function, over 10,000 chunks
 	$(BIN)/python -m tests.deployment.bench
