@@ -6,6 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 REQUIREMENTS := layers/dependencies
 EXAMPLES := build/examples
 SITE := build/site-environment
+PEERS := build/peers-environment
 ACTIONLINT := v1.7.12
 API_SOURCES := $(wildcard $(addprefix layers/opx/python/opx/,operations/*.py operations/*/*.py domain/*.py edges/schemas.py))
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
@@ -154,6 +155,18 @@ bench: $(VENV)/.ready-dev ## what users get over 1,000 to 100,000 chunks, in one
 bench-report: $(VENV)/.ready-dev ## write what was measured into docs/measured.md and docs/scale.md
 	$(BIN)/python -m tests.benchmarks.report
 
+# Engines of others have an environment of their own, too.
+$(PEERS)/.ready: $(REQUIREMENTS)/peers.txt pyproject.toml | $(VENV)/.ready-dev
+	@echo "setting up $(PEERS) (once) ..." >&2
+	@$(PYTHON) -m venv $(PEERS)
+	@$(REQUIREMENTS)/install.sh $(PEERS)/bin/python $(REQUIREMENTS)/peers.txt
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --editable .
+	@mkdir -p $(PEERS)/share && ln -sfn $(CURDIR)/$(VENV)/share/opx $(PEERS)/share/opx
+	@touch $@
+
+bench-peers: $(PEERS)/.ready ## the product beside other engines, over the same chunks and vectors; EVAL_SET=path compares quality too
+	$(PEERS)/bin/python -m tests.benchmarks.peers.compare $(if $(EVAL_SET),--quality $(EVAL_SET)) $(if $(SIZE),--chunks $(SIZE))
+
 bench-parts: $(VENV)/.ready-dev ## chunking and import times
 	$(BIN)/python -m tests.benchmarks.import_time
 	$(BIN)/python -m tests.benchmarks.chunking_speed
@@ -204,6 +217,8 @@ requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
 		$(COMPILE) --excludes excluded.txt --constraint dev.txt $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && for set in emulator site; do $(COMPILE) --excludes excluded.txt $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && $(COMPILE) examples.in embedded.in $(PROJECT) --extra aws --extra ingest --extra serve --output-file examples.txt
+	cd $(REQUIREMENTS) && $(COMPILE) --constraint dev.txt peers.in embedded.in $(PROJECT) \
+		--extra ingest --extra serve --output-file peers.txt
 
 clean: ## remove environments, caches and the demo's data
 	rm -rf $(VENV) .opx build cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis

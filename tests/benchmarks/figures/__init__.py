@@ -141,6 +141,78 @@ def of_ingestion() -> Table:
     return Table("", {"chunks_per_s": "chunks/s", "chunks_per_cpu_s": "a CPU second"}, rows)
 
 
+ENGINES = {
+    "opx": "opx balanced",
+    "afternoon_plus": "afternoon_plus",
+    "fts5": "FTS5 + cosine, RRF",
+    "lancedb": "LanceDB hybrid",
+    "chroma": "Chroma (vector)",
+    "bm25s": "bm25s (words)",
+}
+"""Columns of comparisons with other engines."""
+
+
+def of_quality(kinds: Sequence[str]) -> Table:
+    rows = [Row(f"nDCG@10, {kind}", [f"quality/{{}}/{kind}"], 3) for kind in kinds]
+    return Table("", {**ENGINES, "opx_fast": "opx fast", "opx_thorough": "opx thorough"}, rows)
+
+
+def of_engines() -> Table:
+    """Engines side by side; ratios are to the product, if that is what comes before."""
+    rows = [
+        Row(f"answer, {reader}: p50 / p95, ms", [f"answer/{{}}/{reader}/p{at}_ms" for at in (50, 95)], 1)
+        for reader in READERS
+    ]
+    rows += [Row(f"answer, {reader}: CPU, ms", [f"answer/{{}}/{reader}/cpu_ms"], 1) for reader in READERS]
+    rows += [
+        Row("results that the reader may not see", ["engine/{}/wrong"]),
+        Row("memory of a process, MB", ["engine/{}/rss_mb"]),
+        Row("on disk, MB", ["engine/{}/disk_mb"]),
+        Row("build: wall / CPU, s", ["engine/{}/build_s", "engine/{}/build_cpu_s"], 1),
+        Row("one more document, ms", ["engine/{}/change_ms"], 1),
+        Row("next search, without embedding, ms", ["engine/{}/next_ms"], 1),
+        Row("documents that it missed", ["engine/{}/missed"]),
+        *(
+            Row(
+                f"HTTP, {clients} clients: answers a second / p99, ms",
+                [f"http/{{}}/{clients}/{one}" for one in _HTTP],
+                1,
+            )
+            for clients in CLIENTS[1:]
+        ),
+        *(
+            Row(f"HTTP, {clients} clients: CPU, ms an answer", [f"http/{{}}/{clients}/cpu_ms"], 1)
+            for clients in CLIENTS[1:]
+        ),
+    ]
+    return Table("", ENGINES, rows)
+
+
+_HTTP = ("answers_per_s", "p99_ms")
+
+
+def peers_tables(now: Figures) -> str:
+    """Both tables of `make bench-peers` in Markdown."""
+    kinds = list(dict.fromkeys(name.split("/")[2] for name in now.values if name.startswith("quality/")))
+    parts = (of_engines(), of_quality(sorted(kinds))) if kinds else (of_engines(),)
+    return "\n\n".join("\n".join(part.lines(now, Figures())) for part in parts)
+
+
+def scale_table(now: Figures) -> str:
+    """Growth in Markdown: the figures of the curves, by number of chunks."""
+    rows = [
+        Row("balanced, no filter: p50, ms", ["answer/balanced/no filter/{}/p50_ms"], 1),
+        Row("balanced, 5 % tenant: p50, ms", ["answer/balanced/5 % tenant/{}/p50_ms"], 1),
+        Row("balanced, no filter: CPU, ms", ["answer/balanced/no filter/{}/cpu_ms"], 1),
+        Row("memory, MB / its own alone", ["memory/{}/rss_mb", "memory/{}/private_mb"]),
+        Row("index on disk, MB", ["index/{}/disk_mb"]),
+        Row("index build, chunks/s", ["index/{}/chunks_per_s"]),
+        Row("change of a document and next search, ms", ["update/{}/sum_ms"], 1),
+    ]
+    columns = {str(size): size_label(size) for size in now.sizes()}
+    return "\n".join(Table("", columns, rows).lines(now, Figures()))
+
+
 def tables(now: Figures, before: Figures) -> str:
     """All tables of `make bench` in Markdown."""
     parts = (by_size(now.sizes()), by_clients(), of_ingestion())
