@@ -337,7 +337,7 @@ class Questions:
 
     def portions(self, count: int, each: int) -> list[list[Question]]:
         """So many lists of different questions of the same kinds."""
-        found = list(islice(self.all(), count * each))
+        found = list(islice(self.all(), count * len(KINDS) * -(-each // len(KINDS))))
         groups = [found[start : start + len(KINDS)] for start in range(0, len(found), len(KINDS))]
         return [[one for group in groups[number::count] for one in group][:each] for number in range(count)]
 

@@ -62,6 +62,7 @@ def test_questions_are_all_different_and_of_every_kind() -> None:
     assert len({one.text for portion in portions for one in portion}) == 60
     assert all({one.kind for one in portion} == {"alert", "log", "person", "exact"} for portion in portions)
     assert portions == Questions(CHUNKS).portions(3, 20)
+    assert [len(portion) for portion in Questions(CHUNKS).portions(5, 3)] == [3] * 5
 
 
 def test_questions_of_a_collection_come_once_each(tmp_path: Path) -> None:
