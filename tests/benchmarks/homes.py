@@ -1,7 +1,11 @@
-"""Writes made-up corpora into homes of the product, as ingestion would, and keeps them in a folder."""
+"""Writes made-up corpora into homes of the product, as ingestion would, and keeps them in a folder.
+
+`python -m tests.benchmarks.homes CACHE --chunks N` makes one, and prints its path and the figures of its making as JSON.
+"""
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import shutil
@@ -100,11 +104,17 @@ def home_of(folder: Path, chunks: int, corpus: Corpus) -> Path:
     """A home with so many chunks, made unless the folder has it; `build.json` in it has the figures of its making."""
     home = folder / f"home-{chunks}-{corpus.name}-{source_hash()}"
     if not (home / BUILD_FILE).exists():
-        for outdated in folder.glob(f"home-{chunks}-{corpus.name}-*"):
-            shutil.rmtree(outdated)
+        shutil.rmtree(home, ignore_errors=True)  # a run that was cut off
+        _make_room(folder, f"home-{chunks}-*")
         figures = _fill(home, chunks, corpus)
         (home / BUILD_FILE).write_text(json.dumps(figures), encoding="utf-8")
     return home
+
+
+def _make_room(folder: Path, pattern: str) -> None:
+    """Removes homes of the same size but the newest: with the new one there are two, to compare two codes."""
+    for outdated in sorted(folder.glob(pattern), key=lambda one: one.stat().st_mtime)[:-1]:
+        shutil.rmtree(outdated)
 
 
 def _fill(home: Path, chunks: int, corpus: Corpus) -> dict[str, float]:
@@ -135,3 +145,16 @@ def megabytes(folder: Path) -> float:
 def build_figures(home: Path) -> dict[str, float]:
     found: dict[str, float] = json.loads((home / BUILD_FILE).read_text(encoding="utf-8"))
     return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("cache", type=Path)
+    parser.add_argument("--chunks", type=int, required=True)
+    args = parser.parse_args()
+    home = home_of(args.cache, args.chunks, Corpus(passages_of(args.cache)))
+    print(json.dumps({"home": str(home), **build_figures(home)}))
+
+
+if __name__ == "__main__":
+    main()
