@@ -357,8 +357,8 @@ class Questions:
             )
         if kind == "exact":
             return alert
-        asked = self._given[values[0] % len(self._given)]
-        return f"{asked} on {host}"
+        given = self._given[values[0] % len(self._given)]
+        return f"{given} on {host}"
 
 
 # -- keeping passages with their vectors

@@ -1,7 +1,7 @@
 """Measures answers a second of a server over HTTP: `python -m tests.benchmarks.served HOME`.
 
 `opx serve` runs as it is shipped, in processes of its own; the clients are threads of another process, each with one
-connection, and no question is asked twice under load. Afterwards some are asked again, alone: another result is an error.
+connection, and no question comes twice under load. Afterwards some come again, alone: another result is an error.
 Prints one JSON object by number of clients.
 """
 

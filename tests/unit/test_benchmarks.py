@@ -68,8 +68,8 @@ def test_questions_are_all_different_and_of_every_kind() -> None:
 def test_questions_of_a_collection_come_once_each(tmp_path: Path) -> None:
     rows = [f'{{"_id": "{n}", "text": "how to drain node {n}"}}' for n in range(5)]
     (tmp_path / "queries.jsonl").write_text("\n".join(rows), encoding="utf-8")
-    asked = list(islice(Questions(CHUNKS, tmp_path).all(), 12))
-    assert sorted(one.text for one in asked if one.kind == "collection") == [f"how to drain node {n}" for n in range(5)]
+    found = list(islice(Questions(CHUNKS, tmp_path).all(), 12))
+    assert sorted(one.text for one in found if one.kind == "collection") == [f"how to drain node {n}" for n in range(5)]
 
 
 def test_passages_of_a_collection_are_read(tmp_path: Path) -> None:

@@ -117,9 +117,9 @@ class Work:
             started = time.perf_counter()
             self._change(change, pieces)
             changes.append(1000 * (time.perf_counter() - started))
-            asked = f"{pieces[0].title} {question.text} {number}"
+            question_text = f"{pieces[0].title} {question.text} {number}"
             started = time.perf_counter()
-            found = self._find(asked, pieces[0])
+            found = self._find(question_text, pieces[0])
             nexts.append(1000 * (time.perf_counter() - started))
             missed += pieces[0].id not in found
         return {"change_ms": statistics.median(changes), "next_ms": statistics.median(nexts), "missed": float(missed)}
@@ -130,12 +130,12 @@ class Work:
         else:
             self._engine.change(pieces)
 
-    def _find(self, asked: str, piece: Piece) -> Sequence[str]:
+    def _find(self, question_text: str, piece: Piece) -> Sequence[str]:
         """Searches with the vector of a chunk, so that engines without words find it, too; nothing is embedded."""
         if isinstance(self._engine, Opx):
-            return self._engine.find(asked, piece)
-        self._embed.known = {asked: piece.mean}
-        return self._engine.search(asked, None, 100)
+            return self._engine.find(question_text, piece)
+        self._embed.known = {question_text: piece.mean}
+        return self._engine.search(question_text, None, 100)
 
     def measure(self) -> dict[str, float]:
         return {"rss_mb": psutil.Process().memory_info().rss / 1e6}
