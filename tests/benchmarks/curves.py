@@ -13,7 +13,7 @@ WIDTH, HEIGHT = 760, 320
 LEFT, RIGHT, TOP, BOTTOM = 64, 220, 34, 44
 COLOURS = ("#1f7a8c", "#d1495b", "#2e8b57", "#b06fc4", "#c98500", "#5b7fd6")
 STYLE = "text{font:12px system-ui,sans-serif;fill:#7a7a7a}.grid{stroke:#888;stroke-opacity:.3}"
-"""No colour scheme is asked for, as a page may be light where the reader's system is dark: all colours, the grey of the text
+"""No colour scheme is queried, as a page may be light where the reader's system is dark: all colours, the grey of the text
 too, have a contrast of at least 3 to white and to a dark page."""
 
 Point = tuple[float, float]
@@ -84,7 +84,7 @@ class Axes:
 
 
 def _line(name: str, points: Sequence[Point], axes: Axes, number: int) -> Iterator[str]:
-    """A line with dots, and its entry in the legend; every other line is dashed, for those who don't tell colours apart."""
+    """A line with dots, and its entry in the legend; every other line is dashed, for readers who see no colours."""
     colour = COLOURS[number % len(COLOURS)]
     dashes = ' stroke-dasharray="6 3"' if number % 2 else ""
     at = " ".join(f"{axes.x(x):.1f},{axes.y(y):.1f}" for x, y in points)

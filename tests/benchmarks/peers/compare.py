@@ -1,6 +1,6 @@
 """Compares the product with other engines in one run: `python -m tests.benchmarks.peers.compare [--quality SET]`.
 
-Each engine runs in a process of its own over the same chunks and vectors. They are asked in turn, some questions each (A B C
+Each engine runs in a process of its own over the same chunks and vectors. They answer in turn, some questions each (A B C
 D A B C D), so that a busy minute of the machine hits all of them. With a labelled set in BEIR form the order of its pages is
 judged, too. Prints tables, and writes the figures for docs/measured.md.
 """
@@ -53,7 +53,7 @@ class Comparison:
         self._home = home_of(cache, chunks, Corpus(passages_of(cache)))
 
     def run(self) -> None:
-        """Builds all engines, asks them in turn, changes them, and has their servers asked."""
+        """Builds all engines, then measures answers in turn, changes, and servers."""
         with contextlib.ExitStack() as stack:
             workers = {name: worker for name in self._names if (worker := self._started(name, stack))}
             self._build(workers)
@@ -74,7 +74,7 @@ class Comparison:
 
     def _build(self, workers: dict[str, Worker]) -> None:
         for name, worker in workers.items():
-            _say(f"building {name}")
+            _print_step(f"building {name}")
             if name == "opx":
                 built = build_figures(self._home)
                 figures = {
@@ -94,7 +94,7 @@ class Comparison:
         taken: dict[tuple[str, str], list[tuple[float, float]]] = {}
         wrong = dict.fromkeys(workers, 0)
         for reader, owners in [*READERS.items()] * self._rounds:
-            _say(f"asking all, {reader}")
+            _print_step(f"asking all, {reader}")
             portion = next(portions)
             for name, worker in workers.items():
                 times, seen = worker.call("ask", portion, owners)
@@ -112,13 +112,13 @@ class Comparison:
         with opx_serve(self._home) as ours, lance_server(self._cache) as theirs:
             servers = {"opx": ours, "lancedb": theirs}
             for name, server in servers.items():
-                _say(f"warming the server of {name}")
+                _print_step(f"warming the server of {name}")
                 loaded(server, Load(max(CLIENTS), self._seconds, self._chunks, 200))
             for clients in CLIENTS[1:]:
                 rounds: dict[str, list[dict[str, float]]] = {name: [] for name in servers}
                 for number in range(2):
                     for name, server in servers.items():
-                        _say(f"{clients} clients of {name}")
+                        _print_step(f"{clients} clients of {name}")
                         rounds[name].append(
                             loaded(server, Load(clients, self._seconds, self._chunks, 201 + number + clients))
                         )
@@ -133,7 +133,7 @@ class Comparison:
         dataset = load_dataset(collection)
         with bootstrap(evaluation_settings(Settings(home=str(self._cache / "quality")), dataset)) as system:
             evaluation = Evaluation(system, dataset)
-            _say("ingesting the labelled set")
+            _print_step("ingesting the labelled set")
             evaluation.ingest()
             pieces, page_of = exported(evaluation)
             run = run_queries(evaluation, compared_at=None)
@@ -146,7 +146,7 @@ class Comparison:
         yield from differences(run)
 
     def _with_peer(self, run: EvaluationRun, name: str, pieces: list[Piece], page_of: dict[str, str]) -> EvaluationRun:
-        _say(f"judging {name}")
+        _print_step(f"judging {name}")
         with contextlib.closing(Worker(name, self._cache, self._home)) as worker:
             if worker.call("open"):
                 return run
@@ -193,7 +193,7 @@ def lance_server(cache: Path) -> Iterator[Server]:
         yield server
 
 
-def _say(text: str) -> None:
+def _print_step(text: str) -> None:
     print(f"{text} ...", file=sys.stderr, flush=True)
 
 

@@ -59,7 +59,7 @@ def _serve(name: str, cache: Path, home: Path, connection: Connection) -> None:
 
 
 class Work:
-    """What a process does with its engine."""
+    """The calls that a process carries out with its engine."""
 
     def __init__(self, name: str, cache: Path, home: Path) -> None:
         self._name, self._cache, self._home = name, cache, home
