@@ -17,7 +17,7 @@ import psutil
 
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.facade.knowledge import Knowledge
-from tests.benchmarks.corpora import Question, Questions
+from tests.benchmarks.corpora import SEED, Question, Questions
 from tests.benchmarks.homes import READERS
 
 MODES = tuple(mode.value for mode in (SearchMode.FAST, SearchMode.BALANCED, SearchMode.THOROUGH))
@@ -36,9 +36,11 @@ def timed_answer(knowledge: Knowledge, question: Question, mode: str) -> tuple[f
     return 1000 * (time.perf_counter() - wall), 1000 * (time.process_time() - cpu), answer.partial
 
 
-def measure(home: Path, reader: str, chunks: int, each: int, collection: Path | None = None) -> dict[str, float]:
+def measure(
+    home: Path, reader: str, chunks: int, each: int, collection: Path | None = None, seed: int = SEED
+) -> dict[str, float]:
     """Figures by `mode/measure`, and of the process."""
-    first, *portions = Questions(chunks, collection).portions(1 + len(MODES), max(each, WARM_UP))
+    first, *portions = Questions(chunks, collection, seed).portions(1 + len(MODES), max(each, WARM_UP))
     with Knowledge.open(home, **READERS[reader]) as knowledge:
         started = time.perf_counter()
         timed_answer(knowledge, first[0], MODES[1])
@@ -65,8 +67,10 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, required=True, help="of the home, for its questions")
     parser.add_argument("--questions", type=int, default=60, help="of each mode")
     parser.add_argument("--set", type=Path, help="a BEIR folder, for its questions")
+    parser.add_argument("--seed", type=int, default=SEED, help="another one for other questions")
     args = parser.parse_args()
-    print(json.dumps(measure(args.home, args.reader, args.chunks, args.questions, args.set)))
+    found = measure(args.home, args.reader, args.chunks, args.questions, args.set, args.seed)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -105,7 +105,8 @@ class Run:
         self.figures.add(f"command/{chunks}", fresh_searches(home, chunks, self._searches))
 
     def _answers(self, home: Path, chunks: int, reader: str) -> None:
-        options = ("--reader", reader, "--chunks", chunks, "--questions", self._questions)
+        seed = list(READERS).index(reader) + 1  # no question comes twice
+        options = ("--reader", reader, "--chunks", chunks, "--questions", self._questions, "--seed", seed)
         found = child("answering", home, *options, *self._set)
         for name, value in found.items():
             mode, _, measure = name.partition("/")
@@ -162,15 +163,17 @@ def _commit() -> str:
 
 
 def measured(sizes: Sequence[int], served: int, run: Run) -> Iterator[str]:
-    """Measures; yields the name of each part before it."""
-    started = calibration()
+    """Measures part by part; yields the name of each part that is done."""
     for chunks in sizes:
-        yield f"{chunks:,} chunks"
+        started = calibration()
         run.size(chunks)
+        run.figures.about = about(started)
+        yield f"{chunks:,} chunks"
     if served:
-        yield "opx serve, ingestion, embedding"
+        started = calibration()
         run.whole(served)
-    run.figures.about = about(started)
+        run.figures.about = about(started)
+        yield "opx serve, ingestion, embedding"
 
 
 def main() -> None:
@@ -186,10 +189,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few repetitions, to try it")
     args = parser.parse_args()
     run = Run(args.cache, args.set, quick=args.quick)
-    for part in measured(args.sizes, args.served, run):
-        print(f"measuring {part} ...", file=sys.stderr, flush=True)
     kept = Figures.read(args.json)
-    Figures(kept.values | run.figures.values, run.figures.about).write(args.json)
+    for part in measured(args.sizes, args.served, run):
+        print(f"measured {part}", file=sys.stderr, flush=True)
+        Figures(kept.values | run.figures.values, run.figures.about).write(args.json)
     before = Figures.read(args.baseline)
     print(f"{conditions(run.figures)}. In brackets: ratio to {before.about['code']}{normalised(run.figures, before)}\n")
     print(tables(run.figures, before))

@@ -329,7 +329,7 @@ class Questions:
         left = iter(random.Random(self._seed).sample(range(len(self._given)), len(self._given)))
         seen: set[str] = set()
         for number, kind in enumerate(cycle(KINDS)):
-            at = next(left, None) if self._from_collection or kind == "person" else None
+            at = next(left, None) if self._from_collection else None
             text = self._given[at] if at is not None else self._made(kind, number)
             if text not in seen:
                 seen.add(text)
@@ -343,7 +343,7 @@ class Questions:
 
     def _made(self, kind: str, number: int) -> str:
         chance = random.Random(self._seed * 2_000_003 + number)
-        alert = title_of(self._seed, chance.randrange(self._documents))
+        alert = title_of(SEED, chance.randrange(self._documents))
         values = [chance.randrange(100_000) for _ in range(4)]
         metric, host = _METRICS[values[0] % len(_METRICS)], _host(values[1])
         if kind == "alert":

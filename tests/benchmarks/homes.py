@@ -28,7 +28,9 @@ from tests.benchmarks.corpora import CLIENT, EVERYBODY, PROJECTS, Corpus, Passag
 
 DOCUMENTS_A_BATCH = 250
 TRUST = {"internal": 1.0, "specialized": 0.9, "internet": 0.6}
-BUILD_FILE = "build.json"
+INDEX, UNUSED, BUILD_FILE = "index", "unused", "build.json"
+"""The index, a copy of everything else as it was made, and the figures of its making, in a home."""
+
 READERS = {"no filter": {"client_id": CLIENT, "project_id": PROJECTS[0]}, "5 % tenant": {"client_id": CLIENT}}
 """Readers that see everything, and 5 % of it."""
 
@@ -101,14 +103,28 @@ def source_hash() -> str:
 
 
 def home_of(folder: Path, chunks: int, corpus: Corpus) -> Path:
-    """A home with so many chunks, made unless the folder has it; `build.json` in it has the figures of its making."""
+    """A home with so many chunks, made unless the folder has it; `build.json` in it has the figures of its making.
+
+    Of a home that was used before, everything but the index is put back: it has cached the vectors of questions.
+    """
     home = folder / f"home-{chunks}-{corpus.name}-{source_hash()}"
-    if not (home / BUILD_FILE).exists():
+    if not (home / UNUSED / BUILD_FILE).exists():
         shutil.rmtree(home, ignore_errors=True)  # a run that was cut off
         _make_room(folder, f"home-{chunks}-*")
         figures = _fill(home, chunks, corpus)
         (home / BUILD_FILE).write_text(json.dumps(figures), encoding="utf-8")
+        shutil.copytree(home, home / UNUSED, ignore=shutil.ignore_patterns(INDEX))
+    _put_back(home)
     return home
+
+
+def _put_back(home: Path) -> None:
+    for path in home.iterdir():
+        if path.is_file():
+            path.unlink()
+        elif path.name not in (INDEX, UNUSED):
+            shutil.rmtree(path)
+    shutil.copytree(home / UNUSED, home, dirs_exist_ok=True)
 
 
 def _make_room(folder: Path, pattern: str) -> None:
@@ -129,7 +145,7 @@ def _fill(home: Path, chunks: int, corpus: Corpus) -> dict[str, float]:
             wall, cpu = wall + time.perf_counter() - started, cpu + time.process_time() - before
             count += sum(len(document.chunks) for document in batch)
             vectors += sum(len(one.vectors) for document in batch for one in document.chunks)
-    index = home / "index"
+    index = home / INDEX
     return {"chunks": count, "vectors": vectors, "build_s": wall, "build_cpu_s": cpu, "disk_mb": megabytes(index)}
 
 

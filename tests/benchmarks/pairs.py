@@ -36,19 +36,20 @@ class Code:
         found: Mapping[str, str] = json.loads(done.stdout)
         return found
 
-    def figures(self, questions: int) -> Iterator[tuple[str, float]]:
-        """Figures of answers and changes, by name."""
-        for reader in READERS:
-            options = ("--reader", reader, "--chunks", self._chunks, "--questions", questions)
+    def figures(self, questions: int, turn: int) -> Iterator[tuple[str, float]]:
+        """Figures of answers and changes, by name. Each turn has questions and a document of its own."""
+        for number, reader in enumerate(READERS):
+            seed = 10 * turn + number
+            options = ("--reader", reader, "--chunks", self._chunks, "--questions", questions, "--seed", seed)
             found = self._child("answering", self._home, *options)
             yield from ((f"{name}, {reader}", float(value)) for name, value in found.items())
-        options = ("--cache", self._cache, "--chunks", self._chunks, "--changes", 3)
-        found = self._child("updating", self._home, *options)
+        changes = ("--cache", self._cache, "--chunks", self._chunks, "--changes", 3, "--seed", turn)
+        found = self._child("updating", self._home, *changes)
         yield from ((f"update/{name}", float(value)) for name, value in found.items())
 
-    def served(self, seconds: float) -> Iterator[tuple[str, float]]:
+    def served(self, seconds: float, turn: int) -> Iterator[tuple[str, float]]:
         """Figures of `opx serve`."""
-        found = self._child("served", self._home, "--chunks", self._chunks, "--seconds", seconds)
+        found = self._child("served", self._home, "--chunks", self._chunks, "--seconds", seconds, "--seed", turn)
         yield from ((f"serve/{name}", float(value)) for name, value in found.items())
 
 
@@ -63,9 +64,9 @@ def main() -> None:
     args = parser.parse_args()
     codes = {"this": Code(ROOT, args.cache, args.chunks), "other": Code(args.checkout, args.cache, args.chunks)}
     taken: dict[str, dict[str, list[float]]] = {}
-    for _ in range(args.rounds):
+    for turn in range(args.rounds):
         for label, code in codes.items():
-            found = [*code.figures(args.questions), *(code.served(args.seconds) if args.seconds else ())]
+            found = [*code.figures(args.questions, turn), *(code.served(args.seconds, turn) if args.seconds else ())]
             for name, value in found:
                 taken.setdefault(name, {}).setdefault(label, []).append(value)
     print(f"{args.chunks:,} chunks, median of {args.rounds} rounds")

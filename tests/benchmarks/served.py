@@ -188,13 +188,18 @@ def loaded(server: Server, load: Load) -> dict[str, float]:
 
 
 def measure(
-    server: Server, chunks: int, seconds: float, clients: Sequence[int] = CLIENTS, collection: Path | None = None
+    server: Server,
+    chunks: int,
+    seconds: float,
+    clients: Sequence[int] = CLIENTS,
+    collection: Path | None = None,
+    seed: int = 0,
 ) -> dict[str, float]:
     """Figures by `clients/measure`, after a load that has every process started."""
-    loaded(server, Load(max(clients), seconds, chunks, 100, collection))
+    loaded(server, Load(max(clients), seconds, chunks, 1000 * seed + 100, collection))
     figures: dict[str, float] = {}
     for count in clients:
-        found = loaded(server, Load(count, seconds, chunks, 101 + count, collection))
+        found = loaded(server, Load(count, seconds, chunks, 1000 * seed + 101 + count, collection))
         figures |= {f"{count}/{name}": value for name, value in found.items()}
     figures["memory_mb"] = server.megabytes()
     return figures
@@ -208,10 +213,11 @@ def main() -> None:
     parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS)
     parser.add_argument("--set", type=Path, help="a BEIR folder, for its questions")
     parser.add_argument("--workers", type=int, help="as of `opx serve`; as shipped without it")
+    parser.add_argument("--seed", type=int, default=0, help="another one for other questions")
     args = parser.parse_args()
     options = () if args.workers is None else ("--workers", str(args.workers))
     with opx_serve(args.home, *options) as server:
-        print(json.dumps(measure(server, args.chunks, args.seconds, args.clients, args.set)))
+        print(json.dumps(measure(server, args.chunks, args.seconds, args.clients, args.set, args.seed)))
 
 
 if __name__ == "__main__":

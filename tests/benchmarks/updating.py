@@ -90,7 +90,7 @@ def _elsewhere(home: Path, chunks: int, count: int, connection: Connection) -> N
             connection.send(search(marked))
 
 
-def measure(home: Path, chunks: int, changes: int, corpus: Corpus) -> dict[str, float]:
+def measure(home: Path, chunks: int, changes: int, corpus: Corpus, seed: int = 0) -> dict[str, float]:
     spawn = multiprocessing.get_context("spawn")
     connection, other = spawn.Pipe()
     searches = changes * (1 + STEADY) + STEADY + 3
@@ -108,7 +108,7 @@ def measure(home: Path, chunks: int, changes: int, corpus: Corpus) -> dict[str, 
         figures = _changes(system, Marked(corpus.document(_OUTSIDE)), changes, here, elsewhere)
     connection.send(None)
     process.join()
-    return {**figures, **_whole(home, changes, corpus)}
+    return {**figures, **_whole(home, changes, corpus.document(_OUTSIDE + 1 + seed))}
 
 
 def _changes(system: System, document: Marked, changes: int, here: Search, elsewhere: Search) -> dict[str, float]:
@@ -135,9 +135,8 @@ def _changes(system: System, document: Marked, changes: int, here: Search, elsew
     return {**{f"{name}_ms": statistics.median(times) for name, times in taken.items()}, "missed": float(missed)}
 
 
-def _whole(home: Path, changes: int, corpus: Corpus) -> dict[str, float]:
+def _whole(home: Path, changes: int, document: SyntheticDocument) -> dict[str, float]:
     """The same through all of ingestion, its embedding included, and a whole answer."""
-    document = corpus.document(_OUTSIDE + 1)
     put, answered, missed = [], [], 0
     with Knowledge.open(home, **READERS["no filter"]) as knowledge:
         identity = ""
@@ -162,8 +161,11 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, required=True)
     parser.add_argument("--changes", type=int, default=7)
     parser.add_argument("--set", type=Path, help="a BEIR folder, for its passages")
+    parser.add_argument("--seed", type=int, default=0, help="another one for another document")
     args = parser.parse_args()
-    print(json.dumps(measure(args.home, args.chunks, args.changes, Corpus(passages_of(args.cache, args.set)))))
+    print(
+        json.dumps(measure(args.home, args.chunks, args.changes, Corpus(passages_of(args.cache, args.set)), args.seed))
+    )
 
 
 if __name__ == "__main__":

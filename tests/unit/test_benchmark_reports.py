@@ -10,7 +10,7 @@ import pytest
 
 from tests.benchmarks import report
 from tests.benchmarks.curves import COLOURS, HEIGHT, WIDTH, Curve, chart
-from tests.benchmarks.figures import BASELINE, Figures, by_size, peers_tables, tables
+from tests.benchmarks.figures import BASELINE, MEASURED, Figures, by_size, peers_tables, tables
 from tests.benchmarks.peers.engines import AfternoonPlus, Embedding, Fts5, Piece, fused_by_rank
 
 NOW = Figures(
@@ -63,7 +63,7 @@ def test_the_documentation_has_the_figures_that_are_kept() -> None:
     """After a run: `make bench-report`."""
     for path, text in report.pages():
         assert path.read_text(encoding="utf-8") == text, path.name
-    for path, text in report.drawings(Figures.read(report.MEASURED)):
+    for path, text in report.drawings(Figures.read(MEASURED)):
         assert path.read_text(encoding="utf-8") == text, path.name
 
 
