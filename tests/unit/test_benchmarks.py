@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 from opx.domain.scopes import Identity
+from opx.errors import OpxError
+from opx.facade.knowledge import Knowledge
+from opx.operations.questions import GetAuditRecord, get_audit_record
 from opx.ports import SearchFilter
 from opx.settings import Settings
 from opx.system import bootstrap
@@ -77,9 +80,7 @@ def test_passages_of_a_collection_are_read(tmp_path: Path) -> None:
     assert len(read_passages(tmp_path)) == 1
 
 
-def test_a_home_is_kept_and_one_reader_sees_all_of_it_and_the_other_a_part(home: Path, corpus: Corpus) -> None:
-    assert homes.home_of(home.parent, CHUNKS, corpus) == home
-    assert homes.build_figures(home)["chunks"] == CHUNKS
+def test_one_reader_sees_all_of_a_home_and_the_other_a_part(home: Path) -> None:
     with bootstrap(Settings(home=str(home))) as system:
         seen = {
             name: system.indexing.index.count(
@@ -87,8 +88,22 @@ def test_a_home_is_kept_and_one_reader_sees_all_of_it_and_the_other_a_part(home:
             )
             for name, who in homes.READERS.items()
         }
-    assert seen["no filter"] == CHUNKS
+    assert seen["no filter"] == homes.build_figures(home)["chunks"] == CHUNKS
     assert 0 < seen["5 % tenant"] < CHUNKS / 5
+
+
+def test_a_home_that_was_used_is_as_it_was_made(tmp_path: Path, corpus: Corpus) -> None:
+    made = homes.home_of(tmp_path, 40, corpus)
+    with Knowledge.open(made, **homes.READERS["no filter"]) as knowledge:
+        receipt = knowledge.answer("disk full").receipt_id
+        assert receipt
+    (made / "stray").write_text("", encoding="utf-8")
+    index = (made / "index").stat().st_ino
+    assert homes.home_of(tmp_path, 40, corpus) == made
+    assert not (made / "stray").exists()
+    assert (made / "index").stat().st_ino == index
+    with Knowledge.open(made, **homes.READERS["no filter"]) as knowledge, pytest.raises(OpxError):
+        knowledge.call(get_audit_record, GetAuditRecord(receipt_id=receipt))
 
 
 def test_answers_are_measured_in_every_mode(home: Path) -> None:
