@@ -46,7 +46,8 @@ def contents() -> Mapping[str, str]:
         found["bench"] = f"{about}\n\n{tables(now, before)}"
         found["scale"] = f"{conditions(now)}.\n\n{scale_table(now)}"
     if peers.values:
-        found["peers"] = f"{conditions(peers)}.\n\n{peers_tables(peers)}"
+        about = f"{conditions(peers)}; {peers.about['chunks']:,} chunks. {' '.join(peers.about['remarks'])}"
+        found["peers"] = f"{about}\n\n{peers_tables(peers)}"
     return found
 
 

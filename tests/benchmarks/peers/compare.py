@@ -76,6 +76,7 @@ class Comparison:
         for name, worker in workers.items():
             _print_step(f"building {name}")
             if name == "opx":
+                worker.call("know", self._chunks)
                 built = build_figures(self._home)
                 figures = {
                     "build_s": built["build_s"],
