@@ -6,10 +6,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 REQUIREMENTS := layers/dependencies
 EXAMPLES := build/examples
 SITE := build/site-environment
+PEERS := build/peers-environment
 ACTIONLINT := v1.7.12
 API_SOURCES := $(wildcard $(addprefix layers/opx/python/opx/,operations/*.py operations/*/*.py domain/*.py edges/schemas.py))
 INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
+SIZE ?=
+BENCH_SET ?=
 WORKERS ?= 3
 MYPY_CONFIG ?=
 ATTACKS ?= tests/attack tests/faults tests/damage tests/unit/domain/test_policy.py tests/isolation/test_policy_sequences.py tests/unit/lifecycle/test_archive_mutations.py
@@ -22,7 +25,7 @@ DOCTOR ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy test-docs site console test-console screenshot lint-workflows lint format bench bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
+.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy test-docs site console test-console screenshot lint-workflows lint format bench bench-report bench-parts bench-peers bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -147,10 +150,27 @@ format: $(VENV)/.ready-dev ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.ready-dev ## search, chunking and import times
+bench: $(VENV)/.ready-dev ## what users get over 1,000 to 100,000 chunks, in one table; SIZE=1000000 measures that size alone
+	$(BIN)/python -m tests.benchmarks.bench $(if $(SIZE),--sizes $(SIZE) --served 0) $(if $(BENCH_SET),--set $(BENCH_SET))
+
+bench-report: $(VENV)/.ready-dev ## write what was measured into docs/measured.md and docs/scale.md
+	$(BIN)/python -m tests.benchmarks.report
+
+# Engines of others have an environment of their own, too.
+$(PEERS)/.ready: $(REQUIREMENTS)/peers.txt pyproject.toml | $(VENV)/.ready-dev
+	@echo "setting up $(PEERS) (once) ..." >&2
+	@$(PYTHON) -m venv $(PEERS)
+	@$(REQUIREMENTS)/install.sh $(PEERS)/bin/python $(REQUIREMENTS)/peers.txt
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --editable .
+	@mkdir -p $(PEERS)/share && ln -sfn $(CURDIR)/$(VENV)/share/opx $(PEERS)/share/opx
+	@touch $@
+
+bench-peers: $(PEERS)/.ready ## the product beside other engines, over the same chunks and vectors; EVAL_SET=path compares quality too
+	$(PEERS)/bin/python -m tests.benchmarks.peers.compare $(if $(EVAL_SET),--quality $(EVAL_SET)) $(if $(SIZE),--chunks $(SIZE))
+
+bench-parts: $(VENV)/.ready-dev ## chunking and import times
 	$(BIN)/python -m tests.benchmarks.import_time
 	$(BIN)/python -m tests.benchmarks.chunking_speed
-	$(BIN)/python -m tests.benchmarks.search_speed
 
 bench-deploy: $(VENV)/.ready-dev ## questions to a deployed function, over 10,000 chunks
 	$(BIN)/python -m tests.deployment.bench
@@ -198,6 +218,8 @@ requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
 		$(COMPILE) --excludes excluded.txt --constraint dev.txt $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && for set in emulator site; do $(COMPILE) --excludes excluded.txt $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && $(COMPILE) examples.in embedded.in $(PROJECT) --extra aws --extra ingest --extra serve --output-file examples.txt
+	cd $(REQUIREMENTS) && $(COMPILE) --constraint dev.txt peers.in embedded.in $(PROJECT) \
+		--extra ingest --extra serve --output-file peers.txt
 
 clean: ## remove environments, caches and the demo's data
 	rm -rf $(VENV) .opx build cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis
