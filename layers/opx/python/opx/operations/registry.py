@@ -243,6 +243,7 @@ MODULES = (
     Module("corpus", ("status", "ingest", "uploads", "objects", "documents", "failures")),
     Module("texts", ("texts",)),
     Module("duplicates", ("duplicates",)),
+    Module("contradictions", ("contradictions",)),
     Module("uploads", ("uploads",)),
     Module("provenance", ("documents",)),
     Module("graph", ("graph",), (KNOWLEDGE,)),

@@ -14,6 +14,7 @@ from itertools import islice
 from msgspec import Struct
 
 from opx.text.contradictions.statements import Statement, StatementKind, title_words
+from opx.text.procedures.phrases import words
 
 MOST_COMPARED = 60
 """Statements with the same words that one is compared with."""
@@ -132,9 +133,9 @@ def _compared(first: Stated, one: Statement, second: Stated, other: Statement) -
 
 
 def _closeness(one: Subject, other: Subject) -> int:
-    """STRONG for documents about the same thing: the same alert, or a title that has all words of the
-    other. Titles that differ in both are those of two alerts of one system. WEAK: the same service and a word of the title, or
-    only one of both: SERVICE, SHARED."""
+    """STRONG for documents about the same thing: the same alert, or a title that has all words of the other. Titles that
+    differ in both are those of two alerts of one system. WEAK: the same service and a word of the title, or only one of
+    both: SERVICE, SHARED."""
     if one.alerts and other.alerts:
         return _STRONG if one.alerts & other.alerts else _NONE
     both = one.title & other.title
@@ -145,7 +146,7 @@ def _closeness(one: Subject, other: Subject) -> int:
     return _SHARED if both else _NONE
 
 
-_QUALIFIERS = frozenset(
+_QUALIFIERS = words(
     """
     production prod staging stage stg dev development test testing qa sandbox preprod uat dr canary local cloud on-prem
     primary replica standby secondary leader follower master slave read write reader writer reads writes connect idle
@@ -155,7 +156,7 @@ _QUALIFIERS = frozenset(
     network start startup stop shutdown before after not no never without > < large small hot cold full incremental daily
     weekly monthly hourly yearly manual automatic old new legacy free premium enterprise http https tcp udp grpc ipv4 ipv6
     batch realtime stateful stateless zookeeper liveness readiness scale-up scale-down up down minor major rollback
-    """.split()
+    """
 )
 """Words that make two statements ones about different things, or cases."""
 
@@ -220,9 +221,9 @@ def _command_difference(one: Statement, other: Statement, closeness: int) -> str
 def _instruction_difference(one: Statement, other: Statement, closeness: int) -> str:
     if not _similar(one.words, other.words):
         return ""
-    if closeness < _WEAK and not any(map(_is_name, one.words & other.words)):
-        if closeness < _SHARED or len(one.words) < 2 or one.words != other.words:
-            return ""
+    is_named = closeness >= _WEAK or any(map(_is_name, one.words & other.words))
+    if not is_named and (closeness < _SHARED or len(one.words) < 2 or one.words != other.words):
+        return ""
     is_opposite = one.subject == other.subject and one.values != other.values
     return one.subject if is_opposite else ""
 

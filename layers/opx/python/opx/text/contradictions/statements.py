@@ -16,6 +16,7 @@ from msgspec import Struct
 from opx.domain.procedures import Outline, Section, SectionKind, Unit
 from opx.text.contradictions.values import Value, values_in
 from opx.text.procedures.phrases import plain, sentences
+from opx.text.procedures.phrases import words as word_set
 from opx.text.procedures.shell import ShellError, Simple, split
 
 MAX_STATEMENTS = 200
@@ -34,9 +35,9 @@ class StatementKind(StrEnum):
 
 
 class Statement(Struct, frozen=True):
-    """`words` are those that matter, without values; `values` pairs of a dimension and a value. For a command, dimensions are
-    its options; `subject` is then its program with its subcommand. `section` is the index of its section, `headings` its words,
-    `start` and `end` are those of the block it is in."""
+    """`words` are those that matter, without values; `values` pairs of a dimension and a value. For a command, dimensions
+    are its options; `subject` is then its program with its subcommand. `section` is the index of its section, `headings` its
+    words, `start` and `end` are those of the block it is in."""
 
     kind: StatementKind
     words: frozenset[str]
@@ -69,7 +70,8 @@ _NO_STATEMENT = re.compile(
       \?\s*\Z
     | \b(?:e\.g\.|for\ example|for\ instance|such\ as|examples?|sample|say,)
     | \b(?:was|were|had|been|used\ to|previously|formerly|earlier|originally|historically|before\ the\ incident|ago|since)\b
-    | \b(?:about|around|approximately|roughly|usually|typically|normally|often|sometimes|might|may|some|estimated?)\b | [~≈]\s?\d
+    | \b(?:about|around|approximately|roughly|usually|typically|normally|often|sometimes|might|may|some|estimated?)\b
+    | [~≈]\s?\d
     | \b(?:lasted|took|occurred|happened|reached|caused|dropped|grew|rose|fell)\b
     | \bfrom\b[^.]*\bto\b | \bbetween\ \d | \d\s?(?:-|–|to|or)\s?\d
     | \b(?:incident|inc-\d|ticket|yesterday|today|last\ (?:week|month|year)|in\ (?:19|20)\d\d)
@@ -168,7 +170,7 @@ def _without(text: str, values: Sequence[Value]) -> str:
 
 
 _WORD = re.compile(r"[<>]=?|[A-Za-z_][\w]*(?:[-./:@][\w]+)*")
-_STOP = frozenset(
+_STOP = word_set(
     """
     a an the of to in on at by for from with into as is are be been being it its this that these those there their our your we
     you they he she and or so than too also all any each per via will would shall should must can could has have had do does
@@ -176,7 +178,7 @@ _STOP = frozenset(
     changed increase increased raise raised lower lowered reduce reduced decrease make makes let give given please always
     parameter option currently now then its it's here listens listen runs run put ensure needs need needed require requires
     required expect expected s
-    """.split()
+    """
 )
 _COMPARED = {
     "exceeds": ">", "above": ">", "over": ">", "greater": ">", "more": ">", "higher": ">", "longer": ">", ">=": ">",
@@ -204,11 +206,11 @@ def title_words(title: str) -> frozenset[str]:
     return frozenset((*named, *re.findall(r"(?<![\w])\d+", split_up)))
 
 
-_KINDS_OF_PAGES = frozenset(
+_KINDS_OF_PAGES = word_set(
     """
     runbook playbook procedure guide page document documentation overview architecture reference note handbook manual faq
     howto how alert operation operating checklist service configuration setting new old draft copy final
-    """.split()
+    """
 )
 
 
@@ -227,7 +229,8 @@ _INSTRUCTION = re.compile(
     re.IGNORECASE,
 )
 _RESTRICTED = re.compile(
-    r"\b(?:before|until|unless|without|while|if|when|during|after|more than|at once|both|all|every|simultaneously|at the same time"
+    r"\b(?:before|until|unless|without|while|if|when|during|after|more than|at once|both|all|every|simultaneously"
+    r"|at the same time"
     r"|directly|manually|by hand|again|first|twice|with|as|because|yourself|yet|too|except|only|from|in|on|outside|within)\b",
     re.IGNORECASE,
 )
@@ -260,8 +263,10 @@ _POINTING = frozenset(
 # -- commands
 
 
-_CONTEXT = frozenset(
-    "-n --namespace --context --cluster --region --profile --host -h -U --user -u -o --output --kubeconfig -c -l -q -v".split()
+_CONTEXT = word_set(
+    """
+    -n --namespace --context --cluster --region --profile --host -h -U --user -u -o --output --kubeconfig -c -l -q -v
+    """
 )
 """Options that name an environment, or the form of the output."""
 
