@@ -48,9 +48,7 @@ def listed(system: System, client: str = "", **request: object) -> Contradiction
 
 
 def values(found: Contradictions) -> list[set[str]]:
-    return [
-        {side.statement.rpartition(" is ")[2] for side in (one.first, one.second)} for one in found.contradictions
-    ]
+    return [{side.statement.rpartition(" is ")[2] for side in (one.first, one.second)} for one in found.contradictions]
 
 
 def test_documents_that_state_another_value_are_listed_with_both_passages(system: System) -> None:
