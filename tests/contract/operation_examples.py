@@ -96,6 +96,7 @@ def build(home: Path) -> dict[str, str]:
         ids["contradiction"] = done(world, "list_contradictions")["contradictions"][0]["contradictionId"]
         ids["question"] = done(world, "add_own_question", text="disk full", documentIds=[ids["own"]])["questionId"]
         ids["run"] = done(world, "run_evaluation")["runId"]
+        done(world, "mark_canary", questionId=ids["question"])
         return ids
 
 
@@ -301,6 +302,9 @@ EXAMPLES: Mapping[str, Example] = {
     "add_own_question": lambda world: {"text": "volume full", "documentIds": [world.ids["own"]]},
     "remove_own_question": ids(questionId="question"),
     "list_evaluations": fixed(limit=5),
+    "list_canaries": fixed(results=3),
+    "run_canaries": fixed(),
+    "mark_canary": ids(questionId="question"),
     "run_evaluation": fixed(),
     "get_evaluation": ids(runId="run"),
     "compare_evaluations": lambda world: {"runId": world.ids["run"], "with": world.ids["run"]},

@@ -6,7 +6,7 @@ import { AS_JOB, followed } from "../api/jobs";
 import type { KeptRun, ModeFigures } from "../api/schema";
 import { PAGING } from "./InboxMore";
 
-const KEY = ["evaluations"];
+export const KEY = ["evaluations"];
 
 export const useRuns = () =>
   useInfiniteQuery({

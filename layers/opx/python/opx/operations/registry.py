@@ -254,6 +254,7 @@ MODULES = (
     Module("telemetry", ("baselines",), (OPERATIONS,)),
     Module("questions", ("audit", "answers", "gaps"), (LEARNING,)),
     Module("quality", ("evaluations",)),
+    Module("canaries", ("evaluations",)),
     Module("sources", ("sources", "crawl", "streams")),
     Module("webhooks", ("webhooks",)),
     Module("lifecycle", ("reviews", "documents", "prunings", "holds")),
