@@ -8,13 +8,13 @@ import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import Table from "@cloudscape-design/components/table";
 import Toggle from "@cloudscape-design/components/toggle";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 import { api, data } from "../api/client";
-import { AS_JOB, followed } from "../api/jobs";
+import { AS_JOB } from "../api/jobs";
 import type { Canary, CanaryResult, OwnQuestion } from "../api/schema";
 import { Problem } from "./Failed";
 import { askLink, counted, moment } from "./InboxMore";
 import { Loaded } from "./Loaded";
+import { Progress, useWork } from "./Progress";
 import { KEY } from "./QualityQueries";
 import { Judged } from "./QualityRun";
 
@@ -26,7 +26,7 @@ export function QualityCanaries() {
     queryKey: [...KEY, "canaries"],
     queryFn: () => data(api.GET("/evaluations/canaries", { params: { query } })),
   });
-  const { run, step } = useRunCanaries();
+  const { run, step, stop } = useRunCanaries();
   return (
     <Loaded query={canaries}>
       {({ canaries: items }) => (
@@ -65,7 +65,7 @@ export function QualityCanaries() {
               { id: "canary", header: "Canary", cell: ({ question }) => <MarkCanary question={question} /> },
             ]}
           />
-          {run.isPending && step ? <StatusIndicator type="in-progress">{step}</StatusIndicator> : null}
+          {run.isPending ? <Progress step={step} stop={stop} /> : null}
           {run.error ? <Problem error={run.error} /> : null}
         </SpaceBetween>
       )}
@@ -75,12 +75,12 @@ export function QualityCanaries() {
 
 function useRunCanaries() {
   const queries = useQueryClient();
-  const [step, setStep] = useState("");
+  const { step, stop, follow } = useWork();
   const run = useMutation({
-    mutationFn: () => followed(api.POST("/evaluations/canaries", { body: {}, headers: AS_JOB }), (one) => setStep(one.step)),
+    mutationFn: () => follow(api.POST("/evaluations/canaries", { body: {}, headers: AS_JOB })),
     onSettled: () => queries.invalidateQueries({ queryKey: KEY }),
   });
-  return { run, step };
+  return { run, step, stop };
 }
 
 function Last({ result }: { result: CanaryResult | undefined }) {
