@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from opx.text.contradictions.finding import Contradiction, Stated
     from opx.text.contradictions.statements import Statement
 
-MAX_DOCUMENTS = 10_000
-"""Documents that one call compares. Each is read, on AWS in some 20 ms, several at a time."""
+MAX_DOCUMENTS = 2000
+"""Documents that one call compares: each is read, on AWS in some 20 ms, and takes 2 to 11 ms of a processor."""
 SPARE_SECONDS = 8.0
 """Time left for the comparison and the reply when reading stops before the end of a request."""
 MAX_PASSAGE = 1200
@@ -89,7 +89,7 @@ class Contradictions(Record, frozen=True, omit_defaults=True):
 def list_contradictions(context: Context, request: ListContradictions) -> Contradictions:
     """List pairs of current documents that state different values, commands or instructions for the same thing.
 
-    Found without a language model: the same words about the same subject, but for one value. Compares up to 10,000 documents
+    Found without a language model: the same words about the same subject, but for one value. Compares up to 2,000 documents
     that the caller may see, as many as can be read in time. Raises `UnknownCategoryError`, and `InvalidInputError` for an
     invalid `after`.
     """

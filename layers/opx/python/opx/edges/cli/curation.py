@@ -8,19 +8,11 @@ from pathlib import Path, PurePosixPath
 import click
 
 from opx.domain.record import replace
+from opx.edges.calling import plain
 from opx.edges.cli.documents import NAME, version_named
 from opx.edges.cli.intake import settled, warn_of
-from opx.edges.cli.operations import CommandShape, OperationGroup, request_command
-from opx.edges.cli.output import (
-    AS_JSON_LINES,
-    CommandFailed,
-    exit_unless,
-    plain,
-    print_json,
-    print_json_lines,
-    safe,
-    warn,
-)
+from opx.edges.cli.operations import AS_JSON_LINES, CommandShape, OperationGroup, request_command
+from opx.edges.cli.output import CommandFailed, exit_unless, print_json, print_json_lines, safe, warn
 from opx.edges.cli.session import SESSION, Session, pass_session
 from opx.errors import ConditionFailedError
 from opx.operations.contradictions import (
