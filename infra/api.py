@@ -29,7 +29,19 @@ from infra.names import PULLS, PULLS_FAILED, REBUILDS, Names
 from opx.domain.policy import scopes_for
 from opx.operations import load
 from opx.operations.registry import Function
-from opx.ports.tables import ALIASES, BASELINES, DOCUMENTS, FAILURES, GRAPH, KEYS, LIFECYCLE, PROJECTS, SOURCES, USAGE
+from opx.ports.tables import (
+    ALIASES,
+    BASELINES,
+    DELIVERIES,
+    DOCUMENTS,
+    FAILURES,
+    GRAPH,
+    KEYS,
+    LIFECYCLE,
+    PROJECTS,
+    SOURCES,
+    USAGE,
+)
 
 REFUSED = {"authorizerError": "$context.authorizer.error"}
 """Field of the access log with the reason for which an authorizer refused a request."""
@@ -270,6 +282,7 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
         rights.on_objects(names, rights.DOCUMENT_FOLDERS, _ON_DOCUMENTS),
         rights.on_tables(names, (DOCUMENTS, KEYS, FAILURES), rights.READ_ITEMS),
         rights.on_tables(names, (USAGE,), ["dynamodb:Query"]),
+        rights.on_tables(names, (DELIVERIES,), ["dynamodb:BatchGetItem"]),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
         rights.on_tables(names, (ALIASES, GRAPH), rights.READ_ITEMS + rights.WRITE_ITEMS),  # for names and merges
         rights.on_tables(names, (LIFECYCLE,), rights.READ_ITEMS + rights.WRITE_ITEMS),  # holds

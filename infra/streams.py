@@ -19,7 +19,7 @@ from infra.names import STREAMS_FAILED, Names
 from opx.connectors.streams.definitions import declared_streams
 from opx.connectors.streams.patterns import consumer_group, mapping_of
 from opx.domain.sources import StreamDefinition, StreamKind
-from opx.ports.tables import BASELINES, SOURCES
+from opx.ports.tables import BASELINES, DELIVERIES, SOURCES
 from opx.runtime.knowledge_file import load_knowledge
 
 CONSUME_STREAM = FunctionSpec(
@@ -124,6 +124,7 @@ def _rights(names: Names, failed: str) -> list[iam.PolicyStatement]:
         rights.on_objects(names, rights.DOCUMENT_FOLDERS, rights.PUT_DOCUMENTS),
         rights.on_tables(names, (SOURCES,), ("dynamodb:Query",)),
         rights.on_tables(names, (BASELINES,), rights.ADD_VALUES),
+        rights.on_tables(names, (DELIVERIES,), ("dynamodb:GetItem", "dynamodb:PutItem")),
         rights.look_clients_up(names),
         rights.allow(["sqs:SendMessage"], failed),
     ]

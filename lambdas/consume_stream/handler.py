@@ -31,6 +31,7 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
             services.manager,
             report,
             values_of=services.connectors.taker_of_values,
+            note=services.connectors.note_record,
         )
 
     return handler

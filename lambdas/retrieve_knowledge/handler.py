@@ -9,6 +9,7 @@ from typing import Any
 
 from opx.edges import http, tools
 from opx.operations import load
+from opx.operations.canaries import ask_canaries
 from opx.operations.registry import KNOWLEDGE, Function
 from opx.operations.system import System
 from opx.records.daily import check_gaps, is_check
@@ -38,7 +39,9 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
         if is_check(event, context):
             return check_gaps(started().questions, started().records)
         if is_canary(event, context):
-            return ask_canary(started().questions, report, started().clock)
+            asked = ask_canary(started().questions, report, started().clock)
+            ask_canaries(started())
+            return asked
         return tools.respond(event, context, KNOWLEDGE, started, report)
 
     return handler

@@ -39,6 +39,8 @@ def build(home: Path) -> dict[str, str]:
             "held": put(services, OWN, "runbooks/held.md", "# Held\n\nKept for a matter.\n"),
             "expired": put(services, OWN, "runbooks/pool.md", "# Pool\n\nUse the pool.\n", {"expires": "2025-06-17"}),
             "postmortem": put(services, OWN, "postmortems/kafka.md", "# Kafka lag\n\nA rebalance storm.\n"),
+            "pool_guide": put(services, OWN, "runbooks/db-guide.md", "# Ledger pool\n\nThe pool timeout is 30 s.\n"),
+            "pool_page": put(services, OWN, "runbooks/db-page.md", "# Ledger pool\n\nThe pool timeout is 90 s.\n"),
             "rival": put(services, rival, "runbooks/vault.md", "# Vault\n\nThree key holders unseal the vault.\n"),
         }
         broken = put(services, OWN, "runbooks/broken.md", "")
@@ -91,8 +93,10 @@ def build(home: Path) -> dict[str, str]:
         ids["archive"] = str(home.parent / "archive.zip")
         done(world, "export_archive", path=ids["archive"])
         done(world, "measure_usage")
+        ids["contradiction"] = done(world, "list_contradictions")["contradictions"][0]["contradictionId"]
         ids["question"] = done(world, "add_own_question", text="disk full", documentIds=[ids["own"]])["questionId"]
         ids["run"] = done(world, "run_evaluation")["runId"]
+        done(world, "mark_canary", questionId=ids["question"])
         return ids
 
 
@@ -210,6 +214,9 @@ EXAMPLES: Mapping[str, Example] = {
     "write_text": fixed(source="runbooks/new.md", text="# New\n\nA text.\n"),
     # duplicates
     "list_duplicates": fixed(category="runbooks"),
+    # contradictions
+    "list_contradictions": fixed(category="runbooks", limit=3),
+    "dismiss_contradiction": lambda world: {"contradictionId": world.ids["contradiction"], "because": "two sites"},
     # documents
     "list_documents": fixed(category="runbooks", allVersions=True, limit=3),
     "get_document": ids(documentId="own"),
@@ -295,6 +302,9 @@ EXAMPLES: Mapping[str, Example] = {
     "add_own_question": lambda world: {"text": "volume full", "documentIds": [world.ids["own"]]},
     "remove_own_question": ids(questionId="question"),
     "list_evaluations": fixed(limit=5),
+    "list_canaries": fixed(results=3),
+    "run_canaries": fixed(),
+    "mark_canary": ids(questionId="question"),
     "run_evaluation": fixed(),
     "get_evaluation": ids(runId="run"),
     "compare_evaluations": lambda world: {"runId": world.ids["run"], "with": world.ids["run"]},

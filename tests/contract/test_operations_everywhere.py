@@ -336,6 +336,8 @@ NOT_THERE: Mapping[str, tuple[str, Example]] = {
     "report_outcome": ("not_found", lambda world: outcome_of(world, receiptId=UNKNOWN)),
     "settle_gap": ("invalid_argument", fixed(gapId=UNKNOWN, ignore=True)),
     "assign_gap": ("invalid_argument", fixed(gapId=UNKNOWN, owner="platform")),
+    "dismiss_contradiction": ("not_found", fixed(contradictionId=f"{UNKNOWN}-{UNKNOWN}-00000000")),
+    "list_contradictions": ("unknown_category", fixed(category="gossip")),
     "get_node": ("not_found", fixed(ref="service:nobody")),
     "list_neighbours": ("not_found", fixed(ref="service:nobody")),
     "find_path": ("not_found", fixed(**{"from": "service:nobody", "to": "service:db"})),

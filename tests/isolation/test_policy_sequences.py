@@ -51,6 +51,7 @@ LOOKS: tuple[tuple[str, Fields], ...] = (
     ("list_failures", {}),
     ("list_gaps", {}),
     ("list_duplicates", {}),
+    ("list_contradictions", {}),
     ("list_holds", {}),
     ("list_reviews", {"days": 3650}),
     ("list_audit_records", {}),

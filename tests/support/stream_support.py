@@ -125,6 +125,7 @@ class SystemUnderTest:
             self.services.manager,
             self.report,
             values_of=self.services.connectors.taker_of_values,
+            note=self.services.connectors.note_record,
         )
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 

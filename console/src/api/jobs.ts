@@ -14,22 +14,34 @@ export interface JobStep {
 
 interface Job {
   jobId: string;
-  state: "running" | "done" | "failed";
+  state: "running" | "cancelling" | "cancelled" | "done" | "failed";
   step: string;
   count: number;
   status: number;
   result: unknown;
 }
 
-/** The reply of a request that was sent with `AS_JOB`. `onStep` gets the steps if the server reports them. Throws `ApiError` as
- * `data` does. */
-export async function followed<T>(call: Promise<Reply<T>>, onStep: (step: JobStep) => void): Promise<T> {
+/** The reply of a request that was sent with `AS_JOB`. `onStep` gets the steps if the server reports them, `onJob` a function
+ * that cancels it, which only jobs have. Throws `ApiError` as `data` does, and for a cancelled job. */
+export async function followed<T>(
+  call: Promise<Reply<T>>,
+  onStep: (step: JobStep) => void,
+  onJob: (cancel: () => Promise<void>) => void = () => undefined,
+): Promise<T> {
   const reply = await reached(call);
   const data = dataOf(reply);
   if (reply.response.headers.get("preference-applied") !== AS_JOB.Prefer) return data;
-  const job = await ended((data as unknown as Job).jobId, onStep);
-  if (job.state === "failed") throw refusal(job.status, job.result);
+  const { jobId } = data as unknown as Job;
+  onJob(() => cancelled(jobId));
+  const job = await ended(jobId, onStep);
+  if (job.state !== "done") throw refusal(job.status, job.result);
   return job.result as T;
+}
+
+/** Has a job end at its next step. */
+async function cancelled(jobId: string): Promise<void> {
+  const response = await reached(fetch(`/jobs/${jobId}`, { method: "DELETE", credentials: "same-origin" }));
+  if (!response.ok) throw refusal(response.status, await response.json());
 }
 
 function ended(jobId: string, onStep: (step: JobStep) => void): Promise<Job> {
@@ -54,7 +66,7 @@ async function polled(jobId: string, onStep: (step: JobStep) => void): Promise<J
     const body: unknown = await response.json();
     if (!response.ok) throw response.status === 404 ? lost() : refusal(response.status, body);
     const job = body as Job;
-    if (job.state !== "running") return job;
+    if (job.state !== "running" && job.state !== "cancelling") return job;
     onStep({ step: job.step, count: job.count });
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }

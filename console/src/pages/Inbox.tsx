@@ -3,6 +3,7 @@ import ContentLayout from "@cloudscape-design/components/content-layout";
 import Header from "@cloudscape-design/components/header";
 import Tabs from "@cloudscape-design/components/tabs";
 import { useSearchParams } from "react-router";
+import { InboxContradictions } from "../parts/InboxContradictions";
 import { InboxDraft } from "../parts/InboxDraft";
 import { InboxDuplicates } from "../parts/InboxDuplicates";
 import { InboxEntries } from "../parts/InboxEntries";
@@ -44,6 +45,7 @@ export default function Inbox() {
           { id: "learnings", label: `Unverified ${entries}`, content: <InboxEntries /> },
           { id: "flagged", label: "Flagged", content: <InboxRemarks /> },
           { id: "duplicates", label: "Near-duplicates", content: <InboxDuplicates /> },
+          { id: "contradictions", label: "Contradictions", content: <InboxContradictions /> },
         ]}
       />
     </ContentLayout>

@@ -4,6 +4,7 @@ import SpaceBetween from "@cloudscape-design/components/space-between";
 import Tabs from "@cloudscape-design/components/tabs";
 import { useSearchParams } from "react-router";
 import { TAB_LABELS } from "../parts/InboxMore";
+import { QualityCanaries } from "../parts/QualityCanaries";
 import { QualityCompare } from "../parts/QualityCompare";
 import { QualityQuestions } from "../parts/QualityQuestions";
 import { QualityRun } from "../parts/QualityRun";
@@ -26,6 +27,7 @@ export default function Quality() {
           { id: "runs", label: "Runs", content: run ? <QualityRun runId={run} /> : <QualityRuns /> },
           { id: "compare", label: "Compare", content: <QualityCompare key={`${run} ${other}`} first={run} second={other} /> },
           { id: "questions", label: "Questions", content: <QualityQuestions /> },
+          { id: "canaries", label: "Canaries", content: <QualityCanaries /> },
         ]}
       />
     </SpaceBetween>

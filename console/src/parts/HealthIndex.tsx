@@ -8,14 +8,14 @@ import Table from "@cloudscape-design/components/table";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "../api/client";
-import { AS_JOB, followed } from "../api/jobs";
+import { AS_JOB } from "../api/jobs";
 import type { IndexJob, IndexStatus } from "../api/schema";
 import { Confirm } from "./Confirm";
 import { Problem } from "./Failed";
 import { HealthStores } from "./HealthStores";
 import { moment } from "./InboxMore";
 import { Loaded } from "./Loaded";
-import { Progress } from "./Progress";
+import { Progress, useWork } from "./Progress";
 
 const POLL_MS = 3000;
 const isUnderWay = (status: IndexStatus | undefined): boolean =>
@@ -40,24 +40,23 @@ type Work = "reindex" | "rollback";
 /** Calls the API. A deployed system only orders it: the state is polled then. */
 function useIndexWork() {
   const queries = useQueryClient();
-  const [step, setStep] = useState("");
+  const { step, stop, follow } = useWork();
   const work = useMutation({
     mutationFn: (wanted: Work): Promise<IndexJob> => {
-      setStep("");
       const call =
         wanted === "reindex"
           ? api.POST("/index", { body: {}, headers: AS_JOB })
           : api.POST("/index/rollback", { body: {}, headers: AS_JOB });
-      return followed(call, (one) => setStep(one.step));
+      return follow(call);
     },
     onSettled: () => Promise.all(["index", "status"].map((name) => queries.invalidateQueries({ queryKey: [name] }))),
   });
-  return { work, step };
+  return { work, step, stop };
 }
 
 function Editions({ status }: { status: IndexStatus }) {
   const [asking, setAsking] = useState<Work>();
-  const { work, step } = useIndexWork();
+  const { work, step, stop } = useIndexWork();
   const hasPrevious = status.indexes.some((one) => one.state === "previous");
   const begin = (wanted: Work): void => {
     setAsking(undefined);
@@ -65,7 +64,7 @@ function Editions({ status }: { status: IndexStatus }) {
   };
   return (
     <SpaceBetween size="m">
-      {work.isPending ? <Progress step={step} /> : null}
+      {work.isPending ? <Progress step={step} stop={stop} /> : null}
       {work.error ? <Problem error={work.error} /> : null}
       {status.job ? <LastJob job={status.job} /> : null}
       <Table

@@ -8,21 +8,18 @@ import SpaceBetween from "@cloudscape-design/components/space-between";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api } from "../api/client";
-import { AS_JOB, followed } from "../api/jobs";
+import { AS_JOB } from "../api/jobs";
 import type { ReconcileReport } from "../api/schema";
 import { Confirm } from "./Confirm";
 import { Problem } from "./Failed";
-import { Progress } from "./Progress";
+import { Progress, useWork } from "./Progress";
 
 export function HealthStores() {
   const [isAsking, setAsking] = useState(false);
-  const [step, setStep] = useState("");
+  const { step, stop, follow } = useWork();
   const queries = useQueryClient();
   const check = useMutation({
-    mutationFn: (repair: boolean) => {
-      setStep("");
-      return followed(api.POST("/reconciliation", { body: { repair }, headers: AS_JOB }), (one) => setStep(one.step));
-    },
+    mutationFn: (repair: boolean) => follow(api.POST("/reconciliation", { body: { repair }, headers: AS_JOB })),
     onSuccess: () => queries.invalidateQueries({ queryKey: ["status"] }),
   });
   return (
@@ -47,7 +44,7 @@ export function HealthStores() {
       }
     >
       <SpaceBetween size="s">
-        {check.isPending ? <Progress step={step} /> : null}
+        {check.isPending ? <Progress step={step} stop={stop} /> : null}
         {check.error ? <Problem error={check.error} /> : null}
         {check.data ? <Report report={check.data} /> : null}
       </SpaceBetween>

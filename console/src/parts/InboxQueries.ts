@@ -56,6 +56,17 @@ export const DUPLICATES = ["duplicates"];
 export const useDuplicates = () =>
   useQuery({ queryKey: DUPLICATES, queryFn: () => data(api.GET("/duplicates")), staleTime: 60_000 });
 
+export const CONTRADICTIONS = ["contradictions"];
+
+/** Read when its tab is opened, as near-duplicates are. */
+export const useContradictions = () =>
+  useInfiniteQuery({
+    queryKey: CONTRADICTIONS,
+    queryFn: ({ pageParam }) => data(api.GET("/contradictions", { params: { query: { limit: 20, after: pageParam } } })),
+    staleTime: 60_000,
+    ...PAGING,
+  });
+
 /** Documents, to pick those with remarks: the API has no list of them alone. */
 export const useDocuments = (enabled: boolean) =>
   useInfiniteQuery({

@@ -1,12 +1,12 @@
 /** Requests of the page of quality. All are below the key `["evaluations"]`, so that a change loads them again together. */
 import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 import { api, data } from "../api/client";
-import { AS_JOB, followed } from "../api/jobs";
+import { AS_JOB } from "../api/jobs";
 import type { KeptRun, ModeFigures } from "../api/schema";
 import { PAGING } from "./InboxMore";
+import { useWork } from "./Progress";
 
-const KEY = ["evaluations"];
+export const KEY = ["evaluations"];
 
 export const useRuns = () =>
   useInfiniteQuery({
@@ -19,14 +19,13 @@ export const useRuns = () =>
  * continues it. */
 export function useEvaluate() {
   const queries = useQueryClient();
-  const [step, setStep] = useState("");
+  const { step, stop, follow, setStep } = useWork();
   const evaluate = useMutation({
     mutationFn: async (runId: string): Promise<KeptRun> => {
-      setStep("");
       let id = runId;
       for (;;) {
         const call = api.POST("/evaluations", { body: { runId: id }, headers: AS_JOB });
-        const run = await followed(call, (one) => setStep(one.step));
+        const run = await follow(call);
         if (run.state === "done") return run;
         id = run.runId;
         setStep(`${run.asked} of ${run.questions} questions asked`);
@@ -34,7 +33,7 @@ export function useEvaluate() {
     },
     onSettled: () => queries.invalidateQueries({ queryKey: KEY }),
   });
-  return { evaluate, step };
+  return { evaluate, step, stop };
 }
 
 /** The figures of the mode that people use, or else of the first one. */

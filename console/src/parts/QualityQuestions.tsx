@@ -10,6 +10,7 @@ import { api, data } from "../api/client";
 import type { OwnQuestion } from "../api/schema";
 import { Confirm } from "./Confirm";
 import { askLink, count, day, Paged, PAGING } from "./InboxMore";
+import { MarkCanary } from "./QualityCanaries";
 
 export function QualityQuestions() {
   const questions = useInfiniteQuery({
@@ -47,6 +48,7 @@ export function QualityQuestions() {
             { id: "documents", header: "Right documents", cell: (one) => one.titles.join(", ") || "none answers it" },
             { id: "source", header: "Source", cell: (one) => one.source },
             { id: "added", header: "Added", cell: (one) => `${day(one.addedAt)} by ${one.by || "unknown"}` },
+            { id: "canary", header: "Canary", cell: (one) => <MarkCanary question={one} /> },
             { id: "remove", header: "Remove", cell: (one) => <Remove question={one} /> },
           ]}
         />

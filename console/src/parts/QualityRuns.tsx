@@ -16,7 +16,7 @@ import { mainFigures, nameOf, share, useEvaluate, useRuns } from "./QualityQueri
 
 export function QualityRuns() {
   const runs = useRuns();
-  const { evaluate, step } = useEvaluate();
+  const { evaluate, step, stop } = useEvaluate();
   const [, setParams] = useSearchParams();
   const [chosen, setChosen] = useState<KeptRun[]>([]);
   const [second, first] = chosen;
@@ -35,7 +35,7 @@ export function QualityRuns() {
   );
   return (
     <SpaceBetween size="l">
-      {evaluate.isPending ? <Progress step={step} /> : null}
+      {evaluate.isPending ? <Progress step={step} stop={stop} /> : null}
       {evaluate.error ? <Problem error={evaluate.error} /> : null}
       <Paged query={runs}>
         {(pages) => {

@@ -2,12 +2,12 @@
 import Box from "@cloudscape-design/components/box";
 import Header from "@cloudscape-design/components/header";
 import SpaceBetween from "@cloudscape-design/components/space-between";
-import StatusIndicator from "@cloudscape-design/components/status-indicator";
+import StatusIndicator, { type StatusIndicatorProps } from "@cloudscape-design/components/status-indicator";
 import Table, { type TableProps } from "@cloudscape-design/components/table";
 import { useQuery } from "@tanstack/react-query";
 import { api, ApiError, data } from "../api/client";
-import type { StreamDefinition, WebhookView } from "../api/schema";
-import { counted } from "./InboxMore";
+import type { Arrival, LastArrival, StreamDefinition, WebhookView } from "../api/schema";
+import { counted, moment } from "./InboxMore";
 import { Loaded } from "./Loaded";
 
 export function SourceFeeds() {
@@ -29,12 +29,12 @@ export function SourceFeeds() {
         </Loaded>
       )}
       <Loaded query={streams}>
-        {({ streams: items }) => (
+        {({ streams: items, last }) => (
           <Feeds
             title="Streams"
             description="Their records become documents."
             columns={STREAMS}
-            items={items}
+            items={items.map((one): StreamRow => ({ ...one, last: last?.[one.name] }))}
             empty="No streams: `opx stream add` subscribes to one"
           />
         )}
@@ -79,8 +79,31 @@ const WEBHOOKS: TableProps.ColumnDefinition<WebhookView>[] = [
   { id: "format", header: "Format", cell: (one) => one.format },
   { id: "category", header: "Category", cell: (one) => one.category },
   { id: "state", header: "Secrets", minWidth: 190, cell: (one) => <Secrets webhook={one} /> },
+  { id: "last", header: "Last delivery", minWidth: 200, cell: (one) => <Last last={one.last} /> },
   { id: "address", header: "Address", minWidth: 200, cell: (one) => anywhere(one.address) },
 ];
+
+/** The last arrivals by their outcome. Counts are the least that came: not each one is written. */
+function Last({ last }: { last?: LastArrival | null }) {
+  if (!last?.accepted && !last?.ignored && !last?.refused) return <>never</>;
+  return (
+    <>
+      <LastOf type="success" word="accepted" one={last.accepted} />
+      <LastOf type="info" word="ignored" one={last.ignored} />
+      <LastOf type="error" word="refused" one={last.refused} />
+    </>
+  );
+}
+
+function LastOf({ type, word, one }: { type: StatusIndicatorProps.Type; word: string; one?: Arrival | null }) {
+  if (!one) return null;
+  const reason = one.reason ? ` (${one.reason.replaceAll("_", " ")})` : "";
+  return (
+    <div>
+      <StatusIndicator type={type}>{`${word}${reason} ${moment(one.at)}, ${one.count} in all`}</StatusIndicator>
+    </div>
+  );
+}
 
 /** A webhook refuses all deliveries until one of its secrets is set. */
 function Secrets({ webhook }: { webhook: WebhookView }) {
@@ -100,9 +123,12 @@ function Secrets({ webhook }: { webhook: WebhookView }) {
   );
 }
 
-const STREAMS: TableProps.ColumnDefinition<StreamDefinition>[] = [
+type StreamRow = StreamDefinition & { last?: LastArrival };
+
+const STREAMS: TableProps.ColumnDefinition<StreamRow>[] = [
   { id: "name", header: "Stream", isRowHeader: true, minWidth: 140, cell: (one) => <strong>{one.name}</strong> },
   { id: "category", header: "Category", cell: (one) => one.category },
+  { id: "last", header: "Last record", minWidth: 200, cell: (one) => <Last last={one.last} /> },
   { id: "source", header: "Address", minWidth: 200, cell: (one) => anywhere(one.topic ? `${one.source} ${one.topic}` : one.source) },
   {
     id: "filter",

@@ -6,19 +6,19 @@ import Input from "@cloudscape-design/components/input";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "../api/client";
-import { AS_JOB, followed } from "../api/jobs";
+import { AS_JOB } from "../api/jobs";
 import { Confirm } from "./Confirm";
-import { Progress } from "./Progress";
+import { Progress, useWork } from "./Progress";
 
 export function Removal({ clientId, isBegun }: { clientId: string; isBegun: boolean }) {
   const [isAsking, setAsking] = useState(false);
   const [typed, setTyped] = useState("");
-  const [step, setStep] = useState("");
+  const { step, stop, follow } = useWork();
   const queries = useQueryClient();
   const remove = useMutation({
     mutationFn: () => {
       const call = api.DELETE("/clients/{clientId}", { params: { path: { clientId } }, headers: AS_JOB });
-      return followed(call, (one) => setStep(one.step));
+      return follow(call);
     },
     onSuccess: () => setAsking(false),
     onSettled: () => queries.invalidateQueries({ queryKey: ["clients"] }),
@@ -43,7 +43,7 @@ export function Removal({ clientId, isBegun }: { clientId: string; isBegun: bool
           <FormField label="Type the client’s id">
             <Input value={typed} disabled={remove.isPending} onChange={({ detail }) => setTyped(detail.value)} />
           </FormField>
-          {remove.isPending ? <Progress step={step} /> : null}
+          {remove.isPending ? <Progress step={step} stop={stop} /> : null}
         </Confirm>
       ) : null}
     </>

@@ -151,8 +151,9 @@ class TestFailedItems:
     def test_the_command_lists_it_with_its_reason_and_tries_it_again(self, tmp_path: Path) -> None:
         opx = Opx(tmp_path)
         with SystemUnderTest(opx.home).services as services:
-            batch, taker_of = from_kinesis([b'{"title": "cut']), services.connectors.taker_of_values
-            consume_batch(batch, (a_stream(),), services.manager, Measured(), values_of=taker_of)
+            batch, ways = from_kinesis([b'{"title": "cut']), services.connectors
+            taken = {"values_of": ways.taker_of_values, "note": ways.note_record}
+            consume_batch(batch, (a_stream(),), services.manager, Measured(), **taken)  # type: ignore[arg-type]
             list(services.manager.work())
         (failed,) = json.loads(opx("failed", "--json").output)
         assert failed["objectKey"] == f"{FOLDER}/shardId-000000000000/0.json"

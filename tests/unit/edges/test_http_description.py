@@ -36,6 +36,7 @@ def test_writing_needs_a_scope_and_reading_does_not(operation: Operation[Any, An
         "get_alert_use",
         "settle_gap",
         "assign_gap",
+        "dismiss_contradiction",
     )
     is_report = operation.name in reports or operation.route.segment == "evaluations"
     assert bool(scopes) == (operation.route.function is Function.MANAGE or is_report)

@@ -59,6 +59,7 @@ class TestWebhooks:
         assert (views["alarms"]["secrets"], views["alarms"]["format"]) == ([], "cloudwatch")
 
     def test_on_aws_secrets_have_the_names_of_secrets_manager(self, context: Context, system: System) -> None:
+        list_webhooks(context, ListWebhooks())  # opens the tables of this machine
         system.installation.settings = replace(system.settings, backend="aws")
         made = make_webhook_secret(context, MakeWebhookSecret(name="github"))
         assert (made.name, made.kept) == ("dev-opx-knowledge/hub", False)

@@ -15,7 +15,15 @@ from opx.domain.policy import READ_SCOPE
 from opx.domain.scopes import Identity
 from opx.edges.serving import jobs, routes
 from opx.edges.serving.jobs import prefers_job
-from opx.operations.context import Caller
+from opx.operations.context import Caller, Context
+from opx.operations.quality import (
+    AddOwnQuestion,
+    ListEvaluations,
+    RunEvaluation,
+    add_own_question,
+    list_evaluations,
+    run_evaluation,
+)
 from opx.operations.system import System
 from tests.support.agent_calls import CORPUS, DISK_TITLE, a_system
 from tests.support.serving_support import JSON, LocalServer, serving
@@ -50,7 +58,7 @@ def research(server: LocalServer, token: str = "acme-token", topic: str = DISK_T
 
 
 def ended(server: LocalServer, job_id: str, token: str = "acme-token") -> dict[str, Any]:
-    while (job := server("GET", f"/jobs/{job_id}", token=token).json)["state"] == "running":
+    while (job := server("GET", f"/jobs/{job_id}", token=token).json)["state"] in ("running", "cancelling"):
         time.sleep(0.02)
     found: dict[str, Any] = job
     return found
@@ -208,3 +216,62 @@ def test_streams_end_when_the_server_does(system: System, gate: Callable[[], Non
 def test_bodies_are_refused_before_there_is_a_job(server: LocalServer) -> None:
     reply = server("POST", "/research?x=%ff", b"{}", token="acme-token", headers={**JSON, **ASYNC})
     assert reply.status == 400
+
+
+# -- cancelling
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Has jobs report a step every few milliseconds, for half a minute at most, in place of their work; the number of
+    those reported."""
+    reported: list[int] = []
+
+    def stepping(self: Any, raw: Any, caller: Any, progress: Any) -> Any:
+        for number in range(3000):
+            progress("goes on", number)
+            reported.append(number)
+            time.sleep(0.01)
+        raise AssertionError("nothing cancelled it")
+
+    monkeypatch.setattr(routes.Answers, "answer", stepping)
+    return reported
+
+
+def test_a_cancelled_job_ends_at_its_next_step(server: LocalServer, steps: list[int]) -> None:
+    job = research(server)
+    reply = server("DELETE", f"/jobs/{job['jobId']}", token="acme-token")
+    assert (reply.status, reply.json["state"]) == (202, "cancelling")
+    found = ended(server, job["jobId"])
+    assert (found["state"], found["status"], found["result"]["error"]["code"]) == ("cancelled", 409, "cancelled")
+    count = len(steps)
+    time.sleep(0.1)
+    assert len(steps) == count
+
+
+def test_a_job_of_another_caller_is_not_cancelled(server: LocalServer, gate: Callable[[], None]) -> None:
+    job = research(server)
+    assert server("DELETE", f"/jobs/{job['jobId']}", token="rival-token").status == 404
+    gate()
+    assert ended(server, job["jobId"])["state"] == "done"
+
+
+def test_a_job_that_is_done_stays_done(server: LocalServer) -> None:
+    job = research(server)
+    assert ended(server, job["jobId"])["state"] == "done"
+    assert server("DELETE", f"/jobs/{job['jobId']}", token="acme-token").json["state"] == "done"
+
+
+def test_a_cancelled_evaluation_keeps_its_replies_and_goes_on(system: System) -> None:
+    caller = Caller(Identity(), owns_system=True)
+    for number in range(3):
+        add_own_question(Context(system, caller), AddOwnQuestion(f"{DISK_TITLE} {number}"))
+
+    def cancel(step: str, count: int) -> None:
+        raise jobs.JobCancelled
+
+    with pytest.raises(jobs.JobCancelled):
+        run_evaluation(Context(system, caller, progress=cancel), RunEvaluation())
+    (run,) = list_evaluations(Context(system, caller), ListEvaluations()).runs
+    assert (run.state, run.asked) == ("running", 1)
+    assert run_evaluation(Context(system, caller), RunEvaluation(run.run_id)).asked == 3

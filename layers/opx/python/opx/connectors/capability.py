@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,13 @@ from opx.ingestion.manager import IngestionManager
 from opx.ports import Storage, Tables, WorkQueue
 from opx.ports.queues import Functions
 from opx.ports.sources import OpenWeb, Secrets
-from opx.ports.tables import SOURCES
+from opx.ports.tables import DELIVERIES, SOURCES
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
 from opx.telemetry.capability import Telemetry
 
 if TYPE_CHECKING:
+    from opx.connectors.arrivals import Arrivals
     from opx.connectors.control import ConnectedSource, SourceControl, SourceSystem
     from opx.connectors.files import DirectoryFeed
     from opx.connectors.pulling import PullRequests, SourcePuller
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from opx.connectors.streams.definitions import StreamControl, StreamRepository
     from opx.connectors.streams.taking import BaselineTaker, RecordTaker
     from opx.connectors.webhooks.receiving import WebhookReceiver
-    from opx.domain.sources import KnowledgeSource, PullReport, SourceDefinition, StreamDefinition
+    from opx.domain.sources import ArrivalState, KnowledgeSource, PullReport, SourceDefinition, StreamDefinition
 
 
 PULL_LEASE_SECONDS = 900.0
@@ -169,15 +170,29 @@ class Connectors:
 
         return StreamControl(self.streams, self._installation.knowledge, self._functions.stream_subscriptions)
 
+    @cached_property
+    def arrivals(self) -> Arrivals:
+        """The last deliveries of webhooks and records of streams."""
+        from opx.connectors.arrivals import Arrivals
+
+        return Arrivals(self._tables.table(DELIVERIES), self._installation.clock)
+
     def stream_feeds(self) -> Sequence[Feed]:
         """Feeds of the streams that this process can read."""
         return [self._feeds(self.streams.all, self._taker_of)] if self._work.in_process else []
 
     def _taker_of(self, stream: StreamDefinition) -> RecordTaker:
-        from opx.connectors.streams.taking import StreamTaker
+        from opx.connectors.streams.taking import NotedTaker, StreamTaker
 
         values = stream.category == BASELINES_CATEGORY
-        return self.taker_of_values(stream) if values else StreamTaker(stream, self._manager())
+        taker = self.taker_of_values(stream) if values else StreamTaker(stream, self._manager())
+        return NotedTaker(taker, partial(self.note_record, stream.name))
+
+    def note_record(self, stream: str, state: ArrivalState) -> None:
+        """Notes a record of a stream."""
+        from opx.connectors.arrivals import STREAM
+
+        self.arrivals.note(STREAM, stream, state)
 
     def taker_of_values(self, stream: StreamDefinition) -> BaselineTaker:
         """Adds the values of a stream to baselines."""
@@ -216,7 +231,14 @@ class Connectors:
         """Receives webhooks. Raises `KnowledgeConfigError` for malformed declarations."""
         from opx.connectors.webhooks.receiving import receiver_of
 
-        return receiver_of(self._installation, self._tables, self._secrets(), self._manager(), self._open_web)
+        return receiver_of(
+            self._installation,
+            self._tables,
+            self._secrets(),
+            self._manager(),
+            open_web=self._open_web,
+            arrivals=self.arrivals,
+        )
 
     # -- as used by the manager of an installation
 

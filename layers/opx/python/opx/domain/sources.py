@@ -291,6 +291,31 @@ class WebhookSecret(Record, frozen=True):
     is_set: Annotated[bool | None, Meta(description="Null where Secrets Manager has it.")] = None
 
 
+class ArrivalState(StrEnum):
+    """Outcome of a delivery or a record: it changed documents, it changed none (filtered, known or outdated), or it was
+    refused."""
+
+    ACCEPTED = "accepted"
+    IGNORED = "ignored"
+    REFUSED = "refused"
+
+
+class Arrival(Record, frozen=True):
+    """The last arrival with one outcome, and how many had it, at least."""
+
+    at: str
+    count: int
+    reason: Annotated[str, Meta(description="Why it was refused or ignored, as a code.")] = ""
+
+
+class LastArrival(Record, frozen=True):
+    """What arrived last at a webhook or a stream; null where nothing did."""
+
+    accepted: Arrival | None = None
+    ignored: Arrival | None = None
+    refused: Arrival | None = None
+
+
 class WebhookView(Record, frozen=True):
     """A webhook as it is shown to people."""
 
@@ -299,6 +324,7 @@ class WebhookView(Record, frozen=True):
     category: str
     address: Annotated[str, Meta(description="The URL that its service sends deliveries to.")]
     secrets: Annotated[tuple[WebhookSecret, ...], Meta(description="Empty for one whose deliveries AWS signs.")]
+    last: Annotated[LastArrival | None, Meta(description="Its last deliveries; null if none came.")] = None
 
 
 class MadeSecret(Record, frozen=True):

@@ -47,7 +47,7 @@ SPARE_SECONDS = 8.0
 """Time left for the current question and the reply when a run stops before the end of a request."""
 
 _PAGES, _RESULTS = 20, 40
-_WARM_UP = "which runbook is for a disk that is full"
+WARM_UP = "which runbook is for a disk that is full"
 """Loads the models, so that the first reply doesn't take longer than others."""
 
 _MODE = SearchMode.BALANCED.value
@@ -60,7 +60,7 @@ Offset = Annotated[int, Meta(ge=0, le=1_000_000, description="`next` of the prev
 NextOffset = Annotated[int, Meta(description="Value of `after` for the next page; absent on the last.")]
 
 
-def _installation(context: Context, _: Request) -> Target:
+def of_installation(context: Context, _: Request) -> Target:
     return context.system.installation.scope
 
 
@@ -81,7 +81,7 @@ class OwnQuestions(Record, frozen=True, omit_defaults=True):
     next: Next = ""
 
 
-@operation(http="GET /evaluations/questions", action=Action.CURATE, target=_installation)
+@operation(http="GET /evaluations/questions", action=Action.CURATE, target=of_installation)
 def list_own_questions(context: Context, request: ListOwnQuestions) -> OwnQuestions:
     """List the knowledge base's own labelled questions, which evaluations ask."""
     found, more = fitting(_evaluations(context).questions(request.after), request.limit)
@@ -94,9 +94,10 @@ class AddOwnQuestion(Request, frozen=True):
         tuple[IdBeginning, ...],
         Meta(max_length=20, description="The right documents, the best first; none for a question without an answer."),
     ] = ()
+    canary: Annotated[bool, Meta(description="Ask it every hour.")] = False
 
 
-@operation(http="POST /evaluations/questions", action=Action.CURATE, target=_installation)
+@operation(http="POST /evaluations/questions", action=Action.CURATE, target=of_installation)
 def add_own_question(context: Context, request: AddOwnQuestion) -> OwnQuestion:
     """Add a question with its right documents to the knowledge base's own ones, in place of one with the same text.
 
@@ -111,6 +112,7 @@ def add_own_question(context: Context, request: AddOwnQuestion) -> OwnQuestion:
         documents[0].category if documents else UNANSWERABLE,
         iso_time(context.system.clock()),
         context.identity.principal,
+        request.canary,
     )
     evaluations = _evaluations(context)
     known = {one.question_id for one in evaluations.questions()}
@@ -124,7 +126,7 @@ class RemoveOwnQuestion(Request, frozen=True):
     question_id: Annotated[FilledText, Meta(description="The id of an own question.")]
 
 
-@operation(http="DELETE /evaluations/questions/{questionId}", action=Action.CURATE, target=_installation)
+@operation(http="DELETE /evaluations/questions/{questionId}", action=Action.CURATE, target=of_installation)
 def remove_own_question(context: Context, request: RemoveOwnQuestion) -> OwnQuestion:
     """Remove one of the knowledge base's own questions; earlier runs keep theirs.
 
@@ -146,7 +148,7 @@ class EvaluationRuns(Record, frozen=True, omit_defaults=True):
     next: Next = ""
 
 
-@operation(http="GET /evaluations", action=Action.CURATE, target=_installation)
+@operation(http="GET /evaluations", action=Action.CURATE, target=of_installation)
 def list_evaluations(context: Context, request: ListEvaluations) -> EvaluationRuns:
     """List evaluation runs with their figures, the newest first."""
     found, more = fitting(_evaluations(context).runs(request.after), request.limit)
@@ -157,7 +159,7 @@ class RunEvaluation(Request, frozen=True):
     run_id: Annotated[Text, Meta(description="An unfinished run to go on with; left out, a new one.")] = ""
 
 
-@operation(http="POST /evaluations", action=Action.CURATE, target=_installation)
+@operation(http="POST /evaluations", action=Action.CURATE, target=of_installation)
 def run_evaluation(context: Context, request: RunEvaluation) -> KeptRun:
     """Ask all of the knowledge base's own questions, unrecorded, and keep the run with its figures.
 
@@ -169,12 +171,12 @@ def run_evaluation(context: Context, request: RunEvaluation) -> KeptRun:
     if run.state is RunState.DONE:
         return run
     knowledge = context.system.questions.search(recorded=False)
-    _reply(knowledge, _WARM_UP)
+    reply_to(knowledge, WARM_UP)
     for one in list(evaluations.replies(run, run.asked)):
         left = remaining()
         if left is not None and left < SPARE_SECONDS:
             return run
-        reply = _reply(knowledge, one.question.text)
+        reply = reply_to(knowledge, one.question.text)
         run = evaluations.answer(run, replace(one, replies={_MODE: reply}))
         context.progress(f"{run.asked} of {run.questions} questions asked", run.asked)
     return evaluations.finish(run)
@@ -198,7 +200,7 @@ def _begun(context: Context, evaluations: Evaluations) -> KeptRun:
     return evaluations.begin("", questions, facts)
 
 
-def _reply(knowledge: KnowledgeQuery, text: str) -> JudgedReply:
+def reply_to(knowledge: KnowledgeQuery, text: str) -> JudgedReply:
     """The reply to a question at a floor of 0, so that it can be judged at every floor; a document is as good as its best
     passage."""
     from opx.operations.evaluation.runs import JudgedReply
@@ -260,7 +262,7 @@ class EvaluationDetails(Record, frozen=True, omit_defaults=True):
     next: NextOffset = 0
 
 
-@operation(http="GET /evaluations/{runId}", action=Action.CURATE, target=_installation)
+@operation(http="GET /evaluations/{runId}", action=Action.CURATE, target=of_installation)
 def get_evaluation(context: Context, request: GetEvaluation) -> EvaluationDetails:
     """Show an evaluation run with its questions and the replies to them.
 
@@ -283,11 +285,11 @@ def _mode_of(run: KeptRun, wanted: str) -> str:
 
 def _row(one: KeptReply, mode: str) -> RunQuestion:
     question = one.question
-    reply = _judged(question, one.replies[mode]) if one.replies else None
+    reply = judged(question, one.replies[mode]) if one.replies else None
     return RunQuestion(question.id, question.text, question.kind, tuple(question.relevant), reply)
 
 
-def _judged(question: LabelledQuestion, reply: JudgedReply) -> RunReply:
+def judged(question: LabelledQuestion, reply: JudgedReply) -> RunReply:
     from opx.operations.evaluation.figures import ndcg
 
     ranks = (at for at, page in enumerate(reply.pages, start=1) if page in question.relevant)
@@ -343,7 +345,7 @@ class EvaluationComparison(Record, frozen=True, omit_defaults=True):
     next: NextOffset = 0
 
 
-@operation(http="GET /evaluations/{runId}/comparison", action=Action.CURATE, target=_installation)
+@operation(http="GET /evaluations/{runId}/comparison", action=Action.CURATE, target=of_installation)
 def compare_evaluations(context: Context, request: CompareEvaluations) -> EvaluationComparison:
     """Compare two evaluation runs question by question.
 
@@ -384,7 +386,7 @@ def _differences(
 ) -> Iterator[ComparedQuestion]:
     for key in common:
         question = before[key].question
-        first, second = (_judged(question, run[key].replies[mode]) for run in (before, after))
+        first, second = (judged(question, run[key].replies[mode]) for run in (before, after))
         difference = None if first.ndcg is None or second.ndcg is None else round(second.ndcg - first.ndcg, 4)
         expected = tuple(question.relevant)
         yield ComparedQuestion(question.id, question.text, question.kind, expected, first, second, difference)

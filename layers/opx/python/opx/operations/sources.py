@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, field
 from msgspec.structs import asdict
 
+from opx.connectors.arrivals import STREAM
 from opx.connectors.registry import SourceKind, source_kinds
 from opx.connectors.states import SourceView
 from opx.connectors.trial import SourceTrial
 from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, RequestError, Share, Text
-from opx.domain.sources import PullReport, StreamDefinition
+from opx.domain.sources import LastArrival, PullReport, StreamDefinition
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
 
@@ -228,12 +229,17 @@ class ListStreams(Request, frozen=True):
 
 class Streams(Record, frozen=True):
     streams: tuple[StreamDefinition, ...]
+    last: Annotated[dict[str, LastArrival], Meta(description="The last records of streams, by name.")] = field(
+        default_factory=dict
+    )
 
 
 @operation(http="GET /streams", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
 def list_streams(context: Context, request: ListStreams) -> Streams:  # noqa: ARG001 - as all operations
-    """List the streams whose records become documents, by name."""
-    return Streams(tuple(context.system.connectors.streams.all()))
+    """List the streams whose records become documents, by name, with their last records."""
+    connectors = context.system.connectors
+    streams = tuple(connectors.streams.all())
+    return Streams(streams, connectors.arrivals.last(STREAM, [one.name for one in streams]))
 
 
 class SubscribeStream(Request, frozen=True):

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from opx.connectors.arrivals import WEBHOOK
 from opx.domain.policy import Action
-from opx.domain.record import Record
+from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, Request
 from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookView
 from opx.errors import InvalidInputError
@@ -35,8 +36,11 @@ class Webhooks(Record, frozen=True):
 
 @operation(http="GET /webhooks", function=Function.MANAGE, action=Action.ADMINISTER)
 def list_webhooks(context: Context, request: ListWebhooks) -> Webhooks:  # noqa: ARG001 - as all operations
-    """List the webhooks that knowledge.yaml declares, with their addresses and whether their secrets are set."""
-    return Webhooks(_setup(context).views())
+    """List the webhooks that knowledge.yaml declares, with their addresses, whether their secrets are set, and their last
+    deliveries."""
+    views = _setup(context).views()
+    last = context.system.connectors.arrivals.last(WEBHOOK, [one.name for one in views])
+    return Webhooks(tuple(replace(one, last=last.get(one.name)) for one in views))
 
 
 class MakeWebhookSecret(Request, frozen=True):

@@ -12,6 +12,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,7 +23,7 @@ from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
-from opx.domain.sources import StreamDefinition
+from opx.domain.sources import ArrivalState, StreamDefinition
 from opx.errors import InvalidInputError, StoreUnavailableError, UnparsableDocumentError
 from opx.formats.data.json_mapping import compile_paths
 from opx.formats.markdown_lines import scan
@@ -120,6 +121,7 @@ def consume_batch(
     report: Report,
     *,
     values_of: TakerOf,
+    note: Callable[[str, ArrivalState], None],
 ) -> dict[str, list[dict[str, Any]]]:
     """Puts a batch's records. Returns Lambda's report of those to be delivered again, as the store was unavailable.
 
@@ -128,7 +130,7 @@ def consume_batch(
     Raises `InvalidInputError` for an event that is not a batch, and for an undeclared stream: Lambda then halves the batch
     until the offending record is alone.
     """
-    takers: dict[str, StreamTaker] = {}
+    takers: dict[str, RecordTaker] = {}
     held: set[str] = set()
     again: list[dict[str, Any]] = []
     values: dict[str, list[DeliveredRecord]] = {}
@@ -137,31 +139,36 @@ def consume_batch(
         if definition.category == BASELINES_CATEGORY:
             values.setdefault(definition.name, []).append(one)
             continue
-        taker = takers.setdefault(definition.name, StreamTaker(definition, writer))
+        noted = NotedTaker(StreamTaker(definition, writer), partial(note, definition.name))
+        taker = takers.setdefault(definition.name, noted)
         if one.lane in held or not _put(taker, one, report):
             report(Metric.STREAM_RETRIES)
             again.append({"itemIdentifier": one.failure})
             if one.lane:
                 held.add(one.lane)
-    for delivered in values.values():
-        again += _added(values_of(_definition_of(delivered[0], streams)), delivered, report)
+    for name, delivered in values.items():
+        again += _added(values_of(_definition_of(delivered[0], streams)), delivered, report, partial(note, name))
     return {"batchItemFailures": again}
 
 
-def _added(taker: BaselineTaker, delivered: Sequence[DeliveredRecord], report: Report) -> list[dict[str, Any]]:
+def _added(
+    taker: BaselineTaker, delivered: Sequence[DeliveredRecord], report: Report, note: Callable[[ArrivalState], None]
+) -> list[dict[str, Any]]:
     """Adds values, and returns those to be delivered again: all if the store was unavailable, as none is counted twice."""
     try:
         wanted = taker.take_all([one.record for one in delivered])
     except StoreUnavailableError as exc:
         log.warning("%d values are to be delivered again: %s", len(delivered), type(exc).__name__)
         report(Metric.STREAM_RETRIES, float(len(delivered)))
+        note(ArrivalState.REFUSED)
         return [{"itemIdentifier": one.failure} for one in delivered]
     for one in wanted:
         report(Metric.STREAM_RECORDS if one else Metric.STREAM_RECORDS_UNWANTED)
+        note(ArrivalState.ACCEPTED if one else ArrivalState.IGNORED)
     return []
 
 
-def _put(taker: StreamTaker, one: DeliveredRecord, report: Report) -> bool:
+def _put(taker: RecordTaker, one: DeliveredRecord, report: Report) -> bool:
     try:
         key = taker.take(one.record)
     except StoreUnavailableError as exc:
@@ -200,6 +207,24 @@ class RecordTaker(Protocol):
     def take(self, record: StreamRecord) -> str:
         """Processes a record, and returns a name of the result, "" for one that the filter excludes. Raises
         `StoreUnavailableError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotedTaker:
+    """Notes what a taker did with each record."""
+
+    taker: RecordTaker
+    note: Callable[[ArrivalState], None]
+
+    def take(self, record: StreamRecord) -> str:
+        """See `RecordTaker`."""
+        try:
+            found = self.taker.take(record)
+        except StoreUnavailableError:
+            self.note(ArrivalState.REFUSED)
+            raise
+        self.note(ArrivalState.ACCEPTED if found else ArrivalState.IGNORED)
+        return found
 
 
 class StreamTaker:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from opx.connectors.arrivals import WEBHOOK, Arrivals
 from opx.connectors.deliveries import (
     MAX_BODY_BYTES,
     Delivery,
@@ -27,7 +28,7 @@ from opx.connectors.webhooks.signatures import CONFIRMATION, NOTIFICATION, VERIF
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
-from opx.domain.sources import WebhookDefinition
+from opx.domain.sources import ArrivalState, WebhookDefinition
 from opx.errors import (
     InvalidInputError,
     KnowledgeConfigError,
@@ -91,12 +92,16 @@ def answer(receiver: Callable[[], WebhookReceiver], delivery: Delivery) -> Deliv
     try:
         return receiver().receive(delivery)
     except OpxError as exc:
-        failure = next(found for kind, found in _FAILURES.items() if isinstance(exc, kind))
+        failure = _failure_of(exc)
         is_ours = failure.status >= 500
         # Messages may quote a delivery, so that log lines of refusals omit them.
         log.log(logging.ERROR if is_ours else logging.WARNING, "webhook: %s", failure.code, exc_info=is_ours)
         headers = {"retry-after": str(RETRY_AFTER_SECONDS)} if failure.status == 503 else {}
         return failed(failure.status, failure.code, failure.message or str(exc), headers)
+
+
+def _failure_of(exc: OpxError) -> _Failure:
+    return next(found for kind, found in _FAILURES.items() if isinstance(exc, kind))
 
 
 def too_large() -> DeliveryReply:
@@ -112,6 +117,8 @@ def failed(status: int, code: str, message: str, headers: Mapping[str, str] | No
 
 
 FOLDER = "webhooks"
+_CHANGING = ("accepted", "confirmed")
+"""States of replies to deliveries that had an effect."""
 SNS_SECONDS = 5.0
 """Time limit for fetching a certificate, and again for confirming: SNS waits 15 seconds for an answer."""
 
@@ -129,6 +136,7 @@ class WebhookReceiver:
         secrets: Secrets,
         memory: tuple[Deliveries, Order],
         web: Callable[[], WebClient],
+        arrivals: Arrivals,
         clock: Clock,
     ) -> None:
         self._definitions = definitions
@@ -138,11 +146,25 @@ class WebhookReceiver:
         self._secrets = secrets
         self._deliveries, self._order = memory
         self._sns = SnsMessages(web)
+        self._arrivals = arrivals
         self._clock = clock
 
     def receive(self, delivery: Delivery) -> DeliveryReply:
         """Receives a delivery. Raises the errors of `deliveries`, and `StoreUnavailableError` if the sender should retry."""
         definition = self._definition(delivery)
+        try:
+            reply = self._received(definition, delivery)
+        except OpxError as exc:
+            self._arrivals.note(WEBHOOK, definition.name, ArrivalState.REFUSED, _failure_of(exc).code)
+            raise
+        state = str(reply.payload["state"])
+        if state in _CHANGING:
+            self._arrivals.note(WEBHOOK, definition.name, ArrivalState.ACCEPTED)
+        else:
+            self._arrivals.note(WEBHOOK, definition.name, ArrivalState.IGNORED, state)
+        return reply
+
+    def _received(self, definition: WebhookDefinition, delivery: Delivery) -> DeliveryReply:
         verified, message = self._verified(definition, delivery)
         check_time(verified.sent_at, definition.window, self._clock())
         if self._deliveries.is_known(verified.delivery_id):
@@ -235,7 +257,13 @@ def _reply(found: ReadDelivery, written: list[str]) -> DeliveryReply:
 
 
 def receiver_of(
-    installation: Installation, tables: Tables, secrets: Secrets, manager: IngestionManager, open_web: OpenWeb
+    installation: Installation,
+    tables: Tables,
+    secrets: Secrets,
+    manager: IngestionManager,
+    *,
+    open_web: OpenWeb,
+    arrivals: Arrivals,
 ) -> WebhookReceiver:
     """Builds the receiver for the webhooks of knowledge.yaml. Raises `KnowledgeConfigError` for invalid declarations."""
     table, clock = tables.table(DELIVERIES), installation.clock
@@ -247,6 +275,7 @@ def receiver_of(
         secrets=secrets,
         memory=(Deliveries(table, clock), Order(table, clock)),
         web=lambda: open_web(timeout=SNS_SECONDS, sleep=no_pause),
+        arrivals=arrivals,
         clock=clock,
     )
 

@@ -12,8 +12,8 @@ from opx.edges.cli.hits import shorten
 from opx.edges.cli.operations import CommandShape, operation_command, whole
 from opx.edges.cli.output import plural, print_json, print_lines, print_table, printable
 from opx.edges.cli.session import Session
-from opx.operations import quality
-from opx.operations.evaluation.kept import KeptRun, OwnQuestion, RunState
+from opx.operations import canaries, quality
+from opx.operations.evaluation.kept import RIGHT_VERDICTS, KeptRun, OwnQuestion, RunState
 
 _MOST_QUESTION = 80
 _RUN_HEADS = ("RUN", "QUESTIONS", "MODE", "NDCG@10", "ANSWERED", "RIGHT", "REFUSED", "CALIBRATION", "P95 MS", "OF")
@@ -83,7 +83,43 @@ def remove_command(removed: OwnQuestion) -> None:
     click.echo(f"removed  {printable(removed.text)}")
 
 
-COMMANDS = (runs_command, show_command, set_command, add_command, remove_command)
+@operation_command("canaries", canaries.list_canaries, CommandShape(items="canaries", without=("results",)))
+def canaries_command(found: canaries.Canaries) -> None:
+    """List the own questions that are asked every hour, with the verdict on the last answer and how many were right."""
+    rows = []
+    for one in found.canaries:
+        last = one.results[0] if one.results else None
+        good = sum(bool(each.reply and each.reply.verdict in RIGHT_VERDICTS) for each in one.results)
+        verdict = (last.reply.verdict if last.reply else "not searched") if last else "-"
+        when = last.at if last else "-"
+        rows.append(
+            (one.question.question_id, verdict, when, f"{good} of {len(one.results)}", _short(one.question.text))
+        )
+    print_table(("ID", "LAST", "AT", "RIGHT", "QUESTION"), rows, "no canaries; `opx eval canary ID` makes one")
+
+
+@operation_command(
+    "canary",
+    canaries.mark_canary,
+    CommandShape(
+        arguments=("question_id",),
+        fields={"question_id": "ID", "canary": "--on/--off Ask it every hour, or no longer."},
+    ),
+)
+def canary_command(marked: OwnQuestion) -> None:
+    """Have the own question ID asked every hour, or no longer."""
+    click.echo(f"{'asked every hour' if marked.canary else 'no canary any more'}  {printable(marked.text)}")
+
+
+COMMANDS = (
+    runs_command,
+    show_command,
+    set_command,
+    add_command,
+    remove_command,
+    canaries_command,
+    canary_command,
+)
 
 
 def run_own(session: Session, *, as_json: bool) -> None:
@@ -98,7 +134,7 @@ def run_own(session: Session, *, as_json: bool) -> None:
         return
     print_table(_RUN_HEADS, list(_run_rows(run)))
     details = whole(client, quality.get_evaluation, quality.GetEvaluation(run_id=run.run_id), "questions")
-    failed = [one for one in details.questions if one.reply and one.reply.verdict not in ("right", "refused")]
+    failed = [one for one in details.questions if one.reply and one.reply.verdict not in RIGHT_VERDICTS]
     if failed:
         click.echo(f"\n{plural(len(failed), 'question')} without a right answer")
         print_lines(f"  {one.reply.verdict:<8}{_short(one.text)}" for one in failed if one.reply)

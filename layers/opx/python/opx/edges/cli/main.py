@@ -56,6 +56,7 @@ _COMMANDS = {
     "hold": ("retention", "Manage legal holds, which prevent deletion."),
     "review": ("retention", "List documents due for review, with their owners."),
     "reviewed": ("curation", "Mark a document as reviewed."),
+    "contradictions": ("curation", "List documents that contradict each other."),
     "status": ("status", "Show the size and health of the knowledge base."),
     "doctor": ("doctor", "Check the system by using it, and say what to do."),
     "rebuild": ("ingest", "Ingest again the documents that the index lacks."),

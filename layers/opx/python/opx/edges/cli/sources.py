@@ -13,6 +13,7 @@ from opx.edges.calling import plain
 from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import aligned, exit_unless, print_json, print_lines, print_table, safe, warn
 from opx.edges.cli.session import Session, pass_session
+from opx.edges.cli.webhooks import last_shown
 from opx.errors import AccessDeniedError, InvalidInputError, SourceBusyError
 from opx.operations import sources
 
@@ -361,9 +362,19 @@ def add_stream(found: sources.Subscribed) -> None:
 )
 def list_subscribed(found: sources.Streams) -> None:
     """List streams."""
-    rows = [(s.name, s.kind.value, s.topic or "-", s.category, json.dumps(dict(s.pattern))) for s in found.streams]
+    rows = [
+        (
+            s.name,
+            s.kind.value,
+            s.topic or "-",
+            s.category,
+            json.dumps(dict(s.pattern)),
+            last_shown(found.last.get(s.name)),
+        )
+        for s in found.streams
+    ]
     empty = "no streams yet: `opx stream add`, or `streams:` in knowledge.yaml"
-    print_table(("NAME", "KIND", "TOPIC", "CATEGORY", "FILTER"), rows, empty)
+    print_table(("NAME", "KIND", "TOPIC", "CATEGORY", "FILTER", "LAST RECORD"), rows, empty)
 
 
 @stream_command.operation("remove", sources.end_stream, CommandShape(arguments=("name",), anywhere=True), json="")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,9 @@ from urllib.parse import urlencode
 
 import click
 
+from opx.connectors.arrivals import WEBHOOK
+from opx.domain.record import replace
+from opx.domain.sources import ArrivalState, LastArrival
 from opx.edges.calling import plain
 from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import SHORT_ID, exit_unless, plural, print_json, print_lines, print_table, read_bytes, warn
@@ -47,15 +50,36 @@ def webhook_command() -> None:
 @pass_session
 def list_webhooks(session: Session, *, as_json: bool) -> None:
     """List webhooks with their addresses."""
-    views = _setup(session).views()
+    views = _with_arrivals(session, _setup(session).views())
     if as_json:
         print_json([plain(view) for view in views])
         return
-    rows = [(view.name, view.format, view.category, view.address, _secret_states(view)) for view in views]
+    rows = [
+        (view.name, view.format, view.category, view.address, _secret_states(view), last_shown(view.last))
+        for view in views
+    ]
     if not rows:
         click.echo("no webhooks: declare them in knowledge.yaml, section `webhooks`", err=True)
         return
-    print_table(("NAME", "FORMAT", "CATEGORY", "ADDRESS", "SECRETS"), rows)
+    print_table(("NAME", "FORMAT", "CATEGORY", "ADDRESS", "SECRETS", "LAST DELIVERY"), rows)
+
+
+def _with_arrivals(session: Session, views: Sequence[WebhookView]) -> list[WebhookView]:
+    """Webhooks with their last deliveries, if this machine has them."""
+    if session.is_remote or session.settings.backend == "aws" or not views:
+        return list(views)
+    last = session.services.connectors.arrivals.last(WEBHOOK, [one.name for one in views])
+    return [replace(one, last=last.get(one.name)) for one in views]
+
+
+def last_shown(last: LastArrival | None) -> str:
+    """The latest arrival in a cell of a table: `2026-03-31T09:12:00Z accepted (12)`."""
+    found = {state: getattr(last, state.value) for state in ArrivalState} if last else {}
+    known = [(one.at, state.value, one) for state, one in found.items() if one]
+    if not known:
+        return "-"
+    at, state, one = max(known, key=lambda each: each[0])
+    return " ".join(filter(None, (at, state, one.reason, f"({one.count:,})")))
 
 
 @webhook_command.command("secret")

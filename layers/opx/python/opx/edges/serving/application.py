@@ -207,7 +207,7 @@ class _Application:
         return _response(reply(202, job.view(), headers))
 
     def _job(self, request: Request, path: str) -> Response:
-        """The jobs of the caller, one of them, or its events."""
+        """The jobs of the caller, one of them, which DELETE ends, or its events."""
         caller = self._caller(request)
         if caller is None:
             return _response(unauthenticated())
@@ -220,7 +220,9 @@ class _Application:
                 404, "not_found", "there is no such job of yours: this server was restarted, or it is long over"
             )
         if not part:
-            return _response(reply(200, job.view()))
+            is_ending = request.method == "DELETE"
+            job.is_cancelled |= is_ending
+            return _response(reply(202 if is_ending else 200, job.view()))
         if self._jobs.streams >= MOST_STREAMS:
             return _busy("too many streams are open: ask for the job's state instead")
         number = request.headers.get("last-event-id", "")

@@ -2,6 +2,7 @@
 
 A request to a route of an operation with the header `Prefer: respond-async` (RFC 7240) is answered with 202 and a job.
 `GET /jobs/{id}` has its state and, at the end, its reply; `GET /jobs/{id}/events` streams the steps as server-sent events.
+`DELETE /jobs/{id}` ends it at its next step.
 Jobs are this process's: they end with it, and what they do continues when it is requested again.
 """
 
@@ -20,6 +21,7 @@ import anyio
 
 from opx.domain.ids import iso_time
 from opx.domain.record import Json
+from opx.edges.http import reply
 from opx.edges.serving.routes import Answers, Raw
 from opx.operations.context import Caller
 
@@ -42,6 +44,10 @@ _ALIVE_SECONDS = 15.0
 """Pause after which a comment is sent, so that proxies don't close a stream in which nothing happens."""
 
 
+class JobCancelled(BaseException):
+    """Ends a cancelled job where it reports its next step. No `except Exception` of an operation holds it back."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobStep:
     """A step of a job; numbers count from 1."""
@@ -61,25 +67,43 @@ class Job:
     started: float
     steps: list[JobStep] = field(default_factory=list)
     reply: Json | None = None
+    is_cancelled: bool = False
 
     def note(self, text: str, count: int) -> None:
+        """Adds a step. Raises `JobCancelled` if the job is to end."""
+        if self.is_cancelled:
+            raise JobCancelled
         number = self.steps[-1].number + 1 if self.steps else 1
         self.steps = [*self.steps[-MOST_STEPS + 1 :], JobStep(number, text, count)]
 
     def view(self) -> Json:
         """The state as JSON; `status` and `result` are those of the reply."""
-        reply, steps = self.reply, self.steps
+        found, steps = self.reply, self.steps
         last = steps[-1] if steps else JobStep(0, "", 0)
         return {
             "jobId": self.job_id,
             "request": self.request,
-            "state": "running" if reply is None else "done" if reply["statusCode"] < 400 else "failed",
+            "state": self._state,
             "startedAt": iso_time(self.started),
             "step": last.text,
             "count": last.count,
-            "status": reply["statusCode"] if reply else 0,
-            "result": json.loads(reply["body"]) if reply else None,
+            "status": found["statusCode"] if found else 0,
+            "result": json.loads(found["body"]) if found else None,
         }
+
+    @property
+    def _state(self) -> str:
+        """`cancelling` until the next step of a cancelled job; one that reports no more steps is done all the same."""
+        if self.reply is None:
+            return "cancelling" if self.is_cancelled else "running"
+        if self.reply is CANCELLED:
+            return "cancelled"
+        return "done" if self.reply["statusCode"] < 400 else "failed"
+
+
+_CANCELLED = "it was cancelled; what was done is kept: start it again to go on"
+CANCELLED = reply(409, {"error": {"code": "cancelled", "message": _CANCELLED}})
+"""The reply of a cancelled job."""
 
 
 class Jobs:
@@ -105,7 +129,10 @@ class Jobs:
             self._jobs[job.job_id] = job
 
         def work() -> None:
-            job.reply = self._answers.answer(raw, caller, job.note)[1]
+            try:
+                job.reply = self._answers.answer(raw, caller, job.note)[1]
+            except JobCancelled:
+                job.reply = CANCELLED
 
         threading.Thread(target=work, name=f"job {job.job_id}", daemon=True).start()
         return job
@@ -128,12 +155,12 @@ async def events(jobs: Jobs, job: Job, after: int, is_stopping: Callable[[], boo
     try:
         yield "retry: 1000\n\n"
         for turn in itertools.count(1):
-            reply, steps = job.reply, job.steps
+            ended, steps = job.reply, job.steps
             for step in steps:
                 if step.number > after:
                     yield _event("step", {"step": step.text, "count": step.count}, step.number)
                     after = step.number
-            if reply is not None:
+            if ended is not None:
                 yield _event("end", job.view(), after)
                 return
             if is_stopping():

@@ -32,6 +32,7 @@ from opx.ports.tables import (
     TableSpec,
 )
 from opx.records.audit import SCOPES as AUDIT_SCOPES
+from opx.records.dismissals import dismissed_partition
 from opx.records.gaps.log import DROPPED
 from opx.records.gaps.log import SCOPES as GAP_SCOPES
 from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
@@ -68,6 +69,8 @@ class ScopeRows:
 
     def gaps(self, held: HeldItems) -> Iterator[Item]:
         yield from self.of(GAPS, held)
+        for scope in held.scopes:
+            yield from self._tables.table(GAPS).query(dismissed_partition(scope))
         yield from self._tables.table(GAPS).get_many(
             [{"scopeKey": partition, "gapId": scope} for partition in (DROPPED, GAP_SCOPES) for scope in held.scopes]
         )

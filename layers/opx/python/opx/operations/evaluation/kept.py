@@ -105,6 +105,7 @@ class OwnQuestion(Record, frozen=True):
     source: Annotated[str, Meta(description="The category of the right document.")]
     added_at: str
     by: str
+    canary: Annotated[bool, Meta(description="True if it is asked every hour.")] = False
 
     def labelled(self) -> LabelledQuestion:
         return LabelledQuestion(self.question_id, self.text, self.source, dict(self.expected))
@@ -237,14 +238,18 @@ class Evaluations:
         """Adds a question, or replaces the one with the same text."""
         self._table.put({"scopeKey": _QUESTIONS, "gapId": question.question_id, "question": question.to_json()})
 
-    def remove_question(self, question_id: str) -> OwnQuestion:
-        """Removes a question. Raises `EvaluationNotFoundError`."""
-        key = {"scopeKey": _QUESTIONS, "gapId": question_id}
-        item = self._table.get(key) if question_id else None
+    def question(self, question_id: str) -> OwnQuestion:
+        """An own question. Raises `EvaluationNotFoundError`."""
+        item = self._table.get({"scopeKey": _QUESTIONS, "gapId": question_id}) if question_id else None
         if item is None:
             raise EvaluationNotFoundError(f"no own question {question_id[:60]!r}; `opx eval set` lists them")
-        self._table.delete(key)
         return _question_in(item)
+
+    def remove_question(self, question_id: str) -> OwnQuestion:
+        """Removes a question. Raises `EvaluationNotFoundError`."""
+        removed = self.question(question_id)
+        self._table.delete({"scopeKey": _QUESTIONS, "gapId": question_id})
+        return removed
 
 
 def question_id_of(text: str) -> str:
@@ -295,6 +300,9 @@ class ReplyVerdict(StrEnum):
     UNSURE = "unsure"
     REFUSED = "refused"
     FALSE = "false"
+
+
+RIGHT_VERDICTS = frozenset((ReplyVerdict.RIGHT, ReplyVerdict.REFUSED))
 
 
 def verdict(question: LabelledQuestion, reply: JudgedReply) -> ReplyVerdict:

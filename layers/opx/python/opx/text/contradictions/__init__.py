@@ -1,0 +1,1 @@
+"""Detection of statements that contradict each other, in two documents about the same thing."""
