@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from opx.domain.ids import iso_time
 from opx.ingestion.corpus.catalog import document_item
 from opx.ports.tables import DOCUMENTS
 from opx.settings import Settings
@@ -29,6 +31,9 @@ LARGE = 2_000_000
 """Bytes of a reply."""
 
 LARGE_ITEM = 22_000
+
+NOTES = 20
+"""Documents of four megabytes, so that a source of them is pulled in several pages."""
 
 AHEAD = """
   const Real = Date;
@@ -61,14 +66,15 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
 def catalogued(home: Path) -> None:
     """Catalogs 10,000 small documents in one category, and 100 with many services in another."""
     system = bootstrap(Settings(home=str(home)))
-    system.services.tables.table(DOCUMENTS).put_many(
+    today = iso_time(time.time())
+    system.tables.table(DOCUMENTS).put_many(
         document_item(
             a_document(
                 f"documents/many/page-{number:05d}.md",
                 f"Page {number:05d}",
                 document_id=f"{number:032x}",
                 category="runbooks/troubleshooting" if number < MANY else "architecture",
-                last_updated="2026-01-01T00:00:00Z",
+                last_updated=today,
                 services=("x" * LARGE_ITEM,) if number >= MANY else (),
             )
         )
@@ -143,8 +149,10 @@ def test_a_file_is_uploaded_by_a_browser_with_a_wrong_clock_or_without_webcrypto
 def test_a_pull_shows_its_progress_while_it_runs(browser: Browser, tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
-    for number in range(2000):
-        (notes / f"note-{number}.md").write_text(f"# Note {number}\n\nRestart the part {number}.\n")
+    for number in range(NOTES):
+        (notes / f"note-{number}.md").write_text(
+            f"# Note {number}\n\n" + "Restart the part, and look at it.\n" * 120_000
+        )
     with running(tmp_path / "home", serving=("--answers-only",)) as console:
         definition = {"kind": "directory", "category": "runbooks/procedures", "options": {"path": str(notes)}}
         console.api("PUT", "/sources/notes", {"definition": definition})
@@ -155,7 +163,7 @@ def test_a_pull_shows_its_progress_while_it_runs(browser: Browser, tmp_path: Pat
         page.get_by_role("button", name="Actions of notes").click()
         page.get_by_role("menuitem", name="Pull now", exact=True).click()
         page.get_by_text(re.compile(r"pulling: [1-9]\d* put, 0 unchanged so far")).wait_for(timeout=90_000)
-        page.get_by_text("notes: 2000 put, 0 unchanged, 0 withdrawn").wait_for(timeout=300_000)
+        page.get_by_text(f"notes: {NOTES} put, 0 unchanged, 0 withdrawn").wait_for(timeout=300_000)
         (source,) = [one for one in console.api("GET", "/sources")["sources"] if one["sourceId"] == "notes"]
-        assert (source["state"]["put"], source["state"].get("pulling", False)) == (2000, False)
+        assert (source["state"]["put"], source["state"].get("pulling", False)) == (NOTES, False)
         context.close()
