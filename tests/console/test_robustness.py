@@ -73,7 +73,7 @@ def catalogued(home: Path) -> None:
                 f"documents/many/page-{number:05d}.md",
                 f"Page {number:05d}",
                 document_id=f"{number:032x}",
-                category="runbooks/troubleshooting" if number < MANY else "architecture",
+                category="runbooks/architecture" if number < MANY else "postmortems",
                 last_updated=today,
                 services=("x" * LARGE_ITEM,) if number >= MANY else (),
             )
@@ -90,7 +90,7 @@ def rows(page: Page) -> int:
 def test_ten_thousand_hits_of_a_filter_come_in_pages_from_the_server(page: Page, console: Console) -> None:
     asked: list[str] = []
     page.on("request", lambda one: asked.append(one.url) if "/documents?" in one.url else None)
-    go(page, console, "documents?category=runbooks/troubleshooting")
+    go(page, console, "documents?category=runbooks/architecture")
     page.get_by_text("(100+)").wait_for()
     eventually(lambda: rows(page) == 100)
     page.get_by_role("button", name="Load more").click()
@@ -102,8 +102,8 @@ def test_ten_thousand_hits_of_a_filter_come_in_pages_from_the_server(page: Page,
 
 
 def test_a_reply_of_two_megabytes_is_shown(page: Page, console: Console) -> None:
-    with page.expect_response(lambda reply: "/documents?" in reply.url and "architecture" in reply.url) as reply:
-        go(page, console, "documents?category=architecture")
+    with page.expect_response(lambda reply: "/documents?" in reply.url and "postmortems" in reply.url) as reply:
+        go(page, console, "documents?category=postmortems")
     assert len(reply.value.body()) > LARGE
     page.get_by_role("link", name="Page 10000").wait_for()
     eventually(lambda: rows(page) >= 90)
