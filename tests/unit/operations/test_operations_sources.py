@@ -135,24 +135,10 @@ class TestSources:
         assert to_json(reply) == {"sourceId": "notes"}
         assert pulls.sent == ['{"source": "notes", "accept_missing": true, "by_hand": true}']
 
-    def test_a_pull_in_progress_is_shown_until_it_ends(
-        self, context: Context, system: System, notes: str, folder: Path
-    ) -> None:
-        (folder / "a.md").write_text("# A\n\ntext\n")
-        shown = []
-
-        def look(_step: str, _count: int) -> None:
-            state = system.connectors.control.view(notes).state
-            shown.append((state.pulling, state.put))
-
-        system.connectors.control.pull(notes, progress=look)
-        assert (True, 1) in shown
-        assert not system.connectors.control.view(notes).state.pulling
-
-    def test_a_pull_whose_process_has_ended_is_not_shown_as_in_progress(
-        self, context: Context, system: System, notes: str
-    ) -> None:
-        assert system.connectors.sources.claim(notes, seconds=-1).owner
+    def test_a_pull_is_in_progress_while_its_process_runs(self, system: System, notes: str) -> None:
+        with system.work.exclusive_pull(notes):
+            assert system.connectors.sources.claim(notes, seconds=NO_LEASE).owner
+            assert system.connectors.control.view(notes).state.pulling
         assert not system.connectors.control.view(notes).state.pulling
 
     def test_a_document_that_can_not_be_read_is_named(self, context: Context, system: System, notes: str) -> None:
