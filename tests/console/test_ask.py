@@ -65,3 +65,35 @@ def test_it_works_by_keyboard_alone(page: Page) -> None:
     page.keyboard.type(QUESTION)
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Resolved it").wait_for()
+
+
+def test_what_the_answer_is_about_is_drawn_and_listed_and_leads_to_the_graph(page: Page) -> None:
+    with page.expect_response(lambda reply: reply.url.endswith("/query")) as reply:
+        ask(page, QUESTION)
+    items = reply.value.json()["evidencePack"]["items"]
+    told = {(step["from"], step["edgeType"], step["to"]) for item in items for step in item.get("path", [])}
+    assert ("runbook:pod-crashlooping", "handles", "alert:kubepodcrashlooping") in told
+    listed = page.get_by_role("list", name="Related things").get_by_role("listitem")
+    listed.filter(has_text="handles").filter(has_text="kubepodcrashlooping").first.wait_for()
+    assert listed.count() == len(told)
+    drawing = page.get_by_role("img", name="relations between things of this answer")
+    drawing.locator("canvas").first.wait_for(state="attached")
+    assert drawing.evaluate("box => box.getBoundingClientRect().height") < 300
+    listed.filter(has_text="handles").get_by_role("link", name="kubepodcrashlooping").first.press("Enter")
+    page.wait_for_url(re.compile("graph.ref=alert%3Akubepodcrashlooping"))
+    page.get_by_role("heading", name="kubepodcrashlooping").first.wait_for()
+
+
+def test_a_question_of_the_graph_has_its_answer(page: Page) -> None:
+    ask(page, "what changed upstream of checkout in the last 900 days?")
+    page.get_by_text("chg-42").first.wait_for()
+    related = page.get_by_role("list", name="Related things").get_by_role("listitem")
+    related.filter(has_text="affects").get_by_role("link", name="chg-42").or_(
+        related.get_by_role("link", name=re.compile("CHG-42"))
+    ).first.wait_for()
+
+
+def test_without_related_things_nothing_is_drawn(page: Page) -> None:
+    ask(page, "how long do I boil an egg")
+    page.get_by_role("button", name="Ask deeper").wait_for()
+    assert page.get_by_role("list", name="Related things").count() == 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from opx.connectors.capability import NO_LEASE
 from opx.domain.policy import Action
 from opx.domain.record import replace, to_json
 from opx.domain.requests import RequestError, read_request
