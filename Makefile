@@ -25,7 +25,7 @@ DOCTOR ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy test-docs site console test-console screenshot lint-workflows lint format bench bench-report bench-parts bench-peers bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
+.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy test-docs site console test-console test-console-core test-console-pages screenshot lint-workflows lint format bench bench-report bench-parts bench-peers bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,11 +122,17 @@ $(VENV)/.ready-browser: $(REQUIREMENTS)/browser.txt $(VENV)/.ready-dev
 	@touch $@
 
 test-console: $(VENV)/.ready-dev ## the console: types, lint, components, then every page in Chromium (Debian's package)
+	@$(MAKE) --no-print-directory test-console-pages PAGES_MARKED=browser
+
+test-console-core: $(VENV)/.ready-dev ## of it what takes three minutes: each page once, and each class of action
+	@$(MAKE) --no-print-directory test-console-pages PAGES_MARKED='browser and core'
+
+test-console-pages:
 	@$(MAKE) --no-print-directory console/node_modules/.ready || { echo "the console isn't tested: its packages can't be had"; exit 0; } && \
 		$(MAKE) --no-print-directory console && cd console && npm run --silent check && npm run --silent test
 	@[ -e console/node_modules/.ready ] || exit 0; \
 		$(MAKE) --no-print-directory $(VENV)/.ready-browser || { echo "the pages aren't tested: playwright can't be had"; exit 0; } && \
-		$(BIN)/python -m pytest -m browser -p pytest_playwright.pytest_playwright --timeout 600 tests/console
+		$(BIN)/python -m pytest -m "$(PAGES_MARKED)" -p pytest_playwright.pytest_playwright --timeout 600 tests/console
 
 screenshot: $(VENV)/.ready ## draw the README's picture anew, from a search in the example corpus
 	@OPX_HOME=build/docs-home $(BIN)/opx demo >/dev/null

@@ -13,7 +13,7 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from lambdas.manage_knowledge.handler import make_handler as make_manage
 from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve
 from opx.edges.serving.console import PREFIX, ConsoleFiles, policy
+from opx.edges.serving.uploads import PREFIX as UPLOADS
+from opx.edges.serving.uploads import UploadGrant, serve_uploads
 from opx.operations.registry import Function
 from opx.settings import Settings
 from opx.system import bootstrap
@@ -193,10 +195,12 @@ class ApiCall:
 
 
 class DeployedConsole(Site):
-    """The distribution and the API behind it, over an installation in a folder."""
+    """The distribution, the API behind it and the bucket's signed addresses, over an installation in a folder. `after_part`
+    is called after each part of a file."""
 
     def __init__(self, home: Path, issuer: LocalIssuer) -> None:
         super().__init__()
+        self.home = home
         self._issuer = issuer
         self._files = ConsoleFiles()
         self._files.check()
@@ -206,10 +210,16 @@ class DeployedConsole(Site):
             Function.MANAGE: make_manage(lambda: system),
         }
         self.calls: list[ApiCall] = []
+        self.parts: list[int] = []
+        """Numbers of the parts of files that were stored."""
+        self.after_part: Callable[[], object] = lambda: None
+        self._uploads = serve_uploads(system, lambda: None)
 
     def answer(self, request: Request) -> Reply:
         if request.path.startswith(PREFIX):
             return self._file(request.path.removeprefix(PREFIX))
+        if grant := self._uploads.granted(request.path.removeprefix(UPLOADS)):
+            return self._stored(grant, request.body)
         key, parameters = route_of(request)
         if not key:
             return json_reply({"message": "Not Found"}, 404)
@@ -221,9 +231,18 @@ class DeployedConsole(Site):
             return json_reply({"message": "Unauthorized"}, 401)
         authorizer = {"jwt": {"claims": {name: _as_text(value) for name, value in claims.items()}, "scopes": None}}
         handler = self._handlers[routes()[key].function]
-        found = handler(event_of(request, key, parameters, authorizer), FakeContext())
+        with self._uploads.at(self.address):
+            found = handler(event_of(request, key, parameters, authorizer), FakeContext())
         call.status = found["statusCode"]
         return Reply(found["statusCode"], found["body"].encode(), tuple(found["headers"].items()))
+
+    def _stored(self, grant: UploadGrant, body: bytes) -> Reply:
+        """The reply of the bucket at a signed address, which wants no token."""
+        found = self._uploads.put(grant, body)
+        if found["statusCode"] == 200:
+            self.parts.append(grant.number)
+            self.after_part()
+        return Reply(found["statusCode"], found["body"].encode())
 
     def _file(self, path: str) -> Reply:
         if path == "settings.json":

@@ -72,9 +72,9 @@ def _printed(process: subprocess.Popen[str]) -> str:
 
 
 @contextmanager
-def running(home: Path, *options: str) -> Iterator[Console]:
-    """`opx console` over a home, until the end."""
-    command = [str(OPX), "--home", str(home), *options, "console", "--no-browser"]
+def running(home: Path, *options: str, serving: tuple[str, ...] = ()) -> Iterator[Console]:
+    """`opx console` over a home, until the end; `serving` are options of the command itself."""
+    command = [str(OPX), "--home", str(home), *options, "console", "--no-browser", *serving]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield Console(home, process, _printed(process))

@@ -41,6 +41,7 @@ def titled(console: Console, title: str) -> list[dict[str, Any]]:
     return [one for one in documents if one["title"] == title]
 
 
+@pytest.mark.core
 def test_a_file_is_uploaded_and_answers(page: Page, console: Console, tmp_path: Path) -> None:
     file = tmp_path / "zorblax.md"
     file.write_text(RUNBOOK)
@@ -55,6 +56,7 @@ def test_a_file_is_uploaded_and_answers(page: Page, console: Console, tmp_path: 
     page.get_by_role("heading", name="Router zorblax drops packets", level=2).wait_for()
 
 
+@pytest.mark.core
 def test_a_document_is_deleted_after_a_confirmation(page: Page, console: Console) -> None:
     (document,) = titled(console, "Redis memory pressure and OOM errors")
     go(page, console, f"documents/{document['documentId']}")

@@ -60,6 +60,7 @@ def test_an_unknown_receipt_is_an_error(page: Page, console: Console) -> None:
     page.get_by_text("has no receipt").wait_for()
 
 
+@pytest.mark.core
 def test_research_is_shown_step_by_step(page: Page, console: Console) -> None:
     go(page, console, "?q=KubePodCrashLooping+checkout")
     page.get_by_role("button", name="Ask deeper").click()

@@ -73,6 +73,7 @@ def test_an_alert_is_bound_and_unbound(page: Page, console: Console) -> None:
     eventually(lambda: alert(console)["binding"] == "names none")
 
 
+@pytest.mark.core
 def test_an_alert_is_assigned(page: Page, console: Console) -> None:
     imported(console)
     act(page, console, "Assign")

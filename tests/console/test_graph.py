@@ -36,6 +36,7 @@ def test_two_things_are_merged_and_the_merge_is_undone(page: Page, console: Cons
     eventually(lambda: (one, other, "undone") in states(console))
 
 
+@pytest.mark.core
 def test_a_path_is_found_with_its_steps(page: Page, console: Console) -> None:
     path = console.api("GET", "/graph/path?from=runbook:pod-crashlooping&to=alert:kubepodcrashlooping")
     assert [step["edgeType"] for step in path["steps"]] == ["handles"]

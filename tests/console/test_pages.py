@@ -67,7 +67,7 @@ def go(page: Page, console: Console, path: str) -> None:
     page.goto(f"http://{console.host}/console/#/{path}")
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [pytest.param(1280, "light", marks=pytest.mark.core), (390, "dark")])
 @pytest.mark.parametrize(("path", "text"), PAGES.items(), ids=[path or "ask" for path in PAGES])
 def test_it_opens_and_everybody_can_use_it(
     console: Console, opened: Callable[..., Page], path: str, text: str, width: int, scheme: str
@@ -82,6 +82,7 @@ def test_it_opens_and_everybody_can_use_it(
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.core
 def test_a_document_opens_from_the_list(console: Console, page: Page) -> None:
     go(page, console, "documents")
     link = page.get_by_role("main").get_by_role("link").filter(has_text="Kafka consumer lag").first

@@ -59,6 +59,7 @@ def test_a_question_that_has_no_answer_is_added(page: Page, console: Console) ->
     assert [one["expected"] for one in own_questions(console)] == [{}]
 
 
+@pytest.mark.core
 def test_a_question_is_removed_after_a_confirmation(page: Page, console: Console) -> None:
     add(console, "a full disk", DISK)
     go(page, console, "quality?tab=questions")

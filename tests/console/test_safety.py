@@ -29,6 +29,7 @@ ATTACK = """# Router <img src=x onerror="document.title='owned'"> restart
 """
 
 
+@pytest.mark.core
 def test_scripts_in_a_document_do_nothing(console: Console, opened: Callable[..., Page], tmp_path: Path) -> None:
     folder = tmp_path / "docs"
     folder.mkdir()
@@ -47,6 +48,7 @@ def test_scripts_in_a_document_do_nothing(console: Console, opened: Callable[...
     assert [url for url in requested if not url.startswith((f"http://{console.host}/", "data:"))] == []
 
 
+@pytest.mark.core
 def test_an_address_opens_one_browser(console: Console, browser: Browser) -> None:
     address = console.address()
     for expected in (200, 403):

@@ -67,6 +67,7 @@ def act(page: Page, source_id: str, action: str) -> None:
     page.get_by_role("menuitem", name=action, exact=True).click()
 
 
+@pytest.mark.core
 def test_a_source_is_tried_added_and_pulled(page: Page, console: Console, notes: Path) -> None:
     dialog = add_form(page, console, notes)
     dialog.get_by_role("button", name="Try it").click()

@@ -1,22 +1,20 @@
 /** The home page: a question, an alert or a log in, the procedure and what else is known out. */
 import Alert from "@cloudscape-design/components/alert";
 import Box from "@cloudscape-design/components/box";
-import Button from "@cloudscape-design/components/button";
 import Container from "@cloudscape-design/components/container";
-import DateInput from "@cloudscape-design/components/date-input";
 import ExpandableSection from "@cloudscape-design/components/expandable-section";
-import FormField from "@cloudscape-design/components/form-field";
 import Header from "@cloudscape-design/components/header";
 import KeyValuePairs from "@cloudscape-design/components/key-value-pairs";
 import Link from "@cloudscape-design/components/link";
 import SpaceBetween from "@cloudscape-design/components/space-between";
-import Textarea from "@cloudscape-design/components/textarea";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { type ReactNode, startTransition, useEffect, useState } from "react";
 import { useSearchParams } from "react-router";
 import { api, data, KB } from "../api/client";
 import type { Answer, DocumentAnswer, RetrievalResult } from "../api/schema";
+import { AskForm } from "../parts/AskForm";
 import { AskLink } from "../parts/AskLink";
+import { AskRelated } from "../parts/AskRelated";
 import { Mark, ReportGap } from "../parts/AskReports";
 import { AskResearch } from "../parts/AskResearch";
 import { age, Band } from "../parts/marks";
@@ -25,11 +23,11 @@ import { DocumentText } from "../parts/Markdown";
 import { Outcome } from "../parts/Outcome";
 import { Steps } from "../parts/Steps";
 
-const BUDGET = 3000;
 /** Tokens of text in an answer: the first documents, whole where they fit. */
+const BUDGET = 3000;
 
 function ask(query: string, asOf: string): Promise<Answer> {
-  const config = { minConfidence: 0, maxResults: 20, ...(asOf ? { asOf } : {}) };
+  const config = { minConfidence: 0, maxResults: 20, expandGraph: true, ...(asOf ? { asOf } : {}) };
   return data(
     api.POST("/knowledge/{kbId}/query", { params: { path: KB }, body: { query, budget: BUDGET, config } }),
   );
@@ -39,50 +37,17 @@ export default function Ask() {
   const [params, setParams] = useSearchParams();
   const asked = params.get("q") ?? "";
   const asOf = params.get("asOf") ?? "";
-  const [text, setText] = useState(asked);
-  const [day, setDay] = useState(asOf);
-  const answer = useQuery({ queryKey: ["ask", asked, asOf], queryFn: () => ask(asked, asOf), enabled: asked !== "" });
-  const submit = (): void => {
-    const query = text.trim();
-    if (query) setParams({ q: query, ...(day ? { asOf: day } : {}) });
-  };
   return (
     <SpaceBetween size="l">
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          submit();
-        }}
-      >
-        <SpaceBetween size="s">
-          <FormField label="Alert, log or question" stretch>
-            <Textarea
-              autoFocus
-              rows={3}
-              value={text}
-              placeholder="Paste an alert, or ask: why do pods keep restarting?"
-              onChange={({ detail }) => setText(detail.value)}
-              onKeyDown={(event) => {
-                if (event.detail.key === "Enter" && !event.detail.shiftKey && !text.includes("\n")) {
-                  event.preventDefault();
-                  submit();
-                }
-              }}
-            />
-          </FormField>
-          <SpaceBetween size="s" direction="horizontal" alignItems="end">
-            <Button variant="primary" formAction="submit">
-              Ask
-            </Button>
-            <FormField label="As known on" description="Leave empty for today">
-              <DateInput value={day} placeholder="YYYY-MM-DD" format="iso" onChange={({ detail }) => setDay(detail.value)} />
-            </FormField>
-          </SpaceBetween>
-        </SpaceBetween>
-      </form>
-      {asked ? <Loaded query={answer}>{(found) => <Found answer={found} question={asked} asOf={asOf} />}</Loaded> : null}
+      <AskForm asked={asked} asOf={asOf} onAsk={(q, day) => setParams({ q, ...(day ? { asOf: day } : {}) })} />
+      {asked ? <Answered key={`${asked} ${asOf}`} asked={asked} asOf={asOf} /> : null}
     </SpaceBetween>
   );
+}
+
+function Answered({ asked, asOf }: { asked: string; asOf: string }) {
+  const answer = useQuery({ queryKey: ["ask", asked, asOf], queryFn: () => ask(asked, asOf) });
+  return <Loaded query={answer}>{(found) => <Found answer={found} question={asked} asOf={asOf} />}</Loaded>;
 }
 
 /** Categories of what happened, which is shown apart from what to do. */
@@ -94,13 +59,23 @@ interface FoundProps {
   asOf: string;
 }
 
+/** What is drawn of an answer: first the best document's title with its confidence, then its text, then all else. */
+const TITLE = 0;
+const TEXT = 1;
+const ALL = 2;
+
+/** How much is drawn. Each step is seen before the next is begun, which what a person does can interrupt. */
+function useDrawn(): number {
+  const [drawn, setDrawn] = useState(TITLE);
+  useEffect(() => {
+    if (drawn < ALL) startTransition(() => setDrawn(drawn + 1));
+  }, [drawn]);
+  return drawn;
+}
+
 function Found({ answer, question, asOf }: FoundProps) {
-  const documents = answer.documents ?? [];
-  const [first, ...others] = documents;
-  const lists: [string, DocumentAnswer[]][] = [
-    ["Past incidents", others.filter((one) => PAST.test(one.category))],
-    ["Also found", others.filter((one) => !PAST.test(one.category))],
-  ];
+  const drawn = useDrawn();
+  const first = answer.documents?.[0];
   return (
     <SpaceBetween size="l">
       {answer.notes?.map((note) => (
@@ -113,8 +88,26 @@ function Found({ answer, question, asOf }: FoundProps) {
           {one.nearest ? <>The nearest is {one.nearest}.</> : null}
         </Alert>
       ))}
-      {first ? <Best document={first} answer={answer} question={question} /> : <Nothing answer={answer} question={question} />}
+      {first ? (
+        <Best document={first} answer={answer} question={question} drawn={drawn} />
+      ) : (
+        <Nothing answer={answer} question={question} />
+      )}
+      {drawn === ALL ? <Rest answer={answer} question={question} asOf={asOf} /> : null}
+    </SpaceBetween>
+  );
+}
+
+function Rest({ answer, question, asOf }: FoundProps) {
+  const others = answer.documents?.slice(1) ?? [];
+  const lists: [string, DocumentAnswer[]][] = [
+    ["Past incidents", others.filter((one) => PAST.test(one.category))],
+    ["Also found", others.filter((one) => !PAST.test(one.category))],
+  ];
+  return (
+    <SpaceBetween size="l">
       {lists.map(([name, found]) => (found.length ? <Others key={name} name={name} documents={found} question={question} /> : null))}
+      {answer.evidencePack ? <AskRelated pack={answer.evidencePack} /> : null}
       <SpaceBetween size="xs" direction="horizontal">
         {answer.receiptId ? <AskLink receiptId={answer.receiptId} question={question} /> : null}
         <ReportGap key={question} question={question} />
@@ -159,17 +152,15 @@ const titleOf = (hit: RetrievalResult): string => {
   return typeof metadata.title === "string" ? metadata.title : hit.source;
 };
 
-function Best({ document, answer, question }: { document: DocumentAnswer; answer: Answer; question: string }) {
-  const [open, setOpen] = useState(false);
-  const steps = useQuery({
-    queryKey: ["steps", document.documentId],
-    queryFn: () =>
-      data(
-        api.GET("/reading", { params: { query: { document: document.documentId, part: "steps", maxTokens: 20_000 } } }),
-      ),
-    enabled: open && (document.stepCount ?? 0) > 0,
-  });
-  const matching = new Set((document.steps ?? []).filter((step) => step.shown).map((step) => step.name));
+interface BestProps {
+  document: DocumentAnswer;
+  answer: Answer;
+  question: string;
+  drawn: number;
+}
+
+function Best({ document, answer, question, drawn }: BestProps) {
+  const isDrawn = drawn === ALL;
   return (
     <Container
       header={
@@ -186,7 +177,7 @@ function Best({ document, answer, question }: { document: DocumentAnswer; answer
         </Header>
       }
       footer={
-        answer.receiptId ? (
+        isDrawn && answer.receiptId ? (
           <SpaceBetween size="xs">
             <Box variant="awsui-key-label">Did it help?</Box>
             <Outcome key={answer.receiptId} receiptId={answer.receiptId} documentId={document.documentId} />
@@ -209,22 +200,50 @@ function Best({ document, answer, question }: { document: DocumentAnswer; answer
             {flag.replaceAll("_", " ")}
           </Alert>
         ))}
-        <DocumentText text={document.content ?? ""} />
-        {document.stepCount ? (
-          <ExpandableSection
-            headerText={`All ${document.stepCount} steps`}
-            headerDescription={harmOf(document)}
-            expanded={open}
-            onChange={({ detail }) => setOpen(detail.expanded)}
-          >
-            <Loaded query={steps}>{(part) => <Steps documentId={document.documentId} steps={part.steps ?? []} matching={matching} />}</Loaded>
-          </ExpandableSection>
+        {drawn >= TEXT ? <DocumentText text={document.content ?? ""} /> : null}
+        {isDrawn && document.stepCount ? <AllSteps document={document} /> : null}
+        {isDrawn ? (
+          <Folded text="Why this answer">{() => <Why document={document} answer={answer} />}</Folded>
         ) : null}
-        <ExpandableSection headerText="Why this answer">
-          <Why document={document} answer={answer} />
-        </ExpandableSection>
       </SpaceBetween>
     </Container>
+  );
+}
+
+function AllSteps({ document }: { document: DocumentAnswer }) {
+  const [isOpen, setOpen] = useState(false);
+  const steps = useQuery({
+    queryKey: ["steps", document.documentId],
+    queryFn: () =>
+      data(
+        api.GET("/reading", { params: { query: { document: document.documentId, part: "steps", maxTokens: 20_000 } } }),
+      ),
+    enabled: isOpen,
+  });
+  const matching = new Set((document.steps ?? []).filter((step) => step.shown).map((step) => step.name));
+  return (
+    <ExpandableSection
+      headerText={`All ${document.stepCount} steps`}
+      headerDescription={harmOf(document)}
+      expanded={isOpen}
+      onChange={({ detail }) => setOpen(detail.expanded)}
+    >
+      {isOpen ? (
+        <Loaded query={steps}>
+          {(part) => <Steps documentId={document.documentId} steps={part.steps ?? []} matching={matching} />}
+        </Loaded>
+      ) : null}
+    </ExpandableSection>
+  );
+}
+
+/** A section whose content is made when it is opened. */
+function Folded({ text, children }: { text: string; children: () => ReactNode }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <ExpandableSection headerText={text} expanded={isOpen} onChange={({ detail }) => setOpen(detail.expanded)}>
+      {isOpen ? children() : null}
+    </ExpandableSection>
   );
 }
 

@@ -8,7 +8,7 @@ import Select, { type SelectProps } from "@cloudscape-design/components/select";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import Table, { type TableProps } from "@cloudscape-design/components/table";
 import Toggle from "@cloudscape-design/components/toggle";
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { infiniteQueryOptions, useInfiniteQuery, usePrefetchInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useSearchParams } from "react-router";
 import { api, data } from "../api/client";
 import type { Categories, KnowledgeDocument } from "../api/schema";
@@ -16,6 +16,7 @@ import { DocumentFinder } from "../parts/DocumentFinder";
 import { day, StateMark, Trust } from "../parts/DocumentMarks";
 import { Problem } from "../parts/Failed";
 import { Loaded } from "../parts/Loaded";
+import { useRows } from "../parts/Rows";
 import { UploadPanel } from "../parts/UploadPanel";
 
 const PAGE = 100;
@@ -40,6 +41,7 @@ const COLUMNS: TableProps.ColumnDefinition<KnowledgeDocument>[] = [
 
 export default function Documents() {
   const categories = useQuery({ queryKey: ["categories"], queryFn: () => data(api.GET("/categories")) });
+  usePrefetchInfiniteQuery(documentsOf(filterOf(useSearchParams()[0])));
   return (
     <SpaceBetween size="l">
       <Header variant="h1">Documents</Header>
@@ -62,25 +64,27 @@ interface Filter {
   expired: boolean;
 }
 
-function useDocuments(filter: Filter) {
-  return useInfiniteQuery({
+const filterOf = (params: URLSearchParams): Filter => ({
+  category: params.get("category") ?? "",
+  allVersions: params.has("versions"),
+  expired: params.has("expired"),
+});
+
+const documentsOf = (filter: Filter) =>
+  infiniteQueryOptions({
     queryKey: ["documents", filter],
     queryFn: ({ pageParam }) =>
       data(api.GET("/documents", { params: { query: { ...filter, limit: PAGE, after: pageParam } } })),
     initialPageParam: "",
     getNextPageParam: (page) => page.next || undefined,
   });
-}
 
 function List({ categories }: { categories: Categories }) {
   const [params, setParams] = useSearchParams();
-  const filter = {
-    category: params.get("category") ?? "",
-    allVersions: params.has("versions"),
-    expired: params.has("expired"),
-  };
-  const found = useDocuments(filter);
+  const filter = filterOf(params);
+  const found = useInfiniteQuery(documentsOf(filter));
   const documents = found.data?.pages.flatMap((page) => page.documents) ?? [];
+  const rows = useRows(documents);
   const set = (name: string, value: string): void =>
     setParams((before) => {
       before.delete(name);
@@ -95,7 +99,7 @@ function List({ categories }: { categories: Categories }) {
       loading={found.isPending && !found.failureReason}
       loadingText="Loading the documents"
       columnDefinitions={COLUMNS}
-      items={documents}
+      items={rows}
       trackBy={(one) => `${one.key} ${one.version}`}
       ariaLabels={{ tableLabel: "Documents" }}
       header={

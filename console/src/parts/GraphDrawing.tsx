@@ -13,6 +13,7 @@ interface Props {
   start: string;
   relations: PathStep[];
   names?: Names;
+  isSmall?: boolean;
   /** Called with the thing that was chosen. */
   onOpen: (key: string) => void;
 }
@@ -30,7 +31,7 @@ const CROWDED = 20;
 const SHORT = 24;
 /** Characters of a name in a crowded drawing. */
 
-export function GraphDrawing({ label, start, relations, names, onOpen }: Props) {
+export function GraphDrawing({ label, start, relations, names, isSmall, onOpen }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const drawing = useRef<Core>(null);
   const [problem, setProblem] = useState("");
@@ -83,7 +84,7 @@ export function GraphDrawing({ label, start, relations, names, onOpen }: Props) 
     <SpaceBetween size="xs">
       <span id={STYLE_ID} hidden />
       {problem ? <Box color="text-status-error">The drawing failed: {problem}</Box> : null}
-      <div ref={box} className="opx-graph" role="img" aria-label={label} />
+      <div ref={box} className={isSmall ? "opx-graph opx-graph-small" : "opx-graph"} role="img" aria-label={label} />
       <SpaceBetween size="xs" direction="horizontal">
         <Button iconName="zoom-in" ariaLabel="Zoom in" onClick={() => zoom(1.3)} />
         <Button iconName="zoom-out" ariaLabel="Zoom out" onClick={() => zoom(1 / 1.3)} />

@@ -39,6 +39,7 @@ def versions(console: Console, document: str) -> list[tuple[int, str]]:
     return [(one["version"], one["state"]) for one in found]
 
 
+@pytest.mark.core
 def test_a_text_is_edited_as_a_new_version(page: Page, console: Console, document: str, source: str) -> None:
     edit(page, console, document)
     assert page.get_by_role("button", name="Save", exact=True).is_disabled()

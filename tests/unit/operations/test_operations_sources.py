@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from opx.connectors.capability import NO_LEASE
 from opx.domain.policy import Action
 from opx.domain.record import replace, to_json
 from opx.domain.requests import RequestError, read_request
@@ -134,6 +135,12 @@ class TestSources:
         reply = pull_source(context, PullSource(source_id=notes, accept_missing=True))
         assert to_json(reply) == {"sourceId": "notes"}
         assert pulls.sent == ['{"source": "notes", "accept_missing": true, "by_hand": true}']
+
+    def test_a_pull_is_in_progress_while_its_process_runs(self, system: System, notes: str) -> None:
+        with system.work.exclusive_pull(notes):
+            assert system.connectors.sources.claim(notes, seconds=NO_LEASE).owner
+            assert system.connectors.control.view(notes).state.pulling
+        assert not system.connectors.control.view(notes).state.pulling
 
     def test_a_document_that_can_not_be_read_is_named(self, context: Context, system: System, notes: str) -> None:
         state = system.connectors.sources.claim(notes, seconds=1)

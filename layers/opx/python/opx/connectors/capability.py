@@ -13,7 +13,7 @@ from opx.connectors.webhooks.definitions import webhook_endpoint
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
 from opx.domain.sources import SourceDeclaration
-from opx.errors import InvalidInputError
+from opx.errors import InvalidInputError, SourceBusyError
 from opx.ingestion.manager import IngestionManager
 from opx.ports import Storage, Tables, WorkQueue
 from opx.ports.queues import Functions
@@ -151,7 +151,18 @@ class Connectors:
             puller=self.puller,
             pulls=self._functions.pulls,
             schedules=self._functions.source_schedules,
+            is_pulled_here=self._is_pulled_here,
         )
+
+    def _is_pulled_here(self, source_id: str) -> bool:
+        """True while a process of this machine pulls the source, where locks stand for leases."""
+        if not self._work.in_process:
+            return False
+        try:
+            with self._work.exclusive_pull(source_id):
+                return False
+        except SourceBusyError:
+            return True
 
     # -- streams
 

@@ -51,7 +51,9 @@ class SourceControl:
         puller: Callable[[], SourcePuller],
         pulls: Queue | None,
         schedules: SourceSchedules | None,
+        is_pulled_here: Callable[[str], bool],
     ) -> None:
+        self._is_pulled_here = is_pulled_here
         self._installation = installation
         self._sources = sources
         self._connect = connect
@@ -191,9 +193,12 @@ class SourceControl:
         return None if due is None else max(due, now)
 
     def _shown(self, source_id: str) -> PullState:
-        """The state; an expired lease is shown as released, as the process that held it is gone."""
+        """The state; an expired lease is shown as released, as the process that held it is gone, unless this machine's lock
+        shows that it isn't."""
         state = self._sources.state(source_id)
-        return state if state.lease_until > self._installation.clock() else replace(state, owner="")
+        if not state.owner or state.lease_until > self._installation.clock() or self._is_pulled_here(source_id):
+            return state
+        return replace(state, owner="")
 
 
 def pull_message(source_id: str, *, everything: bool = False, accept_missing: bool = False) -> str:
