@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, takewhile
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +21,16 @@ from msgspec import Struct
 
 from opx.adapters.embedded.durable_files import make_folders
 from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Location
+from opx.adapters.embedded.segment_map import Mask, Numbers, SegmentMap
 from opx.adapters.embedded.segments import (
     VECTORS,
+    Generation,
     IndexDatabase,
-    Mask,
+    MappedVectors,
     Matrix,
-    Numbers,
-    SegmentMap,
     index_errors,
     indexed_chunk,
-    read_rows,
+    map_vectors,
 )
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
@@ -67,12 +68,14 @@ Floats = npt.NDArray[np.float32]
 
 
 class _View(Struct, frozen=True):
-    """One consistent state: the live segments, their vectors and terms, and its generation."""
+    """One consistent state: the live segments, their vectors and terms, and its generation. `matrix` has the first rows of
+    `mapped`, which later states use, too."""
 
-    generation: str
+    generation: Generation
     segments: SegmentMap
     matrix: Matrix
     lexical: LexicalSearcher
+    mapped: MappedVectors
 
 
 class EmbeddedIndex:
@@ -87,6 +90,7 @@ class EmbeddedIndex:
         self._folder = folder
         self._dimension = dimension
         self._view: _View | None = None
+        self._following = Lock()
         with index_errors(folder):
             make_folders(folder)
             self._database = IndexDatabase(folder / "index.db")
@@ -185,17 +189,20 @@ class EmbeddedIndex:
     def _snapshot(self) -> Iterator[_View]:
         """The last committed state; SQLite, vectors and terms agree until the block ends."""
         with index_errors(self._folder):
-            searcher: tuple[str, LexicalSearcher] | None = None
+            searcher: tuple[Generation, LexicalSearcher] | None = None
             while True:
+                before = self._view
                 with self._database.snapshot():
-                    generation = self._database.meta("generation", "0")
+                    generation = self._database.generation()
+                    if before is not None and before.generation.number > generation.number:
+                        self._view = None  # an older copy of the index has taken its place
                     view = self._view_of(generation, searcher)
                     if view is not None:
                         yield view
                         return
                 searcher = generation, self._lexical.latest()
 
-    def _view_of(self, generation: str, searcher: tuple[str, LexicalSearcher] | None) -> _View | None:
+    def _view_of(self, generation: Generation, searcher: tuple[Generation, LexicalSearcher] | None) -> _View | None:
         """The view of the state that SQLite shows, or None if that needs another searcher.
 
         tantivy commits before SQLite does. A searcher that was opened between two looks at the same generation is at
@@ -206,10 +213,26 @@ class EmbeddedIndex:
             return view
         if searcher is None or searcher[0] != generation:
             return None
-        segments = SegmentMap(self._database.segments())
-        matrix = read_rows(self._folder / self._database.meta("vectors", VECTORS), self._dimension, segments.slots)
-        self._view = _View(generation, segments, matrix, searcher[1])
-        return self._view
+        with self._following:  # threads that need the same state needn't read it at the same time
+            view = self._view
+            if view is not None and view.generation.number > generation.number:
+                return None  # another thread follows a later commit already
+            if view is None or view.generation != generation:
+                segments = self._segments_after(view)
+                path = self._folder / self._database.meta("vectors", VECTORS)
+                mapped = map_vectors(path, self._dimension, segments.slots, view.mapped if view else None)
+                view = self._view = _View(generation, segments, mapped.rows[: segments.slots], searcher[1], mapped)
+        return view
+
+    def _segments_after(self, view: _View | None) -> SegmentMap:
+        """The live segments of the state that SQLite shows: those of the view with what changed since, or all read anew."""
+        changed = self._database.changed_since(view.generation) if view else None
+        if view is None or changed is None:
+            return SegmentMap(self._database.segments())
+        known = [segment for segment in changed if view.segments.holds(segment)]
+        fresh = sorted(set(changed) - set(known))
+        later = view.segments.after(self._database.segments_among(fresh), known)
+        return later or SegmentMap(self._database.segments())
 
     def _read(self, view: _View, locations: set[Location]) -> dict[Location, IndexedChunk]:
         """The chunks at these locations."""
