@@ -1,8 +1,8 @@
 """Measures a small update of the embedded index and the searches after it: `python -m tests.benchmarks.updates`.
 
-One document of eight chunks is replaced, then its tenant searches, in the process that wrote and in another one. Prints a JSON
-line per size: medians and 95th percentiles in milliseconds of the wall and medians of the processor, the time of the same
-search while nothing changes, and the memory of the process that only reads. The corpus is that of `search_speed` with
+One document of eight chunks is replaced, then its tenant searches, in the process that wrote and in another one. Prints a
+JSON line per size: medians and 95th percentiles in milliseconds of the wall and medians of the processor, the time of the
+same search while nothing changes, and the memory of the process that only reads. The corpus is that of `search_speed` with
 fingerprints, in twenty tenants and two tiers. `--keep` builds indexes in a folder that is used again.
 """
 

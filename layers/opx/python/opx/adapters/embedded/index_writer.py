@@ -166,8 +166,8 @@ class IndexWriter:
     def _compact(self) -> None:
         """Writes the vectors of live segments to a new file when most of the old one is dead.
 
-        The old file stays until the next batch, so that a reader that has just read its name can still open it. Where the disk
-        has no room for a second one, the batch goes on with the old one.
+        The old file stays until the next batch, so that a reader that has just read its name can still open it. Where the
+        disk has no room for a second one, the batch goes on with the old one.
         """
         old = self._vector_path()
         for path in self._folder.glob("vectors*.f32"):

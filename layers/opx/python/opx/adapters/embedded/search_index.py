@@ -232,7 +232,11 @@ class EmbeddedIndex:
         known = [segment for segment in changed if view.segments.holds(segment)]
         fresh = sorted(set(changed) - set(known))
         later = view.segments.after(self._database.segments_among(fresh), known)
-        return later or SegmentMap(self._database.segments())
+        if (
+            later is None or later.live_slots != self._database.live_slots()
+        ):  # too much is dead, or a note was cut short
+            return SegmentMap(self._database.segments())
+        return later
 
     def _read(self, view: _View, locations: set[Location]) -> dict[Location, IndexedChunk]:
         """The chunks at these locations."""

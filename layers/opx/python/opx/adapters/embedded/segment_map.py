@@ -42,6 +42,7 @@ class SegmentMap:
         self._entries = arrays.segment_of.count
         self.counts: Numbers = arrays.counts.first(len(live))
         self.live = int(self.counts[live].sum())
+        self.live_slots = int(arrays.slots_of.first(len(live))[live].sum())
         self.slots = arrays.slots
 
     def after(self, added: Sequence[SegmentRow], removed: Iterable[int]) -> SegmentMap | None:
@@ -202,6 +203,7 @@ class _Arrays:
         self.tags, self.services = _Column(joined=True), _Column(joined=True)
         self.days = _Growing(np.int64)
         self.counts = _Growing(np.intp)
+        self.slots_of = _Growing(np.intp)
         self.starts = _Growing(np.intp)
         self.segment_of = _Growing(np.int32)
         self.first_slots_of = _Growing(np.intp)
@@ -225,6 +227,7 @@ class _Arrays:
         self.tags.extend(row.tags for row in rows)
         self.services.extend(row.services for row in rows)
         self.days.extend([_NO_DAY if row.updated_day is None else row.updated_day for row in rows])
+        self.slots_of.extend([row.slots for row in rows])
         self.slots = max(self.slots, *(row.first_slot + row.slots for row in rows))
         self.ids.extend([row.id for row in rows])
         self.by_id.update((row.id, before + at) for at, row in enumerate(rows))

@@ -71,6 +71,7 @@ def check_rows(path: Path, there: int, needed: int) -> None:
 
 # -- segments
 
+
 class SegmentRow(Struct, frozen=True):
     """A segment as the database holds it. Its `count` entries have `slots` consecutive rows in the vector file.
 
@@ -333,7 +334,9 @@ class IndexDatabase:
         if not rows or len(rows) != last.number - known.number + 1 or rows[0][0] != known.name:
             return None
         noted = [segments for _, segments in rows[1:]]
-        return None if None in noted else np.unique(np.frombuffer(b"".join(noted), _IDS)).tolist()
+        if any(segments is None or len(segments) % _IDS.itemsize for segments in noted):
+            return None
+        return [int(segment) for segment in np.unique(np.frombuffer(b"".join(noted), _IDS))]
 
     # -- segments and entries
 
