@@ -1,8 +1,8 @@
 """Measures ingestion without embedding, from files to chunks that are found: `python -m tests.benchmarks.ingestion FOLDER`.
 
-Vectors are made of the hash of a text. Prints a JSON line: seconds and processor seconds of putting the files and of ingesting
-them, chunks per second, and the number of calls that wait for the disk (`fsync` of this program, commits of SQLite; those of
-tantivy aren't seen). With `--profile`, the functions that take the most time follow.
+Vectors are made of the hash of a text. Prints a JSON line: seconds and processor seconds of putting the files and of
+ingesting them, chunks per second, and the number of `fsync` calls of this program a file; those of SQLite and tantivy aren't
+seen. With `--profile`, the functions that take the most time follow.
 """
 
 from __future__ import annotations
@@ -71,7 +71,11 @@ def measure(files: Sequence[FileToIngest], home: Path) -> dict[str, float]:
             chunks = system.index.count(SearchFilter(scopes=(Scope().key,)))
     finally:
         os.fsync = sync
-    rates = {"chunks_per_s": chunks / wall, "chunks_per_cpu_s": chunks / processor, "syncs_per_file": syncs / len(files)}
+    rates = {
+        "chunks_per_s": chunks / wall,
+        "chunks_per_cpu_s": chunks / processor,
+        "syncs_per_file": syncs / len(files),
+    }
     return {"files": len(files), "chunks": chunks, "put_s": put, "seconds": wall, "cpu_s": processor} | rates
 
 

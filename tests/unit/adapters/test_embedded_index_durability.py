@@ -238,7 +238,7 @@ class TestSeveralProcesses:
         self, index: EmbeddedIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(index_writer, "_LOCK_SECONDS", 0.05)
-        with IndexWriter(tmp_path, VECTOR_DIMENSION), pytest.raises(IndexUnavailableError, match="another process"):
+        with IndexWriter(tmp_path, VECTOR_DIMENSION, ""), pytest.raises(IndexUnavailableError, match="another process"):
             index.apply([])
         index.apply(changes(index, "w", 1))
 

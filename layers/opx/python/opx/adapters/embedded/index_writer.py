@@ -88,10 +88,12 @@ class VectorWriter:
 
 
 class IndexWriter:
-    """Holds the folder's write lock while it is open. Raises `IndexUnavailableError` if it can't get it."""
+    """Holds the folder's write lock while it is open. Raises `IndexUnavailableError` if it can't get it. What it changes
+    becomes an index of `identity`, which names the format."""
 
-    def __init__(self, folder: Path, dimension: int) -> None:
+    def __init__(self, folder: Path, dimension: int, identity: str) -> None:
         self._folder = folder
+        self._identity = identity
         self._dimension = dimension
         self._applied = False
         self._changed: set[int] = set()
@@ -138,6 +140,7 @@ class IndexWriter:
         buried = self._clean_up()
         with self._database.transaction():
             self._database.forget_file_checksums()
+            self._database.set_meta("identity", self._identity)
             self._database.begin_batch(batch)
         with self._database.transaction():
             self._changed, self._live_slots = set(), self._database.live_slots()

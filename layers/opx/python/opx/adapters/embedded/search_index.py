@@ -39,8 +39,9 @@ from opx.ports import DocumentChange, HeldDocument, Leg, SearchFilter, SearchReq
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
 
-FORMAT = "4"
-"""Version of the file format. Part of an index's identity."""
+FORMATS = ("5", "4")
+"""Versions of the file format that can be read, the one that is written first. Part of an index's identity. 4 has entries
+that are not compressed, which 5 may have, too: its first change makes it an index of 5."""
 
 _SPARE_HITS = 16
 """Hits fetched beyond the depth, so that ties at its end are broken by id."""
@@ -95,7 +96,7 @@ class EmbeddedIndex:
             make_folders(folder)
             self._database = IndexDatabase(folder / "index.db")
             try:
-                self._check_identity(f"{model_id}/{dimension}/analyzer-{ANALYZER_VERSION}/format-{FORMAT}")
+                self._check_identity(f"{model_id}/{dimension}/analyzer-{ANALYZER_VERSION}/format-")
                 self._lexical = LexicalReader(folder / "terms")
             except BaseException:
                 self._database.close()
@@ -116,7 +117,8 @@ class EmbeddedIndex:
         with index_errors(self._folder), self._database.snapshot():
             return f"{self._database.meta('incarnation')}.{self._database.meta('generation', '0')}"
 
-    def _check_identity(self, wanted: str) -> None:
+    def _check_identity(self, lineage: str) -> None:
+        self._identity = wanted = lineage + FORMATS[0]
         with self._database.snapshot():
             found = self._database.meta("identity")
         if not found:  # new; only then, since this waits for a running writer
@@ -124,7 +126,7 @@ class EmbeddedIndex:
                 found = self._database.meta("identity", wanted)
                 self._database.set_meta("identity", found)
                 self._database.set_meta("incarnation", self._database.meta("incarnation", secrets.token_hex(8)))
-        if found != wanted:
+        if found not in [lineage + each for each in FORMATS]:
             raise IncompatibleIndexError(
                 f"the index in {self._folder} was built for {found}, this program uses {wanted}: "
                 "run `opx reindex`, which makes one for this program, or delete that folder and run `opx rebuild`"
@@ -135,7 +137,7 @@ class EmbeddedIndex:
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
         from opx.adapters.embedded.index_writer import IndexWriter
 
-        with index_errors(self._folder), IndexWriter(self._folder, self._dimension) as writer:
+        with index_errors(self._folder), IndexWriter(self._folder, self._dimension, self._identity) as writer:
             return writer.apply(changes)
 
     # -- reading

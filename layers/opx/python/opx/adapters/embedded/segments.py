@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -168,6 +169,34 @@ def entry_line(indexed: IndexedChunk) -> str:
     own = {encoded: getattr(indexed, name) for name, encoded in _OWN.items()}
     found = indexed.chunk.to_json() | {name: value for name, value in own.items() if value}
     return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+
+
+_SKELETON = (
+    b'"flags":["suspected_instruction"],"expires":"","reviewBy":""},"fingerprint":"","section":["","],"start":,"end":,"metadata":'
+    b'{"documentTitle":"","category":"runbooks/procedures","tags":[""]}{"chunkId":"","documentId":"","chunkIndex":0,"content":"'
+    b'","tokenCount":'
+)
+"""Text that compressed lines refer to, the likeliest last. Part of the file format."""
+
+
+def packed(line: str) -> bytes:
+    """A line, compressed: less than half of it."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_DEFAULT_STRATEGY, _SKELETON)
+    return packer.compress(line.encode("utf-8", "surrogatepass")) + packer.flush()
+
+
+def unpacked(stored: str | bytes) -> str:
+    """A line as it was packed, or as an earlier release stored it. Raises `IndexUnavailableError` if it is damaged."""
+    if isinstance(stored, str):
+        return stored
+    unpacker = zlib.decompressobj(-zlib.MAX_WBITS, _SKELETON)
+    try:
+        line = unpacker.decompress(stored)
+        if unpacker.eof:
+            return line.decode("utf-8", "surrogatepass")
+    except (zlib.error, UnicodeDecodeError):
+        pass
+    raise IndexUnavailableError("an entry of the index is damaged: `opx repair` makes it again")
 
 
 def _read_line(line: str) -> dict[str, Any]:
@@ -352,7 +381,8 @@ class IndexDatabase:
 
     def add_entries(self, segment: int, rows: Iterable[tuple[int, str, str]]) -> None:
         """Adds rows of position, entry id and the entry's JSON line."""
-        self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", ((segment, *row) for row in rows))
+        stored = ((segment, position, entry_id, packed(line)) for position, entry_id, line in rows)
+        self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", stored)
 
     def put_checksums(self, segment: int, checksums: SegmentChecksums) -> None:
         row = (segment, checksums.entries, checksums.vectors)
@@ -425,11 +455,11 @@ class IndexDatabase:
                 " CROSS JOIN entries ON segment = s AND position = p CROSS JOIN segments ON id = s"
             )
             for row in self._db.execute(query, [value for location in part for value in location]):
-                yield (*row[:4], SegmentFacts(*row[4:]))
+                yield (*row[:3], unpacked(row[3]), SegmentFacts(*row[4:]))
 
     def entries_of(self, segment: int) -> list[tuple[int, str, str]]:
         query = "SELECT position, entry_id, chunk FROM entries WHERE segment = ? ORDER BY position"
-        return list(self._db.execute(query, (segment,)))
+        return [(position, entry, unpacked(line)) for position, entry, line in self._db.execute(query, (segment,))]
 
     def holders(self, entry_ids: Sequence[str]) -> dict[int, set[str]]:
         """Entry ids by the segments that hold them."""
