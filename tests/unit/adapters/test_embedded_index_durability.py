@@ -447,7 +447,8 @@ def missing_vectors(folder: Path) -> None:
 
 def shortened_vectors(folder: Path) -> None:
     path = folder / "vectors.f32"
-    path.write_bytes(path.read_bytes()[:-1])
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 8 // 9 - 1])  # an eighth of what is needed is spare
 
 
 class TestUnavailable:

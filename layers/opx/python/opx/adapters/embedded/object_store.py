@@ -235,7 +235,8 @@ class FolderObjectStore:
         """New objects without metadata that this thread puts in the block are on the disk when it ends: they wait for it at
         the same time. What replaces an object is put as always, lest a crash leaves half of it. Raises
         `StoreUnavailableError`."""
-        self._puts.waiting = waiting = []
+        waiting: list[Path] = []
+        self._puts.waiting = waiting
         try:
             yield
         finally:

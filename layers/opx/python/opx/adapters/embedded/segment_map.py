@@ -175,7 +175,7 @@ class _Column:
         return code
 
     def value(self, index: int) -> str:
-        return self._values[self._numbers.first(index + 1)[index]]
+        return self._values[int(self._numbers.first(index + 1)[index])]
 
     def any_of(self, wanted: Iterable[str], count: int) -> Mask:
         """Mask of those of the first rows that have one of the values."""
