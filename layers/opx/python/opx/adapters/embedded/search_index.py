@@ -230,14 +230,14 @@ class EmbeddedIndex:
         """The live segments of the state that SQLite shows: those of the view with what changed since, or all read anew."""
         changed = self._database.changed_since(view.generation) if view else None
         if view is None or changed is None:
-            return SegmentMap(self._database.segments())
+            return SegmentMap(self._database.each_segment())
         known = [segment for segment in changed if view.segments.holds(segment)]
         fresh = sorted(set(changed) - set(known))
         later = view.segments.after(self._database.segments_among(fresh), known)
         if (
             later is None or later.live_slots != self._database.live_slots()
         ):  # too much is dead, or a note was cut short
-            return SegmentMap(self._database.segments())
+            return SegmentMap(self._database.each_segment())
         return later
 
     def _read(self, view: _View, locations: set[Location]) -> dict[Location, IndexedChunk]:

@@ -8,6 +8,7 @@ its own of what is live. So following a commit takes time for what it changed, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from threading import Lock
 from typing import Any
 
@@ -23,6 +24,9 @@ Numbers = npt.NDArray[np.intp]
 _DEAD_KEPT = 10_000
 """Dead segments in the arrays beyond the number of live ones, after which all are read anew."""
 
+_BLOCK = 20_000
+"""Rows that are in memory as objects while all are read."""
+
 _NO_DAY = np.iinfo(np.int64).min
 
 
@@ -30,11 +34,12 @@ class SegmentMap:
     """An immutable view of all live segments. Their entries, and dead ones between them, are numbered in the order of their
     slots."""
 
-    def __init__(self, rows: Sequence[SegmentRow]) -> None:
+    def __init__(self, rows: Iterable[SegmentRow]) -> None:
         """`rows` in the order of their slots."""
-        arrays = _Arrays()
-        arrays.add(rows)
-        self._show(arrays, np.ones(len(rows), np.bool_))
+        arrays, remaining = _Arrays(), iter(rows)
+        while block := list(islice(remaining, _BLOCK)):
+            arrays.add(block)
+        self._show(arrays, np.ones(arrays.counts.count, np.bool_))
 
     def _show(self, arrays: _Arrays, live: Mask) -> None:
         self._arrays = arrays
@@ -162,17 +167,18 @@ class _Column:
         self._having: dict[str, list[int]] = {}
         self._numbers = _Growing(np.int32)
 
-    def extend(self, values: Iterable[str]) -> None:
-        self._numbers.extend([self._code(value) for value in values])
+    def extend(self, values: Sequence[str]) -> None:
+        for value in dict.fromkeys(values):
+            if value not in self._codes:
+                self._add(value)
+        self._numbers.extend(np.fromiter(map(self._codes.__getitem__, values), np.int32, len(values)))
 
-    def _code(self, value: str) -> int:
-        code = self._codes.get(value)
-        if code is None:
-            code = self._codes[value] = len(self._values)
-            self._values.append(value)
-            for part in value.split("\n") if self._joined and value else ():
-                self._having.setdefault(part, []).append(code)
-        return code
+    def _add(self, value: str) -> None:
+        code = len(self._values)
+        self._values.append(value)
+        self._codes[value] = code
+        for part in value.split("\n") if self._joined and value else ():
+            self._having.setdefault(part, []).append(code)
 
     def value(self, index: int) -> str:
         return self._values[int(self._numbers.first(index + 1)[index])]
@@ -219,13 +225,13 @@ class _Arrays:
         counts = np.fromiter((row.count for row in rows), dtype=np.intp, count=len(rows))
         self._add_entries(rows, counts, before)
         self.starts.extend(np.cumsum(counts) - counts + entries)
-        self.scopes.extend(row.scope for row in rows)
-        self.categories.extend(row.category for row in rows)
-        self.tiers.extend(row.tier for row in rows)
-        self.languages.extend(row.language for row in rows)
-        self.document_ids.extend(row.document_id for row in rows)
-        self.tags.extend(row.tags for row in rows)
-        self.services.extend(row.services for row in rows)
+        self.scopes.extend([row.scope for row in rows])
+        self.categories.extend([row.category for row in rows])
+        self.tiers.extend([row.tier for row in rows])
+        self.languages.extend([row.language for row in rows])
+        self.document_ids.extend([row.document_id for row in rows])
+        self.tags.extend([row.tags for row in rows])
+        self.services.extend([row.services for row in rows])
         self.days.extend([_NO_DAY if row.updated_day is None else row.updated_day for row in rows])
         self.slots_of.extend([row.slots for row in rows])
         self.slots = max(self.slots, *(row.first_slot + row.slots for row in rows))

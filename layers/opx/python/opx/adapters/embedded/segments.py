@@ -427,7 +427,11 @@ class IndexDatabase:
         return slots
 
     def segments(self) -> list[SegmentRow]:
-        return [SegmentRow(*row) for row in self._db.execute(f"SELECT {_ROW} FROM {_SEGMENTS} ORDER BY first_slot")]  # noqa: S608
+        return list(self.each_segment())
+
+    def each_segment(self) -> Iterator[SegmentRow]:
+        """All segments in the order of their slots."""
+        return (SegmentRow(*row) for row in self._db.execute(f"SELECT {_ROW} FROM {_SEGMENTS} ORDER BY first_slot"))  # noqa: S608
 
     def segments_among(self, ids: Sequence[int]) -> list[SegmentRow]:
         """Those of the segments that are live, in the order of their slots."""
