@@ -1,6 +1,6 @@
 """Measures ingestion without embedding, from files to chunks that are found: `python -m tests.benchmarks.ingestion FOLDER`.
 
-Vectors are made of the hash of a text. Prints a JSON line: seconds and processor seconds of putting the files and of
+Vectors come from the hash of a passage. Prints a JSON line: seconds and processor seconds of putting the files and of
 ingesting them, chunks per second, and the number of `fsync` calls of this program a file; those of SQLite and tantivy aren't
 seen. With `--profile`, the functions that take the most time follow.
 """

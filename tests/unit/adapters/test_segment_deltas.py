@@ -48,7 +48,7 @@ def whole(folder: Path) -> SegmentMap:
 
 
 def seen(found: SegmentMap, where: SearchFilter) -> tuple[object, ...]:
-    """What a filter finds: locations, slots, the start of each entry's, and counts."""
+    """The result of a filter: locations, slots, the start of each entry's, and counts."""
     allowed = found.allowed(where)
     entries = found.entries_of(allowed)
     slots, starts = found.slots_of(entries)

@@ -197,7 +197,7 @@ class EmbeddedIndex:
                 with self._database.snapshot():
                     generation = self._database.generation()
                     if before is not None and before.generation.number > generation.number:
-                        self._view = None  # an older copy of the index has taken its place
+                        self._view = None  # an older copy of the index replaced it
                     view = self._view_of(generation, searcher)
                     if view is not None:
                         yield view

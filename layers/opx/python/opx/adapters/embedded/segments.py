@@ -355,7 +355,7 @@ class IndexDatabase:
         return int((noted or self._db.execute(counted).fetchone())[0])
 
     def changed_since(self, known: Generation) -> list[int] | None:
-        """The segments that were added or removed after a commit. None if that can't be told: it is too long ago, belongs to
+        """The segments that were added or removed after a commit. None if that is unknown: it is too long ago, belongs to
         another copy of the index, or an earlier release has written since, which notes no changes."""
         last = self.generation()
         query = "SELECT name, segments FROM commits WHERE generation BETWEEN ? AND ? ORDER BY generation"
