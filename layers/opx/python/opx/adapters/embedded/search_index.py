@@ -234,10 +234,8 @@ class EmbeddedIndex:
         known = [segment for segment in changed if view.segments.holds(segment)]
         fresh = sorted(set(changed) - set(known))
         later = view.segments.after(self._database.segments_among(fresh), known)
-        if (
-            later is None or later.live_slots != self._database.live_slots()
-        ):  # too much is dead, or a note was cut short
-            return SegmentMap(self._database.each_segment())
+        if later is None or later.live_slots != self._database.live_slots():
+            return SegmentMap(self._database.each_segment())  # too much is dead, or a note was cut short
         return later
 
     def _read(self, view: _View, locations: set[Location]) -> dict[Location, IndexedChunk]:
