@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
@@ -146,3 +148,79 @@ def test_folder_that_can_not_be_used_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StoreUnavailableError, match="can't use folder"):
         FolderObjectStore(tmp_path / "file/corpus")
+
+
+class TestPutsTogether:
+    """Objects that are durable when a block ends."""
+
+    @pytest.fixture
+    def synced(self, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+        """Files and folders in the order in which they were made durable."""
+        found: list[Path] = []
+        sync = os.fsync
+
+        def noted(descriptor: int) -> None:
+            found.append(Path(f"/proc/self/fd/{descriptor}").readlink())
+            sync(descriptor)
+
+        if not Path("/proc/self/fd").exists():
+            pytest.skip("the system doesn't tell the name of an open file")
+        monkeypatch.setattr(os, "fsync", noted)
+        return found
+
+    def test_new_ones_are_there_at_once_and_durable_at_the_end(self, tmp_path: Path, synced: list[Path]) -> None:
+        store = FolderObjectStore(tmp_path)
+        store.put("corpus/first.md", b"first")
+        synced.clear()
+        with store.together():
+            for name in ("a", "b", "c"):
+                store.put(f"corpus/{name}.md", name.encode())
+                assert (tmp_path / f"corpus/{name}.md").read_bytes() == name.encode()
+            assert synced == []
+        files = {tmp_path / f"corpus/{name}.md" for name in ("a", "b", "c")}
+        assert set(synced[:-1]) == files
+        assert synced[-1] == tmp_path / "corpus"
+
+    def test_what_replaces_an_object_or_has_metadata_is_durable_at_once(
+        self, tmp_path: Path, synced: list[Path]
+    ) -> None:
+        store = FolderObjectStore(tmp_path)
+        store.put("a.md", b"old")
+        with store.together():
+            for key, metadata in (("a.md", None), ("b.md", {"title": "B"})):
+                synced.clear()
+                store.put(key, b"new", metadata=metadata)
+                assert synced[0].parent == tmp_path / ".tmp"
+                assert synced[-1] == tmp_path
+            synced.clear()
+        assert synced == []
+
+    def test_object_that_is_deleted_in_the_block_is_gone(self, tmp_path: Path) -> None:
+        store = FolderObjectStore(tmp_path)
+        with store.together():
+            store.put("corpus/a.md", b"a")
+            store.put("corpus/b.md", b"b")
+            store.delete("corpus/a.md")
+        assert [info.key for info in store.list()] == ["corpus/b.md"]
+
+    def test_full_disk_at_the_end_is_reported(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(_: int) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        store = FolderObjectStore(tmp_path)
+        store.put("corpus/first.md", b"first")
+        with ExitStack() as block:
+            block.enter_context(store.together())
+            store.put("corpus/a.md", b"a")
+            ended = block.pop_all()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            with pytest.raises(StoreUnavailableError, match="No space left"):
+                ended.close()
+        store.put("corpus/b.md", b"b")  # as always again
+
+    def test_other_threads_put_as_always(self, tmp_path: Path, synced: list[Path]) -> None:
+        store = FolderObjectStore(tmp_path)
+        with store.together(), ThreadPoolExecutor(1) as pool:
+            pool.submit(store.put, "a.md", b"a").result()
+            assert synced[-1] == tmp_path

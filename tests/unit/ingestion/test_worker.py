@@ -147,6 +147,16 @@ class TestDrain:
         assert [len(group) for group in pipeline.rounds] == [BATCH_MESSAGES, 5]
         assert queue.waiting() == 0
 
+    def test_batches_grow_with_the_queue(self, queue: SqliteQueue, failures: FailureLog, time: FakeTime) -> None:
+        for number in range(500):
+            queue.send(body(f"k{number}"))
+        pipeline = ScriptedPipeline()
+        assert len(list(self.a_drain(queue, pipeline, failures, time).run())) == 500
+        sizes = [len(group) for group in pipeline.rounds]
+        assert sizes == sorted(sizes, reverse=True)
+        assert sizes[0] in range(500 // 8, 500 // 8 + 10)
+        assert len(sizes) < 500 // BATCH_MESSAGES
+
     def test_retried_item_yields_only_its_last_outcome(
         self, queue: SqliteQueue, failures: FailureLog, time: FakeTime
     ) -> None:

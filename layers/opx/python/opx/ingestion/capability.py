@@ -102,6 +102,7 @@ class Ingestion:
             rules=ChunkingRules(settings.chunk_tokens, settings.chunk_overlap),
             unit_of_work=self._tables.unit_of_work,
             read_threads=self._storage.read_threads,
+            puts_together=self._storage.together,
             index_identity=self._indexing.identity,
             copies=self._copies(),
             contexts=self.context_writer,

@@ -265,6 +265,7 @@ class IngestionPipeline:
         rules: ChunkingRules,
         unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
         read_threads: int = 1,
+        puts_together: Callable[[], AbstractContextManager[Any]] = nullcontext,
         index_identity: str = "",
         copies: ChunkCopies | None = None,
         contexts: ContextWriter | None = None,
@@ -296,6 +297,7 @@ class IngestionPipeline:
             writers=self._writers,
         )
         self._unit_of_work = unit_of_work
+        self._puts_together = puts_together
         self._each = Each(read_threads)  # several at a time where reading and storing mean waiting for a network
 
     def apply(self, events: Sequence[ObjectEvent], progress: Progress | None = None) -> list[EventOutcome]:
@@ -307,7 +309,7 @@ class IngestionPipeline:
         outcomes: list[EventOutcome] = []
         for portion in self._portions(events):
             with ExitStack() as stack:
-                steps = self._each(lambda claim: self._prepare(claim, stack), self._claims(portion))
+                steps = self._prepared(portion, stack)
                 changes = [step for step in steps if not isinstance(step, EventOutcome)]
                 written = iter(self._embed_and_write(changes, progress))
                 done = [step if isinstance(step, EventOutcome) else next(written) for step in steps]
@@ -315,6 +317,19 @@ class IngestionPipeline:
                 self._protect(outcome)
             outcomes.extend(done)
         return outcomes
+
+    def _prepared(self, events: Sequence[ObjectEvent], stack: ExitStack) -> list[EventOutcome | Step]:
+        """Reads the documents, and stores what is made of them: all of that is durable when this returns, or will be made
+        again."""
+        steps: list[EventOutcome | Step] = []
+        try:
+            with self._puts_together():
+                steps += self._each(lambda claim: self._prepare(claim, stack), self._claims(events))
+        except StoreUnavailableError as exc:
+            return [
+                step if isinstance(step, EventOutcome) else self._unsuccessful(claim_of(step), exc) for step in steps
+            ]
+        return steps
 
     def _protect(self, outcome: EventOutcome) -> None:
         """Encrypts the original of an ingested document. That of an unchanged one may have been put again, and is plain."""

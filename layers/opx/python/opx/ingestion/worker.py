@@ -142,7 +142,11 @@ MAX_DELAY_SECONDS = 900.0
 LEAST_SECONDS = 60.0
 """A group of documents is only begun with more time than this before the deadline of the call."""
 
-BATCH_MESSAGES = 40
+BATCH_MESSAGES, LARGEST_BATCH = 40, 320
+_BATCHES_OF_BACKLOG = 8
+"""A batch is one commit, and takes an eighth of the waiting messages within these bounds: a long queue needs few commits, and
+the end of it, or a queue that was short, is found soon."""
+
 _IDLE_SECONDS = 0.2
 _POSTPONED_SECONDS = 5.0
 Observer = Callable[[EventOutcome], None]
@@ -329,9 +333,8 @@ class QueueDrain:
 
     def _take(self) -> list[Message]:
         messages: list[Message] = []
-        while len(messages) < BATCH_MESSAGES:
-            received = self._queue.receive(limit=10)
-            if not received:
-                break
-            messages.extend(received)
+        wanted = min(LARGEST_BATCH, max(BATCH_MESSAGES, self._queue.waiting() // _BATCHES_OF_BACKLOG))
+        with self._unit_of_work():
+            while len(messages) < wanted and (received := self._queue.receive(limit=10)):
+                messages.extend(received)
         return messages

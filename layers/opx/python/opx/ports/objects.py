@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol, runtime_checkable
 
@@ -121,6 +122,10 @@ class Storage(Protocol):
 
     @property
     def objects(self) -> ObjectStore: ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """New objects without metadata that this thread puts in the block may be durable only when it ends, so that they wait
+        for the disk together. Leaving the block raises `StoreUnavailableError` if that fails."""
 
     @property
     def history(self) -> ObjectHistory: ...

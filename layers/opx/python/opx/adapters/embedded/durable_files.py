@@ -10,8 +10,9 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -111,6 +112,35 @@ def move_into_place(source: Path, target: Path) -> None:
     make_folders(target.parent)
     os.replace(source, target)  # noqa: PTH105 - the one call that commits; kept bare so that tests can stop it
     sync_folder(target.parent)
+
+
+def place_unsynced(file: BinaryIO, target: Path) -> None:
+    """Renames a file to `target`, where none is, creating its folders. A crash may leave any content until `sync_all`."""
+    file.flush()
+    make_folders(target.parent)
+    os.replace(file.name, target)  # noqa: PTH105 - as in `move_into_place`
+
+
+def sync_all(paths: Sequence[Path]) -> None:
+    """Returns when these files and their names are on the disk. It serves several requests in the time of one."""
+    if not paths:
+        return
+    with ThreadPoolExecutor(min(_SYNCS_AT_ONCE, len(paths))) as pool:
+        list(pool.map(_sync_path, paths))
+    for folder in dict.fromkeys(path.parent for path in paths):
+        with suppress(FileNotFoundError):
+            sync_folder(folder)
+
+
+def _sync_path(path: Path) -> None:
+    try:
+        with path.open("rb") as file:
+            sync_file(file)
+    except FileNotFoundError:  # removed meanwhile
+        return
+
+
+_SYNCS_AT_ONCE = 8
 
 
 def make_folders(folder: Path) -> None:

@@ -122,6 +122,9 @@ class FolderStorage:
     def objects(self) -> ObjectStore:
         return self.replaceable
 
+    def together(self) -> AbstractContextManager[None]:
+        return self.replaceable.together()
+
     @cached_property
     def integrity(self) -> ObjectIntegrity:
         from opx.adapters.embedded.object_store import FolderObjectIntegrity

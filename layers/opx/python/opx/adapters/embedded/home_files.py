@@ -299,9 +299,9 @@ class IndexFiles:
     @staticmethod
     def _is_readable(database: IndexDatabase) -> bool:
         """False for an index of another release's format, which is no damage: it is replaced by `opx reindex`."""
-        from opx.adapters.embedded.search_index import FORMAT
+        from opx.adapters.embedded.search_index import FORMATS
 
-        return database.meta("identity").endswith(f"/format-{FORMAT}")
+        return database.meta("identity").rpartition("/format-")[2] in FORMATS
 
     def _files(self, database: IndexDatabase) -> Iterator[FileDamage]:
         from opx.adapters.embedded.lexical import term_files
@@ -370,7 +370,10 @@ class _SegmentCheck:
         if known is None:
             return ""
         digest = SegmentDigest()
-        digest.add_entries(self._database.entries_of(row.id))
+        try:
+            digest.add_entries(self._database.entries_of(row.id))
+        except OpxError:
+            return "its entries were altered"
         digest.add_vectors(self._rows[row.first_slot : row.first_slot + row.slots].tobytes())
         found = digest.checksums(*self._database.segment(row.id))
         if found.entries != known.entries:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from errno import EDQUOT, ENOSPC
 from itertools import groupby, islice
 from os import SEEK_END
 from pathlib import Path
@@ -30,11 +32,17 @@ from opx.adapters.embedded.segments import (
 )
 from opx.domain.ids import day_number
 from opx.domain.results import IndexedChunk
-from opx.errors import IndexUnavailableError
+from opx.errors import IndexUnavailableError, UnwritableStoreError
 from opx.ports import DocumentChange, IndexEntry, Vector, Vectors
+
+log = logging.getLogger(__name__)
 
 _BLOCK = 256
 """Entries held in memory at a time."""
+
+_SPARE = 8
+"""The vector file grows by an eighth more than it needs, of which the disk stores nothing, so that readers have it mapped for
+some commits to come: the pages of a new mapping are looked up one by one."""
 
 _DEAD_ROWS_KEPT = 10_000
 _LOCK_SECONDS = 120
@@ -62,9 +70,10 @@ class VectorWriter:
         rows = np.asarray(vectors, dtype="<f4")
         if rows.shape[1:] != (self._dimension,):
             raise ValueError(f"vectors have dimension {rows.shape[1:]}, the index has {self._dimension}")
-        check_rows(
-            self._path, self._file.seek(0, SEEK_END) // self._row_bytes, slot
-        )  # no gap: it would be read as zeros
+        there = self._file.seek(0, SEEK_END) // self._row_bytes
+        check_rows(self._path, there, slot)  # no gap: it would be read as zeros
+        if slot + len(rows) > there:
+            self._file.truncate((slot + len(rows)) * self._row_bytes * (_SPARE + 1) // _SPARE)
         self._file.seek(slot * self._row_bytes)
         data = rows.tobytes()
         self._file.write(data)
@@ -79,12 +88,16 @@ class VectorWriter:
 
 
 class IndexWriter:
-    """Holds the folder's write lock while it is open. Raises `IndexUnavailableError` if it can't get it."""
+    """Holds the folder's write lock while it is open. Raises `IndexUnavailableError` if it can't get it. What it changes
+    becomes an index of `identity`, which names the format."""
 
-    def __init__(self, folder: Path, dimension: int) -> None:
+    def __init__(self, folder: Path, dimension: int, identity: str) -> None:
         self._folder = folder
+        self._identity = identity
         self._dimension = dimension
         self._applied = False
+        self._changed: set[int] = set()
+        self._live_slots = 0
 
     def __enter__(self) -> IndexWriter:
         busy = IndexUnavailableError(f"another process has been writing to {self._folder} for too long")
@@ -127,11 +140,13 @@ class IndexWriter:
         buried = self._clean_up()
         with self._database.transaction():
             self._database.forget_file_checksums()
+            self._database.set_meta("identity", self._identity)
             self._database.begin_batch(batch)
         with self._database.transaction():
+            self._changed, self._live_slots = set(), self._database.live_slots()
             written = [self._write(change, batch) for change in changes]
             self._database.empty_graveyard(buried)
-            self._database.next_generation()
+            self._database.next_generation(self._changed, self._live_slots)
             self._database.end_batch(batch)
             self._vectors.sync()
             self._lexical.commit()
@@ -154,30 +169,39 @@ class IndexWriter:
     def _compact(self) -> None:
         """Writes the vectors of live segments to a new file when most of the old one is dead.
 
-        The old file stays until the next batch, so that a reader that has just read its name can still open it.
+        The old file stays until the next batch, so that a reader that has just read its name can still open it. Where the
+        disk has no room for a second one, the batch goes on with the old one.
         """
         old = self._vector_path()
         for path in self._folder.glob("vectors*.f32"):
             if path != old:
                 path.unlink()
-        segments = self._database.segments()
-        live = sum(row.slots for row in segments)
-        if int(self._database.meta("next_slot", "0")) <= 2 * live + _DEAD_ROWS_KEPT:
+        if int(self._database.meta("next_slot", "0")) <= 2 * self._database.live_slots() + _DEAD_ROWS_KEPT:
             return
-        name = f"vectors-{secrets.token_hex(4)}.f32"
+        fresh = self._folder / f"vectors-{secrets.token_hex(4)}.f32"
         self._vectors.close()
-        self._vectors = VectorWriter(self._folder / name, self._dimension)
-        with self._database.transaction():
-            slot = 0
-            rows = read_rows(old, self._dimension, max((row.first_slot + row.slots for row in segments), default=0))
+        try:
+            self._copy_live(old, fresh)
+        except (OSError, UnwritableStoreError) as exc:
+            if isinstance(exc, OSError) and exc.errno not in (ENOSPC, EDQUOT):
+                raise
+            log.warning("no room to compact %s: %s", old, exc)
+            fresh.unlink(missing_ok=True)
+        self._vectors = VectorWriter(self._vector_path(), self._dimension)
+
+    def _copy_live(self, old: Path, fresh: Path) -> None:
+        segments = self._database.segments()
+        rows = read_rows(old, self._dimension, max((row.first_slot + row.slots for row in segments), default=0))
+        slot = 0
+        with closing(VectorWriter(fresh, self._dimension)) as vectors, self._database.transaction():
             for row in segments:
-                self._vectors.write(slot, rows[row.first_slot : row.first_slot + row.slots])
+                vectors.write(slot, rows[row.first_slot : row.first_slot + row.slots])
                 self._database.move_segment(row.id, slot)
                 slot += row.slots
-            self._vectors.sync()
+            vectors.sync()
             self._database.set_meta("next_slot", str(slot))
-            self._database.set_meta("vectors", name)
-            self._database.next_generation()
+            self._database.set_meta("vectors", fresh.name)
+            self._database.next_generation(None, slot)
 
     def _write(self, change: DocumentChange, batch: str) -> list[str]:
         written: list[str] = []
@@ -209,6 +233,8 @@ class IndexWriter:
         self._database.add_segment(row, facts)
         self._database.put_checksums(segment, digest.checksums(row, facts))
         self._database.set_meta("next_slot", str(slot))
+        self._changed.add(segment)
+        self._live_slots += slots
         return ids
 
     def _write_block(
@@ -228,7 +254,8 @@ class IndexWriter:
             kept = [entry for entry in self._database.entries_of(segment) if entry[1] not in gone]
             if kept:
                 self._copy(*self._database.segment(segment), kept, batch)
-            self._database.drop_segment(segment)
+            self._live_slots -= self._database.drop_segment(segment)
+            self._changed.add(segment)
 
     def _copy(self, row: SegmentRow, facts: SegmentFacts, kept: list[tuple[int, str, str]], batch: str) -> None:
         self._vectors.sync()

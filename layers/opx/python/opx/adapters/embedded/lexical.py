@@ -341,12 +341,28 @@ class LexicalSearcher:
         return tantivy.Query.term_set_query(self._schema, name, list(values))
 
 
+def _remove_strangers(folder: Path) -> None:
+    """Removes files that tantivy doesn't know, as there are after a home was copied over another: it would make one of the
+    same name, and fail as it is there."""
+    try:
+        managed = set(json.loads((folder / _CHANGING).read_bytes()))
+        segments = json.loads((folder / "meta.json").read_bytes())["segments"]
+        used = {segment["segment_id"].replace("-", "") for segment in segments}
+    except (OSError, ValueError, KeyError, TypeError):  # a new index, or a damaged one, which tantivy reports
+        return
+    for path in folder.iterdir():
+        is_of_segment = path.name.partition(".")[0] in used and path.suffix != ".del"
+        if path.name not in managed and not path.name.startswith(".") and path.suffix != ".json" and not is_of_segment:
+            path.unlink(missing_ok=True)
+
+
 class LexicalWriter:
     """Adds entries in batches; leftovers of a crashed batch are removed by its name."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         make_folders(folder)
+        _remove_strangers(folder)
         with _tantivy_errors(folder):
             self._writer = tantivy.Index(_schema(), path=str(folder)).writer(WRITER_HEAP_BYTES, 1)
 

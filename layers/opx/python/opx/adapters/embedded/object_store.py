@@ -20,7 +20,9 @@ import json
 import os
 import re
 import shutil
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,8 +35,10 @@ from opx.adapters.embedded.durable_files import (
     locked,
     make_folders,
     move_into_place,
+    place_unsynced,
     remove_abandoned,
     remove_file,
+    sync_all,
     sync_file,
     sync_folder,
     temporary_file,
@@ -188,6 +192,7 @@ class FolderObjectStore:
         self._root = root.absolute()
         self._metadata = self._root / ".meta"
         self._temporary = self._root / ".tmp"
+        self._puts = threading.local()
         with translated_os_errors(f"use folder {root}"):
             make_folders(self._metadata)
             make_folders(self._temporary)
@@ -206,15 +211,38 @@ class FolderObjectStore:
         check_metadata(metadata)
         with translated_os_errors(f"store object {key}"), temporary_file(self._temporary) as file:
             etag = _copy(stream, file)
-            sync_file(file)
+            waiting: list[Path] | None = getattr(self._puts, "waiting", None)
+            syncs_later = waiting is not None and wanted is None and not metadata and is_missing(self._path(key))
+            if not syncs_later:
+                sync_file(file)
             version = Version(identity_of(file), etag, dict(metadata))
             with locked(self._root / ".lock"):
                 if wanted is not None:
                     known = self.head(key)
                     check_etag(key, wanted, known.etag if known else "")
                 self._announce(key, version)
-                move_into_place(Path(file.name), self._path(key))
+                if waiting is not None and syncs_later and is_missing(self._path(key)):
+                    place_unsynced(file, self._path(key))
+                    waiting.append(self._path(key))
+                else:
+                    if syncs_later:  # meanwhile there is one
+                        sync_file(file)
+                    move_into_place(Path(file.name), self._path(key))
         return self._info(key, version)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """New objects without metadata that this thread puts in the block are on the disk when it ends: they wait for it at
+        the same time. What replaces an object is put as always, lest a crash leaves half of it. Raises
+        `StoreUnavailableError`."""
+        waiting: list[Path] = []
+        self._puts.waiting = waiting
+        try:
+            yield
+        finally:
+            self._puts.waiting = None
+            with translated_os_errors(f"store objects in {self._root}"):
+                sync_all(waiting)
 
     def replace(self, key: str, data: bytes, *, read: bytes, etag: str) -> bool:
         check_object_key(key)

@@ -8,12 +8,12 @@ SQLite snapshot, so that a crash at any moment leaves the state before or after,
 from __future__ import annotations
 
 import secrets
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, islice, takewhile
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -21,16 +21,16 @@ from msgspec import Struct
 
 from opx.adapters.embedded.durable_files import make_folders
 from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Location
+from opx.adapters.embedded.segment_map import Mask, Numbers, SegmentMap
 from opx.adapters.embedded.segments import (
     VECTORS,
+    Generation,
     IndexDatabase,
-    Mask,
+    MappedVectors,
     Matrix,
-    Numbers,
-    SegmentMap,
     index_errors,
     indexed_chunk,
-    read_rows,
+    map_vectors,
 )
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
@@ -39,8 +39,9 @@ from opx.ports import DocumentChange, HeldDocument, Leg, SearchFilter, SearchReq
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
 
-FORMAT = "4"
-"""Version of the file format. Part of an index's identity."""
+FORMATS = ("5", "4")
+"""Versions of the file format that can be read, the one that is written first. Part of an index's identity. 4 has entries
+that are not compressed, which 5 may have, too: its first change makes it an index of 5."""
 
 _SPARE_HITS = 16
 """Hits fetched beyond the depth, so that ties at its end are broken by id."""
@@ -71,12 +72,14 @@ Floats = npt.NDArray[np.float32]
 
 
 class _View(Struct, frozen=True):
-    """One consistent state: the live segments, their vectors and terms, and its generation."""
+    """One consistent state: the live segments, their vectors and terms, and its generation. `matrix` has the first rows of
+    `mapped`, which later states use, too."""
 
-    generation: str
+    generation: Generation
     segments: SegmentMap
     matrix: Matrix
     lexical: LexicalSearcher
+    mapped: MappedVectors
 
 
 class _KeptChunks:
@@ -84,7 +87,7 @@ class _KeptChunks:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._chunks: dict[Location, IndexedChunk] = {}
 
     def among(self, locations: Iterable[Location]) -> dict[Location, IndexedChunk]:
@@ -103,7 +106,7 @@ class _KeptChunks:
     def keep_live(self, segments: SegmentMap) -> None:
         """Removes chunks of segments that were replaced or deleted."""
         with self._lock:
-            self._chunks = {location: chunk for location, chunk in self._chunks.items() if segments.has(location[0])}
+            self._chunks = {location: chunk for location, chunk in self._chunks.items() if segments.holds(location[0])}
 
 
 class EmbeddedIndex:
@@ -119,11 +122,12 @@ class EmbeddedIndex:
         self._dimension = dimension
         self._view: _View | None = None
         self._chunks = _KeptChunks(_CHUNKS_KEPT)
+        self._following = Lock()
         with index_errors(folder):
             make_folders(folder)
             self._database = IndexDatabase(folder / "index.db")
             try:
-                self._check_identity(f"{model_id}/{dimension}/analyzer-{ANALYZER_VERSION}/format-{FORMAT}")
+                self._check_identity(f"{model_id}/{dimension}/analyzer-{ANALYZER_VERSION}/format-")
                 self._lexical = LexicalReader(folder / "terms")
             except BaseException:
                 self._database.close()
@@ -144,7 +148,8 @@ class EmbeddedIndex:
         with index_errors(self._folder), self._database.snapshot():
             return f"{self._database.meta('incarnation')}.{self._database.meta('generation', '0')}"
 
-    def _check_identity(self, wanted: str) -> None:
+    def _check_identity(self, lineage: str) -> None:
+        self._identity = wanted = lineage + FORMATS[0]
         with self._database.snapshot():
             found = self._database.meta("identity")
         if not found:  # new; only then, since this waits for a running writer
@@ -152,7 +157,7 @@ class EmbeddedIndex:
                 found = self._database.meta("identity", wanted)
                 self._database.set_meta("identity", found)
                 self._database.set_meta("incarnation", self._database.meta("incarnation", secrets.token_hex(8)))
-        if found != wanted:
+        if found not in [lineage + each for each in FORMATS]:
             raise IncompatibleIndexError(
                 f"the index in {self._folder} was built for {found}, this program uses {wanted}: "
                 "run `opx reindex`, which makes one for this program, or delete that folder and run `opx rebuild`"
@@ -163,7 +168,7 @@ class EmbeddedIndex:
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
         from opx.adapters.embedded.index_writer import IndexWriter
 
-        with index_errors(self._folder), IndexWriter(self._folder, self._dimension) as writer:
+        with index_errors(self._folder), IndexWriter(self._folder, self._dimension, self._identity) as writer:
             return writer.apply(changes)
 
     # -- reading
@@ -217,17 +222,20 @@ class EmbeddedIndex:
     def _snapshot(self) -> Iterator[_View]:
         """The last committed state; SQLite, vectors and terms agree until the block ends."""
         with index_errors(self._folder):
-            searcher: tuple[str, LexicalSearcher] | None = None
+            searcher: tuple[Generation, LexicalSearcher] | None = None
             while True:
+                before = self._view
                 with self._database.snapshot():
-                    generation = self._database.meta("generation", "0")
+                    generation = self._database.generation()
+                    if before is not None and before.generation.number > generation.number:
+                        self._view = None  # an older copy of the index replaced it
                     view = self._view_of(generation, searcher)
                     if view is not None:
                         yield view
                         return
                 searcher = generation, self._lexical.latest()
 
-    def _view_of(self, generation: str, searcher: tuple[str, LexicalSearcher] | None) -> _View | None:
+    def _view_of(self, generation: Generation, searcher: tuple[Generation, LexicalSearcher] | None) -> _View | None:
         """The view of the state that SQLite shows, or None if that needs another searcher.
 
         tantivy commits before SQLite does. A searcher that was opened between two looks at the same generation is at
@@ -238,11 +246,29 @@ class EmbeddedIndex:
             return view
         if searcher is None or searcher[0] != generation:
             return None
-        segments = SegmentMap(self._database.segments())
-        matrix = read_rows(self._folder / self._database.meta("vectors", VECTORS), self._dimension, segments.slots)
-        self._view = _View(generation, segments, matrix, searcher[1])
-        self._chunks.keep_live(segments)
-        return self._view
+        with self._following:  # threads that need the same state needn't read it at the same time
+            view = self._view
+            if view is not None and view.generation.number > generation.number:
+                return None  # another thread follows a later commit already
+            if view is None or view.generation != generation:
+                segments = self._segments_after(view)
+                path = self._folder / self._database.meta("vectors", VECTORS)
+                mapped = map_vectors(path, self._dimension, segments.slots, view.mapped if view else None)
+                view = self._view = _View(generation, segments, mapped.rows[: segments.slots], searcher[1], mapped)
+                self._chunks.keep_live(segments)
+        return view
+
+    def _segments_after(self, view: _View | None) -> SegmentMap:
+        """The live segments of the state that SQLite shows: those of the view with what changed since, or all read anew."""
+        changed = self._database.changed_since(view.generation) if view else None
+        if view is None or changed is None:
+            return SegmentMap(self._database.each_segment())
+        known = [segment for segment in changed if view.segments.holds(segment)]
+        fresh = sorted(set(changed) - set(known))
+        later = view.segments.after(self._database.segments_among(fresh), known)
+        if later is None or later.live_slots != self._database.live_slots():
+            return SegmentMap(self._database.each_segment())  # too much is dead, or a note was cut short
+        return later
 
     def _read(self, view: _View, locations: set[Location]) -> dict[Location, IndexedChunk]:
         """The chunks at these locations."""

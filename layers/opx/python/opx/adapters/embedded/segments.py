@@ -1,14 +1,12 @@
-"""Stores segments of the embedded index, runs of entries that share a document and all filtered fields, and its tables.
-
-Held in memory as arrays (one row per segment, not per chunk), so that a filter over 100,000 chunks takes well under a
-millisecond and opening takes a few.
-"""
+"""Stores segments of the embedded index, runs of entries that share a document and all filtered fields, and its tables."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +23,6 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import from_json
 from opx.domain.results import LATER_FACTS, IndexedChunk, later_facts
 from opx.errors import DamagedStoreError, IndexUnavailableError, StoreUnavailableError
-from opx.ports import SearchFilter
 
 # -- the vector file: unit vectors of float32, read through a memory map, which opens at once at any size
 
@@ -45,6 +42,25 @@ def read_rows(path: Path, dimension: int, count: int) -> Matrix:
     return rows
 
 
+class MappedVectors(Struct, frozen=True):
+    """All rows of a vector file, also those behind the last committed one, and the identity of the file."""
+
+    rows: Matrix
+    file: tuple[int, int]
+
+
+def map_vectors(path: Path, dimension: int, needed: int, before: MappedVectors | None = None) -> MappedVectors:
+    """Maps a vector file, of which so many rows are needed, if the mapping `before` isn't one of them already."""
+    if not needed:
+        return MappedVectors(read_rows(path, dimension, 0), (0, 0))
+    found = path.stat() if path.is_file() else None
+    file = (found.st_dev, found.st_ino) if found else (0, 0)
+    if before is not None and before.file == file and len(before.rows) >= needed:
+        return before
+    there = found.st_size // (4 * dimension) if found else 0
+    return MappedVectors(read_rows(path, dimension, max(needed, there)), file)
+
+
 def check_rows(path: Path, there: int, needed: int) -> None:
     """Raises `IndexUnavailableError` if vectors are missing at the end of the file."""
     if there < needed:
@@ -55,9 +71,6 @@ def check_rows(path: Path, there: int, needed: int) -> None:
 
 
 # -- segments
-
-Mask = npt.NDArray[np.bool_]
-Numbers = npt.NDArray[np.intp]
 
 
 class SegmentRow(Struct, frozen=True):
@@ -145,165 +158,6 @@ _SEALED_FIELDS = (
 )
 
 
-class SegmentMap:
-    """An immutable view of all live segments, whose entries are numbered in their order."""
-
-    def __init__(self, rows: Sequence[SegmentRow]) -> None:
-        self._rows = rows
-        self._by_id = {row.id: index for index, row in enumerate(rows)}
-        counts = np.fromiter((row.count for row in rows), dtype=np.int64, count=len(rows))
-        firsts = np.fromiter((row.first_slot for row in rows), dtype=np.int64, count=len(rows))
-        self._columns = {
-            "scopes": _Column(row.scope for row in rows),
-            "categories": _Column(row.category for row in rows),
-            "tiers": _Column(row.tier for row in rows),
-            "languages": _Column(row.language for row in rows),
-            "document_ids": _Column(row.document_id for row in rows),
-        }
-        self._lists = {
-            "tags": _list_index(row.tags for row in rows),
-            "services": _list_index(row.services for row in rows),
-        }
-        self._days = _Days([row.updated_day for row in rows])
-        self.counts = counts
-        self.live = int(counts.sum())
-        self.slots = max((row.first_slot + row.slots for row in rows), default=0)
-        self._starts = np.cumsum(counts) - counts
-        self._segment_of = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
-        self._slot_counts = _slot_counts(rows)
-        each = np.ones(self.live, dtype=np.intp) if self._slot_counts is None else self._slot_counts
-        before = np.cumsum(each) - each
-        self._first_slots: Numbers = before + np.repeat(firsts - before[self._starts], counts)
-
-    def row(self, segment_id: int) -> SegmentRow:
-        """The live segment with this id."""
-        return self._rows[self._by_id[segment_id]]
-
-    def has(self, segment_id: int) -> bool:
-        """True if the segment is live."""
-        return segment_id in self._by_id
-
-    def is_among(self, segment_id: int, allowed: Mask) -> bool:
-        """True if the segment is live and allowed."""
-        index = self._by_id.get(segment_id)
-        return index is not None and bool(allowed[index])
-
-    def allowed(self, where: SearchFilter) -> Mask:
-        """Mask of the segments that pass the filter, shape (segments,)."""
-        mask = self._columns["scopes"].any_of(where.scopes)
-        for name in ("categories", "tiers", "languages", "document_ids"):
-            values: tuple[str, ...] = getattr(where, name)
-            if values:
-                mask &= self._columns[name].any_of(values)
-        for name, wanted in (
-            ("tags", where.tags),
-            ("tags", where.also_tags),
-            ("services", where.services),
-            ("services", where.also_services),
-        ):
-            if wanted:
-                mask &= self._with_any(self._lists[name], wanted)
-        if where.updated_from is not None or where.updated_before is not None:
-            mask &= self._days.within(where.updated_from, where.updated_before)
-        return mask
-
-    def _with_any(self, index: Mapping[str, list[int]], wanted: Iterable[str]) -> Mask:
-        mask = np.zeros(len(self._rows), dtype=np.bool_)
-        for value in wanted:
-            mask[index.get(value, [])] = True
-        return mask
-
-    def live_in(self, scopes: Sequence[str]) -> int:
-        """Counts live entries of the scopes."""
-        return int(self.counts[self._columns["scopes"].any_of(scopes)].sum())
-
-    def share(self, allowed: Mask) -> float:
-        """Share of the live entries that are in allowed segments."""
-        return float(self.counts[allowed].sum()) / self.live if self.live else 0.0
-
-    def entries_of(self, allowed: Mask) -> Numbers:
-        """The entries of allowed segments, ascending."""
-        return np.flatnonzero(allowed[self._segment_of])
-
-    def entries_at(self, locations: Iterable[tuple[int, int]], allowed: Mask) -> Numbers:
-        """The entries at those locations that are in allowed segments, ascending."""
-        found = (
-            self._starts[index] + position
-            for segment, position in locations
-            if (index := self._by_id.get(segment)) is not None and allowed[index]
-        )
-        return np.sort(np.fromiter(found, dtype=np.intp))
-
-    def slots_of(self, entries: Numbers) -> tuple[Numbers, Numbers | None]:
-        """The slots of these entries, concatenated, and the start of each entry's; None if each has one."""
-        firsts = self._first_slots[entries]
-        if self._slot_counts is None:
-            return firsts, None
-        counts = self._slot_counts[entries]
-        starts = np.cumsum(counts) - counts
-        return np.repeat(firsts - starts, counts) + np.arange(int(counts.sum())), starts
-
-    def locations(self, entries: Iterable[int]) -> list[tuple[int, int]]:
-        """Segment id and position within it of each entry."""
-        found = []
-        for entry in entries:
-            index = self._segment_of[entry]
-            found.append((self._rows[index].id, int(entry - self._starts[index])))
-        return found
-
-
-def _slot_counts(rows: Sequence[SegmentRow]) -> Numbers | None:
-    """The number of slots of each entry; None if each has one."""
-    if not any(row.spread for row in rows):
-        return None
-    ones = np.ones(max(row.count for row in rows), SPREAD).tobytes()
-    spread = b"".join(row.spread or ones[: row.count * SPREAD.itemsize] for row in rows)
-    return np.frombuffer(spread, SPREAD).astype(np.intp)
-
-
-class _Column:
-    """The values of one attribute, as small numbers."""
-
-    def __init__(self, values: Iterable[str]) -> None:
-        self._codes: dict[str, int] = {}
-        codes = [self._codes.setdefault(value, len(self._codes)) for value in values]
-        self._values = np.array(codes, dtype=np.int32)
-
-    def any_of(self, wanted: Sequence[str]) -> Mask:
-        table = np.zeros(len(self._codes) + 1, dtype=np.bool_)
-        for value in wanted:
-            table[self._codes.get(value, len(self._codes))] = True
-        table[-1] = False
-        mask: Mask = table[self._values]
-        return mask
-
-
-class _Days:
-    """The day of each segment, if it has one."""
-
-    def __init__(self, days: Sequence[int | None]) -> None:
-        self._known = np.array([day is not None for day in days], dtype=np.bool_)
-        self._days = np.array([day or 0 for day in days], dtype=np.int64)
-
-    def within(self, first: int | None, end: int | None) -> Mask:
-        """Mask of days from the first on and before the end; None is no bound."""
-        mask = self._known.copy()
-        if first is not None:
-            mask &= self._days >= first
-        if end is not None:
-            mask &= self._days < end
-        return mask
-
-
-def _list_index(joined: Iterable[str]) -> dict[str, list[int]]:
-    """Segments by value, for values that are joined by newlines."""
-    index: dict[str, list[int]] = {}
-    for number, values in enumerate(joined):
-        for value in values.split("\n") if values else ():
-            index.setdefault(value, []).append(number)
-    return index
-
-
 _ENCODED = dict(zip(IndexedChunk.__struct_fields__, IndexedChunk.__struct_encode_fields__, strict=True))
 _TIERS = {tier.value: tier for tier in Tier}
 _OWN = {name: _ENCODED[name] for name in LATER_FACTS if name != "services"}
@@ -315,6 +169,34 @@ def entry_line(indexed: IndexedChunk) -> str:
     own = {encoded: getattr(indexed, name) for name, encoded in _OWN.items()}
     found = indexed.chunk.to_json() | {name: value for name, value in own.items() if value}
     return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+
+
+_SKELETON = (
+    b'"flags":["suspected_instruction"],"expires":"","reviewBy":""},"fingerprint":"","section":["","],"start":,"end":,"metadata":'
+    b'{"documentTitle":"","category":"runbooks/procedures","tags":[""]}{"chunkId":"","documentId":"","chunkIndex":0,"content":"'
+    b'","tokenCount":'
+)
+"""Text that compressed lines refer to, the likeliest last. Part of the file format."""
+
+
+def packed(line: str) -> bytes:
+    """A line, compressed: less than half of it."""
+    packer = zlib.compressobj(6, zlib.DEFLATED, -zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_DEFAULT_STRATEGY, _SKELETON)
+    return packer.compress(line.encode("utf-8", "surrogatepass")) + packer.flush()
+
+
+def unpacked(stored: str | bytes) -> str:
+    """A line as it was packed, or as an earlier release stored it. Raises `IndexUnavailableError` if it is damaged."""
+    if isinstance(stored, str):
+        return stored
+    unpacker = zlib.decompressobj(-zlib.MAX_WBITS, _SKELETON)
+    try:
+        line = unpacker.decompress(stored)
+        if unpacker.eof:
+            return line.decode("utf-8", "surrogatepass")
+    except (zlib.error, UnicodeDecodeError):
+        pass
+    raise IndexUnavailableError("an entry of the index is damaged: `opx repair` makes it again")
 
 
 def _read_line(line: str) -> dict[str, Any]:
@@ -359,6 +241,8 @@ CREATE TABLE IF NOT EXISTS entries (
     segment INTEGER NOT NULL, position INTEGER NOT NULL, entry_id TEXT NOT NULL, chunk TEXT NOT NULL,
     PRIMARY KEY (segment, position));
 CREATE INDEX IF NOT EXISTS entries_by_id ON entries (entry_id);
+CREATE TABLE IF NOT EXISTS commits (
+    generation INTEGER PRIMARY KEY, name TEXT NOT NULL, segments BLOB, live_slots INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS unfinished (batch TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS graveyard (segment INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS segment_checksums (segment INTEGER PRIMARY KEY, entries TEXT NOT NULL, vectors TEXT NOT NULL);
@@ -371,8 +255,22 @@ _ROW = (
 )
 _SEGMENTS = "segments LEFT JOIN several_vectors ON segment = id"
 _FACTS = "key_id, trust, source_uri, last_updated"
+_COMMITS_KEPT = 256
+"""Generations that a reader may be behind and still learn what changed since."""
+
 _LOOKUP_SIZE = 500
 """Values in one SQL statement; SQLite's own limit is higher everywhere."""
+
+
+_IDS = np.dtype("<i8")
+
+
+class Generation(Struct, frozen=True):
+    """A commit: its number and a random name. Copies of an index that were changed apart have commits of the same number, and
+    other names. Those of earlier releases have none."""
+
+    number: int
+    name: str
 
 
 @contextmanager
@@ -428,8 +326,46 @@ class IndexDatabase:
     def set_meta(self, name: str, value: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
-    def next_generation(self) -> None:
-        self.set_meta("generation", str(int(self.meta("generation", "0")) + 1))
+    # -- commits: the changes of each generation, for readers of an earlier one
+
+    def generation(self) -> Generation:
+        """The last commit."""
+        query = (
+            "SELECT generation, commits.name FROM meta JOIN commits ON generation = CAST(value AS INTEGER)"
+            " WHERE meta.name = 'generation'"
+        )
+        row = self._db.execute(query).fetchone() or (int(self.meta("generation", "0")), "")
+        return Generation(*row)
+
+    def next_generation(self, changed: Iterable[int] | None, live_slots: int) -> None:
+        """Counts a commit that added or removed these segments, or changed all if it is None, and left so many rows of the
+        vector file live."""
+        number = int(self.meta("generation", "0")) + 1
+        segments = None if changed is None else np.array(sorted(set(changed)), _IDS).tobytes()
+        self.set_meta("generation", str(number))
+        row = (number, secrets.token_hex(8), segments, live_slots)
+        self._db.execute("INSERT OR REPLACE INTO commits VALUES (?, ?, ?, ?)", row)
+        self._db.execute("DELETE FROM commits WHERE generation <= ?", (number - _COMMITS_KEPT,))
+
+    def live_slots(self) -> int:
+        """The number of rows of the vector file that belong to segments: as noted by the last commit, or counted."""
+        query = "SELECT live_slots FROM commits WHERE generation = ?"
+        noted = self._db.execute(query, (int(self.meta("generation", "0")),)).fetchone()
+        counted = f"SELECT COALESCE(SUM(COALESCE(slots, count)), 0) FROM {_SEGMENTS}"  # noqa: S608
+        return int((noted or self._db.execute(counted).fetchone())[0])
+
+    def changed_since(self, known: Generation) -> list[int] | None:
+        """The segments that were added or removed after a commit. None if that is unknown: it is too long ago, belongs to
+        another copy of the index, or an earlier release has written since, which notes no changes."""
+        last = self.generation()
+        query = "SELECT name, segments FROM commits WHERE generation BETWEEN ? AND ? ORDER BY generation"
+        rows = self._db.execute(query, (known.number, last.number)).fetchall()
+        if not rows or len(rows) != last.number - known.number + 1 or rows[0][0] != known.name:
+            return None
+        noted = [segments for _, segments in rows[1:]]
+        if any(segments is None or len(segments) % _IDS.itemsize for segments in noted):
+            return None
+        return [int(segment) for segment in np.unique(np.frombuffer(b"".join(noted), _IDS))]
 
     # -- segments and entries
 
@@ -445,7 +381,8 @@ class IndexDatabase:
 
     def add_entries(self, segment: int, rows: Iterable[tuple[int, str, str]]) -> None:
         """Adds rows of position, entry id and the entry's JSON line."""
-        self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", ((segment, *row) for row in rows))
+        stored = ((segment, position, entry_id, packed(line)) for position, entry_id, line in rows)
+        self._db.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", stored)
 
     def put_checksums(self, segment: int, checksums: SegmentChecksums) -> None:
         row = (segment, checksums.entries, checksums.vectors)
@@ -478,15 +415,33 @@ class IndexDatabase:
     def move_segment(self, segment: int, first_slot: int) -> None:
         self._db.execute("UPDATE segments SET first_slot = ? WHERE id = ?", (first_slot, segment))
 
-    def drop_segment(self, segment: int) -> None:
+    def drop_segment(self, segment: int) -> int:
+        """Removes a segment that exists; returns the number of its rows in the vector file."""
+        query = f"SELECT COALESCE(slots, count) FROM {_SEGMENTS} WHERE id = ?"  # noqa: S608
+        slots = int(self._db.execute(query, (segment,)).fetchone()[0])
         self._db.execute("DELETE FROM segments WHERE id = ?", (segment,))
         self._db.execute("DELETE FROM entries WHERE segment = ?", (segment,))
         self._db.execute("DELETE FROM several_vectors WHERE segment = ?", (segment,))
         self._db.execute("DELETE FROM segment_checksums WHERE segment = ?", (segment,))
         self._db.execute("INSERT OR REPLACE INTO graveyard VALUES (?)", (segment,))
+        return slots
 
     def segments(self) -> list[SegmentRow]:
-        return [SegmentRow(*row) for row in self._db.execute(f"SELECT {_ROW} FROM {_SEGMENTS} ORDER BY first_slot")]  # noqa: S608
+        return list(self.each_segment())
+
+    def each_segment(self) -> Iterator[SegmentRow]:
+        """All segments in the order of their slots."""
+        return (SegmentRow(*row) for row in self._db.execute(f"SELECT {_ROW} FROM {_SEGMENTS} ORDER BY first_slot"))  # noqa: S608
+
+    def segments_among(self, ids: Sequence[int]) -> list[SegmentRow]:
+        """Those of the segments that are live, in the order of their slots."""
+        found: list[SegmentRow] = []
+        for at in range(0, len(ids), _LOOKUP_SIZE):
+            part = ids[at : at + _LOOKUP_SIZE]
+            marks = ",".join("?" * len(part))
+            query = f"SELECT {_ROW} FROM {_SEGMENTS} WHERE id IN ({marks})"  # noqa: S608
+            found += [SegmentRow(*row) for row in self._db.execute(query, part)]
+        return sorted(found, key=lambda row: row.first_slot)
 
     def segment(self, segment: int) -> tuple[SegmentRow, SegmentFacts]:
         """A segment that exists."""
@@ -504,11 +459,11 @@ class IndexDatabase:
                 " CROSS JOIN entries ON segment = s AND position = p CROSS JOIN segments ON id = s"
             )
             for row in self._db.execute(query, [value for location in part for value in location]):
-                yield (*row[:4], SegmentFacts(*row[4:]))
+                yield (*row[:3], unpacked(row[3]), SegmentFacts(*row[4:]))
 
     def entries_of(self, segment: int) -> list[tuple[int, str, str]]:
         query = "SELECT position, entry_id, chunk FROM entries WHERE segment = ? ORDER BY position"
-        return list(self._db.execute(query, (segment,)))
+        return [(position, entry, unpacked(line)) for position, entry, line in self._db.execute(query, (segment,))]
 
     def holders(self, entry_ids: Sequence[str]) -> dict[int, set[str]]:
         """Entry ids by the segments that hold them."""
