@@ -7,6 +7,7 @@ SQLite snapshot, so that a crash at any moment leaves the state before or after,
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,15 +32,27 @@ from opx.adapters.embedded.segments import (
     indexed_chunk,
     read_rows,
 )
+from opx.adapters.embedded.vectors import (
+    RECORDS,
+    QuantisedRows,
+    best_of_each,
+    lacks_records,
+    quantised_rows,
+)
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.errors import IncompatibleIndexError
+from opx.errors import IncompatibleIndexError, InvalidInputError, OpxError
 from opx.ports import DocumentChange, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
 
 FORMAT = "4"
 """Version of the file format. Part of an index's identity."""
+
+log = logging.getLogger(__name__)
+
+_PATIENCE = 5.0
+"""Seconds that an index which is opened waits for a writer, to add what an earlier release didn't write."""
 
 _SPARE_HITS = 16
 """Hits fetched beyond the depth, so that ties at its end are broken by id."""
@@ -72,6 +85,7 @@ class _View(Struct, frozen=True):
     generation: str
     segments: SegmentMap
     matrix: Matrix
+    quantised: QuantisedRows | None
     lexical: LexicalSearcher
 
 
@@ -93,6 +107,7 @@ class EmbeddedIndex:
             try:
                 self._check_identity(f"{model_id}/{dimension}/analyzer-{ANALYZER_VERSION}/format-{FORMAT}")
                 self._lexical = LexicalReader(folder / "terms")
+                self._add_records()
             except BaseException:
                 self._database.close()
                 raise
@@ -125,6 +140,23 @@ class EmbeddedIndex:
                 f"the index in {self._folder} was built for {found}, this program uses {wanted}: "
                 "run `opx reindex`, which makes one for this program, or delete that folder and run `opx rebuild`"
             )
+
+    def _add_records(self) -> None:
+        """Has the copy of the vectors written that a large index of an earlier release lacks, if nobody else is writing.
+        Without it searches are the same, but slower."""
+        with self._database.snapshot():
+            slots = int(self._database.meta("next_slot", "0"))
+            vectors = self._folder / self._database.meta("vectors", VECTORS)
+            note = self._database.meta(RECORDS)
+        if not lacks_records(vectors, note, slots):
+            return
+        from opx.adapters.embedded.index_writer import IndexWriter
+
+        try:
+            with index_errors(self._folder), IndexWriter(self._folder, self._dimension, patience=_PATIENCE) as writer:
+                writer.add_records()
+        except OpxError as exc:
+            log.info("all vectors of %s are scored: %s", self._folder, exc)
 
     # -- writing
 
@@ -208,8 +240,14 @@ class EmbeddedIndex:
             return None
         segments = SegmentMap(self._database.segments())
         matrix = read_rows(self._folder / self._database.meta("vectors", VECTORS), self._dimension, segments.slots)
-        self._view = _View(generation, segments, matrix, searcher[1])
+        quantised = self._quantised(matrix, view)
+        self._view = _View(generation, segments, matrix, quantised, searcher[1])
         return self._view
+
+    def _quantised(self, matrix: Matrix, view: _View | None) -> QuantisedRows | None:
+        """The copy of the rows of the state that SQLite shows; the map of the last view is used on."""
+        vectors = self._folder / self._database.meta("vectors", VECTORS)
+        return quantised_rows(vectors, self._database.meta(RECORDS), matrix, view.quantised if view else None)
 
     def _read(self, view: _View, locations: set[Location]) -> dict[Location, IndexedChunk]:
         """The chunks at these locations."""
@@ -259,14 +297,38 @@ def _vector_leg(view: _View, request: SearchRequest, allowed: Mask) -> list[Scor
         return []
     where, wanted = request.filter, request.depth + _SPARE_HITS
     query = np.asarray(request.vector, dtype=np.float32)
+    if not np.isfinite(query).all():
+        raise InvalidInputError("the vector of a question has numbers that are not finite")
     if not where.has_terms:
-        return _nearest(view, view.segments.entries_of(allowed), query)(wanted)
+        return _nearest_allowed(view, allowed, query)(wanted)
     having = view.lexical.count(where)
     if having <= _LISTED_ENTRIES:
-        return _nearest(view, view.segments.entries_at(view.lexical.locations(where), allowed), query)(wanted)
-    entries = view.segments.entries_of(allowed)
-    first = wanted + int(_SPARE_SHARE * wanted * len(entries) / max(having, 1))
-    return _nearest_with_terms(view, _nearest(view, entries, query), where, wanted, first)
+        entries = view.segments.entries_at(view.lexical.locations(where), allowed)
+        if view.quantised is None:
+            return _nearest(view, entries, query)(wanted)
+        return _nearest_quantised(view, view.quantised, view.segments.runs_at(entries), query)(wanted)
+    count = int(view.segments.counts[allowed].sum())
+    first = wanted + int(_SPARE_SHARE * wanted * count / max(having, 1))
+    return _nearest_with_terms(view, _nearest_allowed(view, allowed, query), where, wanted, first)
+
+
+def _nearest_allowed(view: _View, allowed: Mask, query: Floats) -> Callable[[int], list[Scored]]:
+    """As `_nearest`, of the entries of allowed segments."""
+    if view.quantised is None:
+        return _nearest(view, view.segments.entries_of(allowed), query)
+    return _nearest_quantised(view, view.quantised, view.segments.runs_of(allowed), query)
+
+
+def _nearest_quantised(
+    view: _View, quantised: QuantisedRows, runs: tuple[Numbers, Numbers], query: Floats
+) -> Callable[[int], list[Scored]]:
+    """As `_nearest`, of the entries whose rows are in these runs of slots."""
+
+    def nearest(count: int) -> list[Scored]:
+        slots, products = quantised.nearest(view.matrix, runs, query, count, view.segments.holders)
+        return _listed(view, *best_of_each(view.segments.holders(slots), products), count)
+
+    return nearest
 
 
 def _nearest(view: _View, entries: Numbers, query: Floats) -> Callable[[int], list[Scored]]:
@@ -276,12 +338,13 @@ def _nearest(view: _View, entries: Numbers, query: Floats) -> Callable[[int], li
     scores = _cosines(view.matrix, slots, query)
     if starts is not None and len(starts):
         scores = np.maximum.reduceat(scores, starts)
+    return lambda count: _listed(view, entries, scores, count)
 
-    def nearest(count: int) -> list[Scored]:
-        best = _best(scores, count)
-        return list(zip(view.segments.locations(entries[best].tolist()), scores[best].tolist(), strict=True))
 
-    return nearest
+def _listed(view: _View, entries: Numbers, scores: Floats, count: int) -> list[Scored]:
+    """The `count` best of the entries, best first."""
+    best = _best(scores, count)
+    return list(zip(view.segments.locations(entries[best].tolist()), scores[best].tolist(), strict=True))
 
 
 def _nearest_with_terms(

@@ -239,6 +239,24 @@ class SegmentMap:
         starts = np.cumsum(counts) - counts
         return np.repeat(firsts - starts, counts) + np.arange(int(counts.sum())), starts
 
+    def runs_of(self, allowed: Mask) -> tuple[Numbers, Numbers]:
+        """The first slot of each allowed segment, and the end of its slots, ascending."""
+        chosen = np.flatnonzero(allowed)
+        first = self._starts[chosen]
+        last = first + self.counts[chosen] - 1
+        return self._first_slots[first], self._first_slots[last] + self._slots_each(last)
+
+    def runs_at(self, entries: Numbers) -> tuple[Numbers, Numbers]:
+        """The first slot of each of these entries, and the end of its slots."""
+        return self._first_slots[entries], self._first_slots[entries] + self._slots_each(entries)
+
+    def _slots_each(self, entries: Numbers) -> Numbers | int:
+        return 1 if self._slot_counts is None else self._slot_counts[entries]
+
+    def holders(self, slots: Numbers) -> Numbers:
+        """The entries that these slots belong to, for slots of live entries."""
+        return np.searchsorted(self._first_slots, slots, side="right") - 1
+
     def locations(self, entries: Iterable[int]) -> list[tuple[int, int]]:
         """Segment id and position within it of each entry."""
         found = []
