@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -67,9 +68,8 @@ class Filtered:
         return dict(zip(entries.tolist(), scores.tolist(), strict=True))
 
     def nearest(self, query: Rows, wanted: int) -> dict[int, float]:
-        found = QuantisedRows(quantised(self.rows), (0, 0)).nearest(
-            self.rows, (self.starts, self.ends), query, wanted, self.holders
-        )
+        by_records = QuantisedRows(quantised(self.rows), lambda slots: self.rows[slots])
+        found = by_records.nearest((self.starts, self.ends), query, wanted, self.holders)
         entries, scores = best_of_each(self.entry_of[found[0]], found[1])
         return dict(zip(entries.tolist(), scores.tolist(), strict=True))
 
@@ -131,6 +131,7 @@ class AVectorFile:
         self.note = ""
 
     def write(self, start: int, stop: int) -> None:
+        self.path.write_bytes(self.rows.tobytes())
         writer = RecordWriter(self.path, 4, self.note, lambda count: self.rows[:count])
         for at in range(start, stop, 10_000):
             writer.write(at, self.rows[at : min(at + 10_000, stop)])
@@ -140,6 +141,12 @@ class AVectorFile:
 
     def read(self, count: int, **more: Any) -> QuantisedRows | None:
         return quantised_rows(self.path, self.note, self.rows[:count], **more)
+
+    def nearest(self, query: Rows) -> list[int]:
+        read = self.read(QUANTISED_FROM)
+        assert read is not None
+        runs = np.array([0]), np.array([QUANTISED_FROM])
+        return read.nearest(runs, query, 1, lambda slots: slots)[0].tolist()
 
     def is_right(self, count: int) -> bool:
         read = self.read(count)
@@ -199,6 +206,13 @@ class TestCopy:
         assert file.read(QUANTISED_FROM) is None
         file.write(QUANTISED_FROM, QUANTISED_FROM + 10)
         assert file.is_right(QUANTISED_FROM + 10)
+
+    def test_vector_file_that_is_cut_short_while_it_is_read_is_an_error(self, file: AVectorFile) -> None:
+        file.write(0, QUANTISED_FROM)
+        assert 17 in file.nearest(file.rows[17])
+        os.truncate(file.path, 1_000)
+        with pytest.raises(OSError, match=r"vectors\.f32 has been cut short"):
+            file.nearest(file.rows[-5_000])
 
     def test_note_of_another_vector_file_counts_for_nothing(self, file: AVectorFile) -> None:
         file.write(0, QUANTISED_FROM)

@@ -93,10 +93,10 @@ class VectorWriter:
 class IndexWriter:
     """Holds the folder's write lock while it is open. Raises `IndexUnavailableError` if it can't get it."""
 
-    def __init__(self, folder: Path, dimension: int, *, patience: float = _LOCK_SECONDS) -> None:
+    def __init__(self, folder: Path, dimension: int, *, patience: float | None = None) -> None:
         self._folder = folder
         self._dimension = dimension
-        self._patience = patience
+        self._patience = _LOCK_SECONDS if patience is None else patience
         self._applied = False
 
     def __enter__(self) -> IndexWriter:

@@ -325,7 +325,7 @@ def _nearest_quantised(
     """As `_nearest`, of the entries whose rows are in these runs of slots."""
 
     def nearest(count: int) -> list[Scored]:
-        slots, products = quantised.nearest(view.matrix, runs, query, count, view.segments.holders)
+        slots, products = quantised.nearest(runs, query, count, view.segments.holders)
         return _listed(view, *best_of_each(view.segments.holders(slots), products), count)
 
     return nearest
