@@ -97,8 +97,8 @@ class TestNearest:
             found = filtered.nearest(query, wanted)
             assert found.keys() <= scores.keys()
             last = sorted(scores.values(), reverse=True)[min(wanted, len(scores)) - 1] if scores else 0.0
-            expected = {entry: score for entry, score in scores.items() if score > last - 1e-6}
-            assert {entry: found.get(entry) for entry in expected} == pytest.approx(expected, abs=2e-6)
+            expected = {entry: score for entry, score in scores.items() if score > last - 1e-6 * abs(last)}
+            assert {entry: found.get(entry) for entry in expected} == pytest.approx(expected, abs=2e-6, rel=2e-6)
 
     def test_scores_a_small_share_exactly(self) -> None:
         filtered = Filtered(any_rows("spread", 60_000, 384, 1), 1.0, 8, 1, 1)

@@ -202,7 +202,7 @@ class RowFile:
 
 
 class QuantisedRows(Struct, frozen=True):
-    """The records of a vector file, mapped: processes share them. `rows` returns the rows at some slots; `identity` is that of
+    """The records of a vector file, mapped: processes share them. `rows` returns rows by their slots; `identity` is that of
     both files."""
 
     records: Records
@@ -220,6 +220,7 @@ class QuantisedRows(Struct, frozen=True):
         """
         if not len(runs[0]):
             return np.empty(0, np.intp), np.empty(0, np.float32)
+        runs = _joined(*runs)
         found = _Survivors(wanted, holders)
         asked = _Query(query)
         for part, records in _parts(self.records, *runs):
@@ -286,7 +287,7 @@ class _Query:
         middles = middles * records["step"]
         middles *= self._record["step"]
         margins: Floats = records["error"] * self._length
-        margins += records["length"] * self._record["error"]
+        margins += records["length"] * (self._record["error"] + _SLACK * self._length)
         margins += _SLACK
         return middles, margins
 
@@ -339,11 +340,16 @@ def best_of_each(entries: Numbers, scores: Floats) -> tuple[Numbers, Floats]:
     return entries[firsts], np.maximum.reduceat(scores, firsts)
 
 
+def _joined(starts: Numbers, ends: Numbers, gap: int = 0) -> tuple[Numbers, Numbers]:
+    """Runs, of which those with up to `gap` slots between them are one."""
+    apart = np.flatnonzero(starts[1:] - ends[:-1] > gap)
+    return starts[np.append(0, apart + 1)], ends[np.append(apart, len(ends) - 1)]
+
+
 def _parts(records: Records, starts: Numbers, ends: Numbers) -> Iterator[tuple[Numbers | int, Records]]:
     """Records that contain those of the runs, part by part: where they lie with the first one's slot, or copies with the
     slots of each, by what takes less time."""
-    apart = np.flatnonzero(starts[1:] - ends[:-1] > _BRIDGED)
-    firsts, lasts = starts[np.append(0, apart + 1)], ends[np.append(apart, len(ends) - 1)]
+    firsts, lasts = _joined(starts, ends, _BRIDGED)
     counts = ends - starts
     in_place = _SCAN * int((lasts - firsts).sum()) + _CALL * len(firsts)
     if in_place <= (_SCAN + _GATHER) * int(counts.sum()):
