@@ -99,17 +99,21 @@ def collection(request: pytest.FixtureRequest) -> list[IndexEntry]:
     return a_collection(request.param)
 
 
-@pytest.fixture(scope="module")
-def index(collection: list[IndexEntry], tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedIndex]:
+@pytest.fixture(scope="module", params=[50_000, 1], ids=["all rows scored", "by records"])
+def index(
+    request: pytest.FixtureRequest, collection: list[IndexEntry], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedIndex]:
     """An index of the collection that once held other entries too, so that there are dead rows and terms."""
-    index = EmbeddedIndex(tmp_path_factory.mktemp("index"), model_id="m", dimension=VECTOR_DIMENSION)
-    dead = [an_entry(f"disk pod {n}", source="dead", index=n, document_id="dead") for n in range(300)]
-    half = list(changes(collection))
-    index.apply([*half[: len(half) // 2], a_change(*dead)])
-    index.apply([DocumentChange(dead[0].indexed.key_id, "dead", (), [entry.indexed.entry_id for entry in dead])])
-    index.apply(half[len(half) // 2 :])
-    yield index
-    index.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("opx.adapters.embedded.vectors.QUANTISED_FROM", request.param)
+        index = EmbeddedIndex(tmp_path_factory.mktemp("index"), model_id="m", dimension=VECTOR_DIMENSION)
+        dead = [an_entry(f"disk pod {n}", source="dead", index=n, document_id="dead") for n in range(300)]
+        half = list(changes(collection))
+        index.apply([*half[: len(half) // 2], a_change(*dead)])
+        index.apply([DocumentChange(dead[0].indexed.key_id, "dead", (), [entry.indexed.entry_id for entry in dead])])
+        index.apply(half[len(half) // 2 :])
+        yield index
+        index.close()
 
 
 def passes(entry: IndexEntry, where: SearchFilter) -> bool:

@@ -30,9 +30,10 @@ from opx.adapters.embedded.segments import (
     indexed_chunk,
     read_rows,
 )
+from opx.adapters.embedded.vectors import RECORDS, RecordWriter, records_path
 from opx.domain.ids import day_number
 from opx.domain.results import IndexedChunk
-from opx.errors import IndexUnavailableError, UnwritableStoreError
+from opx.errors import EmbeddingError, IndexUnavailableError, UnwritableStoreError
 from opx.ports import DocumentChange, IndexEntry, Vector, Vectors
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,8 @@ _Facets = tuple[str, str, str, str, str, str, str, int | None]
 class VectorWriter:
     """Writes rows from a slot on. Slots beyond the last committed one are garbage and may be overwritten."""
 
-    def __init__(self, path: Path, dimension: int) -> None:
+    def __init__(self, path: Path, dimension: int, noted: str = "") -> None:
+        """`noted` is what the last commit says of the records of these rows (`RecordWriter`)."""
         self._path = path
         self._row_bytes = 4 * dimension
         self._dimension = dimension
@@ -63,6 +65,11 @@ class VectorWriter:
         self._file = os.fdopen(private(str(path), os.O_RDWR | (os.O_CREAT if new else 0)), "r+b")
         if new:
             sync_folder(path.parent)
+        self.records = RecordWriter(path, dimension, noted, self._first_rows)
+
+    def _first_rows(self, count: int) -> Matrix:
+        self._file.flush()
+        return read_rows(self._path, self._dimension, count)
 
     def write(self, slot: int, vectors: Sequence[Vector] | Matrix) -> bytes:
         """Writes `vectors` at `slot` and the following ones; returns the bytes written. Raises `ValueError` for
@@ -70,6 +77,8 @@ class VectorWriter:
         rows = np.asarray(vectors, dtype="<f4")
         if rows.shape[1:] != (self._dimension,):
             raise ValueError(f"vectors have dimension {rows.shape[1:]}, the index has {self._dimension}")
+        if not (np.isfinite(rows).all() and rows.any(axis=1).all()):
+            raise EmbeddingError("the embedding model gives vectors that are all zeros, or have no finite numbers")
         there = self._file.seek(0, SEEK_END) // self._row_bytes
         check_rows(self._path, there, slot)  # no gap: it would be read as zeros
         if slot + len(rows) > there:
@@ -77,24 +86,28 @@ class VectorWriter:
         self._file.seek(slot * self._row_bytes)
         data = rows.tobytes()
         self._file.write(data)
+        self.records.write(slot, rows)
         return data
 
     def sync(self) -> None:
         """Returns when all rows written are on disk."""
         sync_file(self._file)
+        self.records.sync()
 
     def close(self) -> None:
         self._file.close()
+        self.records.close()
 
 
 class IndexWriter:
     """Holds the folder's write lock while it is open. Raises `IndexUnavailableError` if it can't get it. What it changes
     becomes an index of `identity`, which names the format."""
 
-    def __init__(self, folder: Path, dimension: int, identity: str) -> None:
+    def __init__(self, folder: Path, dimension: int, identity: str, *, patience: float | None = None) -> None:
         self._folder = folder
         self._identity = identity
         self._dimension = dimension
+        self._patience = _LOCK_SECONDS if patience is None else patience
         self._applied = False
         self._changed: set[int] = set()
         self._live_slots = 0
@@ -102,13 +115,13 @@ class IndexWriter:
     def __enter__(self) -> IndexWriter:
         busy = IndexUnavailableError(f"another process has been writing to {self._folder} for too long")
         with ExitStack() as opened:
-            opened.enter_context(held(self._folder / "writer.lock", busy, seconds=_LOCK_SECONDS))
+            opened.enter_context(held(self._folder / "writer.lock", busy, seconds=self._patience))
             self._database = IndexDatabase(self._folder / "index.db")
             opened.callback(self._database.close)
             opened.callback(self._record_files)
             self._lexical = LexicalWriter(self._folder / "terms")
             opened.callback(self._lexical.close)
-            self._vectors = VectorWriter(self._vector_path(), self._dimension)
+            self._vectors = VectorWriter(self._vector_path(), self._dimension, self._database.meta(RECORDS))
             opened.callback(self._close_vectors)
             self._opened = opened.pop_all()
         return self
@@ -149,9 +162,17 @@ class IndexWriter:
             self._database.next_generation(self._changed, self._live_slots)
             self._database.end_batch(batch)
             self._vectors.sync()
+            self._database.set_meta(RECORDS, self._vectors.records.note)
             self._lexical.commit()
         self._applied = True
         return written
+
+    def add_records(self) -> None:
+        """Writes the records of rows that have none: an earlier release has written them, or the file was lost."""
+        with self._database.transaction():
+            self._vectors.records.cover(int(self._database.meta("next_slot", "0")))
+            self._vectors.sync()
+            self._database.set_meta(RECORDS, self._vectors.records.note)
 
     def _clean_up(self) -> list[int]:
         """Removes leftovers of crashed batches and replaced segments from the lexical index; takes effect with the commit."""
@@ -173,8 +194,8 @@ class IndexWriter:
         disk has no room for a second one, the batch goes on with the old one.
         """
         old = self._vector_path()
-        for path in self._folder.glob("vectors*.f32"):
-            if path != old:
+        for path in self._folder.glob("vectors*"):
+            if path.stem != old.stem:
                 path.unlink()
         if int(self._database.meta("next_slot", "0")) <= 2 * self._database.live_slots() + _DEAD_ROWS_KEPT:
             return
@@ -186,8 +207,9 @@ class IndexWriter:
             if isinstance(exc, OSError) and exc.errno not in (ENOSPC, EDQUOT):
                 raise
             log.warning("no room to compact %s: %s", old, exc)
-            fresh.unlink(missing_ok=True)
-        self._vectors = VectorWriter(self._vector_path(), self._dimension)
+            for path in (fresh, records_path(fresh)):
+                path.unlink(missing_ok=True)
+        self._vectors = VectorWriter(self._vector_path(), self._dimension, self._database.meta(RECORDS))
 
     def _copy_live(self, old: Path, fresh: Path) -> None:
         segments = self._database.segments()
@@ -201,6 +223,7 @@ class IndexWriter:
             vectors.sync()
             self._database.set_meta("next_slot", str(slot))
             self._database.set_meta("vectors", fresh.name)
+            self._database.set_meta(RECORDS, vectors.records.note)
             self._database.next_generation(None, slot)
 
     def _write(self, change: DocumentChange, batch: str) -> list[str]:

@@ -7,6 +7,7 @@ SQLite snapshot, so that a crash at any moment leaves the state before or after,
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,9 +33,16 @@ from opx.adapters.embedded.segments import (
     indexed_chunk,
     map_vectors,
 )
+from opx.adapters.embedded.vectors import (
+    RECORDS,
+    QuantisedRows,
+    best_of_each,
+    lacks_records,
+    quantised_rows,
+)
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.errors import IncompatibleIndexError
+from opx.errors import IncompatibleIndexError, InvalidInputError, OpxError
 from opx.ports import DocumentChange, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
@@ -42,6 +50,11 @@ from opx.text.fields import Words, first_words
 FORMATS = ("5", "4")
 """Versions of the file format that can be read, the one that is written first. Part of an index's identity. 4 has entries
 that are not compressed, which 5 may have, too: its first change makes it an index of 5."""
+
+log = logging.getLogger(__name__)
+
+_PATIENCE = 5.0
+"""Seconds that an index which is opened waits for a writer, to add what an earlier release didn't write."""
 
 _SPARE_HITS = 16
 """Hits fetched beyond the depth, so that ties at its end are broken by id."""
@@ -78,6 +91,7 @@ class _View(Struct, frozen=True):
     generation: Generation
     segments: SegmentMap
     matrix: Matrix
+    quantised: QuantisedRows | None
     lexical: LexicalSearcher
     mapped: MappedVectors
 
@@ -129,6 +143,7 @@ class EmbeddedIndex:
             try:
                 self._check_identity(f"{model_id}/{dimension}/analyzer-{ANALYZER_VERSION}/format-")
                 self._lexical = LexicalReader(folder / "terms")
+                self._add_records()
             except BaseException:
                 self._database.close()
                 raise
@@ -162,6 +177,26 @@ class EmbeddedIndex:
                 f"the index in {self._folder} was built for {found}, this program uses {wanted}: "
                 "run `opx reindex`, which makes one for this program, or delete that folder and run `opx rebuild`"
             )
+
+    def _add_records(self) -> None:
+        """Has the copy of the vectors written that a large index of an earlier release lacks, if nobody else is writing.
+        Without it searches are the same, but slower."""
+        with self._database.snapshot():
+            slots = int(self._database.meta("next_slot", "0"))
+            vectors = self._folder / self._database.meta("vectors", VECTORS)
+            note = self._database.meta(RECORDS)
+        if not lacks_records(vectors, note, slots):
+            return
+        from opx.adapters.embedded.index_writer import IndexWriter
+
+        try:
+            with (
+                index_errors(self._folder),
+                IndexWriter(self._folder, self._dimension, self._identity, patience=_PATIENCE) as writer,
+            ):
+                writer.add_records()
+        except OpxError as exc:
+            log.info("all vectors of %s are scored: %s", self._folder, exc)
 
     # -- writing
 
@@ -254,7 +289,9 @@ class EmbeddedIndex:
                 segments = self._segments_after(view)
                 path = self._folder / self._database.meta("vectors", VECTORS)
                 mapped = map_vectors(path, self._dimension, segments.slots, view.mapped if view else None)
-                view = self._view = _View(generation, segments, mapped.rows[: segments.slots], searcher[1], mapped)
+                matrix = mapped.rows[: segments.slots]
+                quantised = self._quantised(matrix, view)
+                view = self._view = _View(generation, segments, matrix, quantised, searcher[1], mapped)
                 self._chunks.keep_live(segments)
         return view
 
@@ -269,6 +306,11 @@ class EmbeddedIndex:
         if later is None or later.live_slots != self._database.live_slots():
             return SegmentMap(self._database.each_segment())  # too much is dead, or a note was cut short
         return later
+
+    def _quantised(self, matrix: Matrix, view: _View | None) -> QuantisedRows | None:
+        """The copy of the rows of the state that SQLite shows; the map of the last view is used on."""
+        vectors = self._folder / self._database.meta("vectors", VECTORS)
+        return quantised_rows(vectors, self._database.meta(RECORDS), matrix, view.quantised if view else None)
 
     def _read(self, view: _View, locations: set[Location]) -> dict[Location, IndexedChunk]:
         """The chunks at these locations."""
@@ -319,14 +361,38 @@ def _vector_leg(view: _View, request: SearchRequest, allowed: Mask) -> list[Scor
         return []
     where, wanted = request.filter, request.depth + _SPARE_HITS
     query = np.asarray(request.vector, dtype=np.float32)
+    if not np.isfinite(query).all():
+        raise InvalidInputError("the vector of a question has numbers that are not finite")
     if not where.has_terms:
-        return _nearest(view, view.segments.entries_of(allowed), query)(wanted)
+        return _nearest_allowed(view, allowed, query)(wanted)
     having = view.lexical.count(where)
     if having <= _LISTED_ENTRIES:
-        return _nearest(view, view.segments.entries_at(view.lexical.locations(where), allowed), query)(wanted)
-    entries = view.segments.entries_of(allowed)
-    first = wanted + int(_SPARE_SHARE * wanted * len(entries) / max(having, 1))
-    return _nearest_with_terms(view, _nearest(view, entries, query), where, wanted, first)
+        entries = view.segments.entries_at(view.lexical.locations(where), allowed)
+        if view.quantised is None:
+            return _nearest(view, entries, query)(wanted)
+        return _nearest_quantised(view, view.quantised, view.segments.runs_at(entries), query)(wanted)
+    count = int(view.segments.counts[allowed].sum())
+    first = wanted + int(_SPARE_SHARE * wanted * count / max(having, 1))
+    return _nearest_with_terms(view, _nearest_allowed(view, allowed, query), where, wanted, first)
+
+
+def _nearest_allowed(view: _View, allowed: Mask, query: Floats) -> Callable[[int], list[Scored]]:
+    """As `_nearest`, of the entries of allowed segments."""
+    if view.quantised is None:
+        return _nearest(view, view.segments.entries_of(allowed), query)
+    return _nearest_quantised(view, view.quantised, view.segments.runs_of(allowed), query)
+
+
+def _nearest_quantised(
+    view: _View, quantised: QuantisedRows, runs: tuple[Numbers, Numbers], query: Floats
+) -> Callable[[int], list[Scored]]:
+    """As `_nearest`, of the entries whose rows are in these runs of slots."""
+
+    def nearest(count: int) -> list[Scored]:
+        slots, products = quantised.nearest(runs, query, count, view.segments.holders)
+        return _listed(view, *best_of_each(view.segments.holders(slots), products), count)
+
+    return nearest
 
 
 def _nearest(view: _View, entries: Numbers, query: Floats) -> Callable[[int], list[Scored]]:
@@ -336,12 +402,13 @@ def _nearest(view: _View, entries: Numbers, query: Floats) -> Callable[[int], li
     scores = _cosines(view.matrix, slots, query)
     if starts is not None and len(starts):
         scores = np.maximum.reduceat(scores, starts)
+    return lambda count: _listed(view, entries, scores, count)
 
-    def nearest(count: int) -> list[Scored]:
-        best = _best(scores, count)
-        return list(zip(view.segments.locations(entries[best].tolist()), scores[best].tolist(), strict=True))
 
-    return nearest
+def _listed(view: _View, entries: Numbers, scores: Floats, count: int) -> list[Scored]:
+    """The `count` best of the entries, best first."""
+    best = _best(scores, count)
+    return list(zip(view.segments.locations(entries[best].tolist()), scores[best].tolist(), strict=True))
 
 
 def _nearest_with_terms(

@@ -128,6 +128,21 @@ class SegmentMap:
         starts = np.cumsum(counts) - counts
         return np.repeat(firsts - starts, counts) + np.arange(int(counts.sum())), starts
 
+    def runs_of(self, allowed: Mask) -> tuple[Numbers, Numbers]:
+        """The first slot of each allowed segment, and the end of its slots, ascending."""
+        chosen = np.flatnonzero(allowed)
+        firsts = self._arrays.first_slots_of.first(self._entries)[self._arrays.starts.first(len(self._live))[chosen]]
+        return firsts, firsts + self._arrays.slots_of.first(len(self._live))[chosen]
+
+    def runs_at(self, entries: Numbers) -> tuple[Numbers, Numbers]:
+        """The first slot of each of these entries, and the end of its slots."""
+        firsts = self._arrays.first_slots_of.first(self._entries)[entries]
+        return firsts, firsts + self._arrays.slot_counts.first(self._entries)[entries]
+
+    def holders(self, slots: Numbers) -> Numbers:
+        """The entries that these slots belong to, for slots of live entries."""
+        return np.searchsorted(self._arrays.first_slots_of.first(self._entries), slots, side="right") - 1
+
     def locations(self, entries: Iterable[int]) -> list[tuple[int, int]]:
         """Segment id and position within it of each entry."""
         wanted = np.fromiter(entries, dtype=np.intp)
