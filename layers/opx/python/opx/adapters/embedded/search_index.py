@@ -189,11 +189,9 @@ class EmbeddedIndex:
             return
         from opx.adapters.embedded.index_writer import IndexWriter
 
+        writer = IndexWriter(self._folder, self._dimension, self._identity, patience=_PATIENCE)
         try:
-            with (
-                index_errors(self._folder),
-                IndexWriter(self._folder, self._dimension, self._identity, patience=_PATIENCE) as writer,
-            ):
+            with index_errors(self._folder), writer:
                 writer.add_records()
         except OpxError as exc:
             log.info("all vectors of %s are scored: %s", self._folder, exc)
