@@ -117,7 +117,7 @@ class TestCopyOfAnIndex:
         earlier.apply(changes(earlier, "w", 3))
         monkeypatch.setattr(vectors, "QUANTISED_FROM", FEW)
         monkeypatch.setattr(search_index, "_PATIENCE", 0.01)
-        with IndexWriter(tmp_path, VECTOR_DIMENSION):
+        with IndexWriter(tmp_path, VECTOR_DIMENSION, "kept open"):
             index = open_index(tmp_path)
         assert near(index) == pytest.approx(scanned(3), abs=2e-6)
         for each in (index, earlier):
