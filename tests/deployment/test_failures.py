@@ -15,7 +15,7 @@ LEASE_SECONDS, HIDDEN_SECONDS = 10, 20
 """Deployed are 900 and 1,800: a lease ends before the queue hands a message out again. The ratio is kept."""
 
 PERSISTENT = {"retry_base_seconds": "1", "max_attempts": "12"}
-"""Attempts with short pauses that go on for an hour: deployed ones give up earlier than a busy machine starts a node."""
+"""Attempts with short pauses that go on for half an hour: deployed ones give up earlier than a busy machine starts a node."""
 
 
 @pytest.fixture(autouse=True)
