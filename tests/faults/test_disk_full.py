@@ -15,6 +15,7 @@ from tests.faults.disks import CREATES, WRITES, Disk
 from tests.faults.homes import COMMANDS, Command, Template, facts
 from tests.faults.test_kills import problems_after, run, the_undisturbed
 from tests.support.attacks import AttackReport, kills
+from tests.support.sampling import sampled
 
 SHARE = max(1, kills(len(COMMANDS)) // 2 // len(COMMANDS))
 """Full disks at random steps of each command; one more is full from the first step on."""
@@ -22,7 +23,7 @@ SHARE = max(1, kills(len(COMMANDS)) // 2 // len(COMMANDS))
 
 @pytest.mark.attack
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", sampled(COMMANDS, part=0), ids=lambda command: command.name)
 def test_full_disk_is_reported_and_the_next_run_finishes(
     disk: Disk, template: Template, tmp_path: Path, command: Command, attack_report: AttackReport
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 from tests.faults.disks import Disk, Ended
 from tests.faults.homes import COMMANDS, NEW_NAMES, Command, Template, compared, differences, facts, opened
 from tests.support.attacks import AttackReport, kills
+from tests.support.sampling import sampled
 
 SHARE = math.ceil(kills(len(COMMANDS)) / len(COMMANDS))
 """Kills of each command."""
@@ -26,7 +27,7 @@ STEPS_APART = 8
 
 @pytest.mark.attack
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+@pytest.mark.parametrize("command", sampled(COMMANDS, part=2), ids=lambda command: command.name)
 def test_killed_command_is_finished_by_the_next_run(
     disk: Disk, template: Template, tmp_path: Path, command: Command, attack_report: AttackReport
 ) -> None:
