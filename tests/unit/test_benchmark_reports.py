@@ -10,7 +10,7 @@ import pytest
 
 from tests.benchmarks import report
 from tests.benchmarks.curves import COLOURS, HEIGHT, WIDTH, Curve, chart
-from tests.benchmarks.figures import BASELINE, MEASURED, Figures, by_size, peers_tables, tables
+from tests.benchmarks.figures import BASELINE, MEASURED, Figures, by_size, conditions, peers_tables, tables
 from tests.benchmarks.peers.engines import AfternoonPlus, Embedding, Fts5, Piece, fused_by_rank
 
 NOW = Figures(
@@ -47,6 +47,12 @@ def test_figures_are_written_and_read_again(tmp_path: Path) -> None:
     Figures({"a": 1.23456789}, {"code": "abc"}).write(tmp_path / "new" / "figures.json")
     assert Figures.read(tmp_path / "new" / "figures.json") == Figures({"a": 1.235}, {"code": "abc"})
     assert Figures.read(tmp_path / "missing.json") == Figures()
+
+
+def test_a_busy_machine_is_named() -> None:
+    about = {"made": "2026-01-31", "code": "abc", "machine": "2 cores", "calibration_ms": 60.0}
+    assert "busy" in conditions(Figures({}, {**about, "load": 9.0}))
+    assert "busy" not in conditions(Figures({}, {**about, "load": 1.0}))
 
 
 # -- documentation

@@ -222,7 +222,8 @@ def tables(now: Figures, before: Figures) -> str:
 def conditions(now: Figures) -> str:
     """The machine and the hour in a sentence."""
     about = now.about
+    busy = ", a busy machine: compare processor times, the others are far too high" if about["load"] > 4 else ""
     return (
-        f"Measured on {about['made']} with code {about['code']} on {about['machine']}; load {about['load']}; "
+        f"Measured on {about['made']} with code {about['code']} on {about['machine']}; load {about['load']}{busy}; "
         f"calibration {about['calibration_ms']:.0f} ms"
     )
