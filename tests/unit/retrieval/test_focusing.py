@@ -118,7 +118,7 @@ class TestSearches:
         recording, embedder = Recording(index), CountingEmbedder()
         index.apply([a_change(a_text("the api pod is restarting"))])
         query = KnowledgeQuery(index=recording, embedder=embedder, knowledge=KNOWLEDGE, reader=NOBODY)
-        config = QueryConfig(mode=mode, min_confidence=0, tiers=["internal"])
+        config = QueryConfig(mode=mode, min_confidence=0, tiers=("internal",))
         assert query.answer(self.QUESTION, config).results
         (request,) = recording.requests
         assert request.text == self.QUESTION
