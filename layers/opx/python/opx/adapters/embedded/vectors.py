@@ -222,9 +222,9 @@ class QuantisedRows(Struct, frozen=True):
             return np.empty(0, np.intp), np.empty(0, np.float32)
         runs = _joined(*runs)
         found = _Survivors(wanted, holders)
-        asked = _Query(query)
+        encoded = _Query(query)
         for part, records in _parts(self.records, *runs):
-            found.add(part, *asked.bounds(records), runs)
+            found.add(part, *encoded.bounds(records), runs)
         slots, middles, margins = found.settled()
         first = np.sort(np.argsort(-middles)[: 2 * wanted])
         scores = np.full(len(slots), -np.inf, np.float32)
