@@ -142,11 +142,11 @@ class AVectorFile:
     def read(self, count: int, **more: Any) -> QuantisedRows | None:
         return quantised_rows(self.path, self.note, self.rows[:count], **more)
 
-    def nearest(self, query: Rows) -> list[int]:
+    def nearest(self, query: Rows) -> set[int]:
         read = self.read(QUANTISED_FROM)
         assert read is not None
         runs = np.array([0]), np.array([QUANTISED_FROM])
-        return read.nearest(runs, query, 1, lambda slots: slots)[0].tolist()
+        return set(read.nearest(runs, query, 1, lambda slots: slots)[0].tolist())
 
     def is_right(self, count: int) -> bool:
         read = self.read(count)

@@ -222,9 +222,9 @@ class QuantisedRows(Struct, frozen=True):
             return np.empty(0, np.intp), np.empty(0, np.float32)
         runs = _joined(*runs)
         found = _Survivors(wanted, holders)
-        asked = _Query(query)
+        encoded = _Query(query)
         for part, records in _parts(self.records, *runs):
-            found.add(part, *asked.bounds(records), runs)
+            found.add(part, *encoded.bounds(records), runs)
         slots, middles, margins = found.settled()
         first = np.sort(np.argsort(-middles)[: 2 * wanted])
         scores = np.full(len(slots), -np.inf, np.float32)
@@ -256,7 +256,7 @@ def quantised_rows(vectors: Path, note: str, rows: Rows, known: QuantisedRows | 
                 return known
             records = _mapped(file.fileno(), status.st_size, record_of(rows.shape[1]))
     except (OSError, ValueError):
-        records = np.empty(0)
+        records = np.empty(0, record_of(rows.shape[1]))
     if len(records) < len(rows) or not _agree(records[: len(rows)], rows):
         log.warning("%s has not the records of %s: all vectors are scored", records_path(vectors), vectors)
         return None
@@ -284,9 +284,9 @@ class _Query:
         from simsimd import cdist
 
         middles: Floats = np.asarray(cdist(self._codes, records["codes"], "dot", out_dtype="float32"))[0]
-        middles = middles * records["step"]
+        middles *= records["step"]
         middles *= self._record["step"]
-        margins: Floats = records["error"] * self._length
+        margins: Floats = np.multiply(records["error"], np.float32(self._length))
         margins += records["length"] * (self._record["error"] + _SLACK * self._length)
         margins += _SLACK
         return middles, margins
