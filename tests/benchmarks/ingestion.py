@@ -54,10 +54,10 @@ def measure(files: Sequence[FileToIngest], home: Path) -> dict[str, float]:
     syncs = 0
     sync = os.fsync
 
-    def counted(file: Any) -> None:
+    def counted(fd: Any) -> None:
         nonlocal syncs
         syncs += 1
-        sync(file)
+        sync(fd)
 
     os.fsync = counted
     try:
