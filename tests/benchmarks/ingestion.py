@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,10 +54,10 @@ def measure(files: Sequence[FileToIngest], home: Path) -> dict[str, float]:
     syncs = 0
     sync = os.fsync
 
-    def counted(file: int) -> None:
+    def counted(fd: Any) -> None:
         nonlocal syncs
         syncs += 1
-        sync(file)
+        sync(fd)
 
     os.fsync = counted
     try:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,9 +64,11 @@ def filters() -> Iterator[SearchFilter]:
     for scopes in (SCOPES[:1], SCOPES[1:], SCOPES, ("nobody",)):
         yield SearchFilter(scopes=scopes)
     for name, value in product(("categories", "tiers", "languages", "document_ids"), NAMES):
-        yield SearchFilter(scopes=SCOPES, **{name: (value, "other")})
+        chosen: dict[str, Any] = {name: (value, "other")}
+        yield SearchFilter(scopes=SCOPES, **chosen)
     for name, value in product(("tags", "also_tags", "services", "also_services"), NAMES):
-        yield SearchFilter(scopes=SCOPES[:2], **{name: (value,)})
+        chosen = {name: (value,)}
+        yield SearchFilter(scopes=SCOPES[:2], **chosen)
     for first, end in ((11, None), (None, 11), (10, 12)):
         yield SearchFilter(scopes=SCOPES, updated_from=first, updated_before=end)
     yield SearchFilter(scopes=SCOPES[:2], tags=("x", "z"), also_services=("y",), languages=("x", "y"))
@@ -237,10 +240,10 @@ class TestCopiedHomes:
                     index.apply(changes(index, "w", version))
         shutil.copytree(theirs, ours, dirs_exist_ok=True)
         with opened(ours) as index:
-            for version in range(4, 8):
+            for version in range(2, 6):
                 index.apply(changes(index, "w", version))
             found = index.search(SearchRequest(EVERYONE, text="common", vector=a_unit_vector(1), depth=100))
-            assert {chunk.chunk.content.split()[-2] for chunk in found.chunks.values()} == {"7", "common"}
+            assert {chunk.chunk.content.split()[-2] for chunk in found.chunks.values()} == {"5", "common"}
 
 
 def test_full_disk_stops_a_compaction_and_no_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
