@@ -24,7 +24,7 @@ the development set are found without a false one."""
 
 
 class Subject(Struct, frozen=True):
-    """What a document is about. Alerts are those that it is for."""
+    """The subject of a document. Alerts are those that it is for."""
 
     title: frozenset[str]
     alerts: frozenset[str]
@@ -243,11 +243,11 @@ def _by_name(statement: Statement) -> dict[str, set[str]]:
 
 
 def _agrees(document: Stated, statement: Statement, about: str) -> bool:
-    """True if a document also states what another one does: it tells several cases apart."""
-    return any(_says_the_same(one, statement, about) for one in document.statements if one.kind is statement.kind)
+    """True if a document also states the statement of another one: it distinguishes several cases."""
+    return any(_agrees_with(one, statement, about) for one in document.statements if one.kind is statement.kind)
 
 
-def _says_the_same(one: Statement, other: Statement, about: str) -> bool:
+def _agrees_with(one: Statement, other: Statement, about: str) -> bool:
     if one.kind is StatementKind.COMMAND:
         return one.subject == other.subject and one.values == other.values
     if one.kind is StatementKind.INSTRUCTION:
