@@ -88,7 +88,9 @@ def test_none_is_queried_without_time(context: Context) -> None:
     assert list_canaries(context, ListCanaries()).canaries[0].results == ()
 
 
-def test_a_machine_without_a_scheduler_queries_them_every_hour(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_scheduler_queries_them_every_hour(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queried: list[System] = []
     monkeypatch.setattr(canaries, "ask_canaries", queried.append)
     feed = CanaryFeed(context.system)
