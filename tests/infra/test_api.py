@@ -16,6 +16,7 @@ from opx.ports.tables import (
     AUDIT,
     BASELINES,
     CALENDAR,
+    DELIVERIES,
     DOCUMENTS,
     EMBEDDINGS,
     FAILURES,
@@ -187,6 +188,7 @@ class TestManageKnowledge:
             | pairs("dynamodb:BatchGetItem DeleteItem GetItem PutItem Query", table_arns(PROJECTS))
             | pairs("dynamodb:GetItem", table_arns(AUDIT))
             | pairs("dynamodb:Query", table_arns(USAGE))
+            | pairs("dynamodb:BatchGetItem", table_arns(DELIVERIES))
             | pairs("dynamodb:BatchGetItem BatchWriteItem", table_arns(USES))
             | pairs("s3:GetObject", {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*"})
             | pairs("sqs:SendMessage", {queue, PULLS, CHECKPOINTS, REBUILDS})

@@ -11,7 +11,7 @@ from infra.configuration import ContextError, Deployment
 from infra.constructs.layer_contents import ROOT
 from infra.streams import streams_to_read
 from opx.connectors.streams.definitions import declared_streams
-from opx.ports.tables import BASELINES, SOURCES
+from opx.ports.tables import BASELINES, DELIVERIES, SOURCES
 from opx.settings import Settings
 from tests.infra.templates import Assembly, Resource, lint_findings, listed
 from tests.infra.test_functions import environment
@@ -151,6 +151,7 @@ def test_the_function_may_do_exactly_this(reading: Assembly) -> None:
         | pairs("s3:AbortMultipartUpload DeleteObject GetObject PutObject PutObjectTagging", documents)
         | pairs("dynamodb:Query", table_arns(SOURCES))
         | pairs("dynamodb:BatchGetItem BatchWriteItem GetItem PutItem Query", table_arns(BASELINES))
+        | pairs("dynamodb:GetItem PutItem", table_arns(DELIVERIES))
         | pairs("dynamodb:GetItem", clients_arn())
         | pairs("sqs:SendMessage", {f"<{queue}.Arn>"})
         | pairs(f"kinesis:{kinesis}", {KINESIS})

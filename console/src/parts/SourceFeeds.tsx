@@ -6,7 +6,7 @@ import StatusIndicator, { type StatusIndicatorProps } from "@cloudscape-design/c
 import Table, { type TableProps } from "@cloudscape-design/components/table";
 import { useQuery } from "@tanstack/react-query";
 import { api, ApiError, data } from "../api/client";
-import type { Arrival, LastArrival, StreamDefinition, WebhookView } from "../api/schema";
+import type { ArrivalCount, LastArrival, StreamDefinition, WebhookView } from "../api/schema";
 import { counted, moment } from "./InboxMore";
 import { Loaded } from "./Loaded";
 
@@ -95,7 +95,7 @@ function Last({ last }: { last?: LastArrival | null }) {
   );
 }
 
-function LastOf({ type, word, one }: { type: StatusIndicatorProps.Type; word: string; one?: Arrival | null }) {
+function LastOf({ type, word, one }: { type: StatusIndicatorProps.Type; word: string; one?: ArrivalCount | null }) {
   if (!one) return null;
   const reason = one.reason ? ` (${one.reason.replaceAll("_", " ")})` : "";
   return (

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, convert
 
-from opx.text.contradictions.finding import Contradiction, Stated, Subject, contradictions
+from opx.text.contradictions.finding import Contradiction, StatedDocument, Subject, contradictions
 from opx.text.contradictions.statements import statements_of
 from opx.text.procedures.effects import effect_table
 from opx.text.procedures.outline import outline_of
@@ -37,10 +37,10 @@ def pairs(name: str) -> Iterator[Pair]:
 def judged(pair: Pair) -> list[Contradiction]:
     table = effect_table()
 
-    def stated(number: int, page: Page) -> Stated:
+    def stated(number: int, page: Page) -> StatedDocument:
         outline = outline_of(str(number), page.title, page.text)
         statements = statements_of(outline, lambda text, language: table.classify(text, language).effect == "read")
-        return Stated(number, Subject.of(page.title, outline.alerts, page.services), tuple(statements))
+        return StatedDocument(number, Subject.of(page.title, outline.alerts, page.services), tuple(statements))
 
     return list(contradictions([stated(0, pair.first), stated(1, pair.second)]))
 

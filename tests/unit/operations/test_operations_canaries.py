@@ -1,4 +1,4 @@
-"""Own questions that are asked every hour."""
+"""Own questions that are queried every hour."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_no_question_is_a_canary_unless_it_is_marked(context: Context) -> None:
     assert (found.question.question_id, found.results) == (question.question_id, ())
 
 
-def test_a_canary_is_asked_and_its_results_are_kept_the_newest_first(context: Context) -> None:
+def test_a_canary_is_queried_and_its_results_are_kept_the_newest_first(context: Context) -> None:
     added(context, canary=True)
     run_canaries(context, RunCanaries())
     (found,) = run_canaries(context, RunCanaries()).canaries
@@ -62,7 +62,7 @@ def test_a_canary_is_asked_and_its_results_are_kept_the_newest_first(context: Co
     assert limited_to_one.results == found.results[:1]
 
 
-def test_a_canary_that_has_ended_is_not_asked(context: Context) -> None:
+def test_a_canary_that_has_ended_is_not_queried(context: Context) -> None:
     question = added(context, canary=True)
     mark_canary(context, MarkCanary(question.question_id, canary=False))
     with pytest.raises(InvalidInputError, match="no question is a canary"):
@@ -81,17 +81,19 @@ def test_there_are_not_too_many(context: Context) -> None:
         mark_canary(context, MarkCanary(added(context, "one more").question_id))
 
 
-def test_none_is_asked_without_time(context: Context) -> None:
+def test_none_is_queried_without_time(context: Context) -> None:
     added(context, canary=True)
     with limited(lambda: 1.0):
         ask_canaries(context.system)
     assert list_canaries(context, ListCanaries()).canaries[0].results == ()
 
 
-def test_a_machine_without_a_scheduler_asks_them_every_hour(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[System] = []
-    monkeypatch.setattr(canaries, "ask_canaries", asked.append)
+def test_a_machine_without_a_scheduler_queries_them_every_hour(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queried: list[System] = []
+    monkeypatch.setattr(canaries, "ask_canaries", queried.append)
     feed = CanaryFeed(context.system)
     for _ in range(int(2 * EVERY_SECONDS / 60.0)):
         feed.poll()
-    assert len(asked) in (1, 2)
+    assert len(queried) in (1, 2)

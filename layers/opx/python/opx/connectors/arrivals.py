@@ -8,7 +8,7 @@ from threading import Lock
 
 from opx.domain.ids import iso_time
 from opx.domain.record import replace
-from opx.domain.sources import Arrival, ArrivalState, LastArrival
+from opx.domain.sources import ArrivalCount, ArrivalState, LastArrival
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
 
@@ -29,7 +29,7 @@ class Arrivals:
     def __init__(self, table: Table, clock: Clock) -> None:
         self._table = table
         self._clock = clock
-        self._waiting: dict[tuple[str, ArrivalState], Arrival] = {}
+        self._waiting: dict[tuple[str, ArrivalState], ArrivalCount] = {}
         self._written: dict[tuple[str, ArrivalState], float] = {}
         self._lock = Lock()
 
@@ -38,7 +38,7 @@ class Arrivals:
         key, now = (_key(kind, name), state), self._clock()
         with self._lock:
             before = self._waiting.get(key)
-            self._waiting[key] = Arrival(iso_time(now), (before.count if before else 0) + 1, reason)
+            self._waiting[key] = ArrivalCount(iso_time(now), (before.count if before else 0) + 1, reason)
             if now - self._written.get(key, now - WRITE_SECONDS) < WRITE_SECONDS:
                 return
             self._written[key] = now
@@ -54,7 +54,7 @@ class Arrivals:
         found = self._table.get_many([{"deliveryId": key} for key in keys])
         return {keys[str(item["deliveryId"])]: _arrivals_in(item) for item in found}
 
-    def _add(self, key: str, state: ArrivalState, added: Arrival) -> None:
+    def _add(self, key: str, state: ArrivalState, added: ArrivalCount) -> None:
         item = self._table.get({"deliveryId": key})
         known = _arrivals_in(item) if item else LastArrival()
         before = getattr(known, state.value)

@@ -300,7 +300,7 @@ class ArrivalState(StrEnum):
     REFUSED = "refused"
 
 
-class Arrival(Record, frozen=True):
+class ArrivalCount(Record, frozen=True):
     """The last arrival with one outcome, and how many had it, at least."""
 
     at: str
@@ -311,9 +311,9 @@ class Arrival(Record, frozen=True):
 class LastArrival(Record, frozen=True):
     """What arrived last at a webhook or a stream; null where nothing did."""
 
-    accepted: Arrival | None = None
-    ignored: Arrival | None = None
-    refused: Arrival | None = None
+    accepted: ArrivalCount | None = None
+    ignored: ArrivalCount | None = None
+    refused: ArrivalCount | None = None
 
 
 class WebhookView(Record, frozen=True):

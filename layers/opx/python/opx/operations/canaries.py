@@ -1,4 +1,4 @@
-"""Canaries: own questions that are asked every hour, so that it is seen when an answer gets worse."""
+"""Canaries: own questions that are queried every hour, so that it is seen when an answer gets worse."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Canaries(Record, frozen=True):
 
 @operation(http="GET /evaluations/canaries", action=Action.CURATE, target=of_installation)
 def list_canaries(context: Context, request: ListCanaries) -> Canaries:
-    """List the own questions that are asked every hour, with their latest results."""
+    """List the own questions that are queried every hour, with their latest results."""
     return Canaries(tuple(_listed(context.system, request.results)))
 
 
@@ -68,7 +68,7 @@ class RunCanaries(Request, frozen=True):
 
 @operation(http="POST /evaluations/canaries", action=Action.CURATE, target=of_installation)
 def run_canaries(context: Context, request: RunCanaries) -> Canaries:  # noqa: ARG001 - as all operations
-    """Ask all canaries now, unrecorded, and keep the results. Raises `InvalidInputError` if there is none."""
+    """Query all canaries now, unrecorded, and keep the results. Raises `InvalidInputError` if there is none."""
     if not ask_canaries(context.system, context.progress):
         raise InvalidInputError("no question is a canary: mark one of the knowledge base's own questions")
     return Canaries(tuple(_listed(context.system, ListCanaries().results)))
@@ -81,7 +81,7 @@ class MarkCanary(Request, frozen=True):
 
 @operation(http="PUT /evaluations/questions/{questionId}/canary", action=Action.CURATE, target=of_installation)
 def mark_canary(context: Context, request: MarkCanary) -> OwnQuestion:
-    """Have an own question asked every hour, or no longer.
+    """Have an own question queried every hour, or no longer.
 
     Raises `EvaluationNotFoundError`, and `InvalidInputError` if there are too many canaries.
     """
@@ -105,14 +105,14 @@ def ask_canaries(system: System, progress: Progress = unwatched) -> int:
     for number, question in enumerate(found, start=1):
         left = remaining()
         if left is not None and left < SPARE_SECONDS:
-            log.warning("%d canaries were not asked: there was no time left", len(found) - number + 1)
+            log.warning("%d canaries were not queried: there was no time left", len(found) - number + 1)
             break
-        results.put(question.question_id, CanaryResult(iso_time(system.clock()), _asked(system, question)))
-        progress(f"{number} of {len(found)} canaries asked", number)
+        results.put(question.question_id, CanaryResult(iso_time(system.clock()), _replied(system, question)))
+        progress(f"{number} of {len(found)} canaries queried", number)
     return len(found)
 
 
-def _asked(system: System, question: OwnQuestion) -> RunReply | None:
+def _replied(system: System, question: OwnQuestion) -> RunReply | None:
     try:
         return judged(question.labelled(), reply_to(system.questions.search(recorded=False), question.text))
     except StoreUnavailableError:

@@ -25,7 +25,7 @@ from opx.records.dismissals import Dismissals
 from opx.runtime.deadlines import remaining
 
 if TYPE_CHECKING:
-    from opx.text.contradictions.finding import Contradiction, Stated
+    from opx.text.contradictions.finding import Contradiction, StatedDocument
     from opx.text.contradictions.statements import Statement
 
 MAX_DOCUMENTS = 2000
@@ -171,7 +171,7 @@ def _instructs(category: Category) -> bool:
 
 class _Page(Struct, frozen=True):
     document: KnowledgeDocument
-    stated: Stated
+    stated: StatedDocument
     passages: dict[tuple[int, int], str]
     sections: tuple[str, ...]
 
@@ -204,7 +204,7 @@ def _read(context: Context, documents: Sequence[KnowledgeDocument]) -> Iterator[
 
 
 def _page(context: Context, number: int, document: KnowledgeDocument) -> _Page | None:
-    from opx.text.contradictions.finding import Stated, Subject
+    from opx.text.contradictions.finding import StatedDocument, Subject
     from opx.text.contradictions.statements import statements_of
 
     try:
@@ -216,7 +216,7 @@ def _page(context: Context, number: int, document: KnowledgeDocument) -> _Page |
     passages = {(one.start, one.end): outline.text[one.start : one.end][:MAX_PASSAGE].strip() for one in found}
     subject = Subject.of(document.title, outline.alerts, document.services)
     sections = tuple(" › ".join(section.path) for section in outline.sections)
-    return _Page(document, Stated(number, subject, found), passages, sections)
+    return _Page(document, StatedDocument(number, subject, found), passages, sections)
 
 
 # -- showing

@@ -253,8 +253,8 @@ MODULES = (
     Module("pattern_changes", ("learning",)),
     Module("telemetry", ("baselines",), (OPERATIONS,)),
     Module("questions", ("audit", "answers", "gaps"), (LEARNING,)),
+    Module("canaries", ("evaluations",)),  # before the path of any run
     Module("quality", ("evaluations",)),
-    Module("canaries", ("evaluations",)),
     Module("sources", ("sources", "crawl", "streams")),
     Module("webhooks", ("webhooks",)),
     Module("lifecycle", ("reviews", "documents", "prunings", "holds")),

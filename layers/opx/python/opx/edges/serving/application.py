@@ -143,6 +143,8 @@ class _Application:
             return await _delivery(self._served.deliveries, request, delivered, self._delivery_memory, self._limiter())
         if path.startswith(UPLOADS) and request.method == "PUT":
             return await self._upload(request, path.removeprefix(UPLOADS))
+        if path.startswith(f"{JOBS}/") and request.method == "DELETE":
+            return self._job(request, path.removeprefix(JOBS).strip("/"))
         found = await self._own_page(request, path) if request.method in ("GET", "HEAD") else None
         return found or await self._operation(request)
 

@@ -24,7 +24,7 @@ the development set are found without a false one."""
 
 
 class Subject(Struct, frozen=True):
-    """What a document is about. Alerts are those that it is for."""
+    """The subject of a document. Alerts are those that it is for."""
 
     title: frozenset[str]
     alerts: frozenset[str]
@@ -40,7 +40,7 @@ class Subject(Struct, frozen=True):
         return self.title | {one.lower() for one in self.alerts} | self.services
 
 
-class Stated(Struct, frozen=True):
+class StatedDocument(Struct, frozen=True):
     """The statements of a document; `number` is its position among all."""
 
     number: int
@@ -59,7 +59,7 @@ class Contradiction(Struct, frozen=True):
     about: str
 
 
-def contradictions(documents: Sequence[Stated]) -> Iterator[Contradiction]:
+def contradictions(documents: Sequence[StatedDocument]) -> Iterator[Contradiction]:
     """Each pair of contradicting statements, once for two documents and what differs."""
     by_number = {one.number: one for one in documents}
     rarity = Counter(word for one in documents for statement in one.statements for word in statement.words)
@@ -122,7 +122,7 @@ def _is_name(word: str) -> bool:
 _STRONG, _WEAK, _SERVICE, _SHARED, _NONE = 4, 3, 2, 1, 0
 
 
-def _compared(first: Stated, one: Statement, second: Stated, other: Statement) -> Contradiction | None:
+def _compared(first: StatedDocument, one: Statement, second: StatedDocument, other: Statement) -> Contradiction | None:
     closeness = _closeness(first.subject, second.subject)
     if one.kind is not other.kind or _differ_by_qualifier(first, one, second, other):
         return None
@@ -161,7 +161,7 @@ _QUALIFIERS = words(
 """Words that make two statements ones about different things, or cases."""
 
 
-def _differ_by_qualifier(first: Stated, one: Statement, second: Stated, other: Statement) -> bool:
+def _differ_by_qualifier(first: StatedDocument, one: Statement, second: StatedDocument, other: Statement) -> bool:
     """True if something that one of them has names another case: an environment, a role, a direction, a region."""
     words = frozenset() if one.kind is StatementKind.COMMAND else one.words ^ other.words
     context = (first.subject.title | one.headings) ^ (second.subject.title | other.headings)
@@ -242,12 +242,12 @@ def _by_name(statement: Statement) -> dict[str, set[str]]:
     return found
 
 
-def _agrees(document: Stated, statement: Statement, about: str) -> bool:
-    """True if a document also states what another one does: it tells several cases apart."""
-    return any(_says_the_same(one, statement, about) for one in document.statements if one.kind is statement.kind)
+def _agrees(document: StatedDocument, statement: Statement, about: str) -> bool:
+    """True if a document also states the statement of another one: it distinguishes several cases."""
+    return any(_agrees_with(one, statement, about) for one in document.statements if one.kind is statement.kind)
 
 
-def _says_the_same(one: Statement, other: Statement, about: str) -> bool:
+def _agrees_with(one: Statement, other: Statement, about: str) -> bool:
     if one.kind is StatementKind.COMMAND:
         return one.subject == other.subject and one.values == other.values
     if one.kind is StatementKind.INSTRUCTION:

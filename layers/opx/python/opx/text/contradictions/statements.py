@@ -116,7 +116,7 @@ def _stated(sentence: str, unit: Unit, headings: Sequence[frozenset[str]]) -> It
 
 
 def _heading_words(section: Section) -> frozenset[str]:
-    """The words of headings that tell cases apart: `Steps` and `Mitigation` don't, but `Rollback` does."""
+    """The words of headings that distinguish cases: `Steps` and `Mitigation` don't, but `Rollback` does."""
     if section.kind is SectionKind.OTHER:
         return _words(" ".join(section.path))
     return frozenset(("rollback",)) if section.kind is SectionKind.ROLLBACK else frozenset()
@@ -234,7 +234,7 @@ _RESTRICTED = re.compile(
     r"|directly|manually|by hand|again|first|twice|with|as|because|yourself|yet|too|except|only|from|in|on|outside|within)\b",
     re.IGNORECASE,
 )
-"""What follows a prohibition and limits it: `do not restart it before the drain` isn't the opposite of `restart it`."""
+"""Limits behind a prohibition: `do not restart it before the drain` isn't the opposite of `restart it`."""
 _END_OF_OBJECT = re.compile(
     r"[,;:.(]|\s(?:and|then|but|so|to|with|using|by|via|if|when|once|until|after|before|from|on|in)\s"
 )
