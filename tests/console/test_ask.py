@@ -87,11 +87,11 @@ def test_what_the_answer_is_about_is_drawn_and_listed_and_leads_to_the_graph(pag
     with page.expect_response(lambda reply: reply.url.endswith("/query")) as reply:
         ask(page, QUESTION)
     items = reply.value.json()["evidencePack"]["items"]
-    told = {(step["from"], step["edgeType"], step["to"]) for item in items for step in item.get("path", [])}
-    assert ("runbook:pod-crashlooping", "handles", "alert:kubepodcrashlooping") in told
+    relations = {(step["from"], step["edgeType"], step["to"]) for item in items for step in item.get("path", [])}
+    assert ("runbook:pod-crashlooping", "handles", "alert:kubepodcrashlooping") in relations
     listed = page.get_by_role("list", name="Related things").get_by_role("listitem")
     listed.filter(has_text="handles").filter(has_text="kubepodcrashlooping").first.wait_for()
-    assert listed.count() == len(told)
+    assert listed.count() == len(relations)
     drawing = page.get_by_role("img", name="relations between things of this answer")
     drawing.locator("canvas").first.wait_for(state="attached")
     assert drawing.evaluate("box => box.getBoundingClientRect().height") < 300

@@ -60,7 +60,7 @@ def test_an_upload_goes_on_after_its_token_has_expired(
     assert len({call.token for call in site.calls}) == 2
 
 
-def test_an_upload_whose_session_has_ended_says_so_and_goes_on_after_a_new_sign_in(
+def test_an_upload_whose_session_has_ended_goes_on_after_a_new_sign_in(
     opened: Callable[..., Page], site: DeployedConsole, issuer: LocalIssuer, file: Path
 ) -> None:
     page = signed_in(opened, "#/documents")

@@ -84,12 +84,12 @@ def catalogued(home: Path) -> None:
 
 
 def rows(page: Page) -> int:
-    return page.locator("main table[aria-label='Documents'] tbody tr:has(a)").count()
+    return int(page.locator("main table[aria-label='Documents'] tbody tr:has(a)").count())
 
 
 def test_ten_thousand_hits_of_a_filter_come_in_pages_from_the_server(page: Page, console: Console) -> None:
-    asked: list[str] = []
-    page.on("request", lambda one: asked.append(one.url) if "/documents?" in one.url else None)
+    requests: list[str] = []
+    page.on("request", lambda one: requests.append(one.url) if "/documents?" in one.url else None)
     go(page, console, "documents?category=runbooks/architecture")
     page.get_by_text("(100+)").wait_for()
     eventually(lambda: rows(page) == 100)
@@ -97,8 +97,8 @@ def test_ten_thousand_hits_of_a_filter_come_in_pages_from_the_server(page: Page,
     page.get_by_text("(200+)").wait_for()
     eventually(lambda: rows(page) == 200)
     assert page.get_by_role("link", name="Page 00199").or_(page.get_by_role("link", name="Page 09800")).count() == 1
-    assert len(asked) == 2
-    assert all("limit=100" in one for one in asked)
+    assert len(requests) == 2
+    assert all("limit=100" in one for one in requests)
 
 
 def test_a_reply_of_two_megabytes_is_shown(page: Page, console: Console) -> None:
@@ -111,7 +111,7 @@ def test_a_reply_of_two_megabytes_is_shown(page: Page, console: Console) -> None
     page.get_by_label("Alert, log or question").wait_for()
 
 
-def test_a_document_that_is_deleted_while_it_is_open_says_so(page: Page, console: Console) -> None:
+def test_a_document_deleted_while_it_is_open_is_marked(page: Page, console: Console) -> None:
     (document,) = titled_in(console, "The router is slow")
     go(page, console, f"documents/{document['documentId']}")
     page.get_by_text("Restart the router").first.wait_for()
