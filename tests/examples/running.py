@@ -31,7 +31,7 @@ def missing_library(*modules: str) -> str:
 @cache
 def _has(module: str) -> bool:
     script = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
-    command = [PYTHON, "-c", script, module]
+    command = [str(PYTHON), "-c", script, module]
     return subprocess.run(command, capture_output=True, check=False, env=_environment({})).returncode == 0
 
 

@@ -139,7 +139,7 @@ def _title_words(hit: FusedHit) -> tuple[tuple[str, ...], ...]:
 
 @lru_cache(2048)
 def _order_of(text: str) -> tuple[str, ...]:
-    """The English terms of a text, in their order."""
+    """The English terms of `text`, in their order."""
     return tuple(analyze(text))
 
 
