@@ -39,9 +39,9 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
         if is_check(event, context):
             return check_gaps(started().questions, started().records)
         if is_canary(event, context):
-            asked = ask_canary(started().questions, report, started().clock)
+            result = ask_canary(started().questions, report, started().clock)
             ask_canaries(started())
-            return asked
+            return result
         return tools.respond(event, context, KNOWLEDGE, started, report)
 
     return handler

@@ -309,7 +309,7 @@ class ArrivalCount(Record, frozen=True):
 
 
 class LastArrival(Record, frozen=True):
-    """What arrived last at a webhook or a stream; null where nothing did."""
+    """The last arrivals at a webhook or a stream; null where there was none."""
 
     accepted: ArrivalCount | None = None
     ignored: ArrivalCount | None = None

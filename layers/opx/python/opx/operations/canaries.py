@@ -95,7 +95,7 @@ def mark_canary(context: Context, request: MarkCanary) -> OwnQuestion:
     return marked
 
 
-# -- asking
+# -- queries
 
 
 def ask_canaries(system: System, progress: Progress = unwatched) -> int:

@@ -85,7 +85,7 @@ def remove_command(removed: OwnQuestion) -> None:
 
 @operation_command("canaries", canaries.list_canaries, CommandShape(items="canaries", without=("results",)))
 def canaries_command(found: canaries.Canaries) -> None:
-    """List the own questions that are asked every hour, with the verdict on the last answer and how many were right."""
+    """List the own questions that are queried every hour, with the verdict on the last answer and how many were right."""
     rows = []
     for one in found.canaries:
         last = one.results[0] if one.results else None
@@ -107,7 +107,7 @@ def canaries_command(found: canaries.Canaries) -> None:
     ),
 )
 def canary_command(marked: OwnQuestion) -> None:
-    """Have the own question ID asked every hour, or no longer."""
+    """Have the own question ID queried every hour, or no longer."""
     click.echo(f"{'asked every hour' if marked.canary else 'no canary any more'}  {printable(marked.text)}")
 
 
