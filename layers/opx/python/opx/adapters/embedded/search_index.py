@@ -38,6 +38,7 @@ from opx.adapters.embedded.vectors import (
     QuantisedRows,
     best_of_each,
     lacks_records,
+    products,
     quantised_rows,
 )
 from opx.domain.record import replace
@@ -427,12 +428,9 @@ def _nearest_with_terms(
 
 
 def _cosines(matrix: Matrix, slots: Numbers, query: Floats) -> Floats:
-    scores: Floats
     if len(slots) < len(matrix) * _GATHER_BELOW:
-        scores = matrix[slots] @ query
-        return scores
-    scores = (matrix @ query)[slots]
-    return scores
+        return products(matrix[slots], query)
+    return products(matrix, query)[slots]
 
 
 def _best(scores: Floats, count: int) -> Numbers:

@@ -238,7 +238,7 @@ class QuantisedRows(Struct, frozen=True):
         """The products of the rows at these slots with the query. Copies a few thousand rows at a time."""
         scores = np.empty(len(slots), np.float32)
         for at in range(0, len(slots), _BLOCK):
-            scores[at : at + _BLOCK] = self.rows(slots[at : at + _BLOCK]) @ query
+            scores[at : at + _BLOCK] = products(self.rows(slots[at : at + _BLOCK]), query)
         return scores
 
 
@@ -265,6 +265,16 @@ def quantised_rows(vectors: Path, note: str, rows: Rows, known: QuantisedRows | 
 
 def _mapped(file: int, size: int, record: np.dtype[np.void]) -> Records:
     return np.frombuffer(mmap.mmap(file, size // record.itemsize * record.itemsize, access=mmap.ACCESS_READ), record)
+
+
+def products(rows: Rows, query: Floats) -> Floats:
+    """The products of rows with a query. simsimd takes half of numpy's time for it, and leaves no threads of BLAS waiting."""
+    from simsimd import cdist
+
+    if not len(rows):
+        return np.empty(0, np.float32)
+    found: Floats = np.asarray(cdist(query[None], rows, "dot", out_dtype="float32"))[0]
+    return found
 
 
 class _Query:
