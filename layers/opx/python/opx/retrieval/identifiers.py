@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct, field
 
@@ -18,6 +19,7 @@ from opx.domain.results import Absent, IndexedChunk
 from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.evidence import grams
 from opx.retrieval.hybrid import FusedHits, terms_of
+from opx.retrieval.judging import JUDGED, DocumentHits
 from opx.retrieval.question import Question, contains, folded, identifiers, whole_terms
 
 ABOUT, ONLY_MENTION, FEW_MENTION = 0.98, 0.96, 0.9
@@ -349,12 +351,15 @@ def _is_absent(named: QuestionIdentifier, judged: Sequence[JudgedPage]) -> bool:
 
 def _absent(named: QuestionIdentifier, judged: Sequence[JudgedPage]) -> Absent:
     best, name, page = (False, 0.0), "", None
-    for one in judged:
+    siblings: dict[str, DocumentHits] = {}
+    for one in judged[:JUDGED]:
         for sibling in _siblings(one):
-            likeness = 1.0 if sibling == named.name else _likeness(named.name, sibling)
-            rank = (kind_of(sibling) == named.kind, likeness)
-            if likeness >= LIKE and rank > best:
-                best, name, page = rank, sibling, one.page
+            siblings.setdefault(sibling, one.page)
+    for sibling, its_page in siblings.items():
+        likeness = 1.0 if sibling == named.name else _likeness(named.name, sibling)
+        rank = (kind_of(sibling) == named.kind, likeness)
+        if likeness >= LIKE and rank > best:
+            best, name, page = rank, sibling, its_page
     if page is None:
         return Absent(named.name, named.kind)
     title = page.best.indexed.chunk.title
@@ -366,7 +371,10 @@ def _siblings(judged: JudgedPage) -> Iterator[str]:
     """The title of a document and the identifiers in its passages."""
     yield judged.page.best.indexed.chunk.title
     for hit in judged.page.evidence:
-        yield from identifiers(hit.indexed.chunk.text[:2000])
+        yield from _identifiers_in(hit.indexed.chunk.text[:2000])
+
+
+_identifiers_in = lru_cache(512)(identifiers)
 
 
 def _likeness(one: str, other: str) -> float:
