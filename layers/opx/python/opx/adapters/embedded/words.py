@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 import zlib
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from opx.adapters.embedded.durable_files import make_folders
 from opx.adapters.embedded.hits import SPARE_HITS, Scored, leg_of, levelled, with_ties
@@ -103,10 +104,11 @@ class WordsSegment:
     def __init__(self, folder: Path, current: Callable[[Collection[VersionName]], Collection[VersionName]]) -> None:
         self._current = current
         try:
-            self._blocks: BinaryIO = (folder / CHUNKS).open("rb")
             self._offsets = array("Q", (folder / OFFSETS).read_bytes())
+            self._blocks = os.open(folder / CHUNKS, os.O_RDONLY | os.O_CLOEXEC)
         except (OSError, ValueError) as exc:
             raise IndexUnavailableError(f"the segment of words in {folder} can't be read: {exc}") from exc
+        weakref.finalize(self, os.close, self._blocks)  # with the last search that reads it
         self._terms = LexicalReader(folder / TERMS).latest()
 
     def search(self, request: SearchRequest) -> SearchResponse:
@@ -167,7 +169,7 @@ class WordsSegment:
         """The chunks of a block. Raises `IndexUnavailableError` for a damaged one."""
         try:
             start, end = self._offsets[number : number + 2]
-            data = zlib.decompress(os.pread(self._blocks.fileno(), end - start, start))
+            data = zlib.decompress(os.pread(self._blocks, end - start, start))
             found: list[Any] = json.loads(data)
         except (OSError, ValueError, zlib.error) as exc:
             raise IndexUnavailableError(f"a segment of words is damaged: {exc}") from exc
