@@ -139,8 +139,8 @@ class Deployment:
     `search_arn` name an existing collection to use instead of one of our own; another `search_index` is a new, empty
     index; `search_standby` false leaves out the replicas of a classic one. `search_min_ocu` is the least capacity for
     searches of a next-generation collection, which never sleeps unless it is 0; `awake` are hours during which it is kept
-    awake, and `wake_on_alarms` wakes it when an alarm of the account goes off or an incident is delivered. `warm_words`: while a
-    sleeping collection wakes up, questions are answered by words alone, from a segment of the corpus in the bucket.
+    awake, and `wake_on_alarms` wakes it when an alarm of the account goes off or an incident is delivered. `warm_words`:
+    questions to a sleeping collection are answered by words alone, from a segment of the corpus in the bucket.
     `search_collection` is the name of the collection that these describe, `blue` or `green`. With
     `next_search_generation` there is a collection of the other name, too, which an index can be built in;
     `next_search_standby` is for that one.

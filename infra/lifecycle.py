@@ -49,8 +49,9 @@ _FOLDERS = (*rights.DOCUMENT_FOLDERS, *rights.CHUNK_FOLDERS)
 
 
 class LifecycleStack(Stack):
-    """The function that prunes expired documents once a day, and the one that builds new indexes on request and calibrates
-    once a day if due and keeps the segment of words; nightly seals; the ledger of announced changes. The schedules are in the sources stack's group."""
+    """The function that prunes expired documents once a day, and the one that builds new indexes on request, calibrates once
+    a day if due, and keeps the segment of words; nightly seals; the ledger of announced changes. The schedules are in the
+    sources stack's group."""
 
     def __init__(
         self,

@@ -60,8 +60,8 @@ class RebuildIndex(Construct):
 
 
 def _rights(names: Names, collection: SearchEngine, slices: str) -> list[iam.PolicyStatement]:
-    """Rights of the function: of the corpus, it reads only chunks, and replaces segments of words; of the catalog, it writes only claims and the corpus's
-    change counter."""
+    """Rights of the function: of the corpus, it reads only chunks, and replaces segments of words; of the catalog, it writes
+    only claims and the corpus's change counter."""
     return [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, rights.CHUNK_FOLDERS, ["s3:GetObject"]),
