@@ -25,7 +25,7 @@ def folders(names: Names) -> tuple[str, ...]:
 
 
 def reading_rights(names: Names) -> list[iam.PolicyStatement]:
-    """Right to read segments. Whoever has it may list the corpus already."""
+    """Right to read segments; the function may list the corpus already."""
     return [rights.on_objects(names, FOLDERS, ["s3:GetObject"])] if names.deployment.keeps_words else []
 
 

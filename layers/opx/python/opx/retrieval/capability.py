@@ -174,7 +174,7 @@ class Questions:
 
     @cached_property
     def _words_only(self) -> WordsOnly | None:
-        """What stands in for an index that wakes up; None where none does, or where the index never sleeps."""
+        """The stand-in for an index that wakes up; None where none is kept, or where the index never sleeps."""
         index = self._indexing.search_engine
         if not (self._indexing.keeps_words and isinstance(index, WakeableIndex)):
             return None
