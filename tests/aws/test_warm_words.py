@@ -221,6 +221,20 @@ def test_a_segment_is_made_when_the_corpus_has_changed_and_replaces_the_former_o
     assert titles(searched(night, "High CPU on hosts")[0])[0] == "High CPU on hosts"
 
 
+def test_a_client_that_is_removed_leaves_no_segment_and_the_next_one_is_without_it(night: Night) -> None:
+    make_words(night)
+    tenants, services = night.cloud.services.tenants, night.cloud.services
+    assert tenants.offboarding().count("acme")["segments of words"] == 1
+    assert tenants.offboarding().count("globex")["segments of words"] == 0
+    report = tenants.offboarding(sleep=lambda _: None).remove("acme", by="ann")
+    assert (report.left, report.stores["segments of words"].before) == ({}, 1)
+    assert "Versions" not in night.cloud.s3.list_object_versions(Bucket=BUCKET, Prefix=FOLDER)
+    made = make_words(night)
+    assert made is not None
+    assert (made.documents, made.clients) == (1, ())
+    assert services.corpus.clients.get("acme") is not None
+
+
 def test_a_segment_that_exceeds_its_budget_is_not_put_into_the_store(aws: boto3.Session) -> None:
     with a_night(aws, DOCUMENTS, warm_words="on", warm_words_bytes=100) as night:
         with pytest.raises(FunctionFailedError, match="IndexUnavailableError"):
