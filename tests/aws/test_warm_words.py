@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -15,12 +16,12 @@ from lambdas.rebuild_index.handler import make_handler
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.edges.mcp import make_server, tools_for
-from opx.ingestion.indexing.words import FOLDER, WordsManifest
+from opx.errors import IndexUnavailableError
+from opx.ingestion.indexing.words import FOLDER, WordsManifest, WordsShelf
 from opx.lifecycle.warm_words import WARM_WORDS
 from opx.operations.context import Caller, Context
 from opx.retrieval.canary import CANARY
 from opx.runtime.functions import FunctionFailedError
-from opx.settings import Settings
 from tests.aws.cloud import BUCKET
 from tests.aws.nights import Night, a_night
 from tests.support.agent_calls import a_function_event, text_of
@@ -180,7 +181,6 @@ BROKEN = {
     "altered": alter,
     "without its segment": lose_it,
     "of another analyzer": rewritten(lambda data: data.update(identity="format-1/analyzer-0")),
-    "over the budget": rewritten(lambda data: data["files"][0].update(size=Settings().warm_words_bytes + 1)),
     "outside of its folder": rewritten(lambda data: data["files"][0].update(path="../escaped")),
     "unreadable": rewritten(lambda data: data.pop("files")),
 }
@@ -240,6 +240,14 @@ def test_a_segment_that_exceeds_its_budget_is_not_put_into_the_store(aws: boto3.
         with pytest.raises(FunctionFailedError, match="IndexUnavailableError"):
             make_words(night)
         assert not [one.key for one in night.cloud.services.store.list(FOLDER)]
+
+
+def test_a_segment_that_exceeds_the_budget_of_a_reader_is_not_fetched(night: Night, tmp_path: Path) -> None:
+    store, manifest = night.cloud.services.store, renewed(night)
+    WordsShelf(store, budget=manifest.size, clock=night.time.clock).fetch(manifest, tmp_path)
+    assert (tmp_path / "chunks").is_file()
+    with pytest.raises(IndexUnavailableError, match="exceeds"):
+        WordsShelf(store, budget=manifest.size - 1, clock=night.time.clock).fetch(manifest, tmp_path)
 
 
 def test_without_the_choice_no_segment_is_made(aws: boto3.Session) -> None:

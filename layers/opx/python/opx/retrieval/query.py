@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from opx.retrieval.identifiers import Bound
     from opx.retrieval.learned_words import LearnedWords
     from opx.retrieval.reranking import RerankStage
-    from opx.retrieval.words_only import StandIn
+    from opx.retrieval.words_only import Substitute
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class KnowledgeQuery:
         past: Past | None = None,
         emptied: Callable[[], bool] = lambda: False,
         waiting: Callable[[], int] = lambda: 0,
-        words: Callable[[], StandIn | None] | None = None,
+        words: Callable[[], Substitute | None] | None = None,
         clock: Clock = time.time,
         hidden: frozenset[str] = frozenset(),
     ) -> None:
@@ -211,16 +211,16 @@ class KnowledgeQuery:
     def _by_words(self, parsed: ParsedQuery, where: SearchFilter, day: str) -> _Found | None:
         """Searches by words alone while the index wakes up; None, and the question unchanged, if the index is awake, if there
         are no words to search, or if they find nothing: then the index may."""
-        stand_in = None if self._words is None or parsed.config.as_of else self._words()
-        if stand_in is None:
+        substitute = None if self._words is None or parsed.config.as_of else self._words()
+        if substitute is None:
             return None
         attempt = replace(parsed, notes=list(parsed.notes), timings={})
-        attempt.lacks(stand_in.note)
+        attempt.lacks(substitute.note)
         search = self._search_of(
-            stand_in.engine, valid=self._validity.on(day), rules=replace(self._rules, legs=LEXICAL)
+            substitute.engine, valid=self._validity.on(day), rules=replace(self._rules, legs=LEXICAL)
         )
         try:
-            router, routed = self._routed(attempt, where, search, stand_in.engine)
+            router, routed = self._routed(attempt, where, search, substitute.engine)
         except StoreUnavailableError:
             log.exception("the words of the corpus can't be searched")
             return None

@@ -29,7 +29,7 @@ WORDS_ONLY = "words only: the search index is waking up{part}; ask again in {sec
 A_PART = ", and only a part of the documents was searched"
 
 
-class StandIn(Struct, frozen=True):
+class Substitute(Struct, frozen=True):
     """An engine to search while the index wakes up, and the note about it."""
 
     engine: SearchEngine
@@ -62,7 +62,7 @@ class WordsOnly:
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
 
-    def while_waking(self) -> StandIn | None:
+    def while_waking(self) -> Substitute | None:
         """The engine to search now instead of the index; None if the index answers, or if there is nothing in its stead."""
         try:
             seconds = self._waking(AWAKE_WITHIN)
@@ -73,7 +73,7 @@ class WordsOnly:
             return None
         if opened is None or opened.engine is None:
             return None
-        return StandIn(opened.engine, WORDS_ONLY.format(seconds=seconds, part="" if opened.whole else A_PART))
+        return Substitute(opened.engine, WORDS_ONLY.format(seconds=seconds, part="" if opened.whole else A_PART))
 
     def _newest(self) -> _Opened | None:
         manifest = self._shelf.newest()

@@ -7,6 +7,7 @@ sort by time.
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,12 +15,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import BinaryIO
 
-import msgspec
 from msgspec import Struct
 
 from opx.domain.ids import iso_time
 from opx.domain.record import Record
-from opx.errors import IndexUnavailableError, ObjectNotFoundError
+from opx.errors import IndexUnavailableError, InvalidInputError, ObjectNotFoundError
 from opx.ports import Clock, ObjectStore
 from opx.ports.search import WordsCount
 
@@ -77,10 +77,10 @@ class WordsShelf:
         """The manifest of this name; None if it is missing, or can't be read."""
         try:
             with closing(self._store.open(f"{FOLDER}{name}/{_MANIFEST}")) as stream:
-                found = msgspec.json.decode(stream.read(_LARGEST_MANIFEST), type=WordsManifest)
+                found = WordsManifest.from_json(json.loads(stream.read(_LARGEST_MANIFEST)))
         except ObjectNotFoundError:
             return None
-        except msgspec.MsgspecError as exc:
+        except (InvalidInputError, ValueError, RecursionError) as exc:
             log.warning("the segment of words %s has no readable manifest: %s", name, exc)
             return None
         return found if found.name == name else None
@@ -110,7 +110,7 @@ class WordsShelf:
             raise IndexUnavailableError(f"a segment of words has {manifest.size:,} bytes, of {self.budget:,} allowed")
         with whole.open("rb") as stream:
             self._store.put(f"{FOLDER}{name}/{_SEGMENT}", stream)
-        self._store.put(f"{FOLDER}{name}/{_MANIFEST}", msgspec.json.encode(manifest))
+        self._store.put(f"{FOLDER}{name}/{_MANIFEST}", json.dumps(manifest.to_json()).encode())
         self._remove_others(name)
         return manifest
 
