@@ -17,7 +17,6 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
-from opx.domain.ids import iso_time
 from opx.domain.record import Record
 from opx.errors import IndexUnavailableError, InvalidInputError, ObjectNotFoundError
 from opx.ports import Clock, ObjectStore
@@ -92,7 +91,7 @@ class WordsShelf:
         exceeds the budget, and `StoreUnavailableError`."""
         paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
         files = tuple(SegmentFile(path.relative_to(folder).as_posix(), path.stat().st_size) for path in paths)
-        name = f"{''.join(filter(str.isdigit, iso_time(self._clock())))}-{token_hex(4)}"
+        name = f"{int(1000 * self._clock()):015d}-{token_hex(4)}"
         whole = folder.with_name(f"{folder.name}.{_SEGMENT}")
         manifest = WordsManifest(
             name=name,
