@@ -220,7 +220,7 @@ requirements: $(VENV)/.ready-dev ## resolve and pin the dependencies anew
 	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt dev.in embedded.in $(PROJECT) --all-extras --output-file dev.txt
 	cd $(REQUIREMENTS) && $(COMPILE) --excludes excluded.txt --constraint dev.txt embedded.in $(PROJECT) \
 		--extra aws --extra ingest --extra serve --output-file embedded.txt
-	cd $(REQUIREMENTS) && for set in ingest manage api installer browser; do \
+	cd $(REQUIREMENTS) && for set in ingest manage api search installer browser; do \
 		$(COMPILE) --excludes excluded.txt --constraint dev.txt $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && for set in emulator site; do $(COMPILE) --excludes excluded.txt $$set.in --output-file $$set.txt; done
 	cd $(REQUIREMENTS) && $(COMPILE) examples.in embedded.in $(PROJECT) --extra aws --extra ingest --extra serve --output-file examples.txt

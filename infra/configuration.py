@@ -139,7 +139,8 @@ class Deployment:
     `search_arn` name an existing collection to use instead of one of our own; another `search_index` is a new, empty
     index; `search_standby` false leaves out the replicas of a classic one. `search_min_ocu` is the least capacity for
     searches of a next-generation collection, which never sleeps unless it is 0; `awake` are hours during which it is kept
-    awake, and `wake_on_alarms` wakes it when an alarm of the account goes off or an incident is delivered.
+    awake, and `wake_on_alarms` wakes it when an alarm of the account goes off or an incident is delivered. `warm_words`:
+    questions to a sleeping collection are answered by words alone, from a segment of the corpus in the bucket.
     `search_collection` is the name of the collection that these describe, `blue` or `green`. With
     `next_search_generation` there is a collection of the other name, too, which an index can be built in;
     `next_search_standby` is for that one.
@@ -186,6 +187,7 @@ class Deployment:
     search_min_ocu: int = 0
     awake: str = ""
     wake_on_alarms: bool = True
+    warm_words: bool = True
     embedding_model: str = DEFAULT_MODEL
     next_embedding_model: str = ""
     corpus_bucket: str = ""
@@ -386,6 +388,11 @@ class Deployment:
         """True if a collection stops while it is idle."""
         sleeping = self.search_generation == "nextgen" and not self.search_min_ocu
         return sleeping or self.next_search_generation == "nextgen"
+
+    @property
+    def keeps_words(self) -> bool:
+        """True if segments of the corpus's words are made, for a collection that may sleep."""
+        return self.warm_words and self.may_sleep and self.search_engine != MANAGED_ENGINE
 
     @property
     def following(self) -> Deployment | None:

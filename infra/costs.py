@@ -14,6 +14,7 @@ from infra.constructs.hybrid_index import MAX_OCUS
 from infra.constructs.private_network import ZONES
 from infra.diagram import replaced
 from opx.lifecycle.seal.daily import MOST_ITEMS
+from opx.lifecycle.warm_words import MOST_CHUNKS
 
 BEGIN, END = "<!-- costs: begin -->", "<!-- costs: end -->"
 
@@ -68,6 +69,10 @@ AWAKE_MINUTES = 12
 SEARCH_WORKERS, INDEXING_WORKERS = 2, 1
 """Capacity units with which a next-generation collection wakes up."""
 
+READ_SECONDS_A_DOCUMENT, WORDS_SECONDS_A_CHUNK = 0.004, 0.002
+"""Seconds of the function that makes segments of words: reading a document with eight threads, and writing a chunk."""
+
+WORDS_BYTES_A_CHUNK = 1_600
 SEARCH_SECONDS, INGEST_SECONDS_A_DOCUMENT = 0.4, 3.0
 LOG_BYTES_A_CALL = 4_000
 QUEUES_POLLED = 6
@@ -264,6 +269,19 @@ def _classic(least: float) -> Callable[[Scenario], float]:
     return added
 
 
+def _warm_words(month: Scenario) -> float:
+    """At most, if documents change in every hour: each time their chunk files are read."""
+    chunks = min(month.chunks, MOST_CHUNKS)
+    documents = month.documents * chunks / month.chunks if month.chunks else 0.0
+    seconds = documents * READ_SECONDS_A_DOCUMENT + chunks * WORDS_SECONDS_A_CHUNK
+    builds = min(HOURS, month.new_documents)
+    catalog = documents * PRICES["DynamoDB, million reads of 4 KB"] / 1e6
+    reads = documents / 1e3 * PRICES["S3, 1,000 reads"]
+    return builds * (seconds * PRICES["Lambda arm64, GB-second"] + reads + catalog) + (
+        chunks * WORDS_BYTES_A_CHUNK / GB * PRICES["S3, GB-month"]
+    )
+
+
 def _other_embedding(month: Scenario) -> float:
     titan, cohere = (PRICES[f"{name}, million tokens"] for name in ("Titan Text Embeddings V2", "Cohere Embed v4"))
     return monthly(month)["Embedding"] / titan * (cohere - titan)
@@ -291,6 +309,7 @@ def choices() -> tuple[Choice, ...]:
         Choice(
             "an alarm or incident a day that wakes the collection (`-c wake_on_alarms=false`: none)", _awake(30 * wake)
         ),
+        Choice("segments of words, made anew every hour (`-c warm_words=false`: none)", _warm_words),
         Choice("open gaps, queried again once a day", _awake(30 * wake)),
         Choice(
             "`-c canary=true`",

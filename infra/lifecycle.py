@@ -8,7 +8,7 @@ from aws_cdk import Environment, Stack
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs import managed_search, rights
+from infra.constructs import managed_search, rights, warm_words
 from infra.constructs.announcement_ledger import AnnouncementLedger
 from infra.constructs.code import LayerSource
 from infra.constructs.nightly_seal import NightlySeal
@@ -24,6 +24,7 @@ from infra.constructs.use_case_function import (
 )
 from infra.names import Names
 from opx.lifecycle.reindex.reindexing import CALIBRATE_IF_DUE
+from opx.lifecycle.warm_words import WARM_WORDS
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS, USES
 
 PRUNE_KNOWLEDGE = FunctionSpec(
@@ -48,8 +49,9 @@ _FOLDERS = (*rights.DOCUMENT_FOLDERS, *rights.CHUNK_FOLDERS)
 
 
 class LifecycleStack(Stack):
-    """The function that prunes expired documents once a day, and the one that builds new indexes on request and calibrates
-    once a day if due; nightly seals; the ledger of announced changes. The schedules are in the sources stack's group."""
+    """The function that prunes expired documents once a day, and the one that builds new indexes on request, calibrates once
+    a day if due, and keeps the segment of words; nightly seals; the ledger of announced changes. The schedules are in the
+    sources stack's group."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class LifecycleStack(Stack):
         )
         schedules.add("prune-knowledge", PRUNED, description="Remove versions past their retention")
         self.rebuild = RebuildIndex(self, "Rebuild", names=names, collection=collection, source=source)
-        self._schedule_calibration(names)
+        self._schedule_messages(names)
         self.seal = NightlySeal(self, "Seal", names=names, source=source)
         self.ledger = AnnouncementLedger(self, "Ledger", names=names, source=source)
 
@@ -95,7 +97,8 @@ class LifecycleStack(Stack):
         managed_search.acknowledge_copies(function.role, names)
         return function
 
-    def _schedule_calibration(self, names: Names) -> None:
+    def _schedule_messages(self, names: Names) -> None:
+        """Schedules of messages to the function that builds indexes."""
         schedules = Schedules(
             self,
             "CalibrationSchedules",
@@ -110,6 +113,13 @@ class LifecycleStack(Stack):
             description="Calibrate confidence on the corpus when due",
             payload=json.loads(CALIBRATE_IF_DUE),
         )
+        if names.deployment.keeps_words:
+            schedules.add(
+                "make-warm-words",
+                warm_words.MADE,
+                description="Make the segment of words anew when the corpus has changed",
+                payload=json.loads(WARM_WORDS),
+            )
 
 
 def _pruning_rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]:

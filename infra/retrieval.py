@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.console_choices import role_settings
-from infra.constructs import answering_models, api_reading, gateway_callers, managed_search, rights
+from infra.constructs import answering_models, api_reading, gateway_callers, managed_search, rights, warm_words
 from infra.constructs.code import LayerSource
 from infra.constructs.managed_search import ManagedBase
 from infra.constructs.use_case_function import (
@@ -38,7 +38,7 @@ READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, LIFECYCLE, OUTCOM
 
 RETRIEVE_KNOWLEDGE = FunctionSpec(
     use_case="retrieve_knowledge",
-    dependencies="api",
+    dependencies="search",
     description="Answers questions from the index, with sources",
     memory=1024,
     timeout=30,
@@ -76,6 +76,7 @@ class RetrievalStack(Stack):
                 **managed_search.searching_settings(names, managed),
                 **answering_models.answering_settings(names),
                 **gateway_callers.verifying_settings(names),
+                **warm_words.settings(names),
             },
             rights=[
                 rights.on_tables(names, READ_TABLES, rights.READ_ITEMS),
@@ -91,8 +92,9 @@ class RetrievalStack(Stack):
                 rights.on_tables(names, (GAPS,), rights.KEEP_GAPS),
                 rights.send_to(names, GAPS_FAILED),
                 *gateway_callers.verifying_rights(names),
+                *warm_words.reading_rights(names),
             ],
-            folders=api_reading.folders(names),
+            folders=(*api_reading.folders(names), *warm_words.folders(names)),
             concurrency=names.deployment.query_concurrency,
         )
         rights.acknowledge_texts(self.retrieve.role, names)

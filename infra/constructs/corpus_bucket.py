@@ -9,6 +9,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.constructs.keeping import removal_policy
+from opx.ingestion.indexing.words import FOLDER as WORDS
 
 KEEP_NONCURRENT_DAYS = 90
 KEEP_ACCESS_LOGS_DAYS = 90
@@ -51,7 +52,8 @@ class CorpusBucket(Construct):
                 _expiry(
                     noncurrent_version_expiration=Duration.days(KEEP_NONCURRENT_DAYS),
                     expired_object_delete_marker=True,
-                )
+                ),
+                _expiry(prefix=WORDS, noncurrent_version_expiration=Duration.days(1)),
             ],
             cors=[_putting_from(origins)] if origins else None,
             **common,  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from aws_cdk import CfnOutput, Duration
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.constructs import answering_models, rights
+from infra.constructs import answering_models, rights, warm_words
 from infra.constructs.code import LayerSource
 from infra.constructs.queues import dead_letter_queue, work_queue
 from infra.constructs.use_case_function import FunctionSpec, SearchEngine, UseCaseFunction, arns_of, common_settings
@@ -49,9 +49,10 @@ class RebuildIndex(Construct):
                 "corpus_bucket": names.corpus_bucket,
                 "rebuild_queue_url": self.slices.queue_url,
                 **answering_models.writing_settings(names),
+                **warm_words.settings(names),
             },
             rights=_rights(names, collection, self.slices.queue_arn),
-            folders=rights.CHUNK_FOLDERS,
+            folders=(*rights.CHUNK_FOLDERS, *warm_words.folders(names)),
         )
         self.rebuild.consume(self.slices, max_concurrency=2, report_failures=False)
         rights.acknowledge_texts(self.rebuild.role, names)
@@ -59,8 +60,8 @@ class RebuildIndex(Construct):
 
 
 def _rights(names: Names, collection: SearchEngine, slices: str) -> list[iam.PolicyStatement]:
-    """Rights of the function: of the corpus, it reads only chunks; of the catalog, it writes only claims and the corpus's
-    change counter."""
+    """Rights of the function: of the corpus, it reads only chunks, and replaces segments of words; of the catalog, it writes
+    only claims and the corpus's change counter."""
     return [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, rights.CHUNK_FOLDERS, ["s3:GetObject"]),
@@ -69,4 +70,5 @@ def _rights(names: Names, collection: SearchEngine, slices: str) -> list[iam.Pol
         rights.use_collections(*arns_of(collection)),
         *rights.embed_texts(names),
         rights.allow(["sqs:SendMessage"], slices),
+        *warm_words.making_rights(names),
     ]

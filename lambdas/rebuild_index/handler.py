@@ -1,5 +1,6 @@
 """Builds a new index beside the one that answers, in time-boxed slices: a message starts the job, and each slice sends the
-next. Also calibrates the models of confidence when a message requests that."""
+next. When a message requests that, calibrates the models of confidence, or makes the segment of words that answers while the
+index wakes up."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from opx.lifecycle.reindex.reindexing import calibrate_on_message, handle_message
+from opx.lifecycle.warm_words import make_on_message
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
@@ -35,8 +37,10 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], No
 
         lifecycle = started().lifecycle
         for record in event["Records"]:
-            if not calibrate_on_message(record["body"], lifecycle.calibrator):
-                handle_message(record["body"], lifecycle.reindexer, started().functions.rebuilds, stop=stop)
+            body = record["body"]
+            if make_on_message(body, lifecycle.warm_words, stop) or calibrate_on_message(body, lifecycle.calibrator):
+                continue
+            handle_message(body, lifecycle.reindexer, started().functions.rebuilds, stop=stop)
 
     return handler
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -13,91 +11,34 @@ import boto3
 import pytest
 from mcp.client.client import Client
 
-from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx.adapters.aws.ports import OpenSearchIndexes, SearchCollection
 from opx.domain.scopes import Identity
 from opx.edges.mcp import make_server, tools_for
 from opx.errors import EmbeddingError
 from opx.operations.context import Caller, Context
-from opx.ports import Embedder, SearchIndex
 from opx.retrieval.canary import CANARY, ask_canary
 from opx.retrieval.citations import NOTHING_FOUND
 from opx.retrieval.waking import WAKE
 from opx.runtime.metrics import Metric, unreported
 from opx.settings import FIRST_COLLECTION
 from opx.system import bootstrap
-from tests.aws.cloud import INDEX, Cloud, a_cloud
-from tests.doubles.fake_time import FakeTime
-from tests.doubles.sleeping_collection import SleepingCollection, connect
+from tests.aws.cloud import INDEX
+from tests.aws.nights import FUNCTION_SECONDS, Night, a_night
 from tests.support.agent_calls import a_function_event, an_api_event, text_of
 from tests.support.api_requests import a_request
 from tests.support.builders import ports_of
 from tests.support.emf import measured
-from tests.support.fakes import FakeContext, function_logs
+from tests.support.fakes import FakeContext
 
 DISK = "documents/runbooks/disk.md"
 TITLE = "Disk full on Linux hosts"
 TEXT = f"# {TITLE}\n\nFind the biggest directories with du. Delete rotated logs. Grow the volume."
-FUNCTION_SECONDS = 30.0
-
-
-@dataclass
-class TimedContext(FakeContext):
-    """A call that ends after `seconds` of the simulated time."""
-
-    time: FakeTime = field(default_factory=FakeTime)
-    seconds: float = FUNCTION_SECONDS
-
-    def __post_init__(self) -> None:
-        self._end = self.time.clock() + self.seconds
-
-    def get_remaining_time_in_millis(self) -> int:
-        return int(1000 * (self._end - self.time.clock()))
-
-
-@dataclass
-class Night:
-    """A deployment with one runbook, whose collection can be put to sleep."""
-
-    cloud: Cloud
-    collection: SleepingCollection
-    time: FakeTime
-
-    def call(self, event: Any, seconds: float = FUNCTION_SECONDS) -> dict[str, Any]:
-        return self.cloud.retrieve(event, TimedContext(time=self.time, seconds=seconds))
-
-    def call_asleep(self, event: Any) -> tuple[dict[str, Any], float]:
-        """The reply to a call while the collection is asleep, and the seconds that it took."""
-        self.collection.sleep_now()
-        before = self.time.clock()
-        return self.call(event), self.time.clock() - before
-
-    def await_knock(self) -> None:
-        """Returns when the thread that wakes the collection has ended."""
-        for thread in threading.enumerate():
-            if thread.name == "wake":
-                thread.join(10)
 
 
 @pytest.fixture
 def night(aws: boto3.Session) -> Iterator[Night]:
-    time = FakeTime()
-    collection = SleepingCollection(time)
-
-    def index(embedder: Embedder) -> SearchIndex:
-        client = connect(
-            opensearch_client("https://sleepy.aoss.eu-central-1.on.aws", aws.get_credentials(), "eu-central-1"),
-            collection,
-        )
-        ensure_index(
-            client, INDEX, model_id=embedder.model_id, dimension=embedder.dimension, sleep=time.sleep, clock=time.clock
-        )
-        return OpenSearchIndex(client, INDEX, sleep=time.sleep, clock=time.clock)
-
-    with collection, function_logs(), a_cloud(aws, index) as cloud:
-        cloud.put(DISK, TEXT)
-        assert cloud.deliver() == []
-        yield Night(cloud, collection, time)
+    with a_night(aws, {DISK: TEXT}) as night:
+        yield night
 
 
 def test_the_first_question_after_idle_minutes_is_answered_when_the_collection_is_awake(night: Night) -> None:

@@ -245,7 +245,7 @@ def test_without_the_api_the_retrieval_function_reads_only_for_agents(without: A
     found = rights(without, "retrieval")
     assert {action.split(":")[0] for action, _ in found} == {"logs", "dynamodb", "aoss", "bedrock", "s3", "sqs", "xray"}
     objects = {resource for action, resource in found if action == "s3:GetObject"}
-    assert objects == {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*"}
+    assert objects == {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*", f"{BUCKET}/words/*"}
     tables = {resource for action, resource in found if action.startswith("dynamodb:")}
     assert tables == table_arns(
         ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, GAPS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS, USES

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from infra.constructs.rebuild_index import REBUILD_INDEX
 from opx.lifecycle.capability import REINDEX_LEASE_SECONDS, WRITERS_DONE_SECONDS
+from opx.lifecycle.warm_words import WARM_WORDS
 from tests.infra.templates import Assembly
 
 
@@ -36,6 +41,33 @@ def test_a_calibration_is_requested_every_day_and_failed_requests_are_kept(defau
     assert json.loads(found["Target"]["Input"]) == {"do": "calibrate", "ifDue": True}
     assert found["Target"]["Arn"] == f"<{name_of(default, '-rebuilds')}.Arn>"
     assert found["Target"]["DeadLetterConfig"]["Arn"] == f"<{name_of(default, '-rebuilds-failed')}.Arn>"
+
+
+def schedule_of_words(assembly: Assembly) -> list[dict[str, object]]:
+    schedules = assembly.resources("lifecycle", "Scheduler::Schedule").values()
+    return [dict(one) for one in schedules if one["Name"] == "make-warm-words"]
+
+
+def test_words_for_a_sleeping_collection_are_made_every_hour_and_read_by_the_function_that_answers(
+    default: Assembly,
+) -> None:
+    (found,) = schedule_of_words(default)
+    assert found["ScheduleExpression"] == "cron(20 * * * ? *)"
+    target: Any = found["Target"]
+    assert json.loads(target["Input"]) == json.loads(WARM_WORDS)
+    for stack, name in (("lifecycle", "rebuild-index"), ("retrieval", "retrieve-knowledge")):
+        functions = default.resources(stack, "Lambda::Function").values()
+        (function,) = (one for one in functions if str(one["FunctionName"]).endswith(name))
+        assert function["Environment"]["Variables"]["OPX_WARM_WORDS"] == "on"
+
+
+@pytest.mark.parametrize("chosen", [{"warm_words": "false"}, {"search_min_ocu": "2"}, {"search_generation": "classic"}])
+def test_without_the_choice_or_a_collection_that_sleeps_there_are_none(
+    make: Callable[..., Assembly], chosen: dict[str, str]
+) -> None:
+    assembly = make(**chosen)
+    assert schedule_of_words(assembly) == []
+    assert "words/*" not in json.dumps(assembly.resources("retrieval", "IAM::Policy"))
 
 
 def name_of(assembly: Assembly, queue: str) -> str:

@@ -32,7 +32,7 @@ READ = (
     *(ALIASES, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, FAILURES, GRAPH),
     *(LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING),
 )
-FOLDERS = ("documents", "clients/*/documents", "chunks", "clients/*/chunks")
+FOLDERS = ("documents", "clients/*/documents", "chunks", "clients/*/chunks", "words")
 
 
 def test_the_function_may_only_read_and_record_questions(default: Assembly) -> None:
@@ -74,7 +74,7 @@ def test_the_function_runs_the_handler_of_its_folder_on_the_lean_layer(default: 
     assert found["Handler"] == "handler.handler"
     assert len(found["Layers"]) == 2
     descriptions = {layer["Description"] for layer in default.resources("retrieval", "Lambda::LayerVersion").values()}
-    assert descriptions == {"The opx library", "Packages of api.txt"}
+    assert descriptions == {"The opx library", "Packages of search.txt"}
 
 
 def test_the_function_starts_from_a_snapshot_of_its_newest_version(default: Assembly) -> None:

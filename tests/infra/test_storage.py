@@ -96,9 +96,10 @@ def test_buckets_refuse_connections_without_tls(default: Assembly, name: str) ->
 def test_earlier_versions_of_documents_are_kept_for_ninety_days(default: Assembly) -> None:
     corpus = default.resources("storage", "S3::Bucket")[CORPUS]
     assert corpus["VersioningConfiguration"] == {"Status": "Enabled"}
-    (rule,) = corpus["LifecycleConfiguration"]["Rules"]
+    rule, words = corpus["LifecycleConfiguration"]["Rules"]
     assert rule["NoncurrentVersionExpiration"] == {"NoncurrentDays": 90}
-    assert "ExpirationInDays" not in rule
+    assert not {"ExpirationInDays", "Prefix"} & rule.keys()
+    assert (words["Prefix"], words["NoncurrentVersionExpiration"]) == ("words/", {"NoncurrentDays": 1})
 
 
 def test_the_corpus_reports_changes_to_eventbridge(default: Assembly) -> None:

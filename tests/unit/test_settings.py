@@ -38,7 +38,7 @@ def test_every_field_is_read_from_its_variable() -> None:
     chosen |= {"OPX_STORE": "s3://x", "OPX_TABLES": "dynamodb:x", "OPX_QUEUE": "https://x", "OPX_INDEX": "aoss://x/x"}
     chosen |= {"OPX_EMBEDDER": "local:x", "OPX_SECRETS": "secretsmanager", "OPX_INTERNET": "off"}
     chosen |= {"OPX_SECRET_ORIGINALS": "keep"}
-    chosen |= {"OPX_SEARCH_OWN_IDS": "on", "OPX_SEARCH_COLLECTION": "green"}
+    chosen |= {"OPX_SEARCH_OWN_IDS": "on", "OPX_SEARCH_COLLECTION": "green", "OPX_WARM_WORDS": "on"}
     chosen |= {"OPX_NEXT_SEARCH_OWN_IDS": "off", "OPX_NEXT_SEARCH_GENERATION": "classic"}
     settings = Settings.from_environ({**environ, **chosen})
     for field in fields(Settings):

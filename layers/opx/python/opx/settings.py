@@ -57,6 +57,7 @@ _SEARCHING: dict[str, tuple[str, ...]] = {
     "reranker": RERANKERS,
     "rewording": ON_OR_OFF,
     "learned_words": ON_OR_OFF,
+    "warm_words": ON_OR_OFF,
     "research_planner": ("auto", "rules", "chat"),
 }
 """Accepted values of the search settings."""
@@ -91,6 +92,9 @@ class Settings:
     `search_endpoint` is the address of the collection `search_collection` (`blue` or `green`) on AWS, and
     `next_search_endpoint` that of the other one, if there is one. `search_own_ids` is `on` or `off` for a collection that
     accepts ids of its clients, or assigns all itself; empty: as its generation usually does.
+
+    `warm_words` is `on` where a segment of the corpus's words, of at most `warm_words_bytes`, answers while a sleeping
+    collection wakes up.
 
     `embedding_model` is a model of Bedrock, or for the embedded backend `universal-sentence-encoder-multilingual`, if its
     package is installed; `model_path` is the folder of another sentence model there. The default model is built once into
@@ -209,6 +213,8 @@ class Settings:
     retry_base_seconds: float = 1.0
     lease_seconds: int = 900
     search_timeout: float = 5.0
+    warm_words: str = "off"
+    warm_words_bytes: int = 128 * 1024 * 1024
     search_legs: str = "both"
     fusion: str = ""
     rewording: str = "on"

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from opx.ports.files import StoreFiles
     from opx.ports.models import ImageDescriber, Ocr, ParsingTools
     from opx.ports.queues import Functions
+    from opx.ports.search import WordsSegments
     from opx.ports.sources import OpenWeb, Secrets
     from opx.ports.telemetry import MetricReader, TelemetryStores
     from opx.runtime.knowledge_file import Installation
@@ -244,6 +245,12 @@ class Ports:
         adapter = importlib.import_module(index_module(address.partition(":")[0]))
         opened: IndexService = adapter.open_indexes(address, self.settings)
         return opened
+
+    @cached_property
+    def words(self) -> WordsSegments:
+        from opx.adapters.embedded.words import EmbeddedWords
+
+        return EmbeddedWords()
 
     @property
     def files(self) -> StoreFiles | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from opx.lifecycle.coverage import CoverageReport
     from opx.lifecycle.holdings import HoldingsCount
     from opx.lifecycle.past.as_of import AsOf
-    from opx.lifecycle.reindex.filling import Filler
+    from opx.lifecycle.reindex.filling import Filler, SearchedDocuments
     from opx.lifecycle.reindex.job import Pace
     from opx.lifecycle.reindex.reindexing import Reindexer
     from opx.lifecycle.report import PruneReports
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from opx.lifecycle.seal.sealing import Sealing
     from opx.lifecycle.seal.signing import SigningKey
     from opx.lifecycle.usage import DayCount, UsageLog
+    from opx.lifecycle.warm_words import WarmWords
+    from opx.ports.search import WordsSegments
     from opx.records.audit import AuditLog
     from opx.retrieval.calibration.calibrating import Calibrator
     from opx.retrieval.calibration.models import CalibrationStore
@@ -83,7 +85,9 @@ class Lifecycle:
         files: Callable[[], StoreFiles | None],
         secrets: Callable[[], Secrets],
         deployment_secrets: Callable[[], Secrets],
+        words: Callable[[], WordsSegments],
     ) -> None:
+        self._words = words
         self._secrets = secrets
         self._deployment_secrets = deployment_secrets
         self._files = files
@@ -433,11 +437,34 @@ class Lifecycle:
         return Filler(
             catalog=self._corpus.catalog,
             read_chunks=self._chunks_on_file,
-            knowledge=self._installation.knowledge,
+            documents=self._searched_documents(),
             embedder=self._indexing.document_embedder,
             editions=self._indexing.editions,
             clock=self._installation.clock,
             settling_seconds=self._indexing.indexes.settling_seconds,
-            contexts=self._ingestion.context_writer,
+            threads=self._storage.read_threads,
+        )
+
+    def _searched_documents(self) -> SearchedDocuments:
+        from opx.lifecycle.reindex.filling import SearchedDocuments
+
+        return SearchedDocuments(self._chunks_on_file, self._installation.knowledge, self._ingestion.context_writer)
+
+    # -- words for the time in which the index wakes up
+
+    def warm_words(self) -> WarmWords | None:
+        """Makes the segment of words that answers while the index wakes up; None where none is kept."""
+        version = self._indexing.corpus_version
+        if not self._indexing.keeps_words or version is None:
+            return None
+        from opx.lifecycle.warm_words import WarmWords
+
+        return WarmWords(
+            catalog=self._corpus.catalog,
+            documents=self._searched_documents(),
+            knowledge=self._installation.knowledge,
+            shelf=self._indexing.words_shelf(self._corpus.store),
+            segments=self._words(),
+            version=version,
             threads=self._storage.read_threads,
         )

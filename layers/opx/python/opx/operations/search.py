@@ -123,7 +123,8 @@ def answered(
     of the unconfirmed ones where there is no result. Documents of the categories `hidden` are not found. Without `gaps`, a
     question without a good answer isn't recorded as one."""
     questions = context.system.questions
-    answer = questions.search(context.identity, context.report, gaps=gaps, hidden=hidden).answer(question, config)
+    search = questions.search(context.identity, context.report, gaps=gaps, hidden=hidden, words=True)
+    answer = search.answer(question, config)
     found = answer.results or (answer.unconfirmed if unconfirmed else ())
     if budget and found:
         text = str(answer.understood.get("text") or question)

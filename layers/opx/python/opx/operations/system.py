@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from opx.ports.files import StoreFiles
     from opx.ports.models import ParsingTools
     from opx.ports.queues import Functions
+    from opx.ports.search import WordsSegments
     from opx.ports.sources import OpenWeb, Secrets
     from opx.ports.telemetry import MetricReader, TelemetryStores
     from opx.retrieval.models import Models
@@ -118,6 +119,9 @@ class Backend(Protocol):
     @property
     def files(self) -> StoreFiles | None:
         """The files of databases and indexes in a home folder; None where services hold them."""
+
+    @property
+    def words(self) -> WordsSegments: ...
 
     @property
     def index_sync(self) -> IndexSync: ...
@@ -356,6 +360,7 @@ class System:
             files=lambda: self.ports.files,
             secrets=lambda: self.secrets,
             deployment_secrets=lambda: self.ports.deployment_secrets,
+            words=lambda: self.ports.words,
         )
 
     def _schedule(self) -> None:
@@ -375,6 +380,7 @@ class System:
             observers=self.records.observers,
             past=self._past,
             internet=self._internet,
+            words=lambda: self.ports.words,
         )
 
     def _relink_new(self) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -213,6 +214,39 @@ class WakeableIndex(Protocol):
     def wake(self, *, wait: bool = False) -> None:
         """Starts to wake the index in the background, unless it answered lately; nothing is raised. With `wait`, returns when
         it answers, within the caller's deadline; raises `IndexWakingError` and `IndexUnavailableError`."""
+
+    def waking(self, within: float) -> float:
+        """Seconds after which the index will probably answer; 0 if it answered lately, or answers `within` seconds. The
+        request wakes it. Raises `IndexUnavailableError` for a refusal."""
+
+
+VersionName = tuple[str, str, int]
+"""Key id, document id and number of a version."""
+
+
+class WordsCount(Struct, frozen=True):
+    """Documents and chunks of a segment of words; `whole` if no document was left out."""
+
+    documents: int
+    chunks: int
+    whole: bool
+
+
+class WordsSegments(Protocol):
+    """Immutable segments of the corpus's words in folders of this machine, for searches without an index. `identity` names
+    the format and the analyzer: a segment of another identity can't be used."""
+
+    identity: str
+
+    def write(
+        self, folder: Path, documents: Iterable[tuple[int, Sequence[IndexedChunk]]], *, chunks: int, size: int
+    ) -> WordsCount:
+        """Fills a new folder with documents, each a version's number and its chunks, until one of them would exceed so many
+        chunks, or about so many bytes."""
+
+    def open(self, folder: Path, current: Callable[[Collection[VersionName]], Collection[VersionName]]) -> SearchEngine:
+        """An engine for the lexical leg. It finds only chunks of versions that `current` returns. Raises
+        `IndexUnavailableError` for a damaged folder."""
 
 
 class SearchIndex(SearchEngine, Protocol):

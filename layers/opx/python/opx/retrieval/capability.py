@@ -15,6 +15,7 @@ from opx.errors import KnowledgeConfigError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Item, SearchFilter, Tables
+from opx.ports.search import WakeableIndex
 from opx.ports.tables import LIFECYCLE
 from opx.retrieval.documents import Expander
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from opx.domain.outcomes import JudgedPassage
     from opx.domain.procedures import Classified, Command
     from opx.domain.results import Expanded, ExpandGraph, FoundText
+    from opx.ports.search import WordsSegments
     from opx.retrieval.calibration.models import CalibrationStore
     from opx.retrieval.documents import ReadableDocuments
     from opx.retrieval.handover import Classify, Handover
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from opx.retrieval.research.researcher import Researcher
     from opx.retrieval.searching import RememberedVectors
     from opx.retrieval.web.service import InternetSearch
+    from opx.retrieval.words_only import WordsOnly
     from opx.telemetry.capability import Telemetry
     from opx.text.procedures.effects import EffectTable
 
@@ -86,7 +89,7 @@ class NewObservers(Protocol):
 
 class Questions:
     """Answers questions over the whole corpus. `past` returns the engine for a question as of a past time,
-    `internet` opens live search of the web; None if it isn't configured."""
+    `internet` opens live search of the web; None if it isn't configured; `words` opens segments of words."""
 
     def __init__(
         self,
@@ -102,6 +105,7 @@ class Questions:
         observers: NewObservers,
         past: Past,
         internet: Callable[[], InternetSearch | None],
+        words: Callable[[], WordsSegments],
     ) -> None:
         self._installation = installation
         self._corpus = corpus
@@ -114,6 +118,7 @@ class Questions:
         self._telemetry = telemetry
         self._observers = observers
         self._new_internet = internet
+        self._words = words
 
     @cached_property
     def documents(self) -> ReadableDocuments:
@@ -129,9 +134,11 @@ class Questions:
         recorded: bool = True,
         gaps: bool = True,
         hidden: frozenset[str] = frozenset(),
+        words: bool = False,
     ) -> KnowledgeQuery:
         """Search for this identity, or for the configured one. Answers are reported as metrics and, if `recorded`, written
-        to the audit log and, with `gaps`, to the gaps, depending on the settings. Categories in `hidden` aren't searched."""
+        to the audit log and, with `gaps`, to the gaps, depending on the settings. Categories in `hidden` aren't searched.
+        With `words`, a question that finds the index asleep is answered by words alone, where the settings allow that."""
         from opx.retrieval.searching import RememberedVectors
 
         caller = self._installation.identity_of(identity)
@@ -159,10 +166,22 @@ class Questions:
             past=self._past,
             emptied=partial(self._is_emptied, reader),
             waiting=self._waiting_documents,
+            words=self._words_only.while_waking if words and self._words_only else None,
             clock=self._installation.clock,
             hidden=hidden,
             observers=self._observers(reader, embedder, report, gaps=gaps) if recorded else (),
         )
+
+    @cached_property
+    def _words_only(self) -> WordsOnly | None:
+        """The stand-in for an index that wakes up; None where none is kept, or where the index never sleeps."""
+        index = self._indexing.search_engine
+        if not (self._indexing.keeps_words and isinstance(index, WakeableIndex)):
+            return None
+        from opx.retrieval.words_only import WordsOnly
+
+        shelf = self._indexing.words_shelf(self._corpus.store)
+        return WordsOnly(shelf, self._words(), self._corpus.catalog, index.waking)
 
     def handover(self, reader: Reader) -> Handover:
         """Assembly of documents for this reader."""

@@ -24,6 +24,7 @@ from opx.errors import IndexUnavailableError, InvalidInputError, StoreUnavailabl
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
 from opx.ports.search import WakeableIndex
 from opx.retrieval.confidence import ModelsOf, shipped
+from opx.retrieval.hybrid import LEXICAL
 from opx.retrieval.judging import HELD_BACK, Judged, OutcomeLookup, Validity, outcomes_of, result_of, without_copies
 from opx.retrieval.query_language import ParsedQuery, parse_query, seeks_exposure
 from opx.retrieval.question import Question, Why
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from opx.retrieval.identifiers import Bound
     from opx.retrieval.learned_words import LearnedWords
     from opx.retrieval.reranking import RerankStage
+    from opx.retrieval.words_only import Substitute
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +59,9 @@ NO_GRAPH = "this knowledge base has no graph"
 NO_BASELINES = "this knowledge base keeps no baselines"
 NO_PAST = "this knowledge base can't answer as of a time that is over"
 
+_Found = tuple[ParsedQuery, Router, Routed]
+"""A question with its state after the search, the router, and the hits."""
+
 Past = Callable[[ParsedQuery, SearchFilter, SearchEngine], SearchEngine]
 """Returns the search engine for a question as of a past time, in place of the index. Raises `StoreUnavailableError`."""
 
@@ -75,7 +80,8 @@ class KnowledgeQuery:
     up recorded outcomes of documents; `learnt` returns the words that were learnt from incidents, None if there are none;
     `bound` returns the runbooks that rules of alerts name; documents of the categories `hidden` are never found; `emptied` is
     called if nothing was found, and returns True if that is because the index is lost; `waiting` is called if nothing good
-    was found, and returns the number of documents that wait to be ingested.
+    was found, and returns the number of documents that wait to be ingested; `words` returns what to search by words alone
+    while the index wakes up, None if it is awake.
     """
 
     def __init__(
@@ -98,11 +104,13 @@ class KnowledgeQuery:
         past: Past | None = None,
         emptied: Callable[[], bool] = lambda: False,
         waiting: Callable[[], int] = lambda: 0,
+        words: Callable[[], Substitute | None] | None = None,
         clock: Clock = time.time,
         hidden: frozenset[str] = frozenset(),
     ) -> None:
         self._emptied = emptied
         self._waiting = waiting
+        self._words = words
         self._index = index
         self._validity = Validity(knowledge, clock, hidden)
         self._rules = rules or SearchRules()
@@ -138,34 +146,16 @@ class KnowledgeQuery:
         Raises `UnknownCategoryError` for a category that doesn't exist, and `StoreUnavailableError` if nothing could be
         searched (`IndexWakingError` while the index wakes up): an empty answer would look like "no knowledge".
         """
-        if isinstance(self._index, WakeableIndex):
-            self._index.wake()
         parsed = parse_query(query, config or QueryConfig(), self._knowledge)
+        by_index = self._words is None or parsed.config.as_of
+        if by_index and isinstance(self._index, WakeableIndex):
+            self._index.wake()
         where, day = self._filter(parsed.config), self._validity.day(parsed.config.as_of)
         if not parsed.config.searched_tiers:  # to the index, no tier means every tier
             parsed.note(NO_TIER)
             return _answer(parsed)
         try:
-            engine, as_typed = self._searched(parsed, where), parsed.question
-            search = self._search_of(engine, valid=self._validity.on(day))
-
-            def router_within(document_ids: tuple[str, ...] = where.document_ids) -> Router:
-                vector, within_documents = search.vector_of(parsed), replace(where, document_ids=document_ids)
-                return Router(
-                    parsed, self._knowledge, within_documents, lambda within: search.run(parsed, vector, within)
-                )
-
-            router = router_within()
-            routed = router.run()
-            if not routed.judged and parsed.relaxed():
-                routed = router.run()
-            in_words = not (as_typed.plain or as_typed.pasted or as_typed.alert)
-            if in_words and parsed.unknown and self._rules.reword:
-                routed = self._reworded(parsed, as_typed, engine, lambda: router_within().run()) or routed
-            if in_words:
-                self._add_learnt(parsed, as_typed, engine, routed, lambda page: router_within((page,)).run())
-            if not (routed.judged or parsed.config.as_of) and self._emptied():
-                raise IndexUnavailableError(INDEX_EMPTIED)
+            parsed, router, routed = self._by_words(parsed, where, day) or self._by_index(parsed, where, day)
         except StoreUnavailableError:
             parsed.lacks(INDEX_DOWN)
             related = self._related(parsed, _answer(parsed))
@@ -217,6 +207,53 @@ class KnowledgeQuery:
         if self._internet is None:
             return Answer(query, (), notes=(NOT_CONFIGURED,))
         return self._internet(query, max_results)
+
+    def _by_words(self, parsed: ParsedQuery, where: SearchFilter, day: str) -> _Found | None:
+        """Searches by words alone while the index wakes up; None, and the question unchanged, if the index is awake, if there
+        are no words to search, or if they find nothing: then the index may."""
+        substitute = None if self._words is None or parsed.config.as_of else self._words()
+        if substitute is None:
+            return None
+        attempt = replace(parsed, notes=list(parsed.notes), timings={})
+        attempt.lacks(substitute.note)
+        search = self._search_of(
+            substitute.engine, valid=self._validity.on(day), rules=replace(self._rules, legs=LEXICAL)
+        )
+        try:
+            router, routed = self._routed(attempt, where, search, substitute.engine)
+        except StoreUnavailableError:
+            log.exception("the words of the corpus can't be searched")
+            return None
+        return (attempt, router, routed) if routed.judged else None
+
+    def _by_index(self, parsed: ParsedQuery, where: SearchFilter, day: str) -> _Found:
+        engine = self._searched(parsed, where)
+        search = self._search_of(engine, valid=self._validity.on(day))
+        router, routed = self._routed(parsed, where, search, engine)
+        if not (routed.judged or parsed.config.as_of) and self._emptied():
+            raise IndexUnavailableError(INDEX_EMPTIED)
+        return parsed, router, routed
+
+    def _routed(
+        self, parsed: ParsedQuery, where: SearchFilter, search: TierSearch, engine: SearchEngine
+    ) -> tuple[Router, Routed]:
+        """Searches tier by tier, then again with other words where these help."""
+        as_typed = parsed.question
+
+        def router_within(document_ids: tuple[str, ...] = where.document_ids) -> Router:
+            vector, within_documents = search.vector_of(parsed), replace(where, document_ids=document_ids)
+            return Router(parsed, self._knowledge, within_documents, lambda within: search.run(parsed, vector, within))
+
+        router = router_within()
+        routed = router.run()
+        if not routed.judged and parsed.relaxed():
+            routed = router.run()
+        in_words = not (as_typed.plain or as_typed.pasted or as_typed.alert)
+        if in_words and parsed.unknown and self._rules.reword:
+            routed = self._reworded(parsed, as_typed, engine, lambda: router_within().run()) or routed
+        if in_words:
+            self._add_learnt(parsed, as_typed, engine, routed, lambda page: router_within((page,)).run())
+        return router, routed
 
     def _searched(self, parsed: ParsedQuery, where: SearchFilter) -> SearchEngine:
         """The index, or the engine that replaces it as of a past time."""

@@ -23,11 +23,11 @@ from opensearchpy import (
 
 from opx.adapters.aws import opensearch_queries as queries
 from opx.adapters.aws.opensearch_bulk import BulkLimits, BulkWriter
-from opx.adapters.aws.opensearch_calls import LONGEST_WAIT, patiently
+from opx.adapters.aws.opensearch_calls import LONGEST_WAIT, SOONEST_SECONDS, WAKE_SECONDS, patiently
 from opx.adapters.aws.opensearch_schema import ENTRY_FIELD, SPACE_TYPE, from_source, index_body
 from opx.adapters.aws.vendor_errors import Backoff
 from opx.domain.results import IndexedChunk
-from opx.errors import IncompatibleIndexError, IndexUnavailableError, InvalidInputError
+from opx.errors import IncompatibleIndexError, IndexUnavailableError, IndexWakingError, InvalidInputError
 from opx.ports import DocumentChange, Embedder, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
 from opx.text.fields import first_words
 
@@ -242,6 +242,7 @@ class OpenSearchIndex:
         self._clock = clock
         self._patience = patience
         self._answered_at = -math.inf
+        self._knocked_at = self._unanswered_at = -math.inf
         self._waker: threading.Thread | None = None
         writer = partial(BulkWriter, client, index_name, custom_ids=self._derives_ids)
         self._bulk_writer = partial(writer, limits=limits, backoff=backoff, sleep=sleep, clock=clock)
@@ -318,6 +319,22 @@ class OpenSearchIndex:
             self._waker = threading.Thread(target=self._knock, args=(request,), name="wake", daemon=True)
             self._waker.start()
 
+    def waking(self, within: float) -> float:
+        started = self._clock()
+        if started - self._answered_at < AWAKE_SECONDS:
+            return 0.0
+        if started - self._unanswered_at >= KNOCK_SECONDS:  # just before, it would be the same
+            request = partial(self._client.search, index=self._index_name, body=_NOTHING)
+            try:
+                self._answered("waking", lambda timeout: request(request_timeout=timeout), most=within)
+            except IndexWakingError:
+                self._unanswered_at = self._clock()
+                if started - self._knocked_at > LONGEST_WAIT:
+                    self._knocked_at = started
+            else:
+                return 0.0
+        return max(SOONEST_SECONDS, WAKE_SECONDS - (self._clock() - self._knocked_at))
+
     def _knock(self, request: Callable[..., object]) -> None:
         """Sends one request, which wakes a collection whether or not its answer is waited for."""
         with suppress(OpenSearchException, OSError):
@@ -357,10 +374,10 @@ class OpenSearchIndex:
 
         return self._answered("searching", send)
 
-    def _answered(self, doing: str, send: Callable[[float], R]) -> R:
-        """The answer to a request, which is repeated as `patiently` describes."""
+    def _answered(self, doing: str, send: Callable[[float], R], *, most: float = math.inf) -> R:
+        """The answer to a request, which is repeated as `patiently` describes, for `most` seconds."""
         name = f"{doing} index {self._index_name}"
-        waiting = {"timeout": self._timeout, "patience": self._patience}
+        waiting = {"timeout": min(self._timeout, most), "patience": min(self._patience, most)}
         answer = patiently(send, name, **waiting, clock=self._clock, sleep=self._sleep)
         self._answered_at = self._clock()
         return answer

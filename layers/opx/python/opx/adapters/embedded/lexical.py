@@ -50,6 +50,11 @@ class Rarity:
         self._total = 0
 
     @property
+    def entries(self) -> int:
+        """The number of entries of the scopes, dead ones included."""
+        return self._entries
+
+    @property
     def corrects(self) -> bool:
         """True if the index holds more than the entries of the scopes."""
         return not self._all

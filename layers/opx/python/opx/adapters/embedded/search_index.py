@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count, islice, takewhile
+from itertools import count, islice
 from pathlib import Path
 from threading import Lock
 
@@ -21,6 +21,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from opx.adapters.embedded.durable_files import make_folders
+from opx.adapters.embedded.hits import SPARE_HITS, Scored, leg_of, levelled, with_ties
 from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Location
 from opx.adapters.embedded.segment_map import Mask, Numbers, SegmentMap
 from opx.adapters.embedded.segments import (
@@ -44,7 +45,7 @@ from opx.adapters.embedded.vectors import (
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import IncompatibleIndexError, InvalidInputError, OpxError
-from opx.ports import DocumentChange, HeldDocument, Leg, SearchFilter, SearchRequest, SearchResponse
+from opx.ports import DocumentChange, HeldDocument, SearchFilter, SearchRequest, SearchResponse
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
 
@@ -56,15 +57,6 @@ log = logging.getLogger(__name__)
 
 _PATIENCE = 5.0
 """Seconds that an index which is opened waits for a writer, to add what an earlier release didn't write."""
-
-_SPARE_HITS = 16
-"""Hits fetched beyond the depth, so that ties at its end are broken by id."""
-
-_SCORE_DIGITS = 6
-"""Scores are rounded, so that equal texts tie on every processor and ties are broken by id."""
-
-_SAME_SCORE = 1e-5
-"""Relative error of a score in single precision: a few of its last bits, of which it has 24."""
 
 _GATHER_BELOW = 0.1
 """Share of rows below which copying the wanted ones costs less than scoring all."""
@@ -81,7 +73,6 @@ _SPARE_SHARE = 1.3
 _CHUNKS_KEPT = 4096
 """Chunks that a process keeps of those that searches found, about 3 KB each."""
 
-Scored = tuple[Location, float]
 Floats = npt.NDArray[np.float32]
 
 
@@ -212,12 +203,12 @@ class EmbeddedIndex:
         with self._snapshot() as view:
             allowed = view.segments.allowed(request.filter)
             started = time.perf_counter()
-            lexical = _with_ties(_lexical_leg(view, words, request, allowed), request.depth)
+            lexical = with_ties(_lexical_leg(view, words, request, allowed), request.depth)
             between = time.perf_counter()
-            vector = _with_ties(_vector_leg(view, request, allowed), request.depth)
+            vector = with_ties(_vector_leg(view, request, allowed), request.depth)
             taken = between - started, time.perf_counter() - between
             found = self._read(view, {location for location, _ in (*lexical, *vector)})
-        legs = [_leg(scored, found, request.depth) for scored in (lexical, vector)]
+        legs = [leg_of(scored, found, request.depth) for scored in (lexical, vector)]
         searched = bool(words), request.vector is not None
         legs = [
             replace(leg, took_ms=1000 * seconds) if requested else leg
@@ -324,26 +315,14 @@ def _lexical_leg(view: _View, words: Words, request: SearchRequest, allowed: Mas
     """Hits that are live and allowed, best first: all of them, or more than the depth."""
     if not words or not allowed.any():
         return []
-    wanted = request.depth + _SPARE_HITS
+    wanted = request.depth + SPARE_HITS
     rarity = view.lexical.rarity(request.filter.scopes)
     for where, limit in _attempts(wanted, request.filter, view.segments.share(allowed)):
         found = view.lexical.search(words, where, limit, rarity, request.values)
         kept = [hit for hit in found if view.segments.is_among(hit[0][0], allowed)]
         if len(kept) >= wanted or len(found) < limit:
-            return _levelled(kept) if rarity.corrects else kept
+            return levelled(kept) if rarity.corrects else kept
     return []
-
-
-def _levelled(scored: Sequence[Scored]) -> list[Scored]:
-    """Restores ties that a correction may have separated: the order of two equal hits would else depend on entries that
-    the reader may not see."""
-    levelled: list[Scored] = []
-    level = float("inf")
-    for location, score in scored:
-        if score < level * (1 - _SAME_SCORE) or level == float("inf"):
-            level = score
-        levelled.append((location, level))
-    return levelled
 
 
 def _attempts(wanted: int, where: SearchFilter, share: float) -> Iterator[tuple[SearchFilter | None, int]]:
@@ -358,7 +337,7 @@ def _vector_leg(view: _View, request: SearchRequest, allowed: Mask) -> list[Scor
     """The nearest of the allowed entries, best first."""
     if request.vector is None or not allowed.any():
         return []
-    where, wanted = request.filter, request.depth + _SPARE_HITS
+    where, wanted = request.filter, request.depth + SPARE_HITS
     query = np.asarray(request.vector, dtype=np.float32)
     if not np.isfinite(query).all():
         raise InvalidInputError("the vector of a question has numbers that are not finite")
@@ -438,19 +417,3 @@ def _best(scores: Floats, count: int) -> Numbers:
     worst = np.partition(scores, -count)[-count] if count < len(scores) else -np.inf
     chosen = np.flatnonzero(scores >= worst)
     return chosen[np.argsort(-scores[chosen], kind="stable")[:count]]
-
-
-def _with_ties(scored: Sequence[Scored], depth: int) -> list[Scored]:
-    """The first `depth` hits, and those that tie with the last of them. Only these are worth reading."""
-    rounded = [(location, round(score, _SCORE_DIGITS)) for location, score in scored]
-    if len(rounded) <= depth:
-        return rounded
-    last = rounded[depth - 1][1]
-    return rounded[:depth] + list(takewhile(lambda hit: hit[1] == last, rounded[depth:]))
-
-
-def _leg(scored: Sequence[Scored], found: Mapping[Location, IndexedChunk], depth: int) -> Leg:
-    """The hits in order: best first, equal scores by id."""
-    hits = [(found[location].entry_id, score) for location, score in scored]
-    hits.sort(key=lambda hit: (-hit[1], hit[0]))
-    return Leg(tuple(hits[:depth]))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from opx.ingestion.indexing.book import Edition
     from opx.ingestion.indexing.editions import Writers
     from opx.ingestion.indexing.embedding_cache import CachedEmbedder
+    from opx.ingestion.indexing.words import WordsShelf
+    from opx.ports import ObjectStore
     from opx.ports.search import CorpusVersion
 
 NewEmbedder = Callable[[str, str, int], Embedder]
@@ -120,6 +122,18 @@ class Indexing:
         except StoreUnavailableError:
             if wait:
                 raise
+
+    @property
+    def keeps_words(self) -> bool:
+        """True if segments of words are kept, which answer while the index wakes up."""
+        return self._installation.settings.warm_words == "on" and self.indexes.may_sleep and not self._is_managed
+
+    def words_shelf(self, store: ObjectStore) -> WordsShelf:
+        """The segments of words in the corpus store."""
+        from opx.ingestion.indexing.words import WordsShelf
+
+        budget = self._installation.settings.warm_words_bytes
+        return WordsShelf(store, budget=budget, clock=self._installation.clock)
 
     @cached_property
     def _managed_engine(self) -> SearchEngine:

@@ -320,6 +320,10 @@ class EditionedIndex:
         if isinstance(index, WakeableIndex):
             index.wake(wait=wait)
 
+    def waking(self, within: float) -> float:
+        index = self._editions.current().index
+        return index.waking(within) if isinstance(index, WakeableIndex) else 0.0
+
     @property
     def version(self) -> str:
         """Changes with each batch and each switch, where the index counts its batches; else ""."""

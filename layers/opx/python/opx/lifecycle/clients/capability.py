@@ -86,6 +86,7 @@ class Tenants:
             registry_holdings,
             scope_holdings,
             source_holdings,
+            words_holdings,
         )
 
         stores = self._stores
@@ -94,6 +95,7 @@ class Tenants:
             *document_holdings(stores, self._graph, self._ingestion),
             *scope_holdings(stores.tables),
             *learned_holdings(stores.tables, stores.corpus),
+            *words_holdings(stores.storage, stores.indexing),
             *corpus_holdings(stores.storage, stores.work),
             *registry_holdings(stores.tables),
         ]

@@ -12,6 +12,8 @@ from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.events import parse_event
+from opx.ingestion.indexing.capability import Indexing
+from opx.ingestion.indexing.words import FOLDER as WORDS
 from opx.learning.outcome_store import rows_of as outcome_rows
 from opx.learning.pattern_rows import rows_of as pattern_rows
 from opx.lifecycle.clients.holdings import CountedHolding, HeldItems, Holding, delete, in_table, is_of
@@ -163,6 +165,22 @@ def corpus_holdings(storage: Storage, work: WorkQueue) -> list[Holding]:
     waiting = CountedHolding("waiting messages", partial(messages, dry=True), partial(messages, dry=False))
     copies, objects = (_folder(storage, name, at) for at, name in ((1, _FOLDERS[1]), (0, _FOLDERS[0])))
     return [waiting, copies, objects]
+
+
+def words_holdings(storage: Storage, indexing: Indexing) -> list[Holding]:
+    """Segments of words with documents of the client; none where the index never sleeps. All are removed, with their earlier
+    versions: the next one is made without the client."""
+    if not indexing.indexes.may_sleep:
+        return []
+    shelf = indexing.words_shelf(storage.objects)
+
+    def count(held: HeldItems) -> int:
+        return sum(held.client_id in clients for clients in shelf.clients())
+
+    def remove(_: HeldItems) -> None:
+        storage.history.erase(WORDS)
+
+    return [CountedHolding("segments of words", count, remove)]
 
 
 def _folder(storage: Storage, name: str, at: int) -> Holding:

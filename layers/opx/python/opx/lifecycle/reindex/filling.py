@@ -17,6 +17,7 @@ from opx.domain.documents import (
 from opx.domain.ids import entry_id
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
+from opx.domain.results import IndexedChunk
 from opx.domain.scopes import scope_of_key
 from opx.errors import UnknownCategoryError
 from opx.hygiene.cleaning import Cleaner
@@ -48,9 +49,44 @@ class FillCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Document:
+class SearchedDocument:
+    """A version with the chunks that an index has of it."""
+
     document: KnowledgeDocument
     chunks: Sequence[DocumentChunk]
+
+    def indexed(self) -> Iterator[IndexedChunk]:
+        """Its chunks as an index has them."""
+        flagged = _flagged(self)
+        for chunk in self.chunks:
+            yield as_indexed(chunk, self.document, (FLAG,) if chunk.chunk_id in flagged else ())
+
+
+class SearchedDocuments:
+    """Reads the chunks of versions from their files, in the form in which they are searched."""
+
+    def __init__(
+        self, read_chunks: ReadChunks, knowledge: KnowledgeModel, contexts: ContextWriter | None = None
+    ) -> None:
+        self._read_chunks = read_chunks
+        self._knowledge = knowledge
+        self._contexts = contexts
+
+    def read(self, document: KnowledgeDocument) -> SearchedDocument:
+        """A version with its chunks; none if it isn't searched, or if its file is gone. Raises `StoreUnavailableError`."""
+        on_file = self._read_chunks(document.key, document.document_id) if self.is_searched(document) else ()
+        chunks = [replace(one, metadata=ChunkMetadata.of(document)) for one in on_file]
+        if self._contexts and chunks:
+            kept = self._contexts.kept(document, chunks)
+            chunks = [replace(one, context=kept[one.chunk_id]) if one.chunk_id in kept else one for one in chunks]
+        return SearchedDocument(document, chunks)
+
+    def is_searched(self, document: KnowledgeDocument) -> bool:
+        """True unless its category isn't searched, or it is held back."""
+        try:
+            return bool(self._knowledge.category(document.category).embed) and not is_kept_out(document)
+        except UnknownCategoryError:
+            return True
 
 
 class Filler:
@@ -62,22 +98,20 @@ class Filler:
         *,
         catalog: Catalog,
         read_chunks: ReadChunks,
-        knowledge: KnowledgeModel,
+        documents: SearchedDocuments,
         embedder: Embedder,
         editions: Editions,
         clock: Clock,
         settling_seconds: float = 0.0,
-        contexts: ContextWriter | None = None,
         threads: int = 1,
     ) -> None:
         self._catalog = catalog
         self._read_chunks = read_chunks
-        self._knowledge = knowledge
+        self._documents = documents
         self._embedder = embedder
         self._editions = editions
         self._clock = clock
         self._settling_seconds = settling_seconds
-        self._contexts = contexts
         self._each = Each(threads)
 
     def fill(self, edition: OpenEdition, heads: Sequence[Item]) -> FillCounts:
@@ -93,7 +127,7 @@ class Filler:
         self._add(edition, [(one, references) for one, references in stored if references is not None])
         return filled
 
-    def _add(self, edition: OpenEdition, documents: Sequence[tuple[_Document, list[str]]]) -> None:
+    def _add(self, edition: OpenEdition, documents: Sequence[tuple[SearchedDocument, list[str]]]) -> None:
         """Add documents, each in place of these references."""
         if not documents:
             return
@@ -146,33 +180,22 @@ class Filler:
         self._apply(edition, [key_id], [DocumentChange(key_id, document_id, entries, old)])
         return filled
 
-    def _read(self, heads: Sequence[Item], filled: FillCounts) -> list[_Document]:
+    def _read(self, heads: Sequence[Item], filled: FillCounts) -> list[SearchedDocument]:
         current = [head for head in heads if current_id(head)]
         found = [one for one in self._each(self._document, current) if one]
         for one in found:
-            if one.document.chunk_count and not one.chunks and self._is_searched(one.document):
+            if one.document.chunk_count and not one.chunks and self._documents.is_searched(one.document):
                 filled.lacking.append(one.document.key.id)
         filled.documents += len(found)
         filled.chunks += sum(len(one.chunks) for one in found)
         return found
 
-    def _document(self, head: Item) -> _Document | None:
+    def _document(self, head: Item) -> SearchedDocument | None:
         key = DocumentKey(scope_of_key(head["scope"]), head["source"])
         document = self._catalog.version(key, current_id(head))
         if document is None:
             return None
-        on_file = self._read_chunks(key, document.document_id) if self._is_searched(document) else ()
-        chunks = [replace(one, metadata=ChunkMetadata.of(document)) for one in on_file]
-        if self._contexts and chunks:
-            kept = self._contexts.kept(document, chunks)
-            chunks = [replace(one, context=kept[one.chunk_id]) if one.chunk_id in kept else one for one in chunks]
-        return _Document(document, chunks)
-
-    def _is_searched(self, document: KnowledgeDocument) -> bool:
-        try:
-            return bool(self._knowledge.category(document.category).embed) and not is_kept_out(document)
-        except UnknownCategoryError:
-            return True
+        return self._documents.read(document)
 
     def _replaced(self, head: Item | None, since: str) -> Iterator[str]:
         """References of versions that were replaced after `since`."""
@@ -202,14 +225,12 @@ class Filler:
             yield from self._embedder.embed_documents(texts)
 
 
-def _entries(one: _Document, vectors: Iterator[Vectors]) -> Iterator[IndexEntry]:
-    flagged = _flagged(one)
-    for chunk in one.chunks:
-        flags = (FLAG,) if chunk.chunk_id in flagged else ()
-        yield IndexEntry(as_indexed(chunk, one.document, flags), next(vectors))
+def _entries(one: SearchedDocument, vectors: Iterator[Vectors]) -> Iterator[IndexEntry]:
+    for indexed in one.indexed():
+        yield IndexEntry(indexed, next(vectors))
 
 
-def _flagged(one: _Document) -> set[str]:
+def _flagged(one: SearchedDocument) -> set[str]:
     """Chunks with suspected instructions to a model. All chunks, if the suspicion was about something that chunks no longer
     contain (removed characters, the title)."""
     suspicions = [remark.text for remark in one.document.remarks if remark.kind is RemarkKind.SUSPECTED_INSTRUCTION]
