@@ -96,15 +96,22 @@ def test_deliveries_are_forgotten_in_time_and_the_order_of_documents_is_not(
     account: boto3.Session, receive: Receive
 ) -> None:
     receive(github(an_issue()))
-    items = account.client("dynamodb").scan(TableName=PREFIX + DELIVERIES.name)["Items"]
+    items = [item for item in records(account) if not item["deliveryId"]["S"].startswith("last#")]
     expiring = {item["deliveryId"]["S"].partition("#")[0] == "document": "expiresAt" in item for item in items}
     assert expiring == {True: False, False: True}
 
 
-def test_a_forged_one_leaves_no_trace(account: boto3.Session, receive: Receive) -> None:
+def test_a_forged_one_leaves_no_trace_but_that_it_was_refused(account: boto3.Session, receive: Receive) -> None:
     assert receive(github(an_issue(), key="wrong"))[0] == 401
     assert objects(account) == []
-    assert account.client("dynamodb").scan(TableName=PREFIX + DELIVERIES.name)["Items"] == []
+    (last,) = records(account)  # of the webhook: refused, and why
+    assert last["deliveryId"]["S"] == "last#webhook#github"
+    assert set(last["arrivals"]["M"]["refused"]["M"]) == {"at", "count", "reason"}
+
+
+def records(account: boto3.Session) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = account.client("dynamodb").scan(TableName=PREFIX + DELIVERIES.name)["Items"]
+    return found
 
 
 def test_without_the_table_it_is_to_come_again(account: boto3.Session, receive: Receive) -> None:

@@ -30,7 +30,8 @@ class VirtualTime:
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        turn: threading.Semaphore = self._mine.turn
+        turn = getattr(self._mine, "turn", None) or threading.Semaphore(0)
+        self._mine.turn = turn  # of a thread that works for one of these, which waits for it
         self._enqueue(seconds, turn)
         self._control.release()
         turn.acquire()

@@ -240,7 +240,10 @@ def limited(model: Any, system: System, load: Load, time: VirtualTime, sleep: Ca
     quota = Quota(requests=load.quota) if load.known else Quota()
     table = system.tables.table(EMBEDDINGS)
     limit = SpeedLimit(quota, lambda: table, "titan", clock=time.clock, sleep=sleep)
-    return BedrockEmbedder(model, TITAN, dimension=DIMENSION, limit=limit, threads=1, sleep=sleep)
+    endless = 3600.0  # of real time, which the simulation doesn't measure
+    return BedrockEmbedder(
+        model, TITAN, dimension=DIMENSION, limit=limit, threads=1, query_seconds=endless, sleep=sleep
+    )
 
 
 def loads(documents: int = 400) -> Iterator[Load]:

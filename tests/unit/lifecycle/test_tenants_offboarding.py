@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -136,12 +138,21 @@ def test_nothing_of_the_client_is_in_any_row_or_file_but_that_it_was_removed(
     assert {name.partition("/")[0] for name, _ in rest} == {PROJECTS.name, "offboarding"}
 
 
-def test_its_words_are_in_no_file_of_the_databases(removed: tuple[System, RemovalReport]) -> None:
+def test_its_words_are_in_no_file_of_the_databases(filled: Path, removed: tuple[System, RemovalReport]) -> None:
     home = removed[0].settings.home_path
-    files = [path for path in home.rglob("*.db*") if path.is_file()]
+    files = [path.read_bytes() for path in home.rglob("*.db*") if path.is_file()]
     assert len(files) >= 3
-    assert not [path.name for path in files if f"{CLIENT} zebrafish".encode() in path.read_bytes()]
-    assert any(f"{OTHER} zebrafish".encode() in path.read_bytes() for path in files)
+    theirs, others = packed_entries(filled, CLIENT), packed_entries(filled, OTHER)
+    assert {any(entry in file for file in files) for entry in theirs - others} == {False}
+    assert {any(entry in file for file in files) for entry in others} == {True}
+    assert not [file for file in files if f"{CLIENT} zebrafish".encode() in file]
+
+
+def packed_entries(home: Path, client: str) -> set[bytes]:
+    """The entries of a client in the index, compressed as they are in the file."""
+    with closing(sqlite3.connect(next(home.rglob("index.db")))) as database:
+        statement = "SELECT chunk FROM entries JOIN segments ON segment = id WHERE scope = ? OR scope LIKE ?"
+        return {row[0] for row in database.execute(statement, (f"client:{client}", f"client:{client}/%"))}
 
 
 def test_others_still_find_what_is_theirs(removed: tuple[System, RemovalReport]) -> None:

@@ -45,9 +45,9 @@ class TestWebhook:
         lines = opx("webhook", "list", OPX_KNOWLEDGE_FILE=declared).output.splitlines()
         (github,) = (line for line in lines if line.startswith("github "))
         assert "http://127.0.0.1:8321/ingest/internet/web/github_issues?source=github" in github
-        assert github.endswith("hub (set)")
+        assert "hub (set)" in github
         (alarms,) = (line for line in lines if line.startswith("alarms "))
-        assert alarms.endswith("signed by AWS")
+        assert "signed by AWS" in alarms
 
     def test_without_webhooks_it_names_the_section_to_declare_them_in(self, opx: Opx) -> None:
         assert "knowledge.yaml" in opx("webhook", "list").output

@@ -56,6 +56,10 @@ _SHOWN_EVERY = 25
 Progress = Callable[[str, int], None]
 
 
+_LEAST_GAIN = 0.0005
+"""Decrease of the log loss below which the models stay: it is shown with three digits."""
+
+
 @dataclass(frozen=True, slots=True)
 class CalibrationCorpus:
     """The documents of an installation with its index and embedding model. `scopes` returns all scopes."""
@@ -144,7 +148,7 @@ class Calibrator:
         if self.embedder != model:
             raise InvalidInputError("the index was replaced meanwhile: calibrate again")
         figures = CalibrationOutcome(len(documents), len(questions), loss=loss, loss_before=before)
-        if not loss < before:
+        if not loss < before - _LEAST_GAIN:
             reason = "new models would not be better on questions that they aren't fitted on"
             return self._unchanged(model, entries, replace(figures, reason=reason))
         calibration = Calibration(
