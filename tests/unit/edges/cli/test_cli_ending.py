@@ -50,3 +50,24 @@ def test_the_exit_code_is_kept(tmp_path: Path) -> None:
     done = ended(LATE_MODEL, graph, "--home", tmp_path / "home", "list")
     assert done.returncode == 2
     assert done.stderr.startswith("opx: no knowledge in ")
+
+
+NO_THREADS = """
+import atexit, sys
+from opx.edges.cli.ending import end_process
+
+class Model:
+    def __del__(self):
+        sys.stderr.write("taken apart")
+
+model = Model()
+model.itself = model
+atexit.register(lambda: sys.stderr.write("registered with atexit"))
+sys.stdout.write("answer")
+end_process(7)
+"""
+
+
+def test_without_threads_nothing_is_taken_apart() -> None:
+    done = ended(NO_THREADS)
+    assert (done.returncode, done.stdout, done.stderr) == (7, "answer", "registered with atexit")

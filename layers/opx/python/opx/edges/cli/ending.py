@@ -13,13 +13,12 @@ from typing import NoReturn
 def end_process(code: int) -> NoReturn:
     """Exits with `code`, after everything that was printed is written.
 
-    A search doesn't wait for an embedding model that takes too long: its thread is left behind. When the interpreter shuts
-    down, such a thread is ended as soon as it returns from native code, and C++ takes that for an unhandled exception: the
-    process would abort (SIGABRT) after a complete answer. So the interpreter isn't shut down while daemon threads run; what
-    is registered with `atexit` is called nevertheless.
+    The interpreter isn't shut down, unless threads run that have to be waited for; what is registered with `atexit` is
+    called nevertheless. Taking modules and models apart costs a search a fifth of a second, and a daemon thread that returns
+    from native code meanwhile is ended in a way that C++ takes for an unhandled exception: the process would abort (SIGABRT)
+    after a complete answer.
     """
-    others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
-    if others and all(thread.daemon for thread in others):
+    if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):  # its reader is gone, or it is closed
