@@ -89,7 +89,7 @@ class _View(Struct, frozen=True):
 
 
 class _KeptChunks:
-    """Chunks that searches found, the latest of them. A segment never changes, so that a chunk is valid while its is live."""
+    """Chunks that searches found, the latest of them. As a segment never changes, a chunk is valid while its segment is."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -367,8 +367,8 @@ def _nearest_quantised(
     """As `_nearest`, of the entries whose rows are in these runs of slots."""
 
     def nearest(count: int) -> list[Scored]:
-        slots, products = quantised.nearest(runs, query, count, view.segments.holders)
-        return _listed(view, *best_of_each(view.segments.holders(slots), products), count)
+        slots, scores = quantised.nearest(runs, query, count, view.segments.holders)
+        return _listed(view, *best_of_each(view.segments.holders(slots), scores), count)
 
     return nearest
 
