@@ -9,7 +9,6 @@ from infra.costs import (
     BEGIN,
     END,
     LOADS,
-    PRICES_DATE,
     SCENARIOS,
     Scenario,
     choices,
@@ -20,6 +19,7 @@ from infra.costs import (
     tables,
 )
 from infra.diagram import replaced
+from opx.domain.prices import PRICES_DATE
 from tests.infra.templates import Assembly
 
 DEPLOY = ROOT / "docs" / "deploy.md"
