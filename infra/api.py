@@ -235,6 +235,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
             **managed_search.copying_settings(names),  # part of how a document was ingested
             **answering_models.writing_settings(names),  # likewise
             **secret_originals.choice(names),
+            **_budget(names),
         },
         rights=_manage_rights(names),
         folders=(*rights.DOCUMENT_FOLDERS, *rights.CHUNK_FOLDERS),
@@ -244,6 +245,11 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
     reason = "schedules of sources that are registered while the system runs; their names begin alike"
     acknowledge_wildcard(found.role, names.registered_schedules_arn, reason)
     return found
+
+
+def _budget(names: Names) -> dict[str, str]:
+    dollars = names.deployment.budget_usd
+    return {"monthly_budget": str(dollars)} if dollars else {}
 
 
 def _source_settings(names: Names) -> dict[str, str]:

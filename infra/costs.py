@@ -14,75 +14,29 @@ from infra.constructs.hybrid_index import MAX_OCUS
 from infra.constructs.private_network import ZONES
 from infra.diagram import replaced
 from opx.domain.prices import PRICES
-from opx.lifecycle.seal.daily import MOST_ITEMS
+from opx.lifecycle.costs import (
+    AWAKE_MINUTES,
+    BYTES_A_CHUNK,
+    COHERE,
+    GB,
+    HOURS,
+    INDEXING_WORKERS,
+    RECORD_BYTES,
+    RECORDS_KEPT_DAYS,
+    SEARCH_WORKERS,
+    SECONDS,
+    Scenario,
+    bytes_of_documents,
+    monthly,
+    records,
+    search_hours,
+)
 from opx.lifecycle.warm_words import MOST_CHUNKS
 
 BEGIN, END = "<!-- costs: begin -->", "<!-- costs: end -->"
 
-HOURS = 730
-WEEKS = HOURS / 24 / 7
-SECONDS = HOURS * 3600
-GB = 1e9
-
-TOKENS_A_CHUNK = 300
-BYTES_A_CHUNK = 3_000
-"""Bytes of a line of a chunk file. The index stores it once more as text and once as terms."""
-
-VECTOR_BYTES = 4_096
-"""1,024 numbers of four bytes."""
-
-AWAKE_MINUTES = 12
-"""Minutes that a question keeps a next-generation collection awake: ten idle ones, and its start."""
-
-SEARCH_WORKERS, INDEXING_WORKERS = 2, 1
-"""Capacity units with which a next-generation collection wakes up."""
-
-READ_SECONDS_A_DOCUMENT, WORDS_SECONDS_A_CHUNK = 0.004, 0.002
-"""Seconds of the function that makes segments of words: reading a document with eight threads, and writing a chunk."""
-
-WORDS_BYTES_A_CHUNK = 1_600
-SEARCH_SECONDS, INGEST_SECONDS_A_DOCUMENT = 0.4, 3.0
-LOG_BYTES_A_CALL = 4_000
-QUEUES_POLLED = 6
-POLLS_A_MONTH = 5 * 3 * 60 * 24 * 30
-"""Lambda polls a queue five times in parallel, for 20 seconds each, also when it is empty."""
-
-ALARM_METRICS, DASHBOARDS = 85, 3
-METRICS_OF_QUERIES = 41
-"""Metrics that are billed only for hours with questions or documents."""
-
-RECORD_BYTES = 1_200
-RECORD_WRITES = 4
-"""Size and write units of a question's audit record: up to 2 KB in the table, and once more in its index."""
-
-RECORDS_KEPT_DAYS = 365
-SHORTER_RECORDS_DAYS = 30
-VERSION_WRITES, VERSION_BYTES = 14, 3_600
-"""Write units and size of a document's catalog items, which are in three indexes, too, and of its expiry date."""
-
-GRAPH_WRITES, GRAPH_READS, GRAPH_BYTES = 30, 10, 22_000
-"""Units and size of a document's graph items, those of indexes included: as in the example corpus, which has 15 rows per
-document, for its passages, nodes and edges."""
-
-NIGHTS = 30
-SEAL_SECONDS, SEAL_GB = 1 / 180, 2
-"""Seconds a document and memory of the nightly seal, as `tests/benchmarks/nightly_seal.py` measures them."""
-
-SEALED_A_NIGHT = 475_000
-"""Documents in four runs of 660 seconds. Of more, the seal takes several nights."""
-
-SEAL_READS, SEAL_WRITES = 3, 0.6
-"""Units a document: its version is scanned, and read once more with its key; two leaves of 140 bytes are written, and read
-when the next seal is compared."""
-
-LEDGER_WRITES, LEDGER_READS, LEDGER_MESSAGES = 1, 1, 1.2
-"""Units and requests of a change's announcement if it is ingested in a quarter of an hour: a lookup in the catalog, and the
-worker's delete. If it is later, it takes four writes and three reads: its row is put and deleted, also in the index."""
 NETWORK_ENDPOINTS = 6
 """Endpoints of a private network with the default choices, apart from the free ones."""
-
-METRICS_OF_COVERAGE, COVERAGE_REPORTS = 47, 30
-"""Gauges by category, and the hours of a month in which they are reported."""
 
 BACKUPS_KEPT = 14 + 12
 """Full copies of the tables: one a day for two weeks, and one a month for a year. Of the bucket, AWS Backup stores each
@@ -96,105 +50,12 @@ MANY_CHUNKS, MANY_QUESTIONS = 1_000_000, 1_000_000
 """From which on a collection is taken to need its greatest capacity to search: an assumption, as AWS publishes no capacity
 per unit."""
 
-HOURLY_METRICS = 4
-"""Failed items, number and age of changes that are not ingested, and overdue sources; up to 20 when every category with a
-schedule has documents."""
+SHORTER_RECORDS_DAYS = 30
+WEEKS = HOURS / 24 / 7
+READ_SECONDS_A_DOCUMENT, WORDS_SECONDS_A_CHUNK = 0.004, 0.002
+"""Seconds of the function that makes segments of words: reading a document with eight threads, and writing a chunk."""
 
-
-@dataclass(frozen=True)
-class Scenario:
-    """The load of a month: stored and new documents, questions, and hours with a question at least every ten minutes.
-    `search_ocus` is the collection's capacity while it is awake."""
-
-    name: str
-    documents: int = 0
-    chunks: int = 0
-    new_documents: int = 0
-    questions: int = 0
-    search_hours: float = 0.0
-    index_hours: float = 0.0
-    search_ocus: float = SEARCH_WORKERS
-    index_ocus: float = INDEXING_WORKERS
-
-
-def search_hours(questions: int, hours_of_use: float) -> float:
-    """Hours in which a collection is awake, if the questions are spread evenly over these hours of a month."""
-    return min(hours_of_use, questions * AWAKE_MINUTES / 60)
-
-
-def monthly(month: Scenario) -> dict[str, float]:
-    """Dollars by service for the default deployment (next generation, gateway, HTTP API, SnapStart, no VPC)."""
-    price = PRICES
-    new_chunks = month.chunks / month.documents * month.new_documents if month.documents else 0.0
-    stored = month.chunks * BYTES_A_CHUNK / GB
-    indexed = month.chunks * (2 * BYTES_A_CHUNK + VECTOR_BYTES) / GB
-    catalog = (_bytes_of_documents(month) + month.chunks * VECTOR_BYTES) / GB
-    ocu_hours = month.search_hours * month.search_ocus + month.index_hours * month.index_ocus
-    calls = month.questions + month.new_documents
-    active_hours = min(HOURS, month.search_hours + month.index_hours)
-    return {
-        "OpenSearch Serverless": ocu_hours * price["OpenSearch Serverless, OCU-hour"]
-        + indexed * price["OpenSearch Serverless, GB-month"],
-        "Embedding": (new_chunks * TOKENS_A_CHUNK + month.questions * 30)
-        / 1e6
-        * price["Titan Text Embeddings V2, million tokens"],
-        "S3": 2 * stored * price["S3, GB-month"]
-        + 3 * month.new_documents / 1e3 * price["S3, 1,000 writes"]
-        + 3 * month.new_documents / 1e6 * price["S3 events on EventBridge, million"],
-        "DynamoDB, but for records of questions": catalog * _stored_gb()
-        + ((VERSION_WRITES + GRAPH_WRITES + LEDGER_WRITES) * month.new_documents + 5 * new_chunks)
-        / 1e6
-        * price["DynamoDB, million writes of 1 KB"]
-        + (6 * month.questions + 5 * new_chunks + (GRAPH_READS + LEDGER_READS) * month.new_documents)
-        / 1e6
-        * price["DynamoDB, million reads of 4 KB"],
-        "Records of questions (audit)": sum(records(month, RECORDS_KEPT_DAYS)),
-        "Nightly seal": price["Secret, month"] + NIGHTS * _seal(month),
-        "Lambda": (month.questions * SEARCH_SECONDS + month.new_documents * INGEST_SECONDS_A_DOCUMENT)
-        * price["Lambda arm64, GB-second"]
-        + calls / 1e6 * price["Lambda, million calls"],
-        "SnapStart": SECONDS * price["SnapStart cache, GB-second"]
-        + month.questions / 20 * price["SnapStart restore, GB"],
-        "SQS": (QUEUES_POLLED * POLLS_A_MONTH + (3 + LEDGER_MESSAGES) * month.new_documents)
-        / 1e6
-        * price["SQS, million requests"],
-        "HTTP API and gateway": month.questions
-        * (price["HTTP API, million requests"] / 1e6 + price["AgentCore Gateway, 1,000 calls"] / 1e3),
-        "CloudWatch and the alarms' key": price["KMS key"]
-        + ALARM_METRICS * price["CloudWatch alarm"]
-        + DASHBOARDS * price["CloudWatch dashboard"]
-        + METRICS_OF_COVERAGE * price["CloudWatch metric"] * COVERAGE_REPORTS / HOURS
-        + HOURLY_METRICS * price["CloudWatch metric"]
-        + METRICS_OF_QUERIES * price["CloudWatch metric"] * active_hours / HOURS
-        + calls * LOG_BYTES_A_CALL / GB * price["CloudWatch Logs, GB"],
-    }
-
-
-def _seal(month: Scenario) -> float:
-    """Dollars of a night. It reads the head of each object, and scans the audit log of a year."""
-    price = PRICES
-    documents, answers = min(month.documents, SEALED_A_NIGHT), min(12 * month.questions, MOST_ITEMS)
-    units = documents * SEAL_READS + answers * RECORD_BYTES / 4096
-    return (
-        documents / 1e3 * price["S3, 1,000 reads"]
-        + units / 1e6 * price["DynamoDB, million reads of 4 KB"]
-        + (documents * SEAL_WRITES + answers * 0.2) / 1e6 * price["DynamoDB, million writes of 1 KB"]
-        + documents * SEAL_SECONDS * SEAL_GB * price["Lambda arm64, GB-second"]
-    )
-
-
-def records(month: Scenario, days: int) -> tuple[float, float]:
-    """Dollars for writing the records of questions, and for those that are stored for so many days."""
-    written = RECORD_WRITES * month.questions / 1e6 * PRICES["DynamoDB, million writes of 1 KB"]
-    return written, month.questions * days / 365 * 12 * 2 * RECORD_BYTES / GB * _stored_gb()
-
-
-def _bytes_of_documents(month: Scenario) -> float:
-    return month.documents * (VERSION_BYTES + GRAPH_BYTES)
-
-
-def _stored_gb() -> float:
-    return PRICES["DynamoDB, GB-month"] + PRICES["DynamoDB recovery, GB-month"]
+WORDS_BYTES_A_CHUNK = 1_600
 
 
 @dataclass(frozen=True)
@@ -251,12 +112,11 @@ def _warm_words(month: Scenario) -> float:
 
 
 def _other_embedding(month: Scenario) -> float:
-    titan, cohere = (PRICES[f"{name}, million tokens"] for name in ("Titan Text Embeddings V2", "Cohere Embed v4"))
-    return monthly(month)["Embedding"] / titan * (cohere - titan)
+    return monthly(replace(month, embedding=COHERE))["Embedding"] - monthly(month)["Embedding"]
 
 
 def _backups(month: Scenario) -> float:
-    tables = _bytes_of_documents(month) + month.questions * 12 * 2 * RECORD_BYTES
+    tables = bytes_of_documents(month) + month.questions * 12 * 2 * RECORD_BYTES
     return (
         BACKUPS_KEPT * tables / GB * PRICES["AWS Backup of DynamoDB, GB-month"]
         + 2 * month.chunks * BYTES_A_CHUNK / GB * PRICES["AWS Backup of S3, GB-month"]

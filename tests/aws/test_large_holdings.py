@@ -11,7 +11,7 @@ import pytest
 from lambdas.report_coverage.handler import make_handler
 from opx.domain.scopes import Identity
 from opx.operations.context import Caller, Context
-from opx.operations.usage import GetUsage, get_usage
+from opx.operations.usage import GetCosts, GetUsage, get_costs, get_usage
 from opx.runtime.metrics import Metric
 from tests.aws.cloud import Cloud, a_cloud
 from tests.doubles.fake_time import FakeTime
@@ -114,10 +114,14 @@ def test_use_is_that_of_the_day_before_the_count_began(catalog: SlowCatalog) -> 
     catalog.call(DAILY)
     catalog.time.now += 86_400
     catalog.until_counted()
-    usage = get_usage(Context(catalog.cloud.services, Caller(Identity(), owns_system=True)), GetUsage(month=day[:7]))
+    context = Context(catalog.cloud.services, Caller(Identity(), owns_system=True))
+    usage = get_usage(context, GetUsage(month=day[:7]))
     (client,) = usage.clients
     assert (client.days, client.documents) == (1, DOCUMENTS)
     assert catalog.cloud.services.lifecycle.usage.has(day)
+    costs = get_costs(context, GetCosts())
+    assert costs.is_billed
+    assert [one.dollars > 0 for one in costs.months if one.days] == [True]
 
 
 def test_hourly_calls_count_nothing_after_the_end(catalog: SlowCatalog) -> None:

@@ -340,6 +340,7 @@ EXAMPLES: Mapping[str, Example] = {
     "analyze_traces": fixed(service="shop"),
     # usage
     "get_usage": fixed(month="2025-06"),
+    "get_costs": fixed(limit=3),
     "measure_usage": fixed(day="2025-06-20"),
     # masked secrets
     "list_masked_secrets": fixed(limit=3),

@@ -5,21 +5,11 @@ from __future__ import annotations
 import pytest
 
 from infra.constructs.layer_contents import ROOT
-from infra.costs import (
-    BEGIN,
-    END,
-    LOADS,
-    SCENARIOS,
-    Scenario,
-    choices,
-    load,
-    monthly,
-    records,
-    search_hours,
-    tables,
-)
+from infra.costs import BEGIN, END, LOADS, NETWORK_ENDPOINTS, SCENARIOS, choices, load, tables
 from infra.diagram import replaced
 from opx.domain.prices import PRICES_DATE
+from opx.lifecycle import costs
+from opx.lifecycle.costs import Scenario, monthly, records, search_hours
 from tests.infra.templates import Assembly
 
 DEPLOY = ROOT / "docs" / "deploy.md"
@@ -58,8 +48,6 @@ def test_more_of_anything_costs_more() -> None:
 
 
 def test_counted_resources_are_the_deployed_ones(default: Assembly) -> None:
-    from infra import costs
-
     kinds = [resource["Type"] for _, _, resource in default.all_resources()]
     assert kinds.count("AWS::CloudWatch::Dashboard") == costs.DASHBOARDS
     alarms = [r["Properties"] for _, _, r in default.all_resources() if r["Type"] == "AWS::CloudWatch::Alarm"]
@@ -69,10 +57,8 @@ def test_counted_resources_are_the_deployed_ones(default: Assembly) -> None:
 
 
 def test_counted_endpoints_are_those_of_the_network(private: Assembly) -> None:
-    from infra import costs
-
     kinds = [endpoint["VpcEndpointType"] for endpoint in private.resources("network", "EC2::VPCEndpoint").values()]
-    assert kinds.count("Interface") == costs.NETWORK_ENDPOINTS
+    assert kinds.count("Interface") == NETWORK_ENDPOINTS
 
 
 def _added(name: str) -> list[float]:
@@ -111,6 +97,6 @@ def test_shorter_records_save_their_storage_and_not_their_writes() -> None:
 def test_backups_cost_by_what_is_stored() -> None:
     assert _added("backup=daily")[0] == 0
     assert load(10_000_000, 1).chunks == 40_000_000
-    costs = _added("backup=daily")
-    assert costs[1] < costs[4] < costs[7]  # documents
-    assert costs[1] < costs[2] < costs[3]  # records of questions
+    added = _added("backup=daily")
+    assert added[1] < added[4] < added[7]  # documents
+    assert added[1] < added[2] < added[3]  # records of questions

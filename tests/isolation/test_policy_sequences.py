@@ -59,6 +59,7 @@ LOOKS: tuple[tuple[str, Fields], ...] = (
     ("list_aliases", {}),
     ("get_status", {}),
     ("get_usage", {}),
+    ("get_costs", {}),
     ("list_prunings", {}),
 )
 """Calls that list whatever their caller may see."""

@@ -152,7 +152,7 @@ class TestWriteAccess:
 
     def test_these_are_all_routes_of_the_function(self) -> None:
         names = {name for name, _ in (*self.WRITES, *self.PROJECTS, *self.HOLDS, *self.ADMINISTRATION)} | SOURCES
-        names |= {"calibrate", "discard_calibration", "get_calibration", "get_usage"}
+        names |= {"calibrate", "discard_calibration", "get_calibration", "get_usage", "get_costs"}
         assert names == {name for name, route in ROUTE.items() if route.function == "manage_knowledge"}
 
     @pytest.mark.parametrize(("name", "request_"), [*WRITES, *PROJECTS, *HOLDS, *ADMINISTRATION])

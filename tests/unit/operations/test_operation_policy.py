@@ -26,7 +26,7 @@ from opx.operations.questions import ListGaps, SettleGap, list_gaps, settle_gap
 from opx.operations.registry import DeclarationError, Registry, operation
 from opx.operations.search import Query, query
 from opx.operations.system import System
-from opx.operations.usage import GetUsage, get_usage
+from opx.operations.usage import GetCosts, GetUsage, get_costs, get_usage
 from opx.settings import Settings
 from tests.support.cli_support import word_services
 
@@ -162,6 +162,7 @@ class TestCounts:
             (list_prunings, ListPrunings()),
             (list_merges, ListMerges()),
             (get_usage, GetUsage()),
+            (get_costs, GetCosts()),
             (settle_gap, SettleGap(gap_id="0", ignore=True)),
         ],
     )
@@ -181,6 +182,12 @@ class TestCounts:
         assert token(services, CLIENT, "opx/admin").call(get_usage, GetUsage()).clients == ()
         with pytest.raises(ForbiddenError, match="no project"):
             token(services, PROJECT, "opx/admin").call(get_usage, GetUsage())
+
+    def test_costs_are_for_administrators_of_all_clients(self, services: System) -> None:
+        assert token(services, NOBODY, "opx/admin").call(get_costs, GetCosts()).months[0].clients == ()
+        for identity in (CLIENT, PROJECT):
+            with pytest.raises(ForbiddenError):
+                token(services, identity, "opx/admin").call(get_costs, GetCosts())
 
     def test_pruning_reports_are_for_operators(self, services: System) -> None:
         assert token(services, NOBODY, "opx/admin").call(list_prunings, ListPrunings()).prunings == ()

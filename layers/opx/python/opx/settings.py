@@ -137,6 +137,8 @@ class Settings:
     a question without a good answer, since its last occurrence. 0: not recorded; without the audit log no answer has a
     receipt.
 
+    `monthly_budget` is the budget of the deployment in dollars a month, shown beside its estimated costs; 0 for none.
+
     `signing_key` signs seals (`opx seal`): the name of a secret, or the path of a file (with a `/`), with an Ed25519 key in
     PEM form; or `secretsmanager:` and the full name of a secret, which may be empty: then seals are not signed.
     """
@@ -233,6 +235,7 @@ class Settings:
     research_seconds: float = 20.0
     audit_days: int = 365
     gap_days: int = 365
+    monthly_budget: int = 0
     signing_key: str = ""
     log_level: str = "INFO"
     api_url: str = ""

@@ -128,8 +128,7 @@ class UsageLog:
         only = KeyRange(begins_with=_sort_key(client_id, "")) if client_id is not None else None
         where = only or (KeyRange(low=_sort_key(after, "~")) if after else None)
         days: list[DayUsage] = []
-        for item in self._table.query(month, where=where):
-            found = DayUsage.from_json(item)
+        for found in self.days_of(month, where):
             if found.day < since:
                 continue
             if days and days[0].client_id != found.client_id:
@@ -138,6 +137,10 @@ class UsageLog:
             days.append(found)
         if days:
             yield _summed(days)
+
+    def days_of(self, month: str, where: KeyRange | None = None) -> Iterator[DayUsage]:
+        """The use of each day of a month, by client."""
+        return map(DayUsage.from_json, self._table.query(month, where=where))
 
     def _questions(self, day: str) -> dict[str, int]:
         questions: dict[str, int] = defaultdict(int)

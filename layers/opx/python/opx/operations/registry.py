@@ -258,7 +258,7 @@ MODULES = (
     Module("sources", ("sources", "crawl", "streams")),
     Module("webhooks", ("webhooks",)),
     Module("lifecycle", ("reviews", "documents", "prunings", "holds")),
-    Module("usage", ("usage",)),
+    Module("usage", ("usage", "costs")),
     Module("masked_secrets", ("secrets",)),
     Module("projects", ("projects",)),
     Module("calibration", ("calibration",)),

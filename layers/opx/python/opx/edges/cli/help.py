@@ -12,7 +12,7 @@ SECTIONS: Mapping[str, str] = {
     "Learn": "outcome learn gaps audit receipt eval calibrate",
     "Operate": (
         "status doctor config rebuild reindex reconcile repair seal export import prune hold review reviewed "
-        "contradictions client project usage"
+        "contradictions client project usage costs"
     ),
     "Serve": "console serve mcp run webhook secret",
     "Start": "demo completion call",

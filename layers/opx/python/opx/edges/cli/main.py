@@ -73,6 +73,7 @@ _COMMANDS = {
     "evidence": ("feedback", "Ingest findings of agents."),
     "client": ("tenants", "List clients and their data, remove a client entirely."),
     "usage": ("tenants", "List questions and documents of a month by client."),
+    "costs": ("tenants", "Estimate the costs of this month and of the last one."),
     "project": ("tenants", "Group a client's projects to share knowledge."),
     "source": ("sources", "Manage sources of documents: add, list, pull, check."),
     "stream": ("sources", "Manage streams whose records become documents."),

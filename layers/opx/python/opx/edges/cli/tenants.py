@@ -12,10 +12,11 @@ import click
 
 from opx.domain.record import to_json
 from opx.edges.cli.operations import CommandShape, OperationGroup, operation_command
-from opx.edges.cli.output import exit_unless, print_json, print_lines, print_table, warn
+from opx.edges.cli.output import exit_unless, plural, print_json, print_lines, print_table, warn
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
 from opx.ingestion.corpus.clients import Client
+from opx.lifecycle.cost_estimate import MonthCosts
 from opx.lifecycle.usage import ClientUsage
 from opx.operations import administration, projects, usage
 
@@ -224,6 +225,36 @@ def usage_command(found: usage.Usage, *, as_csv: bool, as_json: bool) -> None:
     numbers = [[one["clientId"] or "global", *(_number(one[name]) for name in shown)] for one in rows]
     hint = "`opx run` counts each day in the night after it, `opx call measure_usage` at once"
     print_table(heads, numbers, f"nothing was counted in {found.month}: {hint}")
+
+
+@operation_command("costs", usage.get_costs, CommandShape(without=("limit",)))
+def costs_command(found: usage.Costs, *, as_json: bool) -> None:
+    """Estimate the costs of this month so far and of the last one, by service and by client.
+
+    From the use that `opx usage` lists, with prices of AWS in us-east-1. A system on this machine costs nothing.
+    """
+    if as_json:
+        return
+    for month in found.months:
+        click.echo(f"{month.month}: {_costs_line(found, month)}")
+        clients = [
+            [one.client_id or "global", _number(one.questions), _number(one.documents), _number(one.new_tokens)]
+            + [f"{one.dollars:,.2f}"] * found.is_billed
+            for one in month.clients
+        ]
+        print_table(("CLIENT", "QUESTIONS", "DOCUMENTS", "NEW TOKENS", "US$"), clients, "nothing was counted")
+        if found.is_billed:
+            print_table(("SERVICE", "US$"), [[one.service, f"{one.dollars:,.2f}"] for one in month.services])
+    for text in found.left_out if found.is_billed else ():
+        click.echo(f"left out: {text}")
+
+
+def _costs_line(found: usage.Costs, month: MonthCosts) -> str:
+    counted = f"{plural(month.days, 'day')} counted"
+    if not found.is_billed:
+        return f"{counted}; this system runs on this machine, and AWS bills nothing for it"
+    budget = f" of {found.budget:,} US$ budgeted" if found.budget else ""
+    return f"about {month.dollars:,.2f} US${budget}, {counted}"
 
 
 def _number(count: object) -> str:
