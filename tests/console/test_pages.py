@@ -41,6 +41,7 @@ PAGES = {
     "tenants": "Clients",
     "health": "all-MiniLM-L6-v2",
     "health?tab=index": "A new index is built beside the one that answers",
+    "health?tab=costs": "AWS bills nothing",
     "nowhere": "There is no such page",
 }
 """Pages, each with words that stand there when it has loaded."""

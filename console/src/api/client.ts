@@ -56,6 +56,9 @@ export class ApiError extends Error {
   }
 }
 
+/** True for the refusal of a job that was stopped. */
+export const isCancelled = (error: unknown): boolean => error instanceof ApiError && error.code === "cancelled";
+
 export const unreachable = (what: string): ApiError =>
   new ApiError(0, "unreachable", `${what} can't be reached; the page tries again by itself`);
 

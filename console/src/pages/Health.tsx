@@ -5,6 +5,7 @@ import Tabs from "@cloudscape-design/components/tabs";
 import { useSearchParams } from "react-router";
 import { HealthAudit, type AuditFilter } from "../parts/HealthAudit";
 import { HealthCalibration } from "../parts/HealthCalibration";
+import { HealthCosts } from "../parts/HealthCosts";
 import { HealthHolds } from "../parts/HealthHolds";
 import { HealthIndex } from "../parts/HealthIndex";
 import { HealthPrunings } from "../parts/HealthPrunings";
@@ -32,6 +33,7 @@ export default function Health() {
           { id: "index", label: "Index and stores", content: <HealthIndex /> },
           { id: "audit", label: "Audit", content: <HealthAudit key={JSON.stringify(filter)} filter={filter} onFilter={setFilter} /> },
           { id: "usage", label: "Use", content: <HealthUsage /> },
+          { id: "costs", label: "Costs", content: <HealthCosts /> },
           { id: "confidence", label: "Confidence", content: <HealthCalibration /> },
           { id: "prunings", label: "Prunings", content: <HealthPrunings /> },
           { id: "holds", label: "Holds", content: <HealthHolds /> },

@@ -6,14 +6,15 @@ import Container from "@cloudscape-design/components/container";
 import Header from "@cloudscape-design/components/header";
 import Link from "@cloudscape-design/components/link";
 import SpaceBetween from "@cloudscape-design/components/space-between";
+import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import { api } from "../api/client";
-import { AS_JOB, followed } from "../api/jobs";
+import { api, isCancelled } from "../api/client";
+import { AS_JOB } from "../api/jobs";
 import type { Finding, ResearchReport, ResearchStep } from "../api/schema";
 import { Problem } from "./Failed";
 import { documentLink } from "./InboxMore";
-import { Progress } from "./Progress";
+import { Progress, useWork } from "./Progress";
 import { Band } from "./marks";
 
 interface Props {
@@ -23,11 +24,12 @@ interface Props {
 
 export function AskResearch({ question, asOf }: Props) {
   const [steps, setSteps] = useState<string[]>([]);
+  const { step, stop, follow } = useWork((one) => setSteps((before) => [...before, one]));
   const research = useMutation({
     mutationFn: () => {
       setSteps([]);
       const body = { topic: question, ...(asOf ? { config: { asOf } } : {}) };
-      return followed(api.POST("/research", { body, headers: AS_JOB }), ({ step }) => setSteps((before) => [...before, step]));
+      return follow(api.POST("/research", { body, headers: AS_JOB }));
     },
   });
   const shown = research.data ? (research.data.trace ?? []).map(wordsOf) : steps;
@@ -48,7 +50,7 @@ export function AskResearch({ question, asOf }: Props) {
       }
     >
       <SpaceBetween size="s">
-        {research.isPending ? <Progress step={steps.at(-1)} /> : null}
+        {research.isPending ? <Progress step={step} stop={stop} /> : null}
         {shown.length ? (
           <ol aria-label="Steps of the research" style={{ margin: 0 }}>
             {shown.map((step, index) => (
@@ -56,7 +58,8 @@ export function AskResearch({ question, asOf }: Props) {
             ))}
           </ol>
         ) : null}
-        {research.error ? <Problem error={research.error} again={() => research.mutate()} /> : null}
+        {isCancelled(research.error) ? <StatusIndicator type="stopped">Stopped: these searches were done</StatusIndicator> : null}
+        {research.error && !isCancelled(research.error) ? <Problem error={research.error} again={() => research.mutate()} /> : null}
         {research.data ? <Report report={research.data} /> : null}
       </SpaceBetween>
     </Container>

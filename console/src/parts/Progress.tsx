@@ -16,13 +16,18 @@ export interface Work {
   setStep: (step: string) => void;
 }
 
-export function useWork(): Work {
+/** `onStep` gets each step. */
+export function useWork(onStep: (step: string) => void = () => undefined): Work {
   const [step, setStep] = useState("");
   const [stop, setStop] = useState<() => Promise<void>>();
   const follow = async <T,>(call: Promise<Reply<T>>): Promise<T> => {
     setStep("");
     try {
-      return await followed(call, (one) => setStep(one.step), (cancel) => setStop(() => cancel));
+      const noted = ({ step: text }: { step: string }): void => {
+        setStep(text);
+        onStep(text);
+      };
+      return await followed(call, noted, (cancel) => setStop(() => cancel));
     } finally {
       setStop(undefined);
     }
