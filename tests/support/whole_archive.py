@@ -18,12 +18,18 @@ from opx.domain.outcomes import OutcomeResult, RecordedOutcome
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity, Scope
 from opx.lifecycle.retention.holds import Hold, Holds
+from opx.operations.canaries import ListCanaries, RunCanaries, list_canaries, run_canaries
+from opx.operations.context import Caller, Context
+from opx.operations.evaluation.kept import Evaluations
+from opx.operations.quality import AddOwnQuestion, RunEvaluation, add_own_question, run_evaluation
 from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE, SOURCES, USES
+from opx.records.dismissals import Dismissals
 from tests.support.archive_support import Entries, put, resealed, services_at
 
 SHOP = Identity("acme", "shop", "bob")
 READERS = (SHOP, Identity("acme"), Identity("other"), Identity())
+CONTRADICTION = f"{'0' * 32}-{'1' * 32}-01234567"
 QUEUE = "arn:aws:sqs:eu-central-1:111122223333:alarms"
 
 
@@ -43,6 +49,7 @@ def fill(services: System) -> None:
     put(services, "due", "The auk.", Scope("acme"), expires="2035-01-01", owner="ann")
     learn(services)
     keep_beside(services)
+    evaluate(services)
 
 
 def learn(services: System) -> None:
@@ -88,6 +95,36 @@ def keep_beside(services: System) -> None:
     services.connectors.streams.put(stream_of("alarms", {"source": QUEUE, "category": "operations/alerts"}, knowledge))
 
 
+def of_installation(services: System) -> Context:
+    return Context(services, Caller(Identity(), owns_system=True))
+
+
+def evaluate(services: System) -> None:
+    """Own questions, one of them a canary, a run of them, and a contradiction that was marked as none."""
+    context = of_installation(services)
+    page = next(one for one in services.corpus.catalog.in_category("runbooks/procedures") if one.scope == Scope())
+    add_own_question(context, AddOwnQuestion("restart the heron", (page.document_id,), canary=True))
+    add_own_question(context, AddOwnQuestion("how do we brew espresso"))
+    run_evaluation(context, RunEvaluation())
+    run_canaries(context, RunCanaries())
+    marks_of(services).put(Scope("acme"), CONTRADICTION, by="ann", because="two sites")
+
+
+def marks_of(services: System) -> Dismissals:
+    return Dismissals.of(services.tables, services.corpus.clients, services.clock)
+
+
+def evaluated(services: System) -> dict[str, Any]:
+    """All that readers get of evaluations and of marks."""
+    kept, marks = Evaluations.of(services), marks_of(services)
+    return {
+        "questions": list(kept.questions()),
+        "runs": [(run, list(kept.replies(run))) for run in kept.runs()],
+        "canaries": list_canaries(of_installation(services), ListCanaries()),
+        "marks": marks.ids(["client:acme"]),
+    }
+
+
 def work_of(services: System) -> dict[str, Callable[[], object]]:
     """Things that people and agents do with a system, by name."""
     reader = services.corpus.projects.reader(SHOP)
@@ -113,6 +150,7 @@ def work_of(services: System) -> dict[str, Callable[[], object]]:
             services.connectors.sources.state(one.source_id) for one in services.connectors.sources.all()
         ],
         "streams": services.connectors.streams.all,
+        "evaluations": lambda: evaluated(services),
         "holds": lambda: (services.lifecycle.holds.in_force(), services.lifecycle.holds.lifted()),
         "merges": lambda: services.graph.merging.merges(Scope("acme")),
         "usage": lambda: list(services.lifecycle.usage.of_month("2026-01")),

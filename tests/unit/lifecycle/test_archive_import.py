@@ -27,6 +27,7 @@ from tests.support.archive_support import (
     refused,
     services_at,
 )
+from tests.support.whole_archive import a_whole_archive, evaluated
 
 PACK = "objects/00001"
 ALIASES = "tables/opx-knowledge-aliases.jsonl"
@@ -267,6 +268,17 @@ def test_every_table_is_kept_or_known_to_be_made_anew() -> None:
     with_documents = [DOCUMENTS, KEYS]
     kept = [table.spec for table in ARCHIVED]
     assert {spec.name for spec in ALL_TABLES} == {spec.name for spec in (*made_anew, *with_documents, *kept)}
+
+
+def test_evaluations_canaries_and_marks_of_contradictions_come_back(services: System, tmp_path: Path) -> None:
+    archive = a_whole_archive(tmp_path)
+    services.lifecycle.importer().run(archive)
+    found = evaluated(services)
+    with services_at(tmp_path / "from") as before:
+        assert found == evaluated(before)
+    assert [len(found[name]) for name in ("questions", "runs", "marks")] == [2, 1, 1]
+    assert found["runs"][0][0].state == "done"
+    assert all(one.results for one in found["canaries"].canaries)
 
 
 def test_a_missing_chunk_file_is_noted_in_the_report(services: System, tmp_path: Path) -> None:

@@ -53,6 +53,13 @@ def is_client(row: Row) -> bool:
     return bool(row["clientId"] == "#clients")
 
 
+def of(partition: str) -> Callable[[Row], bool]:
+    return lambda row: bool(row["scopeKey"].startswith(partition))
+
+
+is_run = of("#evaluations")
+
+
 @pytest.mark.parametrize(
     ("name", "which", "change", "reason"),
     [
@@ -76,6 +83,15 @@ def is_client(row: Row) -> bool:
             lambda row: row.update(texts=[], termsKeys=[], signs=[], models=[]),
             "question",
         ),
+        (GAPS, is_run, lambda row: row["run"].update(runId="20260101T000000-abcdef"), "gapId"),
+        (GAPS, is_run, lambda row: row["run"].update(state="half"), "state"),
+        (GAPS, is_run, lambda row: row.pop("expiresAt"), "expiresAt is missing"),
+        (GAPS, of("#evaluation questions"), lambda row: row["question"].update(expected={"x": "1"}), "expected"),
+        (GAPS, of("#evaluation 2"), lambda row: row["replies"]["balanced"].update(pages=[1]), "pages"),
+        (GAPS, of("#evaluation 2"), lambda row: row["question"].update(color="red"), "color"),
+        (GAPS, of("#canary "), lambda row: row["result"]["reply"].pop("verdict"), "verdict"),
+        (GAPS, of("#dismissed "), lambda row: row.update(scopeKey="#dismissed client:*"), "client id"),
+        (GAPS, of("#dismissed "), lambda row: row.pop("by"), "`by`"),
         (PATTERNS, lambda row: "lastBatch" in row, lambda row: row["lastBatch"][0].pop("key"), "key is missing"),
         (HOLDS, lambda _: True, lambda row: row.update(reason="another"), "entry"),
         (BASELINES, lambda row: "hours" in row, lambda row: row.update(node="other"), "seriesKey"),

@@ -20,6 +20,7 @@ from opx.operations.quality import SPARE_SECONDS, RunReply, judged, of_installat
 from opx.operations.registry import operation
 from opx.ports import Clock, Table
 from opx.ports.tables import GAPS, readable
+from opx.records.evaluation_keys import canary_partition
 from opx.runtime.deadlines import remaining
 
 if TYPE_CHECKING:
@@ -155,14 +156,10 @@ class CanaryResults:
 
     def put(self, question_id: str, result: CanaryResult) -> None:
         expires = int(self._clock()) + KEPT_DAYS * _DAY_SECONDS
-        key = {"scopeKey": _partition(question_id), "gapId": result.at}
+        key = {"scopeKey": canary_partition(question_id), "gapId": result.at}
         self._table.put({**key, "result": result.to_json(), "expiresAt": expires})
 
     def latest(self, question_id: str) -> Iterator[CanaryResult]:
         """The results of a question, the newest first."""
-        found = self._table.query(_partition(question_id), reverse=True)
+        found = self._table.query(canary_partition(question_id), reverse=True)
         return readable(lambda item: CanaryResult.from_json(item["result"]), found)
-
-
-def _partition(question_id: str) -> str:
-    return f"#canary {question_id}"

@@ -14,6 +14,8 @@ from opx.ports import Clock, Table, Tables
 from opx.ports.tables import GAPS
 from opx.records.gaps.log import SCOPES
 
+DISMISSED = "#dismissed "
+
 
 class Dismissals:
     """Marks by scope. Raises `StoreUnavailableError`."""
@@ -52,4 +54,4 @@ class Dismissals:
 
 def dismissed_partition(scope_key: str) -> str:
     """The partition of a scope's marks, whose gaps are in that of its key."""
-    return f"#dismissed {scope_key}"
+    return f"{DISMISSED}{scope_key}"

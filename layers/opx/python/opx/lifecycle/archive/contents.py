@@ -16,6 +16,7 @@ from opx.ingestion.corpus.catalog import PROVENANCE, document_from_item, documen
 from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.clients import CLIENTS
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
+from opx.lifecycle.archive.evaluation_rows import EVALUATION_KINDS
 from opx.lifecycle.archive.exporting import (
     ARCHIVED,
     DOCUMENT_LINES,
@@ -91,7 +92,7 @@ _KINDS: Mapping[str, tuple[RowKind, ...]] = {
     USAGE.name: USAGE_KINDS,
     USES.name: USE_KINDS,
     LIFECYCLE.name: HOLD_KINDS,
-    GAPS.name: GAP_KINDS,
+    GAPS.name: (*GAP_KINDS, *EVALUATION_KINDS),
     AUDIT.name: AUDIT_KINDS,
 }
 

@@ -1,7 +1,6 @@
 """Keeps evaluation runs, and the knowledge base's own labelled questions, in the table of gaps.
 
-Runs are in one partition by time, the questions of each run with their replies in a partition of its own, and the own
-questions in another one. No scope has such a partition key, so that they are of the installation and no client.
+No scope has such a partition key, so that they are of the installation and no client.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from opx.operations.evaluation.figures import WHOLE, latencies, ndcg
 from opx.operations.evaluation.runs import EvaluationRun, JudgedReply, question_json, question_of
 from opx.ports import Clock, Item, KeyRange, Table
 from opx.ports.tables import readable
+from opx.records.evaluation_keys import QUESTIONS, RUNS, replies_partition, reply_entry
 
 if TYPE_CHECKING:
     from opx.operations.system import System
 
-_RUNS, _QUESTIONS, _REPLIES = "#evaluations", "#evaluation questions", "#evaluation "
 KEPT_DAYS = 400
 """A year and a month: a run can be compared with that of a year ago."""
 
@@ -180,19 +179,19 @@ class Evaluations:
     def runs(self, after: str = "") -> Iterator[KeptRun]:
         """Runs, the newest first, behind the id `after`."""
         where = KeyRange(high=after) if after else None
-        items = self._table.query(_RUNS, where=where, reverse=True)
+        items = self._table.query(RUNS, where=where, reverse=True)
         return (run for run in readable(_run_in, items) if run.run_id != after)
 
     def run(self, run_id: str) -> KeptRun:
         """One run. Raises `EvaluationNotFoundError`."""
-        item = self._table.get({"scopeKey": _RUNS, "gapId": run_id}) if run_id else None
+        item = self._table.get({"scopeKey": RUNS, "gapId": run_id}) if run_id else None
         if item is None:
             raise EvaluationNotFoundError(f"no evaluation run {run_id[:60]!r}; `opx eval runs` lists them")
         return _run_in(item)
 
     def replies(self, run: KeptRun, after: int = 0) -> Iterator[KeptReply]:
         """The questions of a run in order, behind that number."""
-        found = self._table.query(f"{_REPLIES}{run.run_id}", where=KeyRange(low=_place(after + 1)))
+        found = self._table.query(replies_partition(run.run_id), where=KeyRange(low=reply_entry(after + 1)))
         return map(_reply_in, found)
 
     def whole(self, run: KeptRun) -> EvaluationRun:
@@ -208,13 +207,13 @@ class Evaluations:
         )
 
     def _put(self, run: KeptRun) -> None:
-        self._table.put({"scopeKey": _RUNS, "gapId": run.run_id, "run": run.to_json(), "expiresAt": self._expires})
+        self._table.put({"scopeKey": RUNS, "gapId": run.run_id, "run": run.to_json(), "expiresAt": self._expires})
 
     def _put_replies(self, run: KeptRun, replies: Sequence[KeptReply]) -> None:
         self._table.put_many(
             {
-                "scopeKey": f"{_REPLIES}{run.run_id}",
-                "gapId": _place(one.number),
+                "scopeKey": replies_partition(run.run_id),
+                "gapId": reply_entry(one.number),
                 "question": question_json(one.question),
                 "replies": {mode: reply.to_json() for mode, reply in one.replies.items()},
                 "expiresAt": self._expires,
@@ -231,16 +230,16 @@ class Evaluations:
     def questions(self, after: str = "") -> Iterator[OwnQuestion]:
         """The own questions by id, behind `after`."""
         where = KeyRange(low=after) if after else None
-        found = readable(_question_in, self._table.query(_QUESTIONS, where=where))
+        found = readable(_question_in, self._table.query(QUESTIONS, where=where))
         return (one for one in found if one.question_id != after)
 
     def put_question(self, question: OwnQuestion) -> None:
         """Adds a question, or replaces the one with the same text."""
-        self._table.put({"scopeKey": _QUESTIONS, "gapId": question.question_id, "question": question.to_json()})
+        self._table.put({"scopeKey": QUESTIONS, "gapId": question.question_id, "question": question.to_json()})
 
     def question(self, question_id: str) -> OwnQuestion:
         """An own question. Raises `EvaluationNotFoundError`."""
-        item = self._table.get({"scopeKey": _QUESTIONS, "gapId": question_id}) if question_id else None
+        item = self._table.get({"scopeKey": QUESTIONS, "gapId": question_id}) if question_id else None
         if item is None:
             raise EvaluationNotFoundError(f"no own question {question_id[:60]!r}; `opx eval set` lists them")
         return _question_in(item)
@@ -248,7 +247,7 @@ class Evaluations:
     def remove_question(self, question_id: str) -> OwnQuestion:
         """Removes a question. Raises `EvaluationNotFoundError`."""
         removed = self.question(question_id)
-        self._table.delete({"scopeKey": _QUESTIONS, "gapId": question_id})
+        self._table.delete({"scopeKey": QUESTIONS, "gapId": question_id})
         return removed
 
 
@@ -314,10 +313,6 @@ def verdict(question: LabelledQuestion, reply: JudgedReply) -> ReplyVerdict:
 
 
 # -- items
-
-
-def _place(number: int) -> str:
-    return f"{number:06}"
 
 
 def _run_in(item: Item) -> KeptRun:
