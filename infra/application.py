@@ -132,32 +132,21 @@ def build(app: cdk.App, *, lambdas: Path | None = None, console_files: Path = FI
     found = partial(PublishedCollection, names) if search else partial(ExistingCollection, deployment)
     code: dict[str, Any] = {"engine": found, "source": source}
     searched = (storage, search, following)
-    managed: ManagedBase | None = None
-    if is_wanted(names):
-        if not search:
-            raise ContextError("context knowledge_base=bedrock needs a collection made here: leave out search_endpoint")
-        managed = add("knowledge-base", KnowledgeBaseStack, *searched, **code).base
+    managed = _managed_base(add, names, searched, code) if is_wanted(names) else None
     ingestion = add("ingestion", IngestionStack, *searched, **code)
     retrieval = add("retrieval", RetrievalStack, *searched, managed=managed, **code)
     sources = add("sources", SourcesStack, storage, source=source)
     learning = add("learning", LearningStack, *searched, managed=managed, **code)
     operations = add("operations", OperationsStack, storage, sources, source=source)
     lifecycle = add("lifecycle", LifecycleStack, *searched, sources, **code)
-    called = {
-        "function_arn": retrieval.target_arn,
-        "operations_arn": operations.queries_arn,
-        "learning_arn": learning.tools_arn,
-    }
-    agent = (
-        add("agent", AgentStack, retrieval, operations, source=source, **called) if deployment.agent != "none" else None
-    )
+    agent = _agent(add, retrieval, operations, learning, source) if deployment.agent != "none" else None
     api = None
     if deployment.api_auth != "none":
         api = add("api", ApiStack, retrieval, search, following, retrieve_arn=retrieval.target_arn, **code)
     webhooks = add("webhooks", WebhooksStack, storage, source=source) if deployment.webhooks else None
     reading = streams_to_read()
-    streams_wanted = bool(reading or deployment.subscribable)
-    streams = add("streams", StreamsStack, storage, source=source, streams=reading) if streams_wanted else None
+    are_read = reading or deployment.subscribable
+    streams = add("streams", StreamsStack, storage, source=source, streams=reading) if are_read else None
     watched = {"source": source, "retrieve_arn": retrieval.target_arn}
     observability = add("observability", ObservabilityStack, storage, sources, retrieval, ingestion, **watched)
     console = None
@@ -184,6 +173,30 @@ def build(app: cdk.App, *, lambdas: Path | None = None, console_files: Path = FI
         webhooks,
         streams,
         console,
+    )
+
+
+def _managed_base(
+    add: _Adding, names: Names, searched: tuple[cdk.Stack | None, ...], code: Mapping[str, Any]
+) -> ManagedBase:
+    """The knowledge base of Bedrock. Raises `ContextError` without a collection of ours, which has its index."""
+    if names.deployment.search_endpoint:
+        raise ContextError("context knowledge_base=bedrock needs a collection made here: leave out search_endpoint")
+    return add("knowledge-base", KnowledgeBaseStack, *searched, **code).base
+
+
+def _agent(
+    add: _Adding, retrieval: RetrievalStack, operations: OperationsStack, learning: LearningStack, source: LayerSource
+) -> AgentStack:
+    return add(
+        "agent",
+        AgentStack,
+        retrieval,
+        operations,
+        source=source,
+        function_arn=retrieval.target_arn,
+        operations_arn=operations.queries_arn,
+        learning_arn=learning.tools_arn,
     )
 
 

@@ -32,72 +32,99 @@ DISK_FACTS = {"tags": ["disk"], "services": ["web"]}
 def build(home: Path) -> dict[str, str]:
     """Fills the folder; the ids of what is in it."""
     with opened(home, now=BUILT) as world:
-        services = world.services
-        rival = Scope("rival")
-        keys = {
-            "own": put(services, OWN, "runbooks/disk.md", DISK.format("Grow the volume."), DISK_FACTS),
-            "held": put(services, OWN, "runbooks/held.md", "# Held\n\nKept for a matter.\n"),
-            "expired": put(services, OWN, "runbooks/pool.md", "# Pool\n\nUse the pool.\n", {"expires": "2025-06-17"}),
-            "postmortem": put(services, OWN, "postmortems/kafka.md", "# Kafka lag\n\nA rebalance storm.\n"),
-            "pool_guide": put(services, OWN, "runbooks/db-guide.md", "# Ledger pool\n\nThe pool timeout is 30 s.\n"),
-            "pool_page": put(services, OWN, "runbooks/db-page.md", "# Ledger pool\n\nThe pool timeout is 90 s.\n"),
-            "rival": put(services, rival, "runbooks/vault.md", "# Vault\n\nThree key holders unseal the vault.\n"),
-        }
-        broken = put(services, OWN, "runbooks/broken.md", "")
-        list(services.manager.work())
-        ids = {name: id_of(services, key) for name, key in keys.items()}
-        ids["old"] = ids["own"]
-        put(services, OWN, "runbooks/disk.md", DISK.format("Move the archives."), DISK_FACTS)
-        list(services.manager.work())
-        ids |= {
-            "own": id_of(services, keys["own"]),
-            "own_key": keys["own"],
-            "held_key": keys["held"],
-            "rival_key": keys["rival"],
-            "broken": broken,
-        }
+        ids = of_documents(world)
         values = [{"node": "web-1", "metric": "cpu", "value": float(n % 7)} for n in range(40)]
         done(world, "add_values", values=values)
-        done(world, "query", query="brew espresso")
-        found = done(world, "query", query="disk full", config={"minConfidence": 0}, receipt=True)
-        ids["receipt"] = found["receiptId"]
-        ids["receipt_text"] = json.dumps(found["receipt"])
-        ids["waiting"] = done(world, "capture_entry", **a_failure(occurrence="a"))["id"]
-        ids["worked"] = done(world, "capture_entry", **a_failure(success_verified=True))["id"]
-        for text, step in (OTHER_PROBLEM, THIRD_PROBLEM):
-            other = {"failure_description": text, "solution_steps": [step], "success_verified": True}
-            done(world, "capture_entry", **a_failure(**other))
-        done(world, "process_checkpoint")
-        list(services.manager.work())
-        known = {one["problem"]: one["patternId"] for one in done(world, "list_patterns")["patterns"]}
-        ids |= {"pattern": known[PROBLEM], "other_pattern": known[OTHER_PROBLEM[0]], "merged": known[THIRD_PROBLEM[0]]}
-        done(world, "merge_patterns", patternId=ids["pattern"], otherId=ids["merged"])
+        ids |= of_learning(world)
         ids |= of_rival(replace(world, caller=RIVAL))
-        done(world, "add_alias", alias="service:www", canonical="service:web")
-        ids["merge"] = done(world, "merge_nodes", **{"from": "service:store", "into": "service:db"})["mergeId"]
-        done(world, "seal_stores")
-        ids["hold"] = done(world, "add_hold", reason="a matter", document=ids["held"])["holdId"]
-        ids["gap"] = done(world, "list_gaps")["gaps"][0]["gapId"]
-        ids["failure"] = done(world, "list_failures")["failures"][0]["failureId"]
-        done(world, "assign_project", clientId="acme", projectId="depot", groupId="retail")
+        ids |= of_curation(world, ids)
         for name in ("forum", "webhook-alerts"):
             done(world, "set_secret", name=name, value="hush")
-        redis = {"source": "redis://127.0.0.1:6379/0", "topic": "events", "category": "operations/alerts"}
-        done(world, "subscribe_stream", name="events", **redis)
-        notes = home.parent / "notes"
-        notes.mkdir()
-        (notes / "a.md").write_text("# A note\n\ntext\n")
-        ids["notes"] = str(notes)
-        definition = {"kind": "directory", "category": "runbooks/procedures", "options": {"path": str(notes)}}
-        done(world, "register_source", sourceId="notes", definition=definition)
+        ids["notes"] = of_sources(world, home.parent / "notes")
         ids["archive"] = str(home.parent / "archive.zip")
         done(world, "export_archive", path=ids["archive"])
         done(world, "measure_usage")
-        ids["contradiction"] = done(world, "list_contradictions")["contradictions"][0]["contradictionId"]
-        ids["question"] = done(world, "add_own_question", text="disk full", documentIds=[ids["own"]])["questionId"]
-        ids["run"] = done(world, "run_evaluation")["runId"]
-        done(world, "mark_canary", questionId=ids["question"])
-        return ids
+        return ids | of_quality(world, ids["own"])
+
+
+def of_documents(world: World) -> dict[str, str]:
+    """Ids and keys of documents: one in two versions, one held, one expired, one broken, one of another client."""
+    services = world.services
+    keys = {
+        "own": put(services, OWN, "runbooks/disk.md", DISK.format("Grow the volume."), DISK_FACTS),
+        "held": put(services, OWN, "runbooks/held.md", "# Held\n\nKept for a matter.\n"),
+        "expired": put(services, OWN, "runbooks/pool.md", "# Pool\n\nUse the pool.\n", {"expires": "2025-06-17"}),
+        "postmortem": put(services, OWN, "postmortems/kafka.md", "# Kafka lag\n\nA rebalance storm.\n"),
+        "pool_guide": put(services, OWN, "runbooks/db-guide.md", "# Ledger pool\n\nThe pool timeout is 30 s.\n"),
+        "pool_page": put(services, OWN, "runbooks/db-page.md", "# Ledger pool\n\nThe pool timeout is 90 s.\n"),
+        "rival": put(services, Scope("rival"), "runbooks/vault.md", "# Vault\n\nThree key holders unseal the vault.\n"),
+    }
+    broken = put(services, OWN, "runbooks/broken.md", "")
+    list(services.manager.work())
+    ids = {name: id_of(services, key) for name, key in keys.items()}
+    put(services, OWN, "runbooks/disk.md", DISK.format("Move the archives."), DISK_FACTS)
+    list(services.manager.work())
+    return ids | {
+        "old": ids["own"],
+        "own": id_of(services, keys["own"]),
+        "own_key": keys["own"],
+        "held_key": keys["held"],
+        "rival_key": keys["rival"],
+        "broken": broken,
+    }
+
+
+def of_learning(world: World) -> dict[str, str]:
+    """Ids of a receipt, of entries, and of patterns, two of which are merged."""
+    done(world, "query", query="brew espresso")
+    found = done(world, "query", query="disk full", config={"minConfidence": 0}, receipt=True)
+    ids = {"receipt": found["receiptId"], "receipt_text": json.dumps(found["receipt"])}
+    ids["waiting"] = done(world, "capture_entry", **a_failure(occurrence="a"))["id"]
+    ids["worked"] = done(world, "capture_entry", **a_failure(success_verified=True))["id"]
+    for text, step in (OTHER_PROBLEM, THIRD_PROBLEM):
+        other = {"failure_description": text, "solution_steps": [step], "success_verified": True}
+        done(world, "capture_entry", **a_failure(**other))
+    done(world, "process_checkpoint")
+    list(world.services.manager.work())
+    known = {one["problem"]: one["patternId"] for one in done(world, "list_patterns")["patterns"]}
+    ids |= {"pattern": known[PROBLEM], "other_pattern": known[OTHER_PROBLEM[0]], "merged": known[THIRD_PROBLEM[0]]}
+    done(world, "merge_patterns", patternId=ids["pattern"], otherId=ids["merged"])
+    return ids
+
+
+def of_curation(world: World, ids: Mapping[str, str]) -> dict[str, str]:
+    """Ids of a merge, a hold, a gap and a failure."""
+    done(world, "add_alias", alias="service:www", canonical="service:web")
+    merge = done(world, "merge_nodes", **{"from": "service:store", "into": "service:db"})
+    done(world, "seal_stores")
+    hold = done(world, "add_hold", reason="a matter", document=ids["held"])
+    done(world, "assign_project", clientId="acme", projectId="depot", groupId="retail")
+    return {
+        "merge": merge["mergeId"],
+        "hold": hold["holdId"],
+        "gap": done(world, "list_gaps")["gaps"][0]["gapId"],
+        "failure": done(world, "list_failures")["failures"][0]["failureId"],
+    }
+
+
+def of_sources(world: World, notes: Path) -> str:
+    """The folder of a source, which stands beside a stream."""
+    redis = {"source": "redis://127.0.0.1:6379/0", "topic": "events", "category": "operations/alerts"}
+    done(world, "subscribe_stream", name="events", **redis)
+    notes.mkdir()
+    (notes / "a.md").write_text("# A note\n\ntext\n")
+    definition = {"kind": "directory", "category": "runbooks/procedures", "options": {"path": str(notes)}}
+    done(world, "register_source", sourceId="notes", definition=definition)
+    return str(notes)
+
+
+def of_quality(world: World, document_id: str) -> dict[str, str]:
+    """Ids of a contradiction, an own question, which is a canary, and an evaluation run."""
+    found = done(world, "list_contradictions")["contradictions"][0]
+    question = done(world, "add_own_question", text="disk full", documentIds=[document_id])["questionId"]
+    run = done(world, "run_evaluation")["runId"]
+    done(world, "mark_canary", questionId=question)
+    return {"contradiction": found["contradictionId"], "question": question, "run": run}
 
 
 def of_rival(world: World) -> dict[str, str]:

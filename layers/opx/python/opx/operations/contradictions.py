@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
@@ -17,8 +16,9 @@ from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
 from opx.domain.requests import FilledText, Request, Text
 from opx.errors import DocumentNotFoundError, InvalidInputError
+from opx.operations.comparing import SimilarDocument, described, to_be_compared
 from opx.operations.context import Context
-from opx.operations.documents import documents_within, find_by_id
+from opx.operations.documents import find_by_id
 from opx.operations.paging import After, Limit, Next, fitting, read_token, token
 from opx.operations.registry import operation
 from opx.records.dismissals import Dismissals
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from opx.text.contradictions.finding import Contradiction, StatedDocument
     from opx.text.contradictions.statements import Statement
 
-MAX_DOCUMENTS = 2000
-"""Documents that one call compares: each is read, on AWS in some 20 ms, and takes 2 to 11 ms of a processor."""
 SPARE_SECONDS = 8.0
 """Time left for the comparison and the reply when reading stops before the end of a request."""
 MAX_PASSAGE = 1200
@@ -49,16 +47,9 @@ class ListContradictions(Request, frozen=True):
     after: After = ""
 
 
-class ContradictingPassage(Record, frozen=True):
+class ContradictingPassage(SimilarDocument, frozen=True):
     """One side of a contradiction. `statement` is the sentence or command, `passage` the block of text that it is in."""
 
-    document_id: str
-    title: str
-    key: Annotated[str, Meta(description="The document's name in the corpus, in its scope.")]
-    scope: str
-    category: str
-    owner: str
-    last_updated: str
     reviewed_at: str
     section: str
     statement: str
@@ -158,8 +149,7 @@ def _documents(context: Context, category: str) -> tuple[list[KnowledgeDocument]
     """The documents to be compared, and true if there are more."""
     model = context.system.installation.knowledge
     paths = model.within(category) if category else [one.path for one in model.categories.values() if _instructs(one)]
-    found = list(islice(documents_within(context, sorted(paths)), MAX_DOCUMENTS + 1))
-    return found[:MAX_DOCUMENTS], len(found) > MAX_DOCUMENTS
+    return to_be_compared(context, sorted(paths))
 
 
 def _instructs(category: Category) -> bool:
@@ -246,13 +236,7 @@ _REASONS = {
 def _passage(page: _Page, statement: Statement) -> ContradictingPassage:
     document = page.document
     return ContradictingPassage(
-        document_id=document.document_id,
-        title=document.title,
-        key=document.source,
-        scope=document.scope.key,
-        category=document.category,
-        owner=document.owner,
-        last_updated=document.last_updated,
+        **described(document),
         reviewed_at=document.reviewed_at,
         section=page.sections[statement.section],
         statement=statement.text,

@@ -15,13 +15,11 @@ from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
 from opx.domain.requests import Request, Text
 from opx.errors import DamagedStoreError, ObjectNotFoundError
+from opx.operations.comparing import SimilarDocument, described, to_be_compared
 from opx.operations.context import Context
-from opx.operations.documents import documents_within
 from opx.operations.paging import fitting
 from opx.operations.registry import operation
 
-MAX_DOCUMENTS = 2000
-"""Documents that one call compares: each is read, on AWS in some 20 ms, several at a time."""
 MAX_CHUNKS = 50
 """Passages of a document that are compared."""
 MAX_PAIRS = 200
@@ -29,16 +27,6 @@ MAX_PAIRS = 200
 
 class ListDuplicates(Request, frozen=True):
     category: Annotated[Text, Meta(description=CATEGORY)] = ""
-
-
-class SimilarDocument(Record, frozen=True):
-    document_id: str
-    title: str
-    key: Annotated[str, Meta(description="Its name in the corpus, in its scope.")]
-    scope: str
-    category: str
-    owner: str
-    last_updated: str
 
 
 class DuplicatePair(Record, frozen=True):
@@ -66,13 +54,13 @@ def list_duplicates(context: Context, request: ListDuplicates) -> Duplicates:
 
     model = context.system.installation.knowledge
     paths = model.within(request.category) if request.category else sorted(model.categories)
-    found = list(islice(documents_within(context, paths), MAX_DOCUMENTS + 1))
-    documents = sorted(found[:MAX_DOCUMENTS], key=lambda one: (-one.trust, one.created_at, one.key.id))
+    found, has_more = to_be_compared(context, paths)
+    documents = sorted(found, key=lambda one: (-one.trust, one.created_at, one.key.id))
     counted = Counter((first, second) for first, second, _ in copies(_chunks(context, documents)))
     pairs = [_pair(documents[first], documents[second], count) for (first, second), count in counted.items()]
     pairs.sort(key=lambda one: (-one.passages / one.of, one.first.title, one.second.key))
     shown, more = fitting(iter(pairs), MAX_PAIRS)
-    return Duplicates(shown, len(documents), more or len(found) > MAX_DOCUMENTS)
+    return Duplicates(shown, len(documents), more or has_more)
 
 
 def _chunks(context: Context, documents: Sequence[KnowledgeDocument]) -> Iterator[tuple[int, DocumentChunk]]:
@@ -93,16 +81,5 @@ def _chunks_of(context: Context, document: KnowledgeDocument) -> list[DocumentCh
 
 
 def _pair(first: KnowledgeDocument, second: KnowledgeDocument, passages: int) -> DuplicatePair:
-    return DuplicatePair(_similar(first), _similar(second), passages, max(1, min(second.chunk_count, MAX_CHUNKS)))
-
-
-def _similar(document: KnowledgeDocument) -> SimilarDocument:
-    return SimilarDocument(
-        document_id=document.document_id,
-        title=document.title,
-        key=document.source,
-        scope=document.scope.key,
-        category=document.category,
-        owner=document.owner,
-        last_updated=document.last_updated,
-    )
+    sides = (SimilarDocument(**described(one)) for one in (first, second))
+    return DuplicatePair(*sides, passages, max(1, min(second.chunk_count, MAX_CHUNKS)))
