@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.doubles.fake_time import FakeTime
 from tests.support.attacks import AttackReport
-from tests.support.sampling import EVERY
+from tests.support.sampling import EVERY, without_most_of_the_many
 
 if TYPE_CHECKING:
     import boto3
@@ -34,6 +34,13 @@ settings.load_profile("calm")
 def pytest_configure() -> None:
     """Leaves CDK's own check of templates, six seconds in each process, to `app.py`'s test: the others have cfn-lint's."""
     os.environ.setdefault("CDK_VALIDATION", "false")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = without_most_of_the_many([item.nodeid for item in items])
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
 
 
 @pytest.hookimpl(optionalhook=True)

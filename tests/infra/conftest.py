@@ -47,7 +47,27 @@ def private(make: Callable[..., Assembly]) -> Assembly:
 
 @pytest.fixture(scope="session")
 def without_snapstart(make: Callable[..., Assembly]) -> Assembly:
-    return make(snapstart="false")
+    """Functions without SnapStart and reserved concurrency, and a collection that never sleeps."""
+    return make(snapstart="false", query_concurrency="0", ingest_concurrency="0", search_min_ocu="2")
+
+
+@pytest.fixture(scope="session")
+def with_key(make: Callable[..., Assembly]) -> Assembly:
+    """A key that exists already, daily backups, and an address for alarms."""
+    return make(kms_key=KEY_ARN, backup="daily", backup_days="30", alarm_email="ops@example.org")
+
+
+@pytest.fixture(scope="session")
+def managed(make: Callable[..., Assembly]) -> Assembly:
+    """A knowledge base of Bedrock beside our own search."""
+    return make(knowledge_base="bedrock")
+
+
+@pytest.fixture(scope="session")
+def least(make: Callable[..., Assembly]) -> Assembly:
+    """Neither agent nor API, for one project, with sources in other buckets and on a private host."""
+    reached = {"allowed_hosts": "jira.internal", "source_buckets": "docs-of-ops, other"}
+    return make(agent="none", api_auth="none", client_id="acme", project_id="shop", **reached)
 
 
 @pytest.fixture(scope="session")
@@ -84,5 +104,6 @@ def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Handler]:
 
 
 ISSUER = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_example"
+KEY_ARN = "arn:aws:kms:eu-central-1:111111111111:key/1b2c3d4e"
 PROFILE = "eu.cohere.embed-v4:0"
 LONGEST = "production"

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import botocore.session
-import pytest
 from botocore.validate import ParamValidator
 
 from infra.agent import INSTRUCTIONS
@@ -50,11 +48,6 @@ VALUES = {
     "to_reference": "service:payments",
 }
 """An argument for each parameter, as action groups send them: texts."""
-
-
-@pytest.fixture(scope="module")
-def none(make: Callable[..., Assembly]) -> Assembly:
-    return make(agent="none", client_id="acme", project_id="shop")
 
 
 class TestGateway:
@@ -153,17 +146,17 @@ class TestGateway:
 
 
 class TestNone:
-    def test_there_is_no_agent_stack(self, none: Assembly) -> None:
-        assert "agent" not in none.templates
-        assert not list(none.folder.glob("*-agent.*"))
+    def test_there_is_no_agent_stack(self, least: Assembly) -> None:
+        assert "agent" not in least.templates
+        assert not list(least.folder.glob("*-agent.*"))
 
-    def test_agents_of_this_account_alone_may_call_the_function(self, none: Assembly) -> None:
-        (alias,) = none.resources("retrieval", "Lambda::Alias")
-        assert permissions(none, "retrieval") == [a_permission(f"<{alias}>", ANY_AGENT)]
+    def test_agents_of_this_account_alone_may_call_the_function(self, least: Assembly) -> None:
+        (alias,) = least.resources("retrieval", "Lambda::Alias")
+        assert permissions(least, "retrieval") == [a_permission(f"<{alias}>", ANY_AGENT)]
 
 
-def test_callers_without_identity_get_that_of_the_deployment(none: Assembly, default: Assembly) -> None:
-    chosen = Settings.from_environ(environment(none, "retrieval"))
+def test_callers_without_identity_get_that_of_the_deployment(least: Assembly, default: Assembly) -> None:
+    chosen = Settings.from_environ(environment(least, "retrieval"))
     assert Identity(chosen.client_id, chosen.project_id) == Identity("acme", "shop")
     assert not {"OPX_CLIENT_ID", "OPX_PROJECT_ID"} & set(environment(default, "retrieval"))
 

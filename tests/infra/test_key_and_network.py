@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
-import pytest
-
+from tests.infra.conftest import KEY_ARN
 from tests.infra.templates import Assembly, has_our_code, lint_findings, listed
 from tests.support.sampling import sampled
-
-KEY_ARN = "arn:aws:kms:eu-central-1:111111111111:key/1b2c3d4e"
-
-
-@pytest.fixture(scope="session")
-def with_key(make: Callable[..., Assembly]) -> Assembly:
-    """A key that exists already."""
-    return make(kms_key=KEY_ARN)
 
 
 def test_by_default_there_is_neither_key_nor_network(default: Assembly) -> None:

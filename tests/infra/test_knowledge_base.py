@@ -24,11 +24,6 @@ TITAN = "arn:<AWS::Partition>:bedrock:<AWS::Region>::foundation-model/amazon.tit
 
 
 @pytest.fixture(scope="session")
-def managed(make: Callable[..., Assembly]) -> Assembly:
-    return make(knowledge_base="bedrock")
-
-
-@pytest.fixture(scope="session")
 def private(make: Callable[..., Assembly]) -> Assembly:
     """With a key and a network of its own, on a classic collection."""
     return make(knowledge_base="bedrock", kms_key="own", vpc="true", ephemeral="true", search_generation="classic")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, redirect_stdout
 from io import StringIO
 from typing import Any
@@ -38,6 +38,7 @@ from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import NAMESPACE, Metric
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
 from tests.aws.test_pull_handler import Guides, Runtime
+from tests.infra.conftest import KEY_ARN
 from tests.infra.templates import Assembly, Resource, has_our_code, listed
 from tests.support.agent_calls import ask
 from tests.support.api_requests import call
@@ -378,12 +379,10 @@ class TestTopic:
     def test_nobody_is_subscribed_unless_named(self, default: Assembly) -> None:
         assert default.resources(STACK, "SNS::Subscription") == {}
 
-    def test_customers_key_and_address_are_used(self, make: Callable[..., Assembly]) -> None:
-        arn = "arn:aws:kms:eu-central-1:123456789012:key/11111111-2222-3333-4444-555555555555"
-        assembly = make(kms_key=arn, alarm_email="ops@example.org")
-        assert assembly.resources(STACK, "KMS::Key") == {}
-        assert assembly.only(STACK, "SNS::Topic")["KmsMasterKeyId"] == arn
-        subscription = assembly.only(STACK, "SNS::Subscription")
+    def test_customers_key_and_address_are_used(self, with_key: Assembly) -> None:
+        assert with_key.resources(STACK, "KMS::Key") == {}
+        assert with_key.only(STACK, "SNS::Topic")["KmsMasterKeyId"] == KEY_ARN
+        subscription = with_key.only(STACK, "SNS::Subscription")
         assert (subscription["Protocol"], subscription["Endpoint"]) == ("email", "ops@example.org")
 
 

@@ -61,11 +61,11 @@ def test_words_for_a_sleeping_collection_are_made_every_hour_and_read_by_the_fun
         assert function["Environment"]["Variables"]["OPX_WARM_WORDS"] == "on"
 
 
-@pytest.mark.parametrize("chosen", [{"warm_words": "false"}, {"search_min_ocu": "2"}, {"search_generation": "classic"}])
+@pytest.mark.parametrize("chosen", ["none", "without_snapstart", "ephemeral"])
 def test_without_the_choice_or_a_collection_that_sleeps_there_are_none(
-    make: Callable[..., Assembly], chosen: dict[str, str]
+    request: pytest.FixtureRequest, make: Callable[..., Assembly], chosen: str
 ) -> None:
-    assembly = make(**chosen)
+    assembly = make(warm_words="false") if chosen == "none" else request.getfixturevalue(chosen)
     assert schedule_of_words(assembly) == []
     assert "words/*" not in json.dumps(assembly.resources("retrieval", "IAM::Policy"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -18,11 +19,11 @@ CHOICES: dict[str, dict[str, object]] = {
         "webhooks": "true",
         "alarm_email": "ops@example.org",
     },
-    "private": {"kms_key": "own", "vpc": "true"},
-    "managed": {"knowledge_base": "bedrock"},
-    "beside": {"next_search_generation": "classic"},
-    "tokens": {},  # those of the fixture
-    "least": {"agent": "none", "api_auth": "none"},
+    "private": {},  # that of the fixture, as those that follow
+    "managed": {},
+    "beside": {},
+    "tokens": {},
+    "least": {},
 }
 ISOLATED = ("us-iso", "us-isob", "us-isof", "eu-isoe", "us-gov", "eusc-")
 """Partitions of their own, some of which lack services that are a choice."""
@@ -78,12 +79,10 @@ def test_the_least_choices_deploy_everywhere(synthesised: Callable[[str], Assemb
 
 
 @pytest.fixture(scope="module")
-def synthesised(make: Callable[..., Assembly], default: Assembly, tokens: Assembly) -> Callable[[str], Assembly]:
-    made = {"default": default, "tokens": tokens}
-
+def synthesised(make: Callable[..., Assembly], request: pytest.FixtureRequest) -> Callable[[str], Assembly]:
+    @cache
     def of(chosen: str) -> Assembly:
-        if chosen not in made:
-            made[chosen] = make(**CHOICES[chosen])
-        return made[chosen]
+        context = CHOICES[chosen]
+        return make(**context) if context else request.getfixturevalue(chosen)
 
     return of

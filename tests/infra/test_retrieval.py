@@ -100,12 +100,11 @@ def test_without_snapstart_the_function_itself_is_called(without_snapstart: Asse
 
 
 def test_as_many_questions_are_answered_at_once_as_the_index_should_bear(
-    default: Assembly, make: Callable[..., Assembly]
+    default: Assembly, without_snapstart: Assembly
 ) -> None:
     assert default.only("retrieval", "Lambda::Function")["ReservedConcurrentExecutions"] == 50
-    unreserved = make(query_concurrency="0", ingest_concurrency="0")
     for stack in ("retrieval", "ingestion"):
-        assert "ReservedConcurrentExecutions" not in unreserved.only(stack, "Lambda::Function")
+        assert "ReservedConcurrentExecutions" not in without_snapstart.only(stack, "Lambda::Function")
 
 
 def test_the_internet_is_searched_only_where_the_knowledge_file_names_an_engine(

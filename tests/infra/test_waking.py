@@ -44,11 +44,10 @@ def test_a_classic_collection_needs_no_waking(ephemeral: Assembly) -> None:
     assert rules(ephemeral) == []
 
 
-def test_a_least_capacity_is_that_of_the_group_which_then_never_sleeps(make: Callable[..., Assembly]) -> None:
-    assembly = make(search_min_ocu="2")
-    limits = assembly.only("search", "OpenSearchServerless::CollectionGroup")["CapacityLimits"]
+def test_a_least_capacity_is_that_of_the_group_which_then_never_sleeps(without_snapstart: Assembly) -> None:
+    limits = without_snapstart.only("search", "OpenSearchServerless::CollectionGroup")["CapacityLimits"]
     assert (limits["MinSearchCapacityInOcu"], limits["MinIndexingCapacityInOcu"]) == (2, 0)
-    assert rules(assembly) == []
+    assert rules(without_snapstart) == []
 
 
 def test_the_timetable_calls_every_eight_minutes_on_time(make: Callable[..., Assembly]) -> None:

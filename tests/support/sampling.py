@@ -6,7 +6,9 @@ Without it all are tried, as by `make test` and by the nightly workflow.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 Case = TypeVar("Case")
@@ -18,3 +20,25 @@ EVERY = int(os.environ.get("OPX_TEST_SAMPLE") or 1)
 def sampled(cases: Sequence[Case], part: int) -> Sequence[Case]:
     """The part with this number: together, `EVERY` parts that follow each other are all cases."""
     return cases[part % EVERY :: EVERY]
+
+
+MANY = 20
+"""Cases of one test from which on they are taken to be alike."""
+
+_ALIKE_IN, _WHOLE = "tests/unit/", ("tests/unit/test_architecture.py", "tests/unit/domain/test_policy.py")
+"""Contracts, isolation and the rest are tried whole, as are rules about each module and each role."""
+
+
+def without_most_of_the_many(nodeids: Iterable[str]) -> set[str]:
+    """The cases to leave out of unit tests that have `MANY` or more: all but one of `EVERY`, in every run the same ones."""
+    if EVERY == 1:
+        return set()
+    cases = defaultdict[str, list[str]](list)
+    for nodeid in nodeids:
+        name, bracket, _ = nodeid.partition("[")
+        if bracket and name.startswith(_ALIKE_IN) and not name.startswith(_WHOLE):
+            cases[name].append(nodeid)
+    many = {name: sorted(found) for name, found in cases.items() if len(found) >= MANY}
+    return {
+        nodeid for name, found in many.items() for nodeid in set(found) - set(sampled(found, zlib.crc32(name.encode())))
+    }

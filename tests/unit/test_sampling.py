@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support import sampling
-from tests.support.sampling import sampled
+from tests.support.sampling import sampled, without_most_of_the_many
 
 
 @pytest.mark.parametrize("first", [0, 1, 5])
@@ -19,3 +19,27 @@ def test_parts_that_follow_each_other_are_all_cases(monkeypatch: pytest.MonkeyPa
 def test_all_cases_are_one_part_where_no_sample_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "EVERY", 1)
     assert list(sampled(range(10), 7)) == list(range(10))
+
+
+def cases_of(name: str, count: int) -> list[str]:
+    return [f"{name}[{number}]" for number in range(count)]
+
+
+def test_of_many_cases_of_a_unit_test_a_part_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "EVERY", 3)
+    many, few = cases_of("tests/unit/a/test_b.py::test_c", 30), cases_of("tests/unit/a/test_b.py::test_d", 19)
+    left_out = without_most_of_the_many([*many, *few, "tests/unit/a/test_b.py::test_e"])
+    assert len(left_out) == 20
+    assert left_out < set(many)
+    assert left_out == without_most_of_the_many(reversed([*many, *few]))
+
+
+@pytest.mark.parametrize("name", ["tests/contract/test_table.py::test_a", "tests/unit/test_architecture.py::test_a"])
+def test_contracts_and_rules_of_the_architecture_are_whole(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(sampling, "EVERY", 3)
+    assert without_most_of_the_many(cases_of(name, 100)) == set()
+
+
+def test_without_a_sample_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "EVERY", 1)
+    assert without_most_of_the_many(cases_of("tests/unit/test_a.py::test_b", 100)) == set()
