@@ -81,5 +81,5 @@ def _chunks_of(context: Context, document: KnowledgeDocument) -> list[DocumentCh
 
 
 def _pair(first: KnowledgeDocument, second: KnowledgeDocument, passages: int) -> DuplicatePair:
-    sides = (SimilarDocument(**described(one)) for one in (first, second))
-    return DuplicatePair(*sides, passages, max(1, min(second.chunk_count, MAX_CHUNKS)))
+    one, other = (SimilarDocument(**described(each)) for each in (first, second))
+    return DuplicatePair(one, other, passages, max(1, min(second.chunk_count, MAX_CHUNKS)))
