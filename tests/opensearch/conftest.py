@@ -16,8 +16,8 @@ from tests.support.sampling import sampled
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves another third of the contract for each kind of index, where a sample is wanted. The embedded index and the double
-    of OpenSearch are held to all of it."""
+    """Leaves another third of the contract for each kind of index, where a sample is wanted. The embedded index and the
+    double of OpenSearch are held to all of it."""
     contract = sorted((item.nodeid, item) for item in items if item.path.name == "test_contract.py")
     kinds = dict.fromkeys(nodeid.split("::")[1] for nodeid, _ in contract)
     kept = {
