@@ -53,8 +53,8 @@ def without_snapstart(make: Callable[..., Assembly]) -> Assembly:
 
 @pytest.fixture(scope="session")
 def with_key(make: Callable[..., Assembly]) -> Assembly:
-    """A key that exists already, daily backups, and an address for alarms."""
-    return make(kms_key=KEY_ARN, backup="daily", backup_days="30", alarm_email="ops@example.org")
+    """A key that exists already, and an address for alarms."""
+    return make(kms_key=KEY_ARN, alarm_email="ops@example.org")
 
 
 @pytest.fixture(scope="session")

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
 from infra.configuration import ContextError, Deployment
 from infra.constructs.backup_plan import BACKED_UP, LEFT_OUT
 from opx.ports.tables import ALL_TABLES, AUDIT, DOCUMENTS, EMBEDDINGS
-from tests.infra.conftest import KEY_ARN
 from tests.infra.templates import Assembly, lint_findings, listed
 
+KEY_ARN = "arn:aws:kms:eu-central-1:111111111111:key/1b2c3d4e"
 
-def test_a_day_is_kept_as_long_as_chosen_and_a_month_for_a_year(with_key: Assembly) -> None:
-    plan = with_key.only("storage", "Backup::BackupPlan")["BackupPlan"]
+
+@pytest.fixture(scope="module")
+def daily(make: Callable[..., Assembly]) -> Assembly:
+    return make(backup="daily", backup_days="30", kms_key=KEY_ARN)
+
+
+def test_a_day_is_kept_as_long_as_chosen_and_a_month_for_a_year(daily: Assembly) -> None:
+    plan = daily.only("storage", "Backup::BackupPlan")["BackupPlan"]
     found = {
         rule["RuleName"]: (rule["ScheduleExpression"], rule["Lifecycle"]["DeleteAfterDays"])
         for rule in plan["BackupPlanRule"]
@@ -22,8 +29,8 @@ def test_a_day_is_kept_as_long_as_chosen_and_a_month_for_a_year(with_key: Assemb
     assert found == {"daily": ("cron(0 3 * * ? *)", 30), "monthly": ("cron(0 4 1 * ? *)", 365)}
 
 
-def test_the_bucket_and_all_tables_but_caches_are_named(with_key: Assembly) -> None:
-    selected = with_key.only("storage", "Backup::BackupSelection")["BackupSelection"]["Resources"]
+def test_the_bucket_and_all_tables_but_caches_are_named(daily: Assembly) -> None:
+    selected = daily.only("storage", "Backup::BackupSelection")["BackupSelection"]["Resources"]
     bucket, *tables = selected
     assert bucket == "arn:<AWS::Partition>:s3:::dev-opx-knowledge-corpus-<AWS::AccountId>-<AWS::Region>"
     assert {table.rsplit("/", 1)[1] for table in tables} == {f"dev-{spec.name}" for spec in BACKED_UP}
@@ -32,13 +39,13 @@ def test_the_bucket_and_all_tables_but_caches_are_named(with_key: Assembly) -> N
     assert len(BACKED_UP) + len(LEFT_OUT) == len(ALL_TABLES)
 
 
-def test_the_bucket_has_versions_as_its_backups_need(with_key: Assembly) -> None:
-    versioned = [one.get("VersioningConfiguration") for one in with_key.resources("storage", "S3::Bucket").values()]
+def test_the_bucket_has_versions_as_its_backups_need(daily: Assembly) -> None:
+    versioned = [one.get("VersioningConfiguration") for one in daily.resources("storage", "S3::Bucket").values()]
     assert {"Status": "Enabled"} in versioned
 
 
-def test_the_vault_stays_and_has_the_key(with_key: Assembly) -> None:
-    (vault,) = (r for _, _, r in with_key.all_resources() if r["Type"] == "AWS::Backup::BackupVault")
+def test_the_vault_stays_and_has_the_key(daily: Assembly) -> None:
+    (vault,) = (r for _, _, r in daily.all_resources() if r["Type"] == "AWS::Backup::BackupVault")
     assert vault["DeletionPolicy"] == "RetainExceptOnCreate"
     assert vault["Properties"] == {
         "BackupVaultName": "dev-opx-knowledge",
@@ -47,8 +54,8 @@ def test_the_vault_stays_and_has_the_key(with_key: Assembly) -> None:
     }
 
 
-def test_the_role_may_do_exactly_this(with_key: Assembly) -> None:
-    policies = with_key.resources("storage", "IAM::Policy").values()
+def test_the_role_may_do_exactly_this(daily: Assembly) -> None:
+    policies = daily.resources("storage", "IAM::Policy").values()
     (policy,) = (one for one in policies if "dynamodb:StartAwsBackupJob" in json.dumps(one))
     anywhere = {
         action
@@ -71,8 +78,8 @@ def test_the_role_may_do_exactly_this(with_key: Assembly) -> None:
     assert granting["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
 
 
-def test_a_failed_copy_raises_an_alarm(with_key: Assembly) -> None:
-    alarms = with_key.resources("observability", "CloudWatch::Alarm").values()
+def test_a_failed_copy_raises_an_alarm(daily: Assembly) -> None:
+    alarms = daily.resources("observability", "CloudWatch::Alarm").values()
     (alarm,) = (one for one in alarms if one["AlarmName"] == "dev-opx-knowledge-backup-failed")
     metrics = [one["MetricStat"]["Metric"] for one in alarm["Metrics"] if "MetricStat" in one]
     assert {one["MetricName"] for one in metrics} == {
@@ -85,9 +92,9 @@ def test_a_failed_copy_raises_an_alarm(with_key: Assembly) -> None:
     }
 
 
-def test_the_templates_are_clean(with_key: Assembly) -> None:
-    assert with_key.findings == []
-    assert lint_findings(with_key, "storage") == []
+def test_the_templates_are_clean(daily: Assembly) -> None:
+    assert daily.findings == []
+    assert lint_findings(daily, "storage") == []
 
 
 def test_nothing_is_backed_up_unless_chosen(default: Assembly) -> None:
