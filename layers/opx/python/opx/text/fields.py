@@ -55,6 +55,11 @@ def query_terms(text: str, languages: Sequence[str] = ENGLISH) -> list[str]:
     return list(dict.fromkeys(_terms(text, languages)))
 
 
+def distinct_terms(text: str, languages: Sequence[str] = ENGLISH) -> frozenset[str]:
+    """All terms of a text."""
+    return frozenset(_terms(text, languages))
+
+
 def first_words(text: str, languages: Sequence[str], most: int) -> dict[str, tuple[str, ...]]:
     """The first words of a question, with at most `most` terms in total."""
     kept: dict[str, tuple[str, ...]] = {}
@@ -73,4 +78,7 @@ def _title_terms(title: str, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _terms(text: str, languages: Sequence[str]) -> list[str]:
-    return [term[:MAX_TERM_LENGTH] for term in analyze(text, languages)]
+    terms = analyze(text, languages)
+    if max(map(len, terms), default=0) <= MAX_TERM_LENGTH:
+        return terms
+    return [term[:MAX_TERM_LENGTH] for term in terms]
