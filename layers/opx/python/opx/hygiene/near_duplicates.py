@@ -25,6 +25,10 @@ MIN_SIMILARITY = 0.8
 MIN_WORDS = 20
 """Shorter texts are compared word for word: one word is too large a share of them."""
 
+_FIRST_WORDS = 4
+_TEXTS_KEPT, _HEADINGS_KEPT = 1024, 8192
+"""Chunks and headings whose derived values are kept: the same ones are compared in several steps of an answer."""
+
 _COMPARISON = re.compile(r"[<>]=?|!=")
 _WORD = re.compile(r"\w+(?:[-./:@+'’]\w+)*")
 _LANE = 16
@@ -52,6 +56,9 @@ def fingerprint(text: str) -> str:
     return f"{bits:016x}"
 
 
+K = TypeVar("K")
+
+
 class Comparable:
     """A chunk to be compared with many others: derived values are computed once, at first use."""
 
@@ -63,14 +70,12 @@ class Comparable:
         return self._chunk.content.lower().split()
 
     @cached_property
-    def headings(self) -> list[str]:
-        """The title and the last heading, letters and digits only: `NodeDown` equals `Node down`."""
-        named = (self._chunk.title, *self._chunk.section[-1:])
-        return [re.sub(r"[\W_]+", "", heading).casefold() for heading in named]
+    def headings(self) -> tuple[str, ...]:
+        return _headings(self._chunk)
 
     @cached_property
     def counts(self) -> Counter[str]:
-        return Counter(words(self._chunk.content))
+        return _word_counts(self._chunk.content)
 
     @cached_property
     def distinctive(self) -> frozenset[tuple[str, int]]:
@@ -102,10 +107,34 @@ class Comparable:
         return common >= MIN_SIMILARITY * max(self.counts.total(), other.counts.total())
 
 
+class GroupsOfCopies:
+    """Finds the group of near-duplicates that each of many chunks belongs to: that of the first chunk that it is a copy of.
+
+    A copy has the same headings or the same text. So only chunks with the same headings, or that begin alike, are compared,
+    and of these only those with a close fingerprint.
+    """
+
+    def __init__(self) -> None:
+        self._firsts: list[tuple[int, int, Comparable]] = []
+        self._alike: defaultdict[tuple[str, ...] | str, list[int]] = defaultdict(list)
+
+    def place(self, chunk: DocumentChunk, mark: int, new: int) -> int:
+        """The group of a chunk whose fingerprint is `mark`; `new`, a group that begins with it, if it is no copy."""
+        keys = alike, begins = _headings(chunk), _beginning(chunk)
+        mine = Comparable(chunk)
+        known = self._alike
+        for at in sorted({*known.get(alike, ()), *known.get(begins, ())}):
+            group, other, first = self._firsts[at]
+            if (other ^ mark).bit_count() <= MAX_DISTANCE and mine.is_copy_of(first):
+                return group
+        for key in keys:
+            known[key].append(len(self._firsts))
+        self._firsts.append((new, mark, mine))
+        return new
+
+
 _MOST_COMPARED = 50
 """Passages with the same headings that one is compared with."""
-
-K = TypeVar("K")
 
 
 def copies(chunks: Iterable[tuple[K, DocumentChunk]]) -> Iterator[tuple[K, K, DocumentChunk]]:
@@ -132,18 +161,40 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
+@lru_cache(maxsize=_TEXTS_KEPT)
+def _word_counts(text: str) -> Counter[str]:
+    return Counter(words(text))
+
+
+@lru_cache(maxsize=_TEXTS_KEPT)
 def _distinctive_words(text: str) -> frozenset[tuple[str, int]]:
     """Identifiers, each once, and negations and comparisons, each as often as it occurs."""
     found = _WORD.findall(text)
-    counts = Counter(set(filter(_is_identifier, found)))
-    counts.update(word for word in map(str.lower, found) if word in _NEGATIONS)
+    counts = Counter(filter(_is_identifier, set(found)))
+    counts.update(filter(_NEGATIONS.__contains__, map(str.lower, found)))
     counts.update(_COMPARISON.findall(text))
     return frozenset(counts.items())
 
 
+def _headings(chunk: DocumentChunk) -> tuple[str, ...]:
+    """The title and the last heading, letters and digits only: `NodeDown` equals `Node down`."""
+    return tuple(map(_letters, (chunk.title, *chunk.section[-1:])))
+
+
+def _beginning(chunk: DocumentChunk) -> str:
+    """The first words of the content, which chunks with the same text have in common."""
+    return " ".join(chunk.content.split(None, _FIRST_WORDS)[:_FIRST_WORDS]).lower()
+
+
+@lru_cache(maxsize=_HEADINGS_KEPT)
+def _letters(heading: str) -> str:
+    return re.sub(r"[\W_]+", "", heading).casefold()
+
+
 def _is_identifier(word: str) -> bool:
     if word.isalpha():
-        return any(letter.isupper() for letter in word[1:])
+        rest = word[1:]
+        return not rest.islower() and any(map(str.isupper, rest))
     return True
 
 

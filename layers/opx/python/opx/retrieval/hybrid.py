@@ -13,10 +13,10 @@ from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.hygiene.near_duplicates import MAX_DISTANCE, Comparable
+from opx.hygiene.near_duplicates import GroupsOfCopies
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
 from opx.text.analyzer import ENGLISH
-from opx.text.fields import VALUE_WEIGHT, query_terms, words
+from opx.text.fields import VALUE_WEIGHT, distinct_terms, words
 from opx.text.languages import document_languages
 
 # -- fusion
@@ -109,31 +109,17 @@ def groups_of_copies(chunks: Sequence[IndexedChunk]) -> list[list[int]]:
     """
     groups: list[list[int]] = []
     by_chunk: dict[str, int] = {}
-    firsts: list[Comparable] = []
-    marks: list[tuple[int, int]] = []  # of groups, with their positions
+    known = GroupsOfCopies()
     for position, indexed in enumerate(chunks):
-        chunk = Comparable(indexed.chunk)
-        mark = int(indexed.fingerprint, 16) if indexed.fingerprint else None
-        at = by_chunk.get(indexed.chunk.chunk_id)
-        if at is None and mark is not None:
-            at = _copy_of(chunk, mark, marks, firsts)
+        chunk, new = indexed.chunk, len(groups)
+        at = by_chunk.get(chunk.chunk_id)
         if at is None:
-            at = len(groups)
+            at = known.place(chunk, int(indexed.fingerprint, 16), new) if indexed.fingerprint else new
+            by_chunk[chunk.chunk_id] = at
+        if at == new:
             groups.append([])
-            firsts.append(chunk)
-            if mark is not None:
-                marks.append((at, mark))
-        by_chunk.setdefault(indexed.chunk.chunk_id, at)
         groups[at].append(position)
     return groups
-
-
-def _copy_of(
-    chunk: Comparable, mark: int, marks: Sequence[tuple[int, int]], firsts: Sequence[Comparable]
-) -> int | None:
-    """The group that a chunk belongs to. Only groups with a close fingerprint are compared."""
-    close = [at for at, known in marks if (known ^ mark).bit_count() <= MAX_DISTANCE]
-    return next((at for at in close if chunk.is_copy_of(firsts[at])), None)
 
 
 # -- search
@@ -335,7 +321,7 @@ def terms_of(indexed: IndexedChunk) -> Set[str]:
 @lru_cache(2048)
 def terms_in(text: str, languages: tuple[str, ...]) -> frozenset[str]:
     """All terms of `text` in these languages."""
-    return frozenset(query_terms(text, languages))
+    return distinct_terms(text, languages)
 
 
 def _fused(response: SearchResponse, method: Fusion, share: float) -> Iterator[FusedHit]:
