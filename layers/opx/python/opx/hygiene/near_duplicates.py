@@ -25,7 +25,7 @@ MIN_SIMILARITY = 0.8
 MIN_WORDS = 20
 """Shorter texts are compared word for word: one word is too large a share of them."""
 
-_FIRST_WORDS = 4
+_FIRST_WORDS, _BEGINNING = 4, 80
 _TEXTS_KEPT, _HEADINGS_KEPT = 1024, 8192
 """Chunks and headings whose derived values are kept: the same ones are compared in several steps of an answer."""
 
@@ -120,15 +120,14 @@ class GroupsOfCopies:
 
     def place(self, chunk: DocumentChunk, mark: int, new: int) -> int:
         """The group of a chunk whose fingerprint is `mark`; `new`, a group that begins with it, if it is no copy."""
-        keys = alike, begins = _headings(chunk), _beginning(chunk)
+        alike, begins = self._alike[_headings(chunk)], self._alike[_beginning(chunk)]
         mine = Comparable(chunk)
-        known = self._alike
-        for at in sorted({*known.get(alike, ()), *known.get(begins, ())}):
+        for at in sorted({*alike, *begins}) if alike or begins else ():
             group, other, first = self._firsts[at]
             if (other ^ mark).bit_count() <= MAX_DISTANCE and mine.is_copy_of(first):
                 return group
-        for key in keys:
-            known[key].append(len(self._firsts))
+        alike.append(len(self._firsts))
+        begins.append(len(self._firsts))
         self._firsts.append((new, mark, mine))
         return new
 
@@ -178,15 +177,22 @@ def _distinctive_words(text: str) -> frozenset[tuple[str, int]]:
 
 def _headings(chunk: DocumentChunk) -> tuple[str, ...]:
     """The title and the last heading, letters and digits only: `NodeDown` equals `Node down`."""
-    return tuple(map(_letters, (chunk.title, *chunk.section[-1:])))
+    return _letters_of(chunk.title, chunk.section[-1:])
+
+
+@lru_cache(maxsize=_HEADINGS_KEPT)
+def _letters_of(title: str, section: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(_letters, (title, *section)))
 
 
 def _beginning(chunk: DocumentChunk) -> str:
     """The first words of the content, which chunks with the same text have in common."""
-    return " ".join(chunk.content.split(None, _FIRST_WORDS)[:_FIRST_WORDS]).lower()
+    words = chunk.content[:_BEGINNING].split(None, _FIRST_WORDS)
+    if len(words) <= _FIRST_WORDS:  # the last one may be cut
+        words = chunk.content.split(None, _FIRST_WORDS)
+    return " ".join(words[:_FIRST_WORDS]).lower()
 
 
-@lru_cache(maxsize=_HEADINGS_KEPT)
 def _letters(heading: str) -> str:
     return re.sub(r"[\W_]+", "", heading).casefold()
 

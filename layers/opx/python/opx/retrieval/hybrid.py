@@ -131,7 +131,7 @@ DEPTH = {SearchMode.FAST: 30, SearchMode.BALANCED: 100, SearchMode.THOROUGH: 100
 """Candidates of each leg. nDCG@10 is the same within .002 from 30 to 400; see docs/decisions/0003-fusion.md."""
 
 
-class FusedHit(Struct, frozen=True):
+class FusedHit(Struct, frozen=True, gc=False):
     """A chunk with its rank (from 1) and score in each leg (None if the leg lacks it), and its fused score.
 
     `copies` are its near-duplicates, best first; the fused score is that of the best of all of them.

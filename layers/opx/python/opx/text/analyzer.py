@@ -285,7 +285,8 @@ def folded(word: str) -> str:
 
 
 def _words_of(piece: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    return tuple(word for run in _RUN.findall(piece) for word in _words_of_run(run, languages))
+    runs = [piece] if piece.isalnum() else _RUN.findall(piece)
+    return tuple(word for run in runs for word in _words_of_run(run, languages))
 
 
 def _words_of_run(run: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
@@ -345,7 +346,7 @@ def _pairs(run: str) -> Iterator[str]:
 
 def _units(run: str, languages: tuple[str, ...]) -> Iterable[str]:
     """The distinct units of a run that are stemmed: the whole, its pieces and their camelCase parts, casefolded."""
-    if run.isalpha() and run.isascii() and (run.islower() or run.istitle()):
+    if run.isascii() and (run.isdigit() or (run.isalpha() and (run.islower() or run.istitle() or run.isupper()))):
         return [run.lower()]  # its pieces and parts are itself
     if run[-2:].casefold() in ("'s", "’s"):
         run = run[:-2]
