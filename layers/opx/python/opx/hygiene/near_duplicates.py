@@ -29,6 +29,7 @@ _FIRST_WORDS, _BEGINNING = 4, 80
 _TEXTS_KEPT, _HEADINGS_KEPT = 1024, 8192
 """Chunks and headings whose derived values are kept: the same ones are compared in several steps of an answer."""
 
+_NUMBER = re.compile(r"\d+")
 _COMPARISON = re.compile(r"[<>]=?|!=")
 _WORD = re.compile(r"\w+(?:[-./:@+'’]\w+)*")
 _LANE = 16
@@ -78,6 +79,11 @@ class Comparable:
         return _word_counts(self._chunk.content)
 
     @cached_property
+    def numbers(self) -> frozenset[str]:
+        """The numbers in the content. Every one is part of an identifier, so that most differences are found by these."""
+        return frozenset(_NUMBER.findall(self._chunk.content))
+
+    @cached_property
     def distinctive(self) -> frozenset[tuple[str, int]]:
         """Distinctive words of the content."""
         return _distinctive_words(self._chunk.content)
@@ -99,7 +105,8 @@ class Comparable:
         if min(len(self.text), len(other.text)) < MIN_WORDS:
             return False
         if alike:
-            return self.distinctive == other.distinctive and self._is_similar_to(other)
+            same = self.numbers == other.numbers and self.distinctive == other.distinctive
+            return same and self._is_similar_to(other)
         return equal and self.subject == other.subject
 
     def _is_similar_to(self, other: Comparable) -> bool:
