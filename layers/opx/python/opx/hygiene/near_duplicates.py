@@ -26,8 +26,8 @@ MIN_WORDS = 20
 """Shorter texts are compared word for word: one word is too large a share of them."""
 
 _FIRST_WORDS, _BEGINNING = 4, 80
-_TEXTS_KEPT, _HEADINGS_KEPT = 1024, 8192
-"""Chunks and headings whose derived values are kept: the same ones are compared in several steps of an answer."""
+_TEXTS_KEPT, _HEADINGS_KEPT = 512, 8192
+"""Texts and headings whose derived values are kept: the same ones are compared in several steps of an answer."""
 
 _NUMBER = re.compile(r"\d+")
 _COMPARISON = re.compile(r"[<>]=?|!=")
@@ -65,28 +65,15 @@ class Comparable:
 
     def __init__(self, chunk: DocumentChunk) -> None:
         self._chunk = chunk
+        self._content = _kept_content(chunk.content)
 
-    @cached_property
+    @property
     def text(self) -> list[str]:
-        return self._chunk.content.lower().split()
+        return self._content.text
 
     @cached_property
     def headings(self) -> tuple[str, ...]:
         return _headings(self._chunk)
-
-    @cached_property
-    def counts(self) -> Counter[str]:
-        return _word_counts(self._chunk.content)
-
-    @cached_property
-    def numbers(self) -> frozenset[str]:
-        """The numbers in the content. Every one is part of an identifier, so that most differences are found by these."""
-        return frozenset(_NUMBER.findall(self._chunk.content))
-
-    @cached_property
-    def distinctive(self) -> frozenset[tuple[str, int]]:
-        """Distinctive words of the content."""
-        return _distinctive_words(self._chunk.content)
 
     @cached_property
     def subject(self) -> frozenset[tuple[str, int]]:
@@ -99,19 +86,48 @@ class Comparable:
         All identifiers have to be equal, and so do negations and comparisons. Identifiers are what has a digit, an inner
         capital or an inner mark: hosts, versions, CVE ids, error codes, commands.
         """
-        alike, equal = self.headings == other.headings, self.text == other.text
+        mine, its = self._content, other._content
+        if mine.numbers != its.numbers:
+            return False
+        alike, equal = self.headings == other.headings, mine.text == its.text
         if alike and equal:
             return True
-        if min(len(self.text), len(other.text)) < MIN_WORDS:
+        if min(len(mine.text), len(its.text)) < MIN_WORDS:
             return False
         if alike:
-            same = self.numbers == other.numbers and self.distinctive == other.distinctive
-            return same and self._is_similar_to(other)
+            return mine.distinctive == its.distinctive and mine.is_similar_to(its)
         return equal and self.subject == other.subject
 
-    def _is_similar_to(self, other: Comparable) -> bool:
+
+class _Content:
+    """The text of a chunk without its headings."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def text(self) -> list[str]:
+        return self._text.lower().split()
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """All numbers. Each is part of an identifier, so that most differences are found by these."""
+        return frozenset(_NUMBER.findall(self._text))
+
+    @cached_property
+    def distinctive(self) -> frozenset[tuple[str, int]]:
+        return _distinctive_words(self._text)
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        return Counter(words(self._text))
+
+    def is_similar_to(self, other: _Content) -> bool:
         common = (self.counts & other.counts).total()
         return common >= MIN_SIMILARITY * max(self.counts.total(), other.counts.total())
+
+
+_kept_content = lru_cache(maxsize=_TEXTS_KEPT)(_Content)
 
 
 class GroupsOfCopies:
@@ -167,12 +183,6 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-@lru_cache(maxsize=_TEXTS_KEPT)
-def _word_counts(text: str) -> Counter[str]:
-    return Counter(words(text))
-
-
-@lru_cache(maxsize=_TEXTS_KEPT)
 def _distinctive_words(text: str) -> frozenset[tuple[str, int]]:
     """Identifiers, each once, and negations and comparisons, each as often as it occurs."""
     found = _WORD.findall(text)

@@ -96,6 +96,9 @@ def collapse_near_duplicates(hits: Sequence[H], indexed: Callable[[H], IndexedCh
     """Yields for each group of near-duplicates, in the order of their first: the first hit, the most trusted one (ties: the
     first of them), and all others than that. `indexed` returns the chunk of a hit."""
     for group in groups_of_copies([indexed(hit) for hit in hits]):
+        if len(group) == 1:
+            yield hits[group[0]], hits[group[0]], []
+            continue
         members = [hits[at] for at in group]
         chosen = max(members, key=lambda hit: indexed(hit).trust)
         yield members[0], chosen, [hit for hit in members if hit is not chosen]
