@@ -202,7 +202,8 @@ class _Column:
             self._having.setdefault(part, []).append(code)
 
     def value(self, index: int) -> str:
-        return self._values[self._numbers.at(index)]
+        code: int = self._numbers.at(index)
+        return self._values[code]
 
     def any_of(self, wanted: Iterable[str], count: int) -> Mask:
         """Mask of those of the first rows that have one of the values."""

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from opx.domain.record import replace
 from opx.operations import load
-from opx.operations.system import System
+from opx.operations.system import StartSystem, System
 from opx.ports import SearchFilter
 from opx.runtime.garbage import collect_seldom, keep_what_is_there
 from opx.runtime.metrics import Metric, Report
@@ -32,8 +32,6 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 Work = Callable[[System, Report], R]
 """Computes something with a system. It can be pickled, as its result, and never raises."""
-
-StartSystem = Callable[[Settings], System]
 
 QUESTIONS = frozenset({"search", "query", "find_procedure", "search_runbooks", "search_postmortems", "search_docs"})
 """Operations whose time is spent computing. Research waits for models instead, and the others are short."""
