@@ -25,6 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 
 from tests.benchmarks.answering import percentile
@@ -103,6 +104,22 @@ def opx_serve(home: Path, *options: str) -> Iterator[Server]:
 # -- the clients
 
 
+class _Place(msgspec.Struct, rename="camel"):
+    chunk_id: str
+
+
+class _Found(msgspec.Struct):
+    metadata: _Place
+
+
+class _Reply(msgspec.Struct):
+    results: list[_Found]
+
+
+_ANSWER = msgspec.json.Decoder(_Reply)
+"""Reads of a reply only what is compared: clients have the same cores as the server."""
+
+
 class Client:
     """A client with one connection."""
 
@@ -117,10 +134,10 @@ class Client:
         body = json.dumps({"query": text, "config": {"minConfidence": 0}})
         self._connection.request("POST", "/knowledge/default/query", body, {"content-type": "application/json"})
         reply = self._connection.getresponse()
-        data = json.loads(reply.read())
+        read = reply.read()
         if reply.status != 200:
-            raise RuntimeError(str(data))
-        return tuple(str(one["metadata"]["chunkId"]) for one in data["results"])
+            raise RuntimeError(read.decode())
+        return tuple(one.metadata.chunk_id for one in _ANSWER.decode(read).results)
 
 
 @dataclass(frozen=True, slots=True)

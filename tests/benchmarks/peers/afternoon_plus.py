@@ -23,15 +23,9 @@ from opx.operations.evaluation.runs import PAGES_KEPT, EvaluationRun, JudgedRepl
 from opx.ports import SearchRequest, SearchResponse
 from opx.settings import Settings
 from opx.system import bootstrap
-from opx.text.analyzer import split_identifiers
+from tests.benchmarks.peers.engines import CANDIDATES, fused_by_scale, with_parts
 
 NAME = "afternoon_plus"
-CANDIDATES = 100
-"""Of each leg, as in the product's `balanced` mode."""
-
-WEIGHT = 0.5
-"""Of each leg."""
-
 MEASURES = ("nDCG@10", "hit_rate@5")
 
 
@@ -48,21 +42,17 @@ class AfternoonPlus:
         self._pages = {entry: evaluation.page(indexed) for entry, indexed in chunks.items()}
         self._database = sqlite3.connect(":memory:")
         self._database.execute("CREATE VIRTUAL TABLE found USING fts5(id UNINDEXED, title, text, tokenize='porter')")
-        rows = ((entry, _split(one.chunk.title), _split(one.chunk.text)) for entry, one in chunks.items())
+        rows = ((entry, with_parts(one.chunk.title), with_parts(one.chunk.text)) for entry, one in chunks.items())
         self._database.executemany("INSERT INTO found VALUES (?, ?, ?)", rows)
 
     def pages(self, question: str) -> list[str]:
         """The pages, best first."""
         lexical, vector = self._lexical(question), self._cosines(question).vector.hits[:CANDIDATES]
-        fused: dict[str, float] = {}
-        for leg in (lexical, vector):
-            for entry, share in _scaled(leg):
-                fused[entry] = fused.get(entry, 0.0) + WEIGHT * share
-        best = sorted(fused, key=lambda entry: (-fused[entry], entry))
+        best = fused_by_scale(dict(lexical), dict(vector))
         return list(dict.fromkeys(self._pages[entry] for entry in best))
 
     def _lexical(self, question: str) -> Sequence[tuple[str, float]]:
-        words = dict.fromkeys("".join(c if c.isalnum() else " " for c in _split(question)).split())
+        words = dict.fromkeys("".join(c if c.isalnum() else " " for c in with_parts(question)).split())
         query = " OR ".join(f'"{word}"' for word in words)
         found = self._database.execute(
             "SELECT id, -bm25(found) FROM found WHERE found MATCH ? ORDER BY rank LIMIT ?", (query, CANDIDATES)
@@ -73,17 +63,6 @@ class AfternoonPlus:
         return self._evaluation.services.indexing.index.search(
             replace(self._all, vector=self._embedder.embed_query(question))
         )
-
-
-def _split(text: str) -> str:
-    """The text, followed by its words split where the case changes, if that makes a difference."""
-    parts = split_identifiers(text)
-    return text if parts == text else f"{text} {parts}"
-
-
-def _scaled(leg: Sequence[tuple[str, float]]) -> Iterator[tuple[str, float]]:
-    low, high = min((score for _, score in leg), default=0.0), max((score for _, score in leg), default=0.0)
-    return ((entry, (score - low) / (high - low) if high > low else 1.0) for entry, score in leg)
 
 
 def run_with_peer(evaluation: Evaluation) -> EvaluationRun:

@@ -155,21 +155,31 @@ class Fts5:
         return {str(self._ids[at]): float(cosines[at]) for at in best if np.isfinite(cosines[at])}
 
 
+def with_parts(text: str) -> str:
+    """The text, followed by its words split where the case changes, if that makes a difference."""
+    parts = split_identifiers(text)
+    return text if parts == text else f"{text} {parts}"
+
+
+def fused_by_scale(*legs: Mapping[str, float]) -> list[str]:
+    """Ids by the sum of their scores, each leg scaled to [0, 1], both weigh the same; best first."""
+    scores: dict[str, float] = {}
+    for leg in legs:
+        low, high = min(leg.values(), default=0.0), max(leg.values(), default=0.0)
+        for one, score in leg.items():
+            scores[one] = scores.get(one, 0.0) + (0.5 * (score - low) / (high - low) if high > low else 0.5)
+    return sorted(scores, key=lambda one: (-scores[one], one))
+
+
 class AfternoonPlus(Fts5):
     """FTS5 over text with identifiers split at capitals, each leg scaled to [0, 1], both weigh the same: the ranking of
     `afternoon_plus`."""
 
     def _prepared(self, text: str) -> str:
-        parts = split_identifiers(text)
-        return text if parts == text else f"{text} {parts}"
+        return with_parts(text)
 
     def _fused(self, words: Mapping[str, float], near: Mapping[str, float]) -> list[str]:
-        scores: dict[str, float] = {}
-        for leg in (words, near):
-            low, high = min(leg.values(), default=0.0), max(leg.values(), default=0.0)
-            for one, score in leg.items():
-                scores[one] = scores.get(one, 0.0) + (0.5 * (score - low) / (high - low) if high > low else 0.5)
-        return sorted(scores, key=lambda one: (-scores[one], one))
+        return fused_by_scale(words, near)
 
 
 # -- vector databases

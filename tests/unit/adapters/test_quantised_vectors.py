@@ -51,6 +51,7 @@ class Filtered:
     def __init__(self, rows: Rows, share: float, segment: int, each: int, seed: int) -> None:
         random = np.random.default_rng(seed)
         self.rows = rows
+        self.quantised = QuantisedRows(quantised(rows), lambda slots: rows[slots])
         self.entry_of = np.repeat(np.arange(len(rows)), random.integers(1, each + 1, len(rows)))[: len(rows)]
         bounds = np.flatnonzero(np.diff(self.entry_of // segment, prepend=-1, append=-1))
         passing = random.random(len(bounds) - 1) < share
@@ -68,8 +69,7 @@ class Filtered:
         return dict(zip(entries.tolist(), scores.tolist(), strict=True))
 
     def nearest(self, query: Rows, wanted: int) -> dict[int, float]:
-        by_records = QuantisedRows(quantised(self.rows), lambda slots: self.rows[slots])
-        found = by_records.nearest((self.starts, self.ends), query, wanted, self.holders)
+        found = self.quantised.nearest((self.starts, self.ends), query, wanted, self.holders)
         entries, scores = best_of_each(self.entry_of[found[0]], found[1])
         return dict(zip(entries.tolist(), scores.tolist(), strict=True))
 
@@ -99,6 +99,23 @@ class TestNearest:
             last = sorted(scores.values(), reverse=True)[min(wanted, len(scores)) - 1] if scores else 0.0
             expected = {entry: score for entry, score in scores.items() if score > last - 1e-6 * abs(last)}
             assert {entry: found.get(entry) for entry in expected} == pytest.approx(expected, abs=2e-6, rel=2e-6)
+
+    @pytest.mark.parametrize("shares", [(0.9, 0.2), (1.0, 0.9), (0.6, 1.0), (0.2, 0.9)])
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_the_same_question_with_another_filter_finds_what_it_finds_alone(
+        self, kind: str, shares: tuple[float, float]
+    ) -> None:
+        rows = any_rows(kind, 12_000, 16, 1)
+        filters = [Filtered(rows, share, 8, 3, seed) for seed, share in enumerate(shares)]
+        filters[1].quantised = filters[0].quantised
+        filters[0].starts, filters[0].ends = filters[0].starts[:-20], filters[0].ends[:-20]
+        alone = Filtered(rows, shares[1], 8, 3, 1)
+        for query in (rows[5], rows[7_000]):
+            filters[0].nearest(query, 50)
+            found, expected = filters[1].nearest(query, 50), alone.scored(query)
+            best = sorted(expected.values(), reverse=True)[49]
+            assert found.keys() <= expected.keys()
+            assert {entry for entry, score in expected.items() if score > best + 1e-6} <= found.keys()
 
     def test_scores_a_small_share_exactly(self) -> None:
         filtered = Filtered(any_rows("spread", 60_000, 384, 1), 1.0, 8, 1, 1)

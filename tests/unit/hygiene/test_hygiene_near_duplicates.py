@@ -7,7 +7,7 @@ import random
 import pytest
 
 from opx.domain.documents import DocumentChunk
-from opx.hygiene.near_duplicates import BITS, MAX_DISTANCE, Comparable, fingerprint
+from opx.hygiene.near_duplicates import BITS, MAX_DISTANCE, Comparable, GroupsOfCopies, fingerprint
 from tests.support.builders import a_chunk
 
 TEXT = (
@@ -127,3 +127,32 @@ class TestNearDuplicates:
     def test_order_of_the_two_does_not_matter(self) -> None:
         for other in (edited(TEXT, 0.05), TEXT + " port 1", "short"):
             assert are_alike(TEXT, other) == are_alike(other, TEXT)
+
+
+def some_copies(chosen: random.Random) -> list[DocumentChunk]:
+    """Chunks of which some are copies: edited, spaced otherwise, under other headings, with an identifier more."""
+    texts = [TEXT, edited(TEXT, 0.3), "Restart the pod."]
+    titles, sections = ["Replication lag", "ReplicationLag", "Standby"], [("Steps",), ("Impact", "Steps"), ("Impact",)]
+    found = []
+    for seed in range(40):
+        text = chosen.choice(texts)
+        text = edited(text, 0.05, str(seed)) if chosen.random() < 0.3 and len(text) > 100 else text
+        text = chosen.choice([text, text.upper(), text.replace(" ", "\n  "), f"{text} db-{chosen.randrange(2)}"])
+        found.append(chunk(text, title=chosen.choice(titles), section=chosen.choice(sections)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_chunk_is_grouped_with_the_first_that_it_is_a_copy_of(seed: int) -> None:
+    chunks = some_copies(random.Random(seed))
+    marks = [int(fingerprint(one.own_text), 16) for one in chunks]
+    firsts: list[int] = []
+    expected = []
+    for at, one in enumerate(chunks):
+        close = [first for first in firsts if (marks[first] ^ marks[at]).bit_count() <= MAX_DISTANCE]
+        group = next((first for first in close if are_near_duplicates(one, chunks[first])), at)
+        expected.append(group)
+        firsts += [at] if group == at else []
+    groups = GroupsOfCopies()
+    assert [groups.place(one, mark, at) for at, (one, mark) in enumerate(zip(chunks, marks, strict=True))] == expected
+    assert 3 < len(set(expected)) < len(chunks)

@@ -31,9 +31,12 @@ from opx.retrieval.identifiers import (
     QuestionIdentifier,
     bounded,
     certain,
+    holding,
     kind_of,
 )
 from opx.retrieval.query import KnowledgeQuery
+from opx.retrieval.question import whole_terms
+from opx.text.analyzer import analyze
 from tests.support.fakes import WordsEmbedder
 from tests.support.judging_support import a_page, pages_in, searched
 from tests.unit.retrieval.test_query import a_query, a_text
@@ -204,6 +207,24 @@ class TestMentions:
         answer = ask(index, question, *entries, named, *OTHERS)
         assert ABOUT not in [result.confidence for result in answer.results]
         assert answer.results[0].title == "Database disk full"
+
+
+@pytest.mark.parametrize(
+    ("name", "forms"),
+    [
+        ("hookPlayerConnected", ["hook.player.connected", "hook_player_connecting", "HOOK-PLAYERCONNECTS"]),
+        ("KubePodCrashLooping", ["kube-pod-crash-looping's", "kubePodCrashLoops", "(KubePodCrashLooped)"]),
+        ("retryPolicies", ["retry-policy", "RetryPolicy."]),
+        ("ORA-01555", ["ora_01555", "ORA01555"]),
+    ],
+)
+def test_passages_hold_an_identifier_in_any_form(name: str, forms: list[str]) -> None:
+    texts = [name, *forms, "hook the player, which is connected", "Nothing of it.", f"é {forms[0]}"]
+    chunks = [a_mention(text, number).indexed for number, text in enumerate(texts)]
+    term = whole_terms(name)[0]
+    expected = [chunk for chunk in chunks if term in analyze(chunk.chunk.text)]
+    assert len(expected) == len(forms) + 2
+    assert holding(QuestionIdentifier(name, NAME, term, 1), chunks) == expected
 
 
 def judged_mentions(*confidences: float) -> list[JudgedPage]:

@@ -153,6 +153,12 @@ def test_the_same_text_always_has_the_same_terms(text: str) -> None:
     assert analyze(text) == first
 
 
+@calm
+@given(st.text(st.sampled_from("abAB.-_'19 #\n")))
+def test_ascii_text_has_the_terms_that_it_has_beside_other_letters(text: str) -> None:
+    assert analyze(f"{text} dé") == [*analyze(text), "de"]
+
+
 def test_threads_may_share_the_analyzer() -> None:
     words = [f"restartingNode{number}Quickly-as.fastly" for number in range(400)]
     expected = [analyze(word) for word in words]

@@ -3,7 +3,6 @@ one, and `command` starts the `opx` command on either."""
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 import time
@@ -78,11 +77,6 @@ def examined(settings: Settings, connect: Callable[[], RemoteClient]) -> Examine
     return DeployedSystem(account, settings.environment or DEFAULT_ENVIRONMENT, connect)
 
 
-COLLECT_AFTER = 100_000
-"""Objects more than there were after which Python looks for garbage in cycles. A command makes many objects while it starts,
-and little garbage: the usual 700 cost a tenth of a search."""
-
-
 def command() -> None:
     """The `opx` command, as a console script. Its version alone needs none of its imports."""
     from opx.edges.cli.standard_streams import print_quietly, replace_closed_streams
@@ -93,8 +87,9 @@ def command() -> None:
         print_quietly(f"opx, version {__version__}\n")
         return
     from opx.edges.cli.forwarding import forwarded
+    from opx.runtime.garbage import collect_seldom
 
-    gc.set_threshold(COLLECT_AFTER)
+    collect_seldom()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is imported: waiting threads of BLAS spin
     code = forwarded(arguments, os.environ)
     if code is not None:

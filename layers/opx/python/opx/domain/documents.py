@@ -171,7 +171,7 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
         return self.metadata.author
 
 
-class ChunkMetadata(Record, frozen=True):
+class ChunkMetadata(Record, frozen=True, gc=False):
     """Document metadata that each chunk carries."""
 
     document_title: str
@@ -183,7 +183,7 @@ class ChunkMetadata(Record, frozen=True):
         return cls(document.title, document.category, document.tags)
 
 
-class DocumentChunk(Record, frozen=True, kw_only=True):
+class DocumentChunk(Record, frozen=True, kw_only=True, gc=False):
     """A piece of a document that is found and read on its own.
 
     `start` and `end` are character offsets into the document's normalised text; `section` is the path of headings above

@@ -143,7 +143,7 @@ class ScoreParts(Record, frozen=True):
 _NUMBERS = tuple(one.name for one in fields(ScoreParts) if not one.name.endswith(("_rank", "verdict")))
 
 
-class IndexedChunk(Record, frozen=True):
+class IndexedChunk(Record, frozen=True, gc=False):
     """A chunk as an index returns it, with the facts needed to filter, trust and cite it.
 
     `flags` are warnings for readers (`suspected_instruction`); `fingerprint` is 64 bits in hexadecimal that are close to

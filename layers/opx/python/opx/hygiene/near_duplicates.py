@@ -25,6 +25,11 @@ MIN_SIMILARITY = 0.8
 MIN_WORDS = 20
 """Shorter texts are compared word for word: one word is too large a share of them."""
 
+_FIRST_WORDS, _BEGINNING = 4, 80
+_TEXTS_KEPT, _HEADINGS_KEPT = 512, 8192
+"""Texts and headings whose derived values are kept: the same ones are compared in several steps of an answer."""
+
+_NUMBER = re.compile(r"\d+")
 _COMPARISON = re.compile(r"[<>]=?|!=")
 _WORD = re.compile(r"\w+(?:[-./:@+'’]\w+)*")
 _LANE = 16
@@ -52,30 +57,23 @@ def fingerprint(text: str) -> str:
     return f"{bits:016x}"
 
 
+K = TypeVar("K")
+
+
 class Comparable:
     """A chunk to be compared with many others: derived values are computed once, at first use."""
 
     def __init__(self, chunk: DocumentChunk) -> None:
         self._chunk = chunk
+        self._content = _kept_content(chunk.content)
 
-    @cached_property
+    @property
     def text(self) -> list[str]:
-        return self._chunk.content.lower().split()
+        return self._content.text
 
     @cached_property
-    def headings(self) -> list[str]:
-        """The title and the last heading, letters and digits only: `NodeDown` equals `Node down`."""
-        named = (self._chunk.title, *self._chunk.section[-1:])
-        return [re.sub(r"[\W_]+", "", heading).casefold() for heading in named]
-
-    @cached_property
-    def counts(self) -> Counter[str]:
-        return Counter(words(self._chunk.content))
-
-    @cached_property
-    def distinctive(self) -> frozenset[tuple[str, int]]:
-        """Distinctive words of the content."""
-        return _distinctive_words(self._chunk.content)
+    def headings(self) -> tuple[str, ...]:
+        return _headings(self._chunk)
 
     @cached_property
     def subject(self) -> frozenset[tuple[str, int]]:
@@ -88,24 +86,77 @@ class Comparable:
         All identifiers have to be equal, and so do negations and comparisons. Identifiers are what has a digit, an inner
         capital or an inner mark: hosts, versions, CVE ids, error codes, commands.
         """
-        alike, equal = self.headings == other.headings, self.text == other.text
+        mine, its = self._content, other._content
+        if mine.numbers != its.numbers:
+            return False
+        alike, equal = self.headings == other.headings, mine.text == its.text
         if alike and equal:
             return True
-        if min(len(self.text), len(other.text)) < MIN_WORDS:
+        if min(len(mine.text), len(its.text)) < MIN_WORDS:
             return False
         if alike:
-            return self.distinctive == other.distinctive and self._is_similar_to(other)
+            return mine.distinctive == its.distinctive and mine.is_similar_to(its)
         return equal and self.subject == other.subject
 
-    def _is_similar_to(self, other: Comparable) -> bool:
+
+class _Content:
+    """The text of a chunk without its headings."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    @cached_property
+    def text(self) -> list[str]:
+        return self._text.lower().split()
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """All numbers. Each is part of an identifier, so that most differences are found by these."""
+        return frozenset(_NUMBER.findall(self._text))
+
+    @cached_property
+    def distinctive(self) -> frozenset[tuple[str, int]]:
+        return _distinctive_words(self._text)
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        return Counter(words(self._text))
+
+    def is_similar_to(self, other: _Content) -> bool:
         common = (self.counts & other.counts).total()
         return common >= MIN_SIMILARITY * max(self.counts.total(), other.counts.total())
 
 
+_kept_content = lru_cache(maxsize=_TEXTS_KEPT)(_Content)
+
+
+class GroupsOfCopies:
+    """Finds the group of near-duplicates that each of many chunks belongs to: that of the first chunk that it is a copy of.
+
+    A copy has the same headings or the same text. So only chunks with the same headings, or that begin alike, are compared,
+    and of these only those with a close fingerprint.
+    """
+
+    def __init__(self) -> None:
+        self._firsts: list[tuple[int, int, Comparable]] = []
+        self._alike: defaultdict[tuple[str, ...] | str, list[int]] = defaultdict(list)
+
+    def place(self, chunk: DocumentChunk, mark: int, new: int) -> int:
+        """The group of a chunk whose fingerprint is `mark`; `new`, a group that begins with it, if it is no copy."""
+        alike, begins = self._alike[_headings(chunk)], self._alike[_beginning(chunk)]
+        mine = Comparable(chunk)
+        for at in sorted({*alike, *begins}) if alike or begins else ():
+            group, other, first = self._firsts[at]
+            if (other ^ mark).bit_count() <= MAX_DISTANCE and mine.is_copy_of(first):
+                return group
+        alike.append(len(self._firsts))
+        begins.append(len(self._firsts))
+        self._firsts.append((new, mark, mine))
+        return new
+
+
 _MOST_COMPARED = 50
 """Passages with the same headings that one is compared with."""
-
-K = TypeVar("K")
 
 
 def copies(chunks: Iterable[tuple[K, DocumentChunk]]) -> Iterator[tuple[K, K, DocumentChunk]]:
@@ -135,15 +186,38 @@ def words(text: str) -> list[str]:
 def _distinctive_words(text: str) -> frozenset[tuple[str, int]]:
     """Identifiers, each once, and negations and comparisons, each as often as it occurs."""
     found = _WORD.findall(text)
-    counts = Counter(set(filter(_is_identifier, found)))
-    counts.update(word for word in map(str.lower, found) if word in _NEGATIONS)
+    counts = Counter(filter(_is_identifier, set(found)))
+    counts.update(filter(_NEGATIONS.__contains__, map(str.lower, found)))
     counts.update(_COMPARISON.findall(text))
     return frozenset(counts.items())
 
 
+def _headings(chunk: DocumentChunk) -> tuple[str, ...]:
+    """The title and the last heading, letters and digits only: `NodeDown` equals `Node down`."""
+    return _letters_of(chunk.title, chunk.section[-1:])
+
+
+@lru_cache(maxsize=_HEADINGS_KEPT)
+def _letters_of(title: str, section: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(_letters, (title, *section)))
+
+
+def _beginning(chunk: DocumentChunk) -> str:
+    """The first words of the content, which chunks with the same text have in common."""
+    words = chunk.content[:_BEGINNING].split(None, _FIRST_WORDS)
+    if len(words) <= _FIRST_WORDS:  # the last one may be cut
+        words = chunk.content.split(None, _FIRST_WORDS)
+    return " ".join(words[:_FIRST_WORDS]).lower()
+
+
+def _letters(heading: str) -> str:
+    return re.sub(r"[\W_]+", "", heading).casefold()
+
+
 def _is_identifier(word: str) -> bool:
     if word.isalpha():
-        return any(letter.isupper() for letter in word[1:])
+        rest = word[1:]
+        return not rest.islower() and any(map(str.isupper, rest))
     return True
 
 

@@ -456,3 +456,7 @@ class System:
     def manager(self) -> IngestionManager:
         """Puts documents of the installation's own scope into the corpus."""
         return self.ingestion.manager_of(self.installation.scope, self.connectors.ways_in)
+
+
+StartSystem = Callable[[Settings], System]
+"""Opens the system that the settings name; closed by leaving it."""

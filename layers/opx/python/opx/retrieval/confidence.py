@@ -94,7 +94,7 @@ class Judges(Struct, frozen=True):
         return cls(*(LinearModel.from_json(data[name]) for name in ("order", "confidence", "near")))
 
 
-class JudgedPage(Struct, frozen=True):
+class JudgedPage(Struct, frozen=True, gc=False):
     """A document with the probability that it answers. `least` and `most` bound it if identifiers of the question make the
     document certain or exclude that; `why` is the reason."""
 

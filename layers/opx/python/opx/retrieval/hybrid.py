@@ -13,10 +13,10 @@ from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.hygiene.near_duplicates import MAX_DISTANCE, Comparable
+from opx.hygiene.near_duplicates import GroupsOfCopies
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
 from opx.text.analyzer import ENGLISH
-from opx.text.fields import VALUE_WEIGHT, query_terms, words
+from opx.text.fields import VALUE_WEIGHT, distinct_terms, words
 from opx.text.languages import document_languages
 
 # -- fusion
@@ -96,6 +96,9 @@ def collapse_near_duplicates(hits: Sequence[H], indexed: Callable[[H], IndexedCh
     """Yields for each group of near-duplicates, in the order of their first: the first hit, the most trusted one (ties: the
     first of them), and all others than that. `indexed` returns the chunk of a hit."""
     for group in groups_of_copies([indexed(hit) for hit in hits]):
+        if len(group) == 1:
+            yield hits[group[0]], hits[group[0]], []
+            continue
         members = [hits[at] for at in group]
         chosen = max(members, key=lambda hit: indexed(hit).trust)
         yield members[0], chosen, [hit for hit in members if hit is not chosen]
@@ -109,31 +112,17 @@ def groups_of_copies(chunks: Sequence[IndexedChunk]) -> list[list[int]]:
     """
     groups: list[list[int]] = []
     by_chunk: dict[str, int] = {}
-    firsts: list[Comparable] = []
-    marks: list[tuple[int, int]] = []  # of groups, with their positions
+    known = GroupsOfCopies()
     for position, indexed in enumerate(chunks):
-        chunk = Comparable(indexed.chunk)
-        mark = int(indexed.fingerprint, 16) if indexed.fingerprint else None
-        at = by_chunk.get(indexed.chunk.chunk_id)
-        if at is None and mark is not None:
-            at = _copy_of(chunk, mark, marks, firsts)
+        chunk, new = indexed.chunk, len(groups)
+        at = by_chunk.get(chunk.chunk_id)
         if at is None:
-            at = len(groups)
+            at = known.place(chunk, int(indexed.fingerprint, 16), new) if indexed.fingerprint else new
+            by_chunk[chunk.chunk_id] = at
+        if at == new:
             groups.append([])
-            firsts.append(chunk)
-            if mark is not None:
-                marks.append((at, mark))
-        by_chunk.setdefault(indexed.chunk.chunk_id, at)
         groups[at].append(position)
     return groups
-
-
-def _copy_of(
-    chunk: Comparable, mark: int, marks: Sequence[tuple[int, int]], firsts: Sequence[Comparable]
-) -> int | None:
-    """The group that a chunk belongs to. Only groups with a close fingerprint are compared."""
-    close = [at for at, known in marks if (known ^ mark).bit_count() <= MAX_DISTANCE]
-    return next((at for at in close if chunk.is_copy_of(firsts[at])), None)
 
 
 # -- search
@@ -145,7 +134,7 @@ DEPTH = {SearchMode.FAST: 30, SearchMode.BALANCED: 100, SearchMode.THOROUGH: 100
 """Candidates of each leg. nDCG@10 is the same within .002 from 30 to 400; see docs/decisions/0003-fusion.md."""
 
 
-class FusedHit(Struct, frozen=True):
+class FusedHit(Struct, frozen=True, gc=False):
     """A chunk with its rank (from 1) and score in each leg (None if the leg lacks it), and its fused score.
 
     `copies` are its near-duplicates, best first; the fused score is that of the best of all of them.
@@ -335,7 +324,7 @@ def terms_of(indexed: IndexedChunk) -> Set[str]:
 @lru_cache(2048)
 def terms_in(text: str, languages: tuple[str, ...]) -> frozenset[str]:
     """All terms of `text` in these languages."""
-    return frozenset(query_terms(text, languages))
+    return distinct_terms(text, languages)
 
 
 def _fused(response: SearchResponse, method: Fusion, share: float) -> Iterator[FusedHit]:

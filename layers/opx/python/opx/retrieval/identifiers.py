@@ -156,10 +156,20 @@ def kind_of(name: str) -> str:
     return next((kind for kind, shape in _KINDS if shape.fullmatch(name)), OTHER)
 
 
+_NO_SEPARATORS = dict.fromkeys(map(ord, "._-'"))
+_INFLECTED = 4
+"""Letters at the end of a stem that a text with a word of this stem may spell differently."""
+
+
 def holding(named: QuestionIdentifier, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:
     """The chunks with the identifier's term, in any spelling."""
-    begins = folded(named.name)[:3]
-    return [chunk for chunk in chunks if begins in chunk.chunk.text.casefold() and named.term in terms_of(chunk)]
+    begins, stem = folded(named.name)[:3], named.term.translate(_NO_SEPARATORS)
+    stem = stem[: max(len(begins), len(stem) - _INFLECTED)]
+
+    def may_have(text: str) -> bool:
+        return begins in text and (not text.isascii() or stem in text.translate(_NO_SEPARATORS))
+
+    return [chunk for chunk in chunks if may_have(chunk.chunk.text.casefold()) and named.term in terms_of(chunk)]
 
 
 def _has(text: str, name: str) -> bool:
@@ -357,8 +367,7 @@ def _absent(named: QuestionIdentifier, judged: Sequence[JudgedPage]) -> Absent:
             siblings.setdefault(sibling, one.page)
     for sibling, its_page in siblings.items():
         likeness = 1.0 if sibling == named.name else _likeness(named.name, sibling)
-        rank = (kind_of(sibling) == named.kind, likeness)
-        if likeness >= LIKE and rank > best:
+        if likeness >= LIKE and (rank := (kind_of(sibling) == named.kind, likeness)) > best:
             best, name, page = rank, sibling, its_page
     if page is None:
         return Absent(named.name, named.kind)
@@ -374,14 +383,14 @@ def _siblings(judged: JudgedPage) -> Iterator[str]:
         yield from _identifiers_in(hit.indexed.chunk.text[:2000])
 
 
-_identifiers_in = lru_cache(512)(identifiers)
+_identifiers_in = lru_cache(2048)(identifiers)
 
 
 def _likeness(one: str, other: str) -> float:
     """Dice's coefficient of the trigrams of two names."""
     mine, theirs = grams(one), grams(other)
-    shared = sum((mine & theirs).values())
-    total = sum(mine.values()) + sum(theirs.values())
+    shared = sum(min(mine[gram], theirs[gram]) for gram in mine.keys() & theirs.keys())
+    total = mine.total() + theirs.total()
     return 2 * shared / total if total else 0.0
 
 

@@ -46,7 +46,7 @@ class DocumentReading(Struct, frozen=True):
     line: str = ""
 
 
-class Judged(Struct, frozen=True):
+class Judged(Struct, frozen=True, gc=False):
     """A hit with the confidence of its document in [0, 1], and the recorded outcomes of that document, if there are any. It
     was judged by `evidence`, the best hit first; `least` and `most` bound its confidence also after reranking, and `why`
     names the identifier of the question that made it certain. `reading` is set if a model read it."""
@@ -268,7 +268,7 @@ PASSAGES = 4
 """Hits of a document used as evidence, however many the caller requested."""
 
 
-class DocumentHits(Struct, frozen=True):
+class DocumentHits(Struct, frozen=True, gc=False):
     """A document with its hits, the best first. `level` is that of its best hit."""
 
     document_id: str

@@ -57,8 +57,11 @@ def identifiers(text: str) -> tuple[str, ...]:
     HTTP 503), names of several words (moduleControllerCreate, KubePodCrashLooping, hook.player.connected, kube-proxy,
     snake_case), names with digits (eth0). A hyphenated word of plain English counts as one too: it is searched as one.
     """
-    found = dict.fromkeys(_WHOLE.findall(text)[:MAX_IDENTIFIERS])
-    for piece in _BREAKS.split(_WHOLE.sub(" ", text), _MOST_WORDS)[:_MOST_WORDS]:
+    found: dict[str, None] = {}
+    if "://" in text or "http" in text.lower():
+        found = dict.fromkeys(_WHOLE.findall(text)[:MAX_IDENTIFIERS])
+        text = _WHOLE.sub(" ", text)
+    for piece in _BREAKS.split(text, _MOST_WORDS)[:_MOST_WORDS]:
         if len(found) == MAX_IDENTIFIERS:
             break
         word = piece.rstrip(_ENDS).lstrip(_ENDS.replace(".", ""))
@@ -71,7 +74,15 @@ def is_identifier(word: str) -> bool:
     """True if a word without blanks is a name or code."""
     if word.isalpha() and (word.islower() or word.istitle() or word.isupper()):
         return False
+    return (_known_form if len(word) <= _LONGEST_KEPT else _has_form)(word)
+
+
+def _has_form(word: str) -> bool:
     return bool(_IDENTIFIER.fullmatch(word) or _LOWER_CASE.fullmatch(word.lower()))
+
+
+_LONGEST_KEPT = 64
+_known_form = lru_cache(16_384)(_has_form)
 
 
 # -- the question without its values: pod names, percentages, durations

@@ -236,8 +236,13 @@ def analyze(text: str, languages: Sequence[str] = ENGLISH) -> list[str]:
 
     A pure function.
     """
+    return list(each_term(text, languages))
+
+
+def each_term(text: str, languages: Sequence[str] = ENGLISH) -> Iterator[str]:
+    """As `analyze`, for callers that need no list."""
     known = _known_terms(_stemmed(languages))
-    return list(chain.from_iterable(map(known.__getitem__, _runs(text))))
+    return chain.from_iterable(map(known.__getitem__, _pieces(text)))
 
 
 def stems(text: str, languages: Sequence[str] = ENGLISH) -> Iterator[tuple[str, ...]]:
@@ -246,15 +251,25 @@ def stems(text: str, languages: Sequence[str] = ENGLISH) -> Iterator[tuple[str, 
     A word that is a stop word of the first language is left out, and so is a language without a stemmer.
     """
     known = _known_words(_stemmed(languages))
-    return chain.from_iterable(map(known.__getitem__, _runs(text)))
+    return chain.from_iterable(map(known.__getitem__, _pieces(text)))
 
 
 def _stemmed(languages: Sequence[str]) -> tuple[str, ...]:
     return tuple(language for language in languages if language in STEMMERS) or ENGLISH
 
 
-def _runs(text: str) -> list[str]:
-    return _RUN.findall(text if text.isascii() else unicodedata.normalize("NFKC", text))
+def _pieces(text: str) -> list[str]:
+    """Pieces of the text, each of which has whole runs: of ASCII what is between characters that no run has, as that takes a
+    third of the time of finding the runs."""
+    if text.isascii():
+        return text.translate(_apart()).split()
+    return _RUN.findall(unicodedata.normalize("NFKC", text))
+
+
+@cache
+def _apart() -> dict[int, str]:
+    """Blanks for the ASCII characters that no run has."""
+    return {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "._-'")}
 
 
 def split_identifiers(text: str) -> str:
@@ -274,7 +289,12 @@ def folded(word: str) -> str:
     return word if word.isascii() else "".join(map(_folded_letter, word))
 
 
-def _words_of(run: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+def _words_of(piece: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    runs = [piece] if piece.isalnum() else _RUN.findall(piece)
+    return tuple(word for run in runs for word in _words_of_run(run, languages))
+
+
+def _words_of_run(run: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """The words of one run of letters and digits that `.`, `_`, `-` or an apostrophe may join.
 
     Terms are distinct, except pairs of characters, which come from text without blanks.
@@ -290,35 +310,35 @@ def _words_of(run: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ..
     return tuple(words)
 
 
-def _terms_of(run: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(term for terms in _words_of(run, languages) for term in terms)
+def _terms_of(piece: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(term for terms in _words_of(piece, languages) for term in terms)
 
 
 class _Known(dict[str, T]):
-    """Results of `compute` by run, kept for those that are short. A dictionary, as many runs are looked up in it at once,
+    """Results of `compute` by piece, kept for those that are short. A dictionary, as many pieces are looked up in it at once,
     without a call for each. Safe to share between threads."""
 
     def __init__(self, compute: Callable[[str], T]) -> None:
         super().__init__()
         self._compute = compute
 
-    def __missing__(self, run: str) -> T:
-        found = self._compute(run)
-        if len(run) <= _LONGEST_CACHED:
+    def __missing__(self, piece: str) -> T:
+        found = self._compute(piece)
+        if len(piece) <= _LONGEST_CACHED:
             if len(self) >= _MOST_CACHED:
                 self.clear()
-            self[run] = found
+            self[piece] = found
         return found
 
 
 @cache
 def _known_words(languages: tuple[str, ...]) -> _Known[tuple[tuple[str, ...], ...]]:
-    return _Known(lambda run: _words_of(run, languages))
+    return _Known(lambda piece: _words_of(piece, languages))
 
 
 @cache
 def _known_terms(languages: tuple[str, ...]) -> _Known[tuple[str, ...]]:
-    return _Known(lambda run: _terms_of(run, languages))
+    return _Known(lambda piece: _terms_of(piece, languages))
 
 
 def _pairs(run: str) -> Iterator[str]:
@@ -331,7 +351,7 @@ def _pairs(run: str) -> Iterator[str]:
 
 def _units(run: str, languages: tuple[str, ...]) -> Iterable[str]:
     """The distinct units of a run that are stemmed: the whole, its pieces and their camelCase parts, casefolded."""
-    if run.isalpha() and run.isascii() and (run.islower() or run.istitle()):
+    if run.isascii() and (run.isdigit() or (run.isalpha() and (run.islower() or run.istitle() or run.isupper()))):
         return [run.lower()]  # its pieces and parts are itself
     if run[-2:].casefold() in ("'s", "’s"):
         run = run[:-2]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 from opx.domain.documents import DEFAULT_LANGUAGE, DocumentChunk
-from opx.text.analyzer import ENGLISH, analyze, stems
+from opx.text.analyzer import ENGLISH, analyze, each_term, stems
 from opx.text.languages import document_languages
 
 LEXICAL_FIELDS: dict[str, float] = {"terms_title": 1.0, "terms_content": 1.0}
@@ -55,6 +55,11 @@ def query_terms(text: str, languages: Sequence[str] = ENGLISH) -> list[str]:
     return list(dict.fromkeys(_terms(text, languages)))
 
 
+def distinct_terms(text: str, languages: Sequence[str] = ENGLISH) -> frozenset[str]:
+    """All terms of a text."""
+    return frozenset(_cut(frozenset(each_term(text, languages))))
+
+
 def first_words(text: str, languages: Sequence[str], most: int) -> dict[str, tuple[str, ...]]:
     """The first words of a question, with at most `most` terms in total."""
     kept: dict[str, tuple[str, ...]] = {}
@@ -73,4 +78,11 @@ def _title_terms(title: str, languages: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _terms(text: str, languages: Sequence[str]) -> list[str]:
-    return [term[:MAX_TERM_LENGTH] for term in analyze(text, languages)]
+    return list(_cut(analyze(text, languages)))
+
+
+def _cut(terms: Collection[str]) -> Collection[str]:
+    """The terms, none longer than `MAX_TERM_LENGTH`."""
+    if max(map(len, terms), default=0) <= MAX_TERM_LENGTH:
+        return terms
+    return [term[:MAX_TERM_LENGTH] for term in terms]

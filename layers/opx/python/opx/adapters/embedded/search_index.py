@@ -306,7 +306,7 @@ class EmbeddedIndex:
         """The chunks at these locations."""
         found = self._chunks.among(locations)
         for segment, position, entry_id, line, facts in self._database.entries(sorted(locations - found.keys())):
-            found[segment, position] = indexed_chunk((entry_id, line), view.segments.row(segment), facts)
+            found[segment, position] = indexed_chunk((entry_id, line), view.segments.shared(segment), facts)
         self._chunks.keep(found)
         return found
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from opx.adapters.embedded.segments import SPREAD, SegmentRow
+from opx.adapters.embedded.segments import SPREAD, SegmentRow, SharedFields
 from opx.ports import SearchFilter
 
 Mask = npt.NDArray[np.bool_]
@@ -70,9 +70,12 @@ class SegmentMap:
         """True if the segment is live."""
         return self.is_among(segment_id, self._live)
 
-    def row(self, segment_id: int) -> SegmentRow:
-        """The live segment with this id."""
-        return self._arrays.row(self._arrays.by_id[segment_id])
+    def shared(self, segment_id: int) -> SharedFields:
+        """The fields that the chunks of the live segment with this id share."""
+        arrays, at = self._arrays, self._arrays.by_id[segment_id]
+        return SharedFields(
+            arrays.scopes.value(at), arrays.tiers.value(at), arrays.languages.value(at), arrays.services.value(at)
+        )
 
     def is_among(self, segment_id: int, allowed: Mask) -> bool:
         """True if the segment is live and allowed."""
@@ -171,6 +174,9 @@ class _Growing:
     def first(self, count: int) -> npt.NDArray[Any]:
         return self._numbers[:count]
 
+    def at(self, index: int) -> Any:
+        return self._numbers.item(index)
+
 
 class _Column:
     """The values of one attribute, as small numbers. With `joined`, a value is several, joined by newlines."""
@@ -196,7 +202,8 @@ class _Column:
             self._having.setdefault(part, []).append(code)
 
     def value(self, index: int) -> str:
-        return self._values[int(self._numbers.first(index + 1)[index])]
+        code: int = self._numbers.at(index)
+        return self._values[code]
 
     def any_of(self, wanted: Iterable[str], count: int) -> Mask:
         """Mask of those of the first rows that have one of the values."""
@@ -265,28 +272,6 @@ class _Arrays:
         ahead = np.cumsum(each, dtype=np.intp) - each
         self.first_slots_of.extend(ahead + np.repeat(firsts - ahead[starts], counts))
         self.segment_of.extend(np.repeat(np.arange(before, before + len(rows), dtype=np.int32), counts))
-
-    def row(self, index: int) -> SegmentRow:
-        """A segment as it was added."""
-        at = index + 1
-        start, count = int(self.starts.first(at)[index]), int(self.counts.first(at)[index])
-        each = self.slot_counts.first(start + count)[start:]
-        day, slots = int(self.days.first(at)[index]), int(each.sum())
-        return SegmentRow(
-            id=int(self.ids.first(at)[index]),
-            first_slot=int(self.first_slots_of.first(start + count)[start]),
-            count=count,
-            slots=slots,
-            scope=self.scopes.value(index),
-            category=self.categories.value(index),
-            tier=self.tiers.value(index),
-            language=self.languages.value(index),
-            document_id=self.document_ids.value(index),
-            tags=self.tags.value(index),
-            services=self.services.value(index),
-            updated_day=None if day == _NO_DAY else day,
-            spread=each.tobytes() if slots > count else b"",
-        )
 
 
 def _within(days: npt.NDArray[np.int64], first: int | None, end: int | None) -> Mask:

@@ -104,7 +104,7 @@ class SegmentRow(Struct, frozen=True):
 SPREAD = np.dtype("<u2")
 
 
-class SegmentFacts(Struct, frozen=True):
+class SegmentFacts(Struct, frozen=True, gc=False):
     """Fields that the entries of a segment share and no filter uses."""
 
     key_id: str
@@ -208,7 +208,16 @@ def _read_line(line: str) -> dict[str, Any]:
     return found
 
 
-def indexed_chunk(entry: tuple[str, str], row: SegmentRow, facts: SegmentFacts) -> IndexedChunk:
+class SharedFields(Struct, frozen=True, gc=False):
+    """The filtered fields of a segment that its chunks have, too."""
+
+    scope: str
+    tier: str
+    language: str
+    services: str
+
+
+def indexed_chunk(entry: tuple[str, str], row: SharedFields | SegmentRow, facts: SegmentFacts) -> IndexedChunk:
     """Builds the chunk of an entry (id and line) and its segment's shared fields."""
     line = _read_line(entry[1])
     return IndexedChunk(

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, field
 
 from opx.adapters.embedded.durable_files import private, sync_file, sync_folder
 
@@ -41,6 +41,9 @@ _BRIDGED = 128
 
 _SCAN, _CALL, _GATHER = 0.02, 6.0, 0.09
 """Microseconds for a row that is scored where it lies, for a call, and for a row that is copied first."""
+
+_MOST_ROWS = 0.5
+"""Share of the rows from which all are scored, for the next runs of the same question, too."""
 
 _SURVIVORS = 2_048
 """Rows more than were left that are added until those that are out of reach are removed."""
@@ -201,6 +204,21 @@ class RowFile:
         return np.frombuffer(read, "<f4").reshape(-1, self._dimension)
 
 
+class LatestBounds:
+    """The bounds of the first records for the latest question. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[bytes, Floats, Floats] | None = None
+
+    def of(self, query: Floats) -> tuple[Floats, Floats] | None:
+        """Middles and margins, if this is the question."""
+        kept = self._kept
+        return kept[1:] if kept is not None and kept[0] == query.tobytes() else None
+
+    def keep(self, query: Floats, middles: Floats, margins: Floats) -> None:
+        self._kept = query.tobytes(), middles, margins
+
+
 class QuantisedRows(Struct, frozen=True):
     """The records of a vector file, mapped: processes share them. `rows` returns rows by their slots; `identity` is that of
     both files."""
@@ -208,6 +226,7 @@ class QuantisedRows(Struct, frozen=True):
     records: Records
     rows: Callable[[Numbers], Rows]
     identity: tuple[int, ...] = ()
+    latest: LatestBounds = field(default_factory=LatestBounds)
 
     def nearest(
         self, runs: tuple[Numbers, Numbers], query: Floats, wanted: int, holders: Callable[[Numbers], Numbers]
@@ -222,9 +241,8 @@ class QuantisedRows(Struct, frozen=True):
             return np.empty(0, np.intp), np.empty(0, np.float32)
         runs = _joined(*runs)
         found = _Survivors(wanted, holders)
-        encoded = _Query(query)
-        for part, records in _parts(self.records, *runs):
-            found.add(part, *encoded.bounds(records), runs)
+        for part, middles, margins in self._bounds(runs, query):
+            found.add(part, middles, margins, runs)
         slots, middles, margins = found.settled()
         first = np.sort(np.argsort(-middles)[: 2 * wanted])
         scores = np.full(len(slots), -np.inf, np.float32)
@@ -233,6 +251,29 @@ class QuantisedRows(Struct, frozen=True):
         rest = np.flatnonzero(near & np.isneginf(scores))
         scores[rest] = self._products(slots[rest], query)
         return slots[near], scores[near]
+
+    def _bounds(self, runs: tuple[Numbers, Numbers], query: Floats) -> Iterator[tuple[Numbers | int, Floats, Floats]]:
+        """The bounds of the records of these runs, part by part, each with the slots as `_parts` has them. A question that is
+        asked in one tier after the other comes several times: what most rows had is kept for the next time."""
+        before, end = self.latest.of(query), int(runs[1][-1])
+        encoded = _Query(query)
+        if before is not None:
+            if end > len(before[0]):  # never more than was committed when it was asked for: later rows may change
+                more = encoded.bounds(self.records[len(before[0]) : end])
+                before = np.append(before[0], more[0]), np.append(before[1], more[1])
+                self.latest.keep(query, *before)
+            slots = _slots_in(*runs)
+            yield slots, before[0][slots], before[1][slots]
+        elif (runs[1] - runs[0]).sum() < _MOST_ROWS * len(self.records):
+            for where, records in _parts(self.records, *runs):
+                yield where, *encoded.bounds(records)
+        else:
+            middles, margins = np.empty((2, end), np.float32)
+            for at, records in _spans(self.records, [0], [end]):
+                part = slice(at, at + len(records))
+                middles[part], margins[part] = encoded.bounds(records)
+                yield at, middles[part], margins[part]
+            self.latest.keep(query, middles, margins)
 
     def _products(self, slots: Numbers, query: Floats) -> Floats:
         """The products of the rows at these slots with the query. Copies a few thousand rows at a time."""
@@ -317,7 +358,8 @@ class _Survivors:
         near = np.flatnonzero(middles + margins >= self._floor)
         if isinstance(slots, int):
             starts, ends = runs
-            near = near[near + slots < ends[np.searchsorted(starts, near + slots, side="right") - 1]]
+            run = np.searchsorted(starts, near + slots, side="right") - 1
+            near = near[(run >= 0) & (near + slots < ends[run])]
             chosen = near + slots
         else:
             chosen = slots[near]
@@ -365,11 +407,17 @@ def _parts(records: Records, starts: Numbers, ends: Numbers) -> Iterator[tuple[N
     if in_place <= (_SCAN + _GATHER) * int(counts.sum()):
         yield from _spans(records, firsts.tolist(), lasts.tolist())
         return
-    slots = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
+    slots = _slots_in(starts, ends)
     opaque = records.view(np.dtype((np.void, records.dtype.itemsize)))  # copied as bytes, not field by field
     for at in range(0, len(slots), _BLOCK):
         chosen = slots[at : at + _BLOCK]
         yield chosen, opaque[chosen].view(records.dtype)
+
+
+def _slots_in(starts: Numbers, ends: Numbers) -> Numbers:
+    """The slots of runs."""
+    counts = ends - starts
+    return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
 
 
 def _spans(records: Records, firsts: list[int], lasts: list[int]) -> Iterator[tuple[int, Records]]:

@@ -15,7 +15,7 @@ import click
 from opx.domain.record import replace
 from opx.edges.cli.evaluations import COMMANDS, run_own
 from opx.edges.cli.output import print_lines, warn
-from opx.edges.cli.session import SESSION, Session, StartSystem, is_remote, pass_session
+from opx.edges.cli.session import SESSION, Session, is_remote, pass_session
 from opx.errors import InvalidInputError
 from opx.settings import Settings
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opx.operations.evaluation.datasets import Dataset, LabelledQuestion
     from opx.operations.evaluation.figures import Table
     from opx.operations.evaluation.runs import EvaluationRun
-    from opx.operations.system import System
+    from opx.operations.system import StartSystem, System
 
 DEFAULT_SYSTEM = "balanced"
 READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,7 +27,6 @@ from opx.edges.cli.session import (
     Connect,
     Examine,
     Session,
-    StartSystem,
     check,
     local_if_home_is_given,
     verbose_logging,
@@ -35,6 +34,9 @@ from opx.edges.cli.session import (
 from opx.errors import OpxError
 from opx.runtime.extras import naming_extras
 from opx.settings import Settings
+
+if TYPE_CHECKING:
+    from opx.operations.system import StartSystem
 
 _COMMANDS = {
     "ingest": ("ingest", "Ingest files and folders."),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opx.edges.loading import Loader
     from opx.operations.context import Context, Progress
     from opx.operations.registry import Run
-    from opx.operations.system import System
+    from opx.operations.system import StartSystem, System
 
 # -- the target: a folder of this machine, or a deployed system
 
@@ -81,7 +81,6 @@ def check(settings: Settings, given: Collection[str]) -> None:
 
 Q = TypeVar("Q", bound="Request")
 R = TypeVar("R")
-StartSystem = Callable[[Settings], "System"]
 Connect = Callable[[Settings], "RemoteClient"]
 Examine = Callable[[Settings, Callable[[], "RemoteClient"]], "ExaminedSystem"]
 SESSION = "opx.session"

@@ -20,8 +20,9 @@ from typing import Any, TypeVar
 
 from opx.domain.record import replace
 from opx.operations import load
-from opx.operations.system import System
+from opx.operations.system import StartSystem, System
 from opx.ports import SearchFilter
+from opx.runtime.garbage import collect_seldom, keep_what_is_there
 from opx.runtime.metrics import Metric, Report
 from opx.runtime.threads import cores
 from opx.settings import Settings
@@ -31,8 +32,6 @@ log = logging.getLogger(__name__)
 R = TypeVar("R")
 Work = Callable[[System, Report], R]
 """Computes something with a system. It can be pickled, as its result, and never raises."""
-
-StartSystem = Callable[[Settings], System]
 
 QUESTIONS = frozenset({"search", "query", "find_procedure", "search_runbooks", "search_postmortems", "search_docs"})
 """Operations whose time is spent computing. Research waits for models instead, and the others are short."""
@@ -223,12 +222,14 @@ class AnswerProcesses:
 def _work(connection: Connection, start: StartSystem, settings: Settings) -> None:
     """Computes what arrives, until the server ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the server ends this one
+    collect_seldom()
     logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with start(settings) as system, contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         load()
         system.load()
         system.open()
         system.indexing.index.count(SearchFilter(scopes=("global",)))
+        keep_what_is_there()
         connection.send(None)
         while True:
             work: Work[Any] = connection.recv()
