@@ -262,8 +262,8 @@ class FolderObjectStore:
 
     @contextmanager
     def grouped(self) -> Iterator[None]:
-        """Objects that this thread puts in the block are stored when it ends, and none of them if it raises: they wait for the
-        disk together. Nobody reads them earlier. Raises `StoreUnavailableError`; some may be stored then."""
+        """Objects that this thread puts in the block are stored when it ends, and none of them if it raises: they wait for
+        the disk together. Nobody reads them earlier. Raises `StoreUnavailableError`; some may be stored then."""
         group: dict[str, _GroupedPut] = {}
         self._puts.group = group
         try:
