@@ -45,7 +45,8 @@ def bootstrap(settings: Settings, *, clock: Clock = time.time, **given: Unpack[G
     if unknown:
         raise TypeError(f"bootstrap() has no port {', '.join(sorted(unknown))}")
     installation = Installation(settings, clock)
-    return System(installation, Ports(installation, given))
+    alike = bootstrap if not given and clock is time.time else None
+    return System(installation, Ports(installation, given), start=alike)
 
 
 def connect(settings: Settings) -> RemoteClient:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,14 +22,18 @@ from opx.ports.sources import Secrets
 from opx.ports.tables import DOCUMENTS, KEYS, LIFECYCLE, USAGE
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
+from opx.runtime.threads import cores
 from opx.settings import DEPLOYED_KEY, MANAGED_ENGINE
 
 if TYPE_CHECKING:
     from opx.domain.documents import DocumentChunk, DocumentKey
     from opx.lifecycle.archive.exporting import Exporter
     from opx.lifecycle.archive.importing import Importer
+    from opx.lifecycle.consistency.comparing import Comparison
+    from opx.lifecycle.consistency.processes import StartSystem
     from opx.lifecycle.consistency.reconcile import Reconciler
     from opx.lifecycle.consistency.repair import StoreRepair
+    from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, StoreChecks
     from opx.lifecycle.coverage import CoverageReport
     from opx.lifecycle.holdings import HoldingsCount
     from opx.lifecycle.past.as_of import AsOf
@@ -65,7 +70,7 @@ JUDGES_ITSELF = "a managed knowledge base scores relevance itself: there is noth
 
 class Lifecycle:
     """Retains, reviews, archives, reconciles and removes documents of all scopes. `schedule` applies the schedules of
-    registered sources and streams."""
+    registered sources and streams; `start` opens the system again, in other processes."""
 
     def __init__(
         self,
@@ -86,7 +91,9 @@ class Lifecycle:
         secrets: Callable[[], Secrets],
         deployment_secrets: Callable[[], Secrets],
         words: Callable[[], WordsSegments],
+        start: StartSystem | None = None,
     ) -> None:
+        self._start = start
         self._words = words
         self._secrets = secrets
         self._deployment_secrets = deployment_secrets
@@ -279,12 +286,46 @@ class Lifecycle:
         """Reconciles the stores; with `thorough`, index entries are compared one by one, and all files are read.
         `progress` is called with the kind of item compared and the count so far."""
         from opx.lifecycle.consistency.reconcile import Reconciler, Repairs
-        from opx.lifecycle.consistency.store_checks import ComparedStores, StoreChecks
 
-        stores = ComparedStores(self._tables, self._storage, self._corpus, self._indexing, self._files())
-        checks = StoreChecks(stores, self._installation, self._ingestion, thorough=thorough)
+        stores, checks = self._compared_stores, self._checks(thorough=thorough)
         repairs = Repairs(stores, checks, self._graph, self._ingestion, self._work)
-        return Reconciler(stores, checks, repairs, progress)
+        compared = partial(self._compared, thorough=thorough)
+        return Reconciler(self._tables, checks, repairs, progress, compared=compared)
+
+    def comparison(self, *, thorough: bool = False) -> Comparison:
+        """Compares the stores by segments, which may be compared at the same time, here or elsewhere."""
+        from opx.lifecycle.consistency.comparing import Comparison
+
+        return Comparison(self._compared_stores, self._checks(thorough=thorough))
+
+    def _compared(self, *, thorough: bool) -> Iterator[CheckedDocuments]:
+        """Findings of everything: by this process, or by one for each core where there are many documents."""
+        from opx.lifecycle.consistency.comparing import WHOLE
+        from opx.lifecycle.consistency.processes import (
+            DOCUMENTS_A_SEGMENT,
+            SEGMENTS_A_PROCESS,
+            compared_in_processes,
+        )
+
+        comparison, processes = self.comparison(thorough=thorough), cores()
+        if self._start is None or processes < 2:
+            return chain.from_iterable(map(comparison.compare, WHOLE))
+        segments = comparison.segments(DOCUMENTS_A_SEGMENT, processes * SEGMENTS_A_PROCESS)
+        if len(segments) == len(WHOLE):
+            return chain.from_iterable(map(comparison.compare, segments))
+        settings = self._installation.settings
+        return compared_in_processes(self._start, settings, segments, processes=processes, thorough=thorough)
+
+    def _checks(self, *, thorough: bool) -> StoreChecks:
+        from opx.lifecycle.consistency.store_checks import StoreChecks
+
+        return StoreChecks(self._compared_stores, self._installation, self._ingestion, thorough=thorough)
+
+    @property
+    def _compared_stores(self) -> ComparedStores:
+        from opx.lifecycle.consistency.store_checks import ComparedStores
+
+        return ComparedStores(self._tables, self._storage, self._corpus, self._indexing, self._files())
 
     def repair(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> StoreRepair:
         """Rebuilds stores from whatever is left. `progress` is called with the kind of item compared and the count so far."""

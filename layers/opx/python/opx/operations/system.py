@@ -156,9 +156,13 @@ class Backend(Protocol):
 class System:
     """The ports of an installation and the capabilities over them. A context manager: leaving it closes what it opened."""
 
-    def __init__(self, installation: Installation, ports: Backend) -> None:
+    def __init__(
+        self, installation: Installation, ports: Backend, *, start: Callable[[Settings], System] | None = None
+    ) -> None:
+        """`start` opens the same system in another process; None where it can't be opened by settings alone."""
         self.installation = installation
         self.ports = ports
+        self._start = start
 
     def __enter__(self) -> System:
         return self
@@ -361,6 +365,7 @@ class System:
             secrets=lambda: self.secrets,
             deployment_secrets=lambda: self.ports.deployment_secrets,
             words=lambda: self.ports.words,
+            start=self._start,
         )
 
     def _schedule(self) -> None:
