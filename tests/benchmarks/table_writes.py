@@ -51,8 +51,8 @@ class CountingSession:
     """A session whose client of DynamoDB counts writes."""
 
     def __init__(self, session: boto3.Session) -> None:
-        self._session = session
-        self.counted: CountedWrites = CountedWrites(session.client("dynamodb"))
+        self._session: Any = session
+        self.counted = CountedWrites(session.client("dynamodb"))
 
     def client(self, service: str, **options: Any) -> Any:
         return self.counted if service == "dynamodb" else self._session.client(service, **options)

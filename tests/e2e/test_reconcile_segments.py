@@ -7,6 +7,7 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -158,7 +159,7 @@ def objects(*bounds: str) -> list[Segment]:
 def test_processes_find_what_one_finds(home: Settings) -> None:
     segments = objects("documents/runbooks/03.md", "documents/runbooks/08")
     found = CheckedDocuments()
-    for checked in compared_in_processes(bootstrap, home, segments, processes=2, thorough=False):
+    for checked in compared_in_processes(partial(bootstrap, home), segments, processes=2, thorough=False):
         found.add(checked)
     with bootstrap(home) as system:
         assert shown(found) == shown(compared(system.lifecycle.comparison(), WHOLE[:1]))
@@ -172,4 +173,4 @@ def ending(settings: Settings) -> System:
 
 def test_process_that_is_killed_is_an_error(home: Settings) -> None:
     with pytest.raises(StoreUnavailableError, match="run it again"):
-        list(compared_in_processes(ending, home, objects(), processes=1, thorough=False))
+        list(compared_in_processes(partial(ending, home), objects(), processes=1, thorough=False))

@@ -45,8 +45,7 @@ def bootstrap(settings: Settings, *, clock: Clock = time.time, **given: Unpack[G
     if unknown:
         raise TypeError(f"bootstrap() has no port {', '.join(sorted(unknown))}")
     installation = Installation(settings, clock)
-    alike = bootstrap if not given and clock is time.time else None
-    return System(installation, Ports(installation, given), start=alike)
+    return System(installation, Ports(installation, given), None if given else bootstrap)
 
 
 def connect(settings: Settings) -> RemoteClient:

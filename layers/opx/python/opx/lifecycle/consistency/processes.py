@@ -5,17 +5,17 @@ Comparing is computing for the most part, and Python computes in one thread at a
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from functools import partial
-from typing import Protocol
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Any, Protocol
 
 from opx.errors import StoreUnavailableError
 from opx.lifecycle.consistency.comparing import Comparison, Segment
 from opx.lifecycle.consistency.store_checks import CheckedDocuments
+from opx.runtime.children import Child, ChildLostError, OpenState
 from opx.settings import Settings
 
 DOCUMENTS_A_SEGMENT = 2_500
@@ -29,44 +29,54 @@ class _Comparing(Protocol):
     def comparison(self, *, thorough: bool) -> Comparison: ...
 
 
-class _System(Protocol):
+class HasLifecycle(Protocol):
+    """A system, as a child process opens it."""
+
     @property
     def lifecycle(self) -> _Comparing: ...
 
 
-StartSystem = Callable[[Settings], _System]
-"""Opens a system by its settings. It can be pickled."""
+StartSystem = Callable[[Settings], Any]
+"""Opens a system by its settings, as a context manager. It can be pickled."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompareSegment:
+    """Compares a segment in a child process."""
+
+    segment: Segment
+    thorough: bool
+
+    def __call__(self, system: HasLifecycle) -> CheckedDocuments:
+        found = CheckedDocuments()
+        for checked in system.lifecycle.comparison(thorough=self.thorough).compare(self.segment):
+            found.add(checked)
+        return found
 
 
 def compared_in_processes(
-    start: StartSystem, settings: Settings, segments: Sequence[Segment], *, processes: int, thorough: bool
+    opened: OpenState[HasLifecycle], segments: Sequence[Segment], *, processes: int, thorough: bool
 ) -> Iterator[CheckedDocuments]:
     """Findings of each segment, in the order in which they are compared. Raises `StoreUnavailableError`, also if a process
     was ended."""
-    spawn = multiprocessing.get_context("spawn")  # a forked process would share connections and locks
-    opened = partial(_open, start, settings, thorough=thorough)
-    with ProcessPoolExecutor(processes, mp_context=spawn, initializer=opened) as pool:
-        calls = [pool.submit(_checked, segment) for segment in segments]
+    idle: SimpleQueue[Child[HasLifecycle]] = SimpleQueue()
+
+    def compared(segment: Segment) -> CheckedDocuments:
+        child = idle.get()
         try:
-            yield from (call.result() for call in as_completed(calls))
-        except BrokenProcessPool as exc:
-            raise StoreUnavailableError("a process that compared the stores was ended: run it again") from exc
+            return child.call(CompareSegment(segment, thorough))
+        except ChildLostError as exc:
+            raise StoreUnavailableError(f"comparing the stores failed: {exc}; run it again") from exc
         finally:
-            pool.shutdown(cancel_futures=True)
+            idle.put(child)
 
-
-# -- in such a process
-
-_here: list[Comparison] = []
-
-
-def _open(start: StartSystem, settings: Settings, *, thorough: bool) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command ends its processes
-    _here.append(start(settings).lifecycle.comparison(thorough=thorough))
-
-
-def _checked(segment: Segment) -> CheckedDocuments:
-    found = CheckedDocuments()
-    for checked in _here[0].compare(segment):
-        found.add(checked)
-    return found
+    with ThreadPoolExecutor(processes, "opx-reconcile") as threads, ExitStack() as children:  # the processes end first
+        for _ in range(processes):
+            child: Child[HasLifecycle] = Child(opened, "opx-reconcile")
+            children.callback(child.end)
+            idle.put(child)
+        try:
+            for call in as_completed([threads.submit(compared, segment) for segment in segments]):
+                yield call.result()
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
