@@ -1,4 +1,4 @@
-"""Writes of a document to the tables: `python -m tests.benchmarks.table_writes [--documents 40]`.
+"""Writes of a document to the tables: `python -m tests.benchmarks.table_writes [docs/scale.md]`.
 
 Global documents of ten chunks go through bucket, queue, function and tables of an AWS double, whose write units are counted
 by partition. The busiest partition bounds how many documents a second can be ingested, whatever the number of functions: a
@@ -8,17 +8,27 @@ partition of DynamoDB takes 1,000 units a second.
 from __future__ import annotations
 
 import argparse
+import logging
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import boto3
 
+from infra.diagram import replaced
+from opx.ports.tables import ALL_TABLES, SHARDS
 from tests.aws.cloud import PREFIX, Cloud, a_cloud
 from tests.doubles.counted_writes import CountedWrites, PartitionName
 from tests.support.fakes import function_logs
+
+BEGIN, END = "<!-- writes: begin -->", "<!-- writes: end -->"
+DOCUMENTS = 10
+"""A batch of the function, so that what it writes once a batch is a tenth of a document's."""
 
 PARTITION_UNITS = 1000
 """Write units that a partition of DynamoDB takes in a second."""
@@ -35,16 +45,9 @@ class DocumentWrites:
     busiest: dict[tuple[str, str], float]
     documents: int
 
-    def each(self, table: str, index: str = "") -> float:
-        return self.units[table, index] / self.documents
-
     @property
     def total(self) -> float:
         return self.units.total() / self.documents
-
-    @property
-    def hottest(self) -> tuple[tuple[str, str], float]:
-        return max(self.busiest.items(), key=lambda one: one[1])
 
 
 class CountingSession:
@@ -72,17 +75,22 @@ def a_text(number: int, round_: int = 0) -> str:
     )
 
 
-def measured(session: boto3.Session, documents: int) -> dict[str, DocumentWrites]:
+ROUNDS: Mapping[str, Callable[[Cloud, int], object]] = {
+    "new": lambda cloud, number: cloud.put(_key(number), a_text(number)),
+    "changed": lambda cloud, number: cloud.put(_key(number), a_text(number, 1)),
+    "deleted": lambda cloud, number: cloud.delete(_key(number)),
+}
+
+
+def measured(
+    session: boto3.Session, documents: int, rounds: Sequence[str] = tuple(ROUNDS)
+) -> dict[str, DocumentWrites]:
     """Writes of documents that are ingested, changed, and deleted."""
     counting: Any = CountingSession(session)
-    rounds: dict[str, Callable[[Cloud, int], object]] = {
-        "new": lambda cloud, number: cloud.put(_key(number), a_text(number)),
-        "changed": lambda cloud, number: cloud.put(_key(number), a_text(number, 1)),
-        "deleted": lambda cloud, number: cloud.delete(_key(number)),
-    }
     found = {}
     with function_logs(), a_cloud(counting) as cloud:
-        for name, change in rounds.items():
+        for name in rounds:
+            change = ROUNDS[name]
             before = Counter(counting.counted.units)
             for number in range(documents):
                 change(cloud, number)
@@ -106,22 +114,58 @@ def _writes(units: Counter[PartitionName], documents: int) -> DocumentWrites:
     return DocumentWrites(total, busiest, documents)
 
 
+# -- table of the page
+
+
+def rows(found: Mapping[str, DocumentWrites]) -> list[str]:
+    """Units by table and index, and the documents a second that the busiest partition takes, with and without shards."""
+    lines = [
+        f"| write units a document | {' | '.join(found)} | new ones a second: one partition | now |",
+        "|---|" + "---|" * (len(found) + 2),
+    ]
+    new = found["new"]
+    for place in sorted({place for writes in found.values() for place in writes.units}):
+        counts = " | ".join(f"{writes.units[place] / writes.documents:.1f}" for writes in found.values())
+        lines.append(f"| {_shown(place)} | {counts} | {' | '.join(_rates(new, place))} |")
+    totals = " | ".join(f"**{writes.total:.0f}**" for writes in found.values())
+    return [*lines, f"| **all** | {totals} | | |"]
+
+
+def _shown(place: tuple[str, str]) -> str:
+    table, index = place
+    return f"{table}: `{index}`" if index else table
+
+
+def _rates(new: DocumentWrites, place: tuple[str, str]) -> tuple[str, str]:
+    """Documents a second by the busiest partition, if one of them gets most writes. A value that is spread has as many in
+    each shard, but for chance."""
+    units = new.busiest.get(place, 0.0)
+    spread = SHARDS if _is_spread(place) else 1
+    if units * spread * new.documents < new.units[place] / 2 or not units:
+        return "", ""
+    before = new.units[place] / new.documents if spread > 1 else units
+    return f"{PARTITION_UNITS / before:,.0f}", f"{spread * PARTITION_UNITS / before:,.0f}"
+
+
+def _is_spread(place: tuple[str, str]) -> bool:
+    specs = (spec for spec in ALL_TABLES if spec.short_name == place[0])
+    return any(index.spread for spec in specs for index in spec.indexes if index.name == place[1])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--documents", type=int, default=40)
+    parser.add_argument("page", type=Path, nargs="?")
     chosen = parser.parse_args()
     from moto import mock_aws
 
-    with mock_aws():
-        session = boto3.Session("test", "test", region_name="eu-central-1")
-        for name, writes in measured(session, chosen.documents).items():
-            print(f"{name}: {writes.total:.1f} units a document")
-            for (table, index), count in sorted(writes.units.items()):
-                busiest = writes.busiest[table, index]
-                limit = PARTITION_UNITS / busiest
-                print(
-                    f"  {table:14} {index:28} {count / writes.documents:6.1f}  busiest {busiest:5.2f}  {limit:9,.0f}/s"
-                )
+    logging.disable()
+    with mock_aws(), redirect_stdout(StringIO()):
+        found = measured(boto3.Session("test", "test", region_name="eu-central-1"), DOCUMENTS)
+    text = "\n".join(rows(found))
+    if chosen.page is None:
+        print(text)
+    else:
+        chosen.page.write_text(replaced(chosen.page.read_text("utf-8"), text, begin=BEGIN, end=END), "utf-8")
 
 
 if __name__ == "__main__":

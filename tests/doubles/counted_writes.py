@@ -6,15 +6,16 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from botocore.exceptions import ClientError
+from msgspec import Struct
 
 UNIT_BYTES = 1024
 Attributes = Mapping[str, Any]
 
 
-class PartitionName(NamedTuple):
+class PartitionName(Struct, frozen=True):
     """A partition of a table, or of one of its indexes."""
 
     table: str
