@@ -31,7 +31,7 @@ DOCUMENTS = 10
 """A batch of the function, so that what it writes once a batch is a tenth of a document's."""
 
 PARTITION_UNITS = 1000
-"""Write units that a partition of DynamoDB takes in a second."""
+"""Write units a second of a partition of DynamoDB."""
 
 CATEGORY = "runbooks/procedures"
 _WORDS = ("pods", "restart", "queue", "memory", "gateway", "certificate", "rollback", "failover", "latency", "broker")

@@ -16,7 +16,7 @@ import pytest
 from opx.domain.scopes import Scope
 from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.chunk_files import chunk_file
-from opx.lifecycle.consistency.comparing import WHOLE, Comparison, Segment, SegmentKind
+from opx.lifecycle.consistency.comparing import WHOLE, Comparison, StoreSegment, SegmentKind
 from opx.lifecycle.consistency.differences import Problem
 from opx.lifecycle.consistency.processes import compared_in_processes
 from opx.lifecycle.consistency.store_checks import CheckedDocuments
@@ -67,7 +67,7 @@ def broken(embedded: SystemUnderTest) -> SystemUnderTest:
     return embedded
 
 
-def compared(comparison: Comparison, segments: Iterable[Segment]) -> CheckedDocuments:
+def compared(comparison: Comparison, segments: Iterable[StoreSegment]) -> CheckedDocuments:
     found = CheckedDocuments()
     for segment in segments:
         for checked in comparison.compare(segment):
@@ -79,7 +79,7 @@ def shown(found: CheckedDocuments) -> tuple[Counter[Any], dict[str, int], int]:
     return Counter(found.found), dict(found.compared), found.in_flight
 
 
-def many(comparison: Comparison) -> list[Segment]:
+def many(comparison: Comparison) -> list[StoreSegment]:
     found = comparison.segments(1, 7)
     assert [one.kind for one in found] == [SegmentKind.OBJECTS] * 7 + [SegmentKind.DOCUMENTS] * 7
     return found
@@ -99,7 +99,7 @@ def test_segments_have_all_differences_of_the_whole(broken: SystemUnderTest) -> 
 def test_segment_may_be_compared_again(broken: SystemUnderTest) -> None:
     comparison = broken.services.lifecycle.comparison()
     for segment in many(comparison):
-        again = Segment.from_json(segment.to_json())
+        again = StoreSegment.from_json(segment.to_json())
         assert shown(compared(comparison, [again])) == shown(compared(comparison, [segment]))
 
 
@@ -151,9 +151,9 @@ def home(tmp_path: Path) -> Settings:
     return settings
 
 
-def objects(*bounds: str) -> list[Segment]:
+def objects(*bounds: str) -> list[StoreSegment]:
     pairs = zip(["", *bounds], [*bounds, ""], strict=True)
-    return [Segment(SegmentKind.OBJECTS, low, high) for low, high in pairs]
+    return [StoreSegment(SegmentKind.OBJECTS, low, high) for low, high in pairs]
 
 
 def test_processes_find_what_one_finds(home: Settings) -> None:

@@ -44,7 +44,7 @@ class SegmentKind(StrEnum):
     DOCUMENTS = "documents"
 
 
-class Segment(Record, frozen=True):
+class StoreSegment(Record, frozen=True):
     """A range of object keys, or of ids of document keys in all scopes: behind `low`, up to `high` with that one. An empty
     bound is none."""
 
@@ -56,7 +56,7 @@ class Segment(Record, frozen=True):
         return not self.high or key <= self.high
 
 
-WHOLE = (Segment(SegmentKind.OBJECTS), Segment(SegmentKind.DOCUMENTS))
+WHOLE = (StoreSegment(SegmentKind.OBJECTS), StoreSegment(SegmentKind.DOCUMENTS))
 """Everything, the corpus first."""
 
 
@@ -69,7 +69,7 @@ class Comparison:
         self._indexing = stores.indexing
         self._checks = checks
 
-    def segments(self, documents: int, most: int) -> list[Segment]:
+    def segments(self, documents: int, most: int) -> list[StoreSegment]:
         """Segments of about so many documents each, and at most `most` of a kind, which together are everything; `WHOLE` for
         a catalog with fewer documents. Raises `StoreUnavailableError`."""
         sample, share = self._sample()
@@ -81,7 +81,7 @@ class Comparison:
         keys = list(dict.fromkeys(files[number * len(files) // count] for number in range(1, count)))
         return [*_cut(SegmentKind.OBJECTS, keys), *_cut(SegmentKind.DOCUMENTS, ids)]
 
-    def compare(self, segment: Segment) -> Iterator[CheckedDocuments]:
+    def compare(self, segment: StoreSegment) -> Iterator[CheckedDocuments]:
         """Findings of a segment, batch by batch. Raises `StoreUnavailableError`."""
         return self._objects(segment) if segment.kind is SegmentKind.OBJECTS else self._documents(segment)
 
@@ -106,7 +106,7 @@ class Comparison:
 
     # -- corpus
 
-    def _objects(self, segment: Segment) -> Iterator[CheckedDocuments]:
+    def _objects(self, segment: StoreSegment) -> Iterator[CheckedDocuments]:
         listed = self._corpus.store.list(after=segment.low)
         within = takewhile(lambda info: segment.reaches(info.key), listed)
         while batch := list(islice(within, _LISTED)):
@@ -121,7 +121,7 @@ class Comparison:
 
     # -- catalog and index
 
-    def _documents(self, segment: Segment) -> Iterator[CheckedDocuments]:
+    def _documents(self, segment: StoreSegment) -> Iterator[CheckedDocuments]:
         known = self._known(segment)
         while batch := list(islice(known, AT_ONCE)):
             checked = self._checks.documents(batch)
@@ -130,7 +130,7 @@ class Comparison:
             )
             yield checked
 
-    def _known(self, segment: Segment) -> Iterator[KnownKey]:
+    def _known(self, segment: StoreSegment) -> Iterator[KnownKey]:
         """Every document key of the catalog or the index, by scope and key."""
         held = groupby(self._held(segment), key=lambda one: one.scope_key)
         registered = ((scope, iter(())) for scope in self._scopes())
@@ -138,7 +138,7 @@ class Comparison:
         for scope, parts in groupby(everywhere, key=lambda one: one[0]):
             yield from self._known_in(scope, segment, chain.from_iterable(part for _, part in parts))
 
-    def _known_in(self, scope: str, segment: Segment, held: Iterable[HeldDocument]) -> Iterator[KnownKey]:
+    def _known_in(self, scope: str, segment: StoreSegment, held: Iterable[HeldDocument]) -> Iterator[KnownKey]:
         heads = self._heads(scope, KeyRange(low=segment.low + "\0" if segment.low else None, high=segment.high or None))
         of_catalog: Iterator[tuple[str, Item | HeldDocument]] = ((str(item["documentKey"]), item) for item in heads)
         of_index: Iterator[tuple[str, Item | HeldDocument]] = ((one.key_id, one) for one in held)
@@ -148,7 +148,7 @@ class Comparison:
             head = next((part for part in parts if isinstance(part, dict)), None)
             yield KnownKey(key_id, head, tuple(part for part in parts if isinstance(part, HeldDocument)))
 
-    def _held(self, segment: Segment) -> Iterator[HeldDocument]:
+    def _held(self, segment: StoreSegment) -> Iterator[HeldDocument]:
         """The documents of the index in the range, scope by scope; what is outside of it is skipped."""
         after: HeldDocument | None = None
         most = _PAGE
@@ -163,8 +163,8 @@ class Comparison:
                 break
 
 
-def _cut(kind: SegmentKind, bounds: Sequence[str]) -> list[Segment]:
-    return [Segment(kind, low, high) for low, high in zip(["", *bounds], [*bounds, ""], strict=True)]
+def _cut(kind: SegmentKind, bounds: Sequence[str]) -> list[StoreSegment]:
+    return [StoreSegment(kind, low, high) for low, high in zip(["", *bounds], [*bounds, ""], strict=True)]
 
 
 def _objects_of(head: Item) -> list[str]:

@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from opx.errors import StoreUnavailableError
-from opx.lifecycle.consistency.comparing import Comparison, Segment
+from opx.lifecycle.consistency.comparing import Comparison, StoreSegment
 from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.runtime.children import Child, ChildLostError, OpenState
 from opx.settings import Settings
@@ -44,7 +44,7 @@ StartSystem = Callable[[Settings], Any]
 class CompareSegment:
     """Compares a segment in a child process."""
 
-    segment: Segment
+    segment: StoreSegment
     thorough: bool
 
     def __call__(self, system: HasLifecycle) -> CheckedDocuments:
@@ -55,13 +55,13 @@ class CompareSegment:
 
 
 def compared_in_processes(
-    opened: OpenState[HasLifecycle], segments: Sequence[Segment], *, processes: int, thorough: bool
+    opened: OpenState[HasLifecycle], segments: Sequence[StoreSegment], *, processes: int, thorough: bool
 ) -> Iterator[CheckedDocuments]:
     """Findings of each segment, in the order in which they are compared. Raises `StoreUnavailableError`, also if a process
     was ended."""
     idle: SimpleQueue[Child[HasLifecycle]] = SimpleQueue()
 
-    def compared(segment: Segment) -> CheckedDocuments:
+    def compared(segment: StoreSegment) -> CheckedDocuments:
         child = idle.get()
         try:
             return child.call(CompareSegment(segment, thorough))

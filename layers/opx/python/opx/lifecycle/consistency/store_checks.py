@@ -114,7 +114,7 @@ class StoreChecks:
 
     def objects(self, infos: Sequence[ObjectInfo], listed: ListedKeys) -> CheckedDocuments:
         """Checks that these objects, all documents, were ingested in their present state. Sidecars that aren't `listed` are
-        not asked for: most documents have none."""
+        not looked up: most documents have none."""
         checked = CheckedDocuments()
         keys: dict[str, DocumentKey] = {}
         for info in infos:
