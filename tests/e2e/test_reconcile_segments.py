@@ -16,7 +16,7 @@ import pytest
 from opx.domain.scopes import Scope
 from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.chunk_files import chunk_file
-from opx.lifecycle.consistency.comparing import WHOLE, Comparison, StoreSegment, SegmentKind
+from opx.lifecycle.consistency.comparing import WHOLE, Comparison, SegmentKind, StoreSegment
 from opx.lifecycle.consistency.differences import Problem
 from opx.lifecycle.consistency.processes import compared_in_processes
 from opx.lifecycle.consistency.store_checks import CheckedDocuments
