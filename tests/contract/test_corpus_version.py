@@ -16,7 +16,7 @@ from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import IndexUnavailableError
-from opx.ingestion.corpus.version import SETTLING_SECONDS, CorpusCount, CountedIndex
+from opx.ingestion.corpus.version import _KEYS, SETTLING_SECONDS, CorpusCount, CountedIndex
 from opx.ingestion.indexing.editions import IndexGeneration
 from opx.ports import DocumentChange
 from opx.ports.tables import DOCUMENTS, SHARDS
@@ -117,6 +117,24 @@ class CountContract(CorpusVersionContract):
             a_count(version, shard).advance()
             seen.append(version.current().version)
         assert seen == ["0", "1", "1.1", "2.1", "2.1.0.1", "2.1.1.1"]
+
+    def test_number_of_items_says_nothing_about_the_number_of_changes(self, version: CorpusCount) -> None:
+        version.advance()
+        first = len(version._table.get_many(_KEYS))
+        for _ in range(9):
+            version.advance()
+        assert len(version._table.get_many(_KEYS)) == first == SHARDS
+
+    def test_writer_that_ends_while_it_makes_the_counters_is_followed_by_another(self, version: CorpusCount) -> None:
+        for made in range(SHARDS):
+            hooked = HookedTable(version._table)
+            hooked.arm(made, ends)
+            with pytest.raises(InterruptedError):
+                a_count(CorpusCount(hooked, version._clock), made).advance()
+            assert version.current().version == "0"
+        a_count(version, SHARDS - 1).advance()
+        assert counted(version) == 1
+        assert len(version._table.get_many(_KEYS)) == SHARDS
 
     def test_counter_of_an_earlier_release_goes_on(self, version: CorpusCount) -> None:
         version._table.put({"documentId": "#corpus", "entry": "version", "count": 20, "changedAt": 5})

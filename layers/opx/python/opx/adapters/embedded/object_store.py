@@ -360,7 +360,7 @@ class FolderObjectStore:
             keys = (key_of((*relative, name)) for name in files)
             yield from (key for key in keys if key is not None)
 
-    def _entries(self, names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    def _entries(self, names: tuple[str, ...]) -> tuple[Sequence[str], Sequence[str]]:
         """Names of the files and folders in a folder, without those of the store itself; none if it is missing."""
         try:
             with os.scandir(self._root.joinpath(*names)) as entries:

@@ -9,7 +9,6 @@ from contextlib import suppress
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import (
     Clock,
-    Condition,
     DocumentChange,
     Equals,
     HeldDocument,
@@ -39,7 +38,8 @@ class CorpusCount:
     """A `CorpusVersion` in the table of documents: a few counters. A read costs their items.
 
     A counter is written only if nobody else has written it since it was read, so that no change is counted twice or lost; a
-    writer that was too late goes on to another one.
+    writer that was too late goes on to another one. The first writer makes all of them: else the number that a reader reads
+    would depend on how often others write.
     """
 
     def __init__(self, table: Table, clock: Clock, *, choose: Callable[[int], int] = secrets.randbelow) -> None:
@@ -54,7 +54,7 @@ class CorpusCount:
         if not items:
             return CorpusState("0")
         counts = [items[name]["count"] if (name := key["documentId"]) in items else 0 for key in _KEYS]
-        last = max(number for number, count in enumerate(counts) if count)
+        last = max((number for number, count in enumerate(counts) if count), default=0)
         changed = max(item["changedAt"] for item in items.values())
         return CorpusState(".".join(map(str, counts[: last + 1])), self._clock() >= changed + SETTLING_SECONDS)
 
@@ -67,14 +67,20 @@ class CorpusCount:
     def _advanced(self, key: Mapping[str, str]) -> bool:
         """False if another writer was faster."""
         stored = self._table.get(key)
-        count = stored["count"] if stored else 0
-        now = max(self._clock(), stored["changedAt"]) if stored else self._clock()
-        unchanged: Condition = Equals("count", count) if stored else KeyAbsent()
+        if stored is None:
+            self._make()
+        count, changed = (stored["count"], stored["changedAt"]) if stored else (0, 0.0)
+        item = {**key, "count": count + 1, "changedAt": max(self._clock(), changed)}
         try:
-            self._table.put({**key, "count": count + 1, "changedAt": now}, condition=unchanged)
+            self._table.put(item, condition=Equals("count", count))
         except ConditionFailedError:
             return False
         return True
+
+    def _make(self) -> None:
+        for key in _KEYS:
+            with suppress(ConditionFailedError):  # of an earlier release, or of another writer
+                self._table.put({**key, "count": 0, "changedAt": 0.0}, condition=KeyAbsent())
 
 
 # -- incarnation of the graph
