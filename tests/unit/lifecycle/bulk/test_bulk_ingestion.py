@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -171,7 +171,7 @@ def test_a_cancelled_job_leaves_its_report_alone(tmp_path: Path, stages: int) ->
     with system_at(tmp_path / "home") as system:
         put_pages(system, 60)
         job_id, bulk = begun(system).job_id, system.bulk.stages
-        steps = [
+        steps: list[Callable[[], object]] = [
             lambda: bulk.list(job_id, lambda: True),
             lambda: bulk.list(job_id),
             lambda: bulk.prepare(job_id, 0, embed=True),
