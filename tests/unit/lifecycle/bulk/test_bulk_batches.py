@@ -72,14 +72,9 @@ class FakeBatches:
     def _output(self, key: str, folder: str) -> str:
         with self.store().open(key) as stream:
             rows = [json.loads(line) for line in stream]
-        model = WordsEmbedder()
-        made = [
-            {
-                "recordId": row["recordId"],
-                "modelOutput": {"embedding": list(model.embed_query(row["modelInput"]["inputText"]))},
-            }
-            for row in rows
-        ]
+        embed = WordsEmbedder().embed_query
+        made = [(row["recordId"], list(embed(row["modelInput"]["inputText"]))) for row in rows]
+        results = [{"recordId": one, "modelOutput": {"embedding": vector}} for one, vector in made]
         name = f"{folder}{key.rpartition('/')[2]}.out"
         self.store().put(name, b"".join(json.dumps(row).encode() + b"\n" for row in self.spoil(results)))
         return name
