@@ -82,6 +82,11 @@ class BulkJob(Draft, kw_only=True):
     def is_ended(self) -> bool:
         return self.stage in ENDED
 
+    def enter(self, stage: BulkStage) -> None:
+        """Goes on to a stage, unless the job is further already."""
+        stages = list(BulkStage)
+        self.stage = max(self.stage, stage, key=stages.index)
+
 
 class Shard(Record, frozen=True):
     """A part of a job's documents."""
@@ -158,8 +163,7 @@ class BulkJobs:
     def begin(self, work: BulkWork, by: str) -> BulkJob:
         """Adds a job and reserves its target. Raises `BulkBusyError` that names the job that has it."""
         now = self._clock()
-        day, _, time = iso_time(now)[:19].partition("T")
-        name = f"{day.replace('-', '')}-{time.replace(':', '')}-{token_hex(3)}"
+        name = f"{iso_time(now)[:19].replace('-', '').replace(':', '')}-{token_hex(3)}"
         job = BulkJob(job_id=name, work=work, started_at=iso_time(now), started_by=by)
         self._put(job, KeyAbsent())
         try:
