@@ -12,6 +12,7 @@ from lambdas.report_coverage.handler import make_handler
 from opx.domain.scopes import Identity
 from opx.operations.context import Caller, Context
 from opx.operations.usage import GetCosts, GetUsage, get_costs, get_usage
+from opx.ports.tables import SHARDS
 from opx.runtime.metrics import Metric
 from tests.aws.cloud import Cloud, a_cloud
 from tests.doubles.fake_time import FakeTime
@@ -41,8 +42,8 @@ class TimedContext(FakeContext):
 
 
 class SlowCatalog:
-    """An account in which, once it is slowed down, a page of a query has two items and takes 20 s, as if each were of
-    thousands."""
+    """An account in which, once it is slowed down, a page of a query has two items, as if each were of thousands, and takes
+    20 s for the four parts of a category together."""
 
     def __init__(self, cloud: Cloud, time: FakeTime) -> None:
         self.cloud = cloud
@@ -56,7 +57,7 @@ class SlowCatalog:
         events.register("before-call.dynamodb.Query", self._pass_time)
 
     def _pass_time(self, **_: Any) -> None:
-        self.time.now += 20
+        self.time.now += 20 / SHARDS
         if self.time.now >= self._ends:
             raise FunctionEndedError
 

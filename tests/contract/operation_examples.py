@@ -44,7 +44,9 @@ def build(home: Path) -> dict[str, str]:
         ids["archive"] = str(home.parent / "archive.zip")
         done(world, "export_archive", path=ids["archive"])
         done(world, "measure_usage")
-        return ids | of_quality(world, ids["own"])
+        ids |= of_quality(world, ids["own"])
+        ids["bulk_job"] = done(world, "start_bulk", kind="ingest", prefix="clients/rival/")["job"]["jobId"]
+        return ids
 
 
 def of_documents(world: World) -> dict[str, str]:
@@ -200,6 +202,12 @@ EXAMPLES: Mapping[str, Example] = {
     "force_reindex": fixed(),
     "roll_back_reindex": fixed(),
     "discard_indexes": fixed(),
+    # bulk
+    "plan_bulk": fixed(kind="ingest"),
+    "start_bulk": fixed(kind="ingest", prefix="clients/rival/"),
+    "list_bulk_jobs": fixed(),
+    "get_bulk_job": ids(jobId="bulk_job"),
+    "cancel_bulk_job": ids(jobId="bulk_job"),
     # integrity
     "repair_stores": fixed(),
     "seal_stores": fixed(),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import IndexUnavailableError
-from opx.ingestion.corpus.version import SETTLING_SECONDS, CorpusCount, CountedIndex
+from opx.ingestion.corpus.version import _KEYS, SETTLING_SECONDS, CorpusCount, CountedIndex
 from opx.ingestion.indexing.editions import IndexGeneration
 from opx.ports import DocumentChange
-from opx.ports.tables import DOCUMENTS
+from opx.ports.tables import DOCUMENTS, SHARDS
 from tests.aws.tables import create_table
 from tests.contract.corpus_version_contract import CorpusVersionContract
 from tests.doubles.fake_time import FakeTime
+from tests.doubles.hooked_table import HookedTable
 from tests.doubles.one_call_at_a_time import OneCallAtATime
 from tests.support.builders import VECTOR_DIMENSION, a_change, an_entry
 
@@ -54,6 +56,27 @@ class TestIndexGeneration(CorpusVersionContract):
         other.close()
 
 
+def counted(version: CorpusCount) -> int:
+    """The number of all changes."""
+    return sum(map(int, version.current().version.split(".")))
+
+
+def a_count(version: CorpusCount, shard: int) -> CorpusCount:
+    """Another process that counts in this shard first."""
+    return CorpusCount(version._table, version._clock, choose=lambda _: shard)
+
+
+def interrupted(version: CorpusCount, hook: Callable[[], None]) -> CorpusCount:
+    """The same, with a hook between its first read and its write."""
+    hooked = HookedTable(version._table)
+    hooked.arm(0, hook)
+    return CorpusCount(hooked, version._clock, choose=version._choose)
+
+
+def ends() -> None:
+    raise InterruptedError
+
+
 class CountContract(CorpusVersionContract):
     """Fixture: `version`, over a table."""
 
@@ -64,7 +87,62 @@ class CountContract(CorpusVersionContract):
     def test_each_of_several_writers_is_counted(self, version: CorpusCount) -> None:
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda _: version.advance(), range(20)))
+        assert counted(version) == 20
+
+    def test_writer_that_ends_between_reading_and_writing_holds_nobody_up(self, version: CorpusCount) -> None:
+        for shard in range(SHARDS):
+            with pytest.raises(InterruptedError):
+                interrupted(a_count(version, shard), ends).advance()
+            a_count(version, shard).advance()
+        assert counted(version) == SHARDS
+
+    @pytest.mark.parametrize("shards", list(product(range(2), repeat=2)), ids=str)
+    @pytest.mark.parametrize("began", [False, True])
+    def test_two_writers_at_once_are_both_counted(
+        self, version: CorpusCount, shards: tuple[int, int], began: bool
+    ) -> None:
+        """The second one counts between the first one's read and its write; the counters exist already if it `began`."""
+        first, second = (a_count(version, shard) for shard in shards)
+        for one in (first, second) if began else ():
+            one.advance()
+        before = version.current().version
+        interrupted(first, second.advance).advance()
+        assert counted(version) == (4 if began else 2)
+        assert version.current().version != before
+
+    def test_each_way_to_count_gives_another_version(self, version: CorpusCount) -> None:
+        """Counters are not read at one moment: of two changes, a reader may see either one alone."""
+        seen = [version.current().version]
+        for shard in (0, 1, 0, 3, 2):
+            a_count(version, shard).advance()
+            seen.append(version.current().version)
+        assert seen == ["0", "1", "1.1", "2.1", "2.1.0.1", "2.1.1.1"]
+
+    def test_number_of_items_says_nothing_about_the_number_of_changes(self, version: CorpusCount) -> None:
+        version.advance()
+        first = len(version._table.get_many(_KEYS))
+        for _ in range(9):
+            version.advance()
+        assert len(version._table.get_many(_KEYS)) == first == SHARDS
+
+    def test_writer_that_ends_while_it_makes_the_counters_is_followed_by_another(self, version: CorpusCount) -> None:
+        for made in range(SHARDS):
+            hooked = HookedTable(version._table)
+            hooked.arm(made, ends)
+            with pytest.raises(InterruptedError):
+                a_count(CorpusCount(hooked, version._clock), made).advance()
+            assert version.current().version == "0"
+        a_count(version, SHARDS - 1).advance()
+        assert counted(version) == 1
+        assert len(version._table.get_many(_KEYS)) == SHARDS
+
+    def test_counter_of_an_earlier_release_goes_on(self, version: CorpusCount) -> None:
+        version._table.put({"documentId": "#corpus", "entry": "version", "count": 20, "changedAt": 5})
         assert version.current().version == "20"
+        a_count(version, 0).advance()
+        assert version.current().version == "21"
+        a_count(version, 2).advance()
+        assert version.current().version == "21.0.1"
 
     def test_it_is_settled_when_every_search_finds_the_change(self, version: CorpusCount, time: FakeTime) -> None:
         assert version.current().settled
@@ -83,7 +161,7 @@ class CountContract(CorpusVersionContract):
         embedded.__class__ = Failing
         with pytest.raises(IndexUnavailableError):
             CountedIndex(embedded, version).apply([])
-        assert version.current().version == "1"
+        assert counted(version) == 1
 
 
 class TestCountInSqlite(CountContract):

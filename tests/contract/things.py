@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from opx.ports import Item
-from opx.ports.tables import IndexSpec, TableSpec
+from opx.ports.tables import EVERY, IndexSpec, TableSpec
 
 THINGS = TableSpec(
     name="things",
@@ -21,6 +21,21 @@ THINGS = TableSpec(
     numbers=("size",),
 )
 """Nearly all of these attribute names are reserved words of DynamoDB."""
+
+ALL_STATES = "all"
+SPREAD_THINGS = TableSpec(
+    name="spread-things",
+    partition="owner",
+    sort="name",
+    indexes=(
+        IndexSpec("status-size-index", "status", "size", spread=ALL_STATES),
+        IndexSpec("status-title-index", "status", "title", spread=ALL_STATES),
+        IndexSpec("group-index", "group", spread=EVERY),
+    ),
+    ttl="ttl",
+    numbers=("size",),
+)
+"""The same, with values whose items a store may keep in parts."""
 
 ANYTHING: Item = {
     "text": "Größe ≥ 5 — 日本語 🔥",

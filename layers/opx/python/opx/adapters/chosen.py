@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
+    from opx.ports.bulk import BatchEmbedder, BulkRunner
     from opx.ports.files import StoreFiles
     from opx.ports.models import ImageDescriber, Ocr, ParsingTools
     from opx.ports.queues import Functions
@@ -61,6 +62,8 @@ class Given(TypedDict, total=False):
     """Ports that replace those of the settings."""
 
     aws: NewClient
+    batch_embedder: BatchEmbedder
+    bulk_runner: BulkRunner
     chat: ChatModel
     embedder: Embedder
     functions: Functions
@@ -342,6 +345,14 @@ class Ports:
         from opx.ports.tables import EMBEDDINGS
 
         return self.tables.table(EMBEDDINGS)
+
+    def bulk_runner(self) -> BulkRunner | None:
+        """The given one; None on a machine, where the process that starts a job runs it."""
+        return self.given.get("bulk_runner")
+
+    def batch_embedder(self) -> BatchEmbedder | None:
+        """The given one; None on a machine, whose cores embed."""
+        return self.given.get("batch_embedder")
 
     def new_chat(self, model: str) -> ChatModel:
         given = self.given.get("new_chat")

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from opx.errors import ConditionFailedError, InvalidInputError
 from opx.ports import AllOf, AnyOf, Condition, Equals, Item, KeyAbsent, KeyRange, LessThan
-from opx.ports.tables import TableSpec
+from opx.ports.tables import SHARD_NAME, TableSpec
 
 MAX_OBJECT_KEY_BYTES = 1024
 MAX_METADATA_BYTES = 1400
@@ -96,6 +96,8 @@ def check_item(spec: TableSpec, item: Mapping[str, Any]) -> None:
         present = [name for name in (index.partition, index.sort) if name in item]
         for name in present:
             check_key_value(spec, name, item[name], _key_limit(name, index.partition))
+        if index.is_spread(value := item.get(index.partition)) and SHARD_NAME.search(str(value)):
+            raise InvalidInputError(f"{index.partition} of table {spec.name} can't be {value!r}: it would name a shard")
     size = sum(_name_size(name) + _size(value, 1) for name, value in item.items())
     if size > MAX_ITEM_BYTES:
         raise InvalidInputError(

@@ -30,6 +30,7 @@ from opx.operations.corpus import (
     ListObjects,
     PrepareUpload,
     SignedPut,
+    channel_of,
     delete_document,
     delete_objects,
     get_object_states,
@@ -96,12 +97,15 @@ class LocalLoader:
         """Does nothing: outcomes come from the ingestion itself."""
 
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
-        manager = manager_of(self._context)
+        manager = self._manager()
         for at in range(0, len(files), FILES_TOGETHER):
             with manager.grouped():
                 done = [_put(manager, file, metadata) for file in files[at : at + FILES_TOGETHER]]
             for file, outcome in zip(files[at:], done, strict=False):
                 yield PutFile(object_key(self._context, file.source), outcome)
+
+    def _manager(self) -> IngestionManager:
+        return manager_of(self._context)
 
     def outcomes(
         self, sent: Collection[str], progress: Progress | None = None, waits: Waits | None = None
@@ -126,6 +130,14 @@ def _put(manager: IngestionManager, file: FileToIngest, metadata: Mapping[str, A
         return manager.put_file(file, metadata)
     except InvalidInputError as exc:  # a name that no object can have; the other files are unaffected
         return EventOutcome(Result.FAILED, str(file.path), str(exc), error=exc)
+
+
+class QuietLoader(LocalLoader):
+    """Puts files without events of their changes: a bulk job ingests them."""
+
+    def _manager(self) -> IngestionManager:
+        manager = self._context.system.ingestion.quiet_manager_of(self._context.scope)
+        return manager.by(channel_of(self._context))
 
 
 class RemoteLoader:

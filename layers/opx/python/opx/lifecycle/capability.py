@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,20 +16,24 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
 from opx.lifecycle.daily import DailyFeed
-from opx.ports import Storage, Tables, WorkQueue
+from opx.ports import Embedder, Storage, Tables, WorkQueue
 from opx.ports.files import StoreFiles
 from opx.ports.sources import Secrets
 from opx.ports.tables import DOCUMENTS, KEYS, LIFECYCLE, USAGE
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
+from opx.runtime.threads import cores
 from opx.settings import DEPLOYED_KEY, MANAGED_ENGINE
 
 if TYPE_CHECKING:
     from opx.domain.documents import DocumentChunk, DocumentKey
     from opx.lifecycle.archive.exporting import Exporter
     from opx.lifecycle.archive.importing import Importer
+    from opx.lifecycle.consistency.comparing import Comparison
+    from opx.lifecycle.consistency.processes import StartSystem
     from opx.lifecycle.consistency.reconcile import Reconciler
     from opx.lifecycle.consistency.repair import StoreRepair
+    from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, StoreChecks
     from opx.lifecycle.coverage import CoverageReport
     from opx.lifecycle.holdings import HoldingsCount
     from opx.lifecycle.past.as_of import AsOf
@@ -65,7 +70,7 @@ JUDGES_ITSELF = "a managed knowledge base scores relevance itself: there is noth
 
 class Lifecycle:
     """Retains, reviews, archives, reconciles and removes documents of all scopes. `schedule` applies the schedules of
-    registered sources and streams."""
+    registered sources and streams; `restart` opens the system again, in other processes."""
 
     def __init__(
         self,
@@ -86,7 +91,9 @@ class Lifecycle:
         secrets: Callable[[], Secrets],
         deployment_secrets: Callable[[], Secrets],
         words: Callable[[], WordsSegments],
+        restart: StartSystem | None = None,
     ) -> None:
+        self._restart = restart
         self._words = words
         self._secrets = secrets
         self._deployment_secrets = deployment_secrets
@@ -279,12 +286,46 @@ class Lifecycle:
         """Reconciles the stores; with `thorough`, index entries are compared one by one, and all files are read.
         `progress` is called with the kind of item compared and the count so far."""
         from opx.lifecycle.consistency.reconcile import Reconciler, Repairs
-        from opx.lifecycle.consistency.store_checks import ComparedStores, StoreChecks
 
-        stores = ComparedStores(self._tables, self._storage, self._corpus, self._indexing, self._files())
-        checks = StoreChecks(stores, self._installation, self._ingestion, thorough=thorough)
+        stores, checks = self._compared_stores, self._checks(thorough=thorough)
         repairs = Repairs(stores, checks, self._graph, self._ingestion, self._work)
-        return Reconciler(stores, checks, repairs, progress)
+        compared = partial(self._compared, thorough=thorough)
+        return Reconciler(self._tables, checks, repairs, progress, compared=compared)
+
+    def comparison(self, *, thorough: bool = False) -> Comparison:
+        """Compares the stores by segments, which may be compared at the same time, here or elsewhere."""
+        from opx.lifecycle.consistency.comparing import Comparison
+
+        return Comparison(self._compared_stores, self._checks(thorough=thorough))
+
+    def _compared(self, *, thorough: bool) -> Iterator[CheckedDocuments]:
+        """Findings of everything: by this process, or by one for each core where there are many documents."""
+        from opx.lifecycle.consistency.comparing import WHOLE
+        from opx.lifecycle.consistency.processes import (
+            DOCUMENTS_A_SEGMENT,
+            SEGMENTS_A_PROCESS,
+            compared_in_processes,
+        )
+
+        comparison, processes = self.comparison(thorough=thorough), cores()
+        if self._restart is None or processes < 2:
+            return chain.from_iterable(map(comparison.compare, WHOLE))
+        segments = comparison.segments(DOCUMENTS_A_SEGMENT, processes * SEGMENTS_A_PROCESS)
+        if len(segments) == len(WHOLE):
+            return chain.from_iterable(map(comparison.compare, segments))
+        opened = partial(self._restart, self._installation.settings)
+        return compared_in_processes(opened, segments, processes=processes, thorough=thorough)
+
+    def _checks(self, *, thorough: bool) -> StoreChecks:
+        from opx.lifecycle.consistency.store_checks import StoreChecks
+
+        return StoreChecks(self._compared_stores, self._installation, self._ingestion, thorough=thorough)
+
+    @property
+    def _compared_stores(self) -> ComparedStores:
+        from opx.lifecycle.consistency.store_checks import ComparedStores
+
+        return ComparedStores(self._tables, self._storage, self._corpus, self._indexing, self._files())
 
     def repair(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> StoreRepair:
         """Rebuilds stores from whatever is left. `progress` is called with the kind of item compared and the count so far."""
@@ -392,7 +433,7 @@ class Lifecycle:
             jobs=JobStore(table, subject, clock=installation.clock, lease_seconds=lease),
             indexes=indexing.indexes,
             embedder=indexing.edition_embedder,
-            filler=self._filler,
+            filler=self.filler(self._indexing.document_embedder),
             catalog=corpus.catalog,
             keys=self._tables.table(KEYS),
             chunks=self._chunks_on_file,
@@ -430,22 +471,23 @@ class Lifecycle:
         if not self._indexing.has_editions:
             raise InvalidInputError("the index was passed in to this process: it can't build another one")
 
-    @property
-    def _filler(self) -> Filler:
+    def filler(self, embedder: Embedder) -> Filler:
+        """Fills an edition of the index with vectors of this embedder."""
         from opx.lifecycle.reindex.filling import Filler
 
         return Filler(
             catalog=self._corpus.catalog,
             read_chunks=self._chunks_on_file,
-            documents=self._searched_documents(),
-            embedder=self._indexing.document_embedder,
+            documents=self.searched_documents(),
+            embedder=embedder,
             editions=self._indexing.editions,
             clock=self._installation.clock,
             settling_seconds=self._indexing.indexes.settling_seconds,
             threads=self._storage.read_threads,
         )
 
-    def _searched_documents(self) -> SearchedDocuments:
+    def searched_documents(self) -> SearchedDocuments:
+        """Reads the chunks of versions as they are searched."""
         from opx.lifecycle.reindex.filling import SearchedDocuments
 
         return SearchedDocuments(self._chunks_on_file, self._installation.knowledge, self._ingestion.context_writer)
@@ -461,7 +503,7 @@ class Lifecycle:
 
         return WarmWords(
             catalog=self._corpus.catalog,
-            documents=self._searched_documents(),
+            documents=self.searched_documents(),
             knowledge=self._installation.knowledge,
             shelf=self._indexing.words_shelf(self._corpus.store),
             segments=self._words(),

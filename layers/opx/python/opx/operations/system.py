@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
     from opx.learning.capability import Learning
     from opx.learning.context import PatternQueries
+    from opx.lifecycle.bulk.capability import Bulk
     from opx.lifecycle.capability import Lifecycle
     from opx.lifecycle.clients.capability import Tenants
     from opx.ports import (
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
+    from opx.ports.bulk import BatchEmbedder, BulkRunner
     from opx.ports.files import StoreFiles
     from opx.ports.models import ParsingTools
     from opx.ports.queues import Functions
@@ -131,6 +133,12 @@ class Backend(Protocol):
 
     def new_embedder(self, model: str, model_path: str, dimension: int, /) -> Embedder: ...
 
+    def bulk_runner(self) -> BulkRunner | None:
+        """Runs bulk jobs outside of this process; None where it runs them itself."""
+
+    def batch_embedder(self) -> BatchEmbedder | None:
+        """Embeds in batches, with the model of the settings; None where that isn't offered."""
+
     def new_chat(self, model: str, /) -> ChatModel: ...
 
     def new_reranker(self, model: str, /) -> Reranker: ...
@@ -153,12 +161,17 @@ class Backend(Protocol):
     ) -> Feed: ...
 
 
-class System:
-    """The ports of an installation and the capabilities over them. A context manager: leaving it closes what it opened."""
+StartSystem = Callable[[Settings], "System"]
 
-    def __init__(self, installation: Installation, ports: Backend) -> None:
+
+class System:
+    """The ports of an installation and the capabilities over them. A context manager: leaving it closes what it opened.
+    `restart` makes the system of settings in another process; None if ports were passed to this one."""
+
+    def __init__(self, installation: Installation, ports: Backend, restart: StartSystem | None = None) -> None:
         self.installation = installation
         self.ports = ports
+        self.restart = restart
 
     def __enter__(self) -> System:
         return self
@@ -361,10 +374,27 @@ class System:
             secrets=lambda: self.secrets,
             deployment_secrets=lambda: self.ports.deployment_secrets,
             words=lambda: self.ports.words,
+            restart=self.restart,
         )
 
     def _schedule(self) -> None:
         self.connectors.schedule()
+
+    @cached_property
+    def bulk(self) -> Bulk:
+        from opx.lifecycle.bulk.capability import Bulk
+
+        return Bulk(
+            self.installation,
+            self.tables,
+            self.storage,
+            corpus=self.corpus,
+            indexing=self.indexing,
+            ingestion=self.ingestion,
+            lifecycle=self.lifecycle,
+            functions=lambda: self.functions,
+            batch=self.ports.batch_embedder(),
+        )
 
     @cached_property
     def questions(self) -> Questions:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
+from opx.domain.scopes import GLOBAL_KEY
 from opx.errors import DamagedRowError, InvalidInputError
 
 log = logging.getLogger(__name__)
@@ -142,7 +144,8 @@ class Table(Protocol):
     ) -> ItemPage:
         """A page of what `query` returns of the partition, for work that another call continues, also of another process:
         `begin` is the `next` of the page before, from where it goes on even if that item is gone. With `fields`, items have
-        these attributes alone. A page may be empty although others follow."""
+        these attributes alone. A page may be empty although others follow. Where a value is spread, part comes after part,
+        each in its order."""
 
     def count(self, partition: str | int, *, index: str = "", where: KeyRange | None = None) -> int:
         """The number of items that `query` would return, without transferring them; they are read all the same."""
@@ -185,12 +188,30 @@ class Tables(Protocol):
 # -- specifications of tables
 
 
+EVERY = "*"
+SHARDS = 4
+"""Partitions of DynamoDB that items of one value are spread over, where writes of many documents meet: each takes 1,000 write
+units a second (docs/scale.md has the units a document)."""
+
+SHARD_NAME = re.compile(r"#[1-9]\Z")
+"""Ends the stored name of a part; no value of an index that is spread may end so."""
+
+
 class IndexSpec(Struct, frozen=True):
-    """A secondary index. Items without its attributes are not in it."""
+    """A secondary index. Items without its attributes are not in it.
+
+    `spread` is the value of `partition` whose items a store may keep in `SHARDS` parts, or `EVERY`; "" for none. Readers
+    don't see the parts, but for `page`. No condition names the attribute `partition` of such an index.
+    """
 
     name: str
     partition: str
     sort: str = ""
+    spread: str = ""
+
+    def is_spread(self, value: object) -> bool:
+        """True if items with this value of `partition` may be in several parts."""
+        return self.spread in (EVERY, value) and isinstance(value, str)
 
 
 class TableSpec(Struct, frozen=True):
@@ -232,10 +253,10 @@ DOCUMENTS = TableSpec(
     partition="documentId",
     sort="entry",
     indexes=(
-        IndexSpec("category-lastUpdated-index", "category", "lastUpdated"),
+        IndexSpec("category-lastUpdated-index", "category", "lastUpdated", spread=EVERY),
         IndexSpec("tags-index", "tag", "lastUpdated"),
         IndexSpec("documentKey-version-index", "documentKey", "version"),
-        IndexSpec("scope-category-index", "scopeKey", "categoryUpdated"),
+        IndexSpec("scope-category-index", "scopeKey", "categoryUpdated", spread=GLOBAL_KEY),
     ),
     ttl="expiresAt",
     numbers=("version",),
@@ -246,7 +267,7 @@ that are being removed have a TTL, in case the removal is not finished."""
 KEYS = TableSpec(
     name="opx-knowledge-keys",
     partition="documentKey",
-    indexes=(IndexSpec("scope-index", "scope", "documentKey"),),
+    indexes=(IndexSpec("scope-index", "scope", "documentKey", spread=GLOBAL_KEY),),
 )
 """One item a document key: its current version, the last applied event, and the claim of the worker."""
 

@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
+from opx.adapters.aws.index_shards import gathered, merged, partitions_of, spread
 from opx.adapters.aws.vendor_errors import Backoff, answers, error_code, translated_errors
 from opx.adapters.limits import (
     Slice,
@@ -28,9 +29,11 @@ from opx.adapters.limits import (
     slice_of,
     with_fields,
 )
+from opx.domain.record import replace
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import AllOf, AnyOf, Clock, Condition, Equals, Item, ItemPage, KeyAbsent, KeyRange
 from opx.ports.tables import TableSpec, stored
+from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -191,6 +194,18 @@ def _combined(build: Expression, spec: TableSpec, condition: AnyOf | AllOf) -> s
     return (" OR " if isinstance(condition, AnyOf) else " AND ").join(parts)
 
 
+def _read_from(index: str) -> dict[str, Any]:
+    return {"IndexName": index} if index else {"ConsistentRead": True}
+
+
+def _merged(parts: list[Iterator[Item]], sort: str, *, reverse: bool) -> Iterator[Item]:
+    """Items of all parts in order. The first pages are read at the same time."""
+    if len(parts) > 1:
+        first = Each(len(parts))(lambda part: list(islice(part, 1)), parts)
+        parts = [chain(found, part) for found, part in zip(first, parts, strict=True)]
+    yield from merged(parts, sort, reverse=reverse)
+
+
 KEYS_A_READ = 100
 ITEMS_A_WRITE = 25
 
@@ -245,7 +260,7 @@ class DynamoTable:
     def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
         check_item(self._spec, item)
         with self._translated("write to", condition):
-            self._client.put_item(TableName=self._name, Item=to_attributes(item), **self._arguments(condition))
+            self._client.put_item(TableName=self._name, Item=self._attributes(item), **self._arguments(condition))
 
     def put_many(self, items: Iterable[Mapping[str, Any]]) -> None:
         def write(batch: Batch) -> Batch:
@@ -271,30 +286,35 @@ class DynamoTable:
         limit: int | None = None,
     ) -> Iterator[Item]:
         part = slice_of(self._spec, partition, index, where)
-        arguments = {**slice_arguments(part), "ScanIndexForward": not reverse}
-        arguments.update({"IndexName": index} if index else {"ConsistentRead": True})
         if limit is not None:
             check_whole("limit", limit, 0, 2**31)
-            arguments["Limit"] = max(1, min(limit, 1000))
-        found = iter(()) if part.is_empty else self._items(self._client.query, arguments, "query")
+        options: dict[str, Any] = {"ScanIndexForward": not reverse, **_read_from(index)}
+        if limit is not None:
+            options["Limit"] = max(1, min(limit, 1000))
+        shards = [replace(part, partition=name) for name in partitions_of(self._spec, index, partition)]
+        parts = [self._items(self._client.query, {**slice_arguments(shard), **options}, "query") for shard in shards]
+        found = iter(()) if part.is_empty else _merged(parts, part.sort_name, reverse=reverse)
         return islice(found, limit)
 
     def page(
         self, partition: str | int, *, index: str = "", fields: Sequence[str] = (), begin: Item | None = None
     ) -> ItemPage:
         part = slice_of(self._spec, partition, index, None)
-        request = {"TableName": self._name, **slice_arguments(part)}
-        request.update({"IndexName": index} if index else {"ConsistentRead": True})
+        shards = partitions_of(self._spec, index, partition)
+        shard = begin[part.partition_name] if begin else shards[0]
+        request = {"TableName": self._name, **slice_arguments(replace(part, partition=shard)), **_read_from(index)}
         if fields:
             marks = {f"#f{number}": name for number, name in enumerate(self._read_for(fields))}
             request["ProjectionExpression"] = ", ".join(marks)
             request["ExpressionAttributeNames"] |= marks
-        if begin:
+        if begin and len(begin) > 1:  # else it is the beginning of a shard
             request["ExclusiveStartKey"] = to_key(begin)
         with self._translated("query"):
             answer = self._client.query(**request)
         items, last = self._current(answer["Items"]), answer.get("LastEvaluatedKey")
-        return ItemPage([with_fields(item, fields) for item in items], from_attributes(last) if last else None)
+        following = next(iter(shards[shards.index(shard) + 1 :]), None)
+        behind = from_attributes(last) if last else {part.partition_name: following} if following else None
+        return ItemPage([with_fields(item, fields) for item in items], behind)
 
     def _read_for(self, fields: Sequence[str]) -> list[str]:
         """Attributes that these and the item's expiry are decoded from."""
@@ -304,8 +324,11 @@ class DynamoTable:
         part = slice_of(self._spec, partition, index, where)
         if part.is_empty:
             return 0
-        request = {"TableName": self._name, "Select": "COUNT", **slice_arguments(part)}
-        request.update({"IndexName": index} if index else {"ConsistentRead": True})
+        shards = partitions_of(self._spec, index, partition)
+        return sum(Each(len(shards))(lambda name: self._counted(replace(part, partition=name), index), shards))
+
+    def _counted(self, part: Slice, index: str) -> int:
+        request = {"TableName": self._name, "Select": "COUNT", **slice_arguments(part), **_read_from(index)}
         if self._spec.ttl:  # DynamoDB removes expired items up to two days late
             request["FilterExpression"] = "NOT (attribute_type(#ttl, :number) AND #ttl < :now)"
             request["ExpressionAttributeNames"] |= {"#ttl": self._spec.ttl}
@@ -329,15 +352,19 @@ class DynamoTable:
     def _current(self, found: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
         """Filters out expired items: DynamoDB removes them up to two days late."""
         now = self._clock()
-        items = (stored(self._spec, from_attributes(attributes)) for attributes in found)
+        spec = self._spec
+        items = (stored(spec, gathered(spec, from_attributes(attributes))) for attributes in found)
         return (item for item in items if not is_expired(item, self._spec.ttl, now))
+
+    def _attributes(self, item: Mapping[str, Any]) -> dict[str, AttributeValue]:
+        return to_attributes(spread(self._spec, item))
 
     def _batches(self, items: Iterable[Mapping[str, Any]]) -> Iterator[Batch]:
         """Batches without two items of one key, which DynamoDB refuses; the last item of a key wins."""
         batch: dict[tuple[Any, ...], dict[str, Any]] = {}
         for item in items:
             check_item(self._spec, item)
-            batch[self._key_values(item)] = to_attributes(item)
+            batch[self._key_values(item)] = self._attributes(item)
             if len(batch) == ITEMS_A_WRITE:
                 yield list(batch.values())
                 batch.clear()

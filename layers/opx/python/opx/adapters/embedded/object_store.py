@@ -25,6 +25,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
@@ -56,6 +57,8 @@ PIECE_LENGTH = 58
 """Characters, of up to 4 bytes each, that fit into a name together with its marks."""
 
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f%~\\:*?"<>|]|^\.|[ .]$')
+_CONTINUED = "%+"
+"""Ends the name of a folder in which the name of a long segment goes on."""
 _MARKED = re.compile(r"~[0-9a-f]{8}")
 
 
@@ -81,11 +84,16 @@ def key_of(names: tuple[str, ...]) -> str | None:
     """The key that is stored under this path, or None if the path can't have come from `path_of`."""
     key = ""
     for position, name in enumerate(names):
-        bare = _MARKED.sub("", name.removesuffix("%+").removesuffix("%"))
+        bare = _MARKED.sub("", name.removesuffix(_CONTINUED).removesuffix("%"))
         key += unquote(bare)
-        if not name.endswith("%+") and position < len(names) - 1:
+        if not name.endswith(_CONTINUED) and position < len(names) - 1:
             key += "/"
     return key if is_object_key(key) and path_of(key) == names else None
+
+
+def _segment(name: str) -> str:
+    """The part of a key that a folder's name stands for."""
+    return unquote(_MARKED.sub("", name.removesuffix("%")))
 
 
 def _names(segment: str, *, is_file: bool) -> tuple[str, ...]:
@@ -93,7 +101,7 @@ def _names(segment: str, *, is_file: bool) -> tuple[str, ...]:
     if len(whole.encode()) <= MAX_NAME_BYTES:
         return (whole,)
     pieces = [segment[start : start + PIECE_LENGTH] for start in range(0, len(segment), PIECE_LENGTH)]
-    return (*(_marked(piece) + "%+" for piece in pieces[:-1]), _name(pieces[-1], is_file=is_file))
+    return (*(_marked(piece) + _CONTINUED for piece in pieces[:-1]), _name(pieces[-1], is_file=is_file))
 
 
 def _name(segment: str, *, is_file: bool) -> str:
@@ -366,8 +374,7 @@ class FolderObjectStore:
         return True
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        # Code points sort like UTF-8 bytes.
-        for key in sorted(key for key in self._keys(prefix) if key > after):
+        for key in self._keys(prefix, after):
             info = self._listed(key)
             if info is not None:
                 yield info
@@ -383,15 +390,45 @@ class FolderObjectStore:
         with file, translated_os_errors(f"read object {key}"):
             return self._info(key, Version(identity_of(file), _digest(file), {}))
 
-    def _keys(self, prefix: str) -> Iterator[str]:
+    def _keys(self, prefix: str, after: str) -> Iterator[str]:
+        """Keys with the prefix behind `after`, in order: code points sort like UTF-8 bytes."""
         parent = prefix.rpartition("/")[0]
-        start = self._root.joinpath(*folder_path(parent.split("/"))) if is_object_key(parent) else self._root
-        for folder, folders, files in os.walk(start):
+        names = folder_path(parent.split("/")) if is_object_key(parent) else ()
+        begin = parent + "/" if names else ""
+        found = self._below(names, begin, after)
+        return (key for key in found if key > after and key.startswith(prefix))
+
+    def _below(self, names: tuple[str, ...], begin: str, after: str) -> Iterator[str]:
+        """Keys of a folder in order; `begin` is what they begin with. Folders with keys before `after` alone are not read."""
+        files, folders = self._entries(names)
+        if any(
+            name.endswith(_CONTINUED) for name in folders
+        ):  # a key's segment goes on there: keys beside it may lie between
+            yield from sorted(self._all_below(names))
+            return
+        keys = ((key, "") for name in files if (key := key_of((*names, name))) is not None)
+        for text, name in sorted(chain(keys, ((f"{begin}{_segment(name)}/", name) for name in folders))):
+            if not name:
+                yield text
+            elif text >= after or after.startswith(text):
+                yield from self._below((*names, name), text, after)
+
+    def _all_below(self, names: tuple[str, ...]) -> Iterator[str]:
+        for folder, _, files in os.walk(self._root.joinpath(*names)):
             relative = Path(folder).relative_to(self._root).parts
-            if not relative:
-                folders[:] = [name for name in folders if not name.startswith(".")]
             keys = (key_of((*relative, name)) for name in files)
-            yield from (key for key in keys if key is not None and key.startswith(prefix))
+            yield from (key for key in keys if key is not None)
+
+    def _entries(self, names: tuple[str, ...]) -> tuple[Sequence[str], Sequence[str]]:
+        """Names of the files and folders in a folder, without those of the store itself; none if it is missing."""
+        try:
+            with os.scandir(self._root.joinpath(*names)) as entries:
+                listed = [(entry.name, entry.is_dir(), entry.is_symlink()) for entry in entries]
+        except OSError:
+            return [], []
+        folders = [name for name, is_folder, is_link in listed if is_folder and not is_link]
+        files = [name for name, is_folder, _ in listed if not is_folder]
+        return files, folders if names else [name for name in folders if not name.startswith(".")]
 
     def _open(self, key: str) -> BinaryIO | None:
         if not is_object_key(key):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ports import (
     Clock,
-    Condition,
     DocumentChange,
     Equals,
     HeldDocument,
@@ -21,46 +20,67 @@ from opx.ports import (
     Table,
 )
 from opx.ports.search import CorpusState
+from opx.ports.tables import SHARDS
 
 SETTLING_SECONDS = 20
 """Time for which a counted change may not be found yet: OpenSearch Serverless shows it after up to 15 seconds, and the
 clocks of two functions differ a little."""
 
-_KEY = {"documentId": "#corpus", "entry": "version"}
-"""Key in the table of documents, to which ingestion has write access, and search read access. No document has such an id,
-and no index has the item."""
+_KEYS = [{"documentId": f"#corpus#{number}" if number else "#corpus", "entry": "version"} for number in range(SHARDS)]
+"""Keys in the table of documents, to which ingestion has write access, and search read access. No document has such an id,
+and no index has the items. Several, so that many writers don't wait for one another."""
 
 _ATTEMPTS = 50
-"""Each failed attempt means that another writer succeeded: far more than there are writers."""
+"""Each failed attempt means that another writer succeeded: far more than there are writers of an item."""
 
 
 class CorpusCount:
-    """A `CorpusVersion` in the table of documents. A read costs one item."""
+    """A `CorpusVersion` in the table of documents: a few counters. A read costs their items.
 
-    def __init__(self, table: Table, clock: Clock) -> None:
+    A counter is written only if nobody else has written it since it was read, so that no change is counted twice or lost; a
+    writer that was too late goes on to another one. The first writer makes all of them: else the number that a reader reads
+    would depend on how often others write.
+    """
+
+    def __init__(self, table: Table, clock: Clock, *, choose: Callable[[int], int] = secrets.randbelow) -> None:
         self._table = table
         self._clock = clock
+        self._choose = choose
 
     def current(self) -> CorpusState:
-        item = self._table.get(_KEY)
-        if item is None:
+        """The state now. The version names each counter up to the last one that counted something: they are not read at one
+        moment, so that their sum could be the same for two states."""
+        items = {str(item["documentId"]): item for item in self._table.get_many(_KEYS)}
+        if not items:
             return CorpusState("0")
-        return CorpusState(str(item["count"]), self._clock() >= item["changedAt"] + SETTLING_SECONDS)
+        counts = [items[name]["count"] if (name := key["documentId"]) in items else 0 for key in _KEYS]
+        last = max((number for number, count in enumerate(counts) if count), default=0)
+        changed = max(item["changedAt"] for item in items.values())
+        return CorpusState(".".join(map(str, counts[: last + 1])), self._clock() >= changed + SETTLING_SECONDS)
 
     def advance(self) -> None:
         """Counts one more change; concurrent writers are all counted. Raises `StoreUnavailableError`."""
-        for _ in range(_ATTEMPTS):
-            stored = self._table.get(_KEY)
-            count = stored["count"] if stored else 0
-            now = max(self._clock(), stored["changedAt"]) if stored else self._clock()
-            unchanged: Condition = Equals("count", count) if stored else KeyAbsent()
-            item = {**_KEY, "count": count + 1, "changedAt": now}
-            try:
-                self._table.put(item, condition=unchanged)
-            except ConditionFailedError:
-                continue
-            return
-        raise StoreUnavailableError("can't count a change of the corpus: too many concurrent writers")
+        first = self._choose(SHARDS)
+        if not any(self._advanced(_KEYS[(first + attempt) % SHARDS]) for attempt in range(_ATTEMPTS)):
+            raise StoreUnavailableError("can't count a change of the corpus: too many concurrent writers")
+
+    def _advanced(self, key: Mapping[str, str]) -> bool:
+        """False if another writer was faster."""
+        stored = self._table.get(key)
+        if stored is None:
+            self._make()
+        count, changed = (stored["count"], stored["changedAt"]) if stored else (0, 0.0)
+        item = {**key, "count": count + 1, "changedAt": max(self._clock(), changed)}
+        try:
+            self._table.put(item, condition=Equals("count", count))
+        except ConditionFailedError:
+            return False
+        return True
+
+    def _make(self) -> None:
+        for key in _KEYS:
+            with suppress(ConditionFailedError):  # of an earlier release, or of another writer
+                self._table.put({**key, "count": 0, "changedAt": 0.0}, condition=KeyAbsent())
 
 
 # -- incarnation of the graph

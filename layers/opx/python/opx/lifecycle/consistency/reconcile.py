@@ -2,35 +2,30 @@
 file.
 
 It lists the corpus once, and merges catalog and index, both in the order of scopes and keys, so that memory is bounded by
-a few documents. Other processes may write meanwhile. It may be interrupted at any time and run again. Repairs use the
-normal path: the pipeline, which claims the document, ingests it again or withdraws it.
+a few documents; a large corpus is compared in several processes at once. Other processes may write meanwhile. It may be
+interrupted at any time and run again. Repairs use the normal path: the pipeline, which claims the document, ingests it again
+or withdraws it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from heapq import merge
-from itertools import chain, groupby, islice
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.scopes import scope_of_object
-from opx.errors import InvalidScopeError
 from opx.graph.capability import Graph
-from opx.graph.naming import ScopeDirectory
 from opx.ingestion.capability import Ingestion
-from opx.ingestion.corpus.chunk_files import OUTLINE_SUFFIX, VERSION_FILE
 from opx.ingestion.corpus_writer import metadata_text
-from opx.ingestion.events import ObjectEvent, Result, is_document
+from opx.ingestion.events import ObjectEvent, Result
 from opx.ingestion.reading import OBJECT_METADATA
 from opx.lifecycle.consistency.catalog_rows import KeyRows
+from opx.lifecycle.consistency.comparing import SegmentKind
 from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, Problem, ReconcileReport, StoreFinding
-from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, KnownKey, StoreChecks, scope_of
+from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, StoreChecks, scope_of
 from opx.lifecycle.consistency.version_files import metadata_of, restore_outline
-from opx.ports import DocumentChange, HeldDocument, Item, ObjectInfo, WorkQueue
+from opx.ports import DocumentChange, Tables, WorkQueue
 from opx.ports.tables import KEYS, LIFECYCLE
 
-AT_ONCE = 100
 MOST_REMOVED = 0.2
 """Largest share of one kind of item that a repair removes; more indicates a lost store, to be restored from its backup."""
 
@@ -44,13 +39,20 @@ Progress = Callable[[str, int], None]
 class Reconciler:
     """Compares stores and repairs differences."""
 
-    def __init__(self, stores: ComparedStores, checks: StoreChecks, repairs: Repairs, progress: Progress) -> None:
-        self._tables = stores.tables
-        self._corpus = stores.corpus
-        self._indexing = stores.indexing
+    def __init__(
+        self,
+        tables: Tables,
+        checks: StoreChecks,
+        repairs: Repairs,
+        progress: Progress,
+        *,
+        compared: Callable[[], Iterator[CheckedDocuments]],
+    ) -> None:
+        self._tables = tables
         self._checks = checks
         self._repairs = repairs
         self._progress = progress
+        self._compared = compared
 
     def run(self, *, repair: bool = False, max_share: float = MOST_REMOVED, remove: bool = True) -> ReconcileReport:
         """Compare, and with `repair` repair everything but removals of more than `max_share` of a kind, and without
@@ -66,10 +68,8 @@ class Reconciler:
         report.add(damaged)
         if any(one.problem is Problem.STORE_DAMAGED for one in damaged):
             return report  # what is read from a damaged file can't be compared
-        for checked in chain(self._in_corpus(report), self._in_catalog(report)):
-            report.in_flight += checked.in_flight
-            report.failed += checked.failed
-            report.add(checked.found)
+        for checked in self._compared():
+            self._count(checked, report)
             if repair:
                 removals.extend(one for one in checked.found if one.problem in REMOVALS)
                 self._repair([one for one in checked.found if one.problem not in REMOVALS], report)
@@ -84,6 +84,16 @@ class Reconciler:
 
                 report.given_up = give_up(self._tables.table(LIFECYCLE))
         return report
+
+    def _count(self, checked: CheckedDocuments, report: ReconcileReport) -> None:
+        report.in_flight += checked.in_flight
+        report.failed += checked.failed
+        report.add(checked.found)
+        for name, number in checked.compared.items():
+            setattr(report, name, getattr(report, name) + number)
+        for name in SegmentKind:
+            if checked.compared[name]:
+                self._progress(name, getattr(report, name))
 
     # -- repairing
 
@@ -105,70 +115,6 @@ class Reconciler:
                 report.held_back += len(found)
             else:
                 self._repair(found, report)
-
-    # -- corpus
-
-    def _in_corpus(self, report: ReconcileReport) -> Iterator[CheckedDocuments]:
-        listed = self._corpus.store.list()
-        while batch := list(islice(listed, AT_ONCE)):
-            documents = [info for info in batch if _is_document(info)]
-            files = [info for info in batch if _is_version_file(info)]
-            outlines = sum(info.key.endswith(OUTLINE_SUFFIX) for info in files)
-            report.objects += len(documents)
-            report.chunk_files += len(files) - outlines
-            report.outlines += outlines
-            self._progress("objects", report.objects)
-            yield self._checks.objects(documents)
-            yield self._checks.version_files(files)
-
-    # -- catalog and index
-
-    def _in_catalog(self, report: ReconcileReport) -> Iterator[CheckedDocuments]:
-        known = self._known()
-        while batch := list(islice(known, AT_ONCE)):
-            report.documents += sum(1 for one in batch if one.head)
-            report.index_documents += sum(len(one.held) for one in batch)
-            self._progress("documents", report.documents)
-            yield self._checks.documents(batch)
-
-    def _known(self) -> Iterator[KnownKey]:
-        """Every document key of the catalog or the index, by scope and key."""
-        held = groupby(self._held(), key=lambda one: one.scope_key)
-        directory = ScopeDirectory(self._corpus.clients, self._corpus.projects)
-        registered = ((scope, iter(())) for scope in sorted(scope.key for scope in directory.all()))
-        everywhere = merge(registered, held, key=lambda one: one[0])
-        for scope, parts in groupby(everywhere, key=lambda one: one[0]):
-            yield from self._known_in(scope, chain.from_iterable(part for _, part in parts))
-
-    def _known_in(self, scope: str, held: Iterable[HeldDocument]) -> Iterator[KnownKey]:
-        heads = self._tables.table(KEYS).query(scope, index="scope-index")
-        of_catalog: Iterator[tuple[str, Item | HeldDocument]] = ((str(item["documentKey"]), item) for item in heads)
-        of_index: Iterator[tuple[str, Item | HeldDocument]] = ((one.key_id, one) for one in held)
-        both = merge(of_catalog, of_index, key=lambda one: one[0])
-        for key_id, found in groupby(both, key=lambda one: one[0]):
-            parts = [part for _, part in found]
-            head = next((part for part in parts if isinstance(part, dict)), None)
-            yield KnownKey(key_id, head, tuple(part for part in parts if isinstance(part, HeldDocument)))
-
-    def _held(self) -> Iterator[HeldDocument]:
-        after: HeldDocument | None = None
-        while page := self._indexing.index.held(after=after):
-            yield from page
-            after = page[-1]
-
-
-def _is_document(info: ObjectInfo) -> bool:
-    try:
-        return is_document(scope_of_object(info.key)[1])
-    except InvalidScopeError:
-        return True  # reported as malformed
-
-
-def _is_version_file(info: ObjectInfo) -> bool:
-    try:
-        return bool(VERSION_FILE.match(scope_of_object(info.key)[1]))
-    except InvalidScopeError:
-        return False
 
 
 # -- repairs

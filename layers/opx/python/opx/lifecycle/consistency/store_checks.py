@@ -6,7 +6,8 @@ about to resolve is none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -58,13 +59,33 @@ class KnownKey:
     held: tuple[HeldDocument, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ListedKeys:
+    """The keys of a part of a listing: behind the first one and up to the last one, there are no others."""
+
+    first: str
+    last: str
+    keys: Set[str]
+
+    def lacks(self, key: str) -> bool:
+        return self.first <= key <= self.last and key not in self.keys
+
+
 @dataclass(slots=True)
 class CheckedDocuments:
-    """Findings of a batch of documents: differences, number in flight, and number listed as failed."""
+    """Findings of a batch: differences, numbers of compared items by their name in the report, number in flight, and number
+    listed as failed."""
 
     found: list[StoreFinding] = field(default_factory=list)
+    compared: Counter[str] = field(default_factory=Counter)
     in_flight: int = 0
     failed: int = 0
+
+    def add(self, other: CheckedDocuments) -> None:
+        self.found.extend(other.found)
+        self.compared.update(other.compared)
+        self.in_flight += other.in_flight
+        self.failed += other.failed
 
 
 class StoreChecks:
@@ -91,8 +112,9 @@ class StoreChecks:
 
     # -- corpus
 
-    def objects(self, infos: Sequence[ObjectInfo]) -> CheckedDocuments:
-        """Checks that these objects, all documents, were ingested in their present state."""
+    def objects(self, infos: Sequence[ObjectInfo], listed: ListedKeys) -> CheckedDocuments:
+        """Checks that these objects, all documents, were ingested in their present state. Sidecars that aren't `listed` are
+        not looked up: most documents have none."""
         checked = CheckedDocuments()
         keys: dict[str, DocumentKey] = {}
         for info in infos:
@@ -102,63 +124,74 @@ class StoreChecks:
                 checked.found.append(StoreFinding(Problem.MALFORMED_OWNER, info.key, detail=str(exc)))
         heads = self._heads([key.id for key in keys.values()])
         failed = self._failed(list(keys))
-        for info in infos:
-            if info.key in keys:
-                head = heads.get(keys[info.key].id)
-                self._object_or_damage(info, keys[info.key], head, checked, failed=info.key in failed)
+
+        def check(info: ObjectInfo) -> CheckedDocuments:
+            key = keys[info.key]
+            sidecar = "" if listed.lacks(info.key + SIDECAR_SUFFIX) else info.key + SIDECAR_SUFFIX
+            return self._object_or_damage((info, sidecar), key, heads.get(key.id), failed=info.key in failed)
+
+        for one in self._each(check, [info for info in infos if info.key in keys]):
+            checked.add(one)
         return checked
 
     def _object_or_damage(
-        self, info: ObjectInfo, key: DocumentKey, head: Item | None, to: CheckedDocuments, *, failed: bool
-    ) -> None:
+        self, listed: tuple[ObjectInfo, str], key: DocumentKey, head: Item | None, *, failed: bool
+    ) -> CheckedDocuments:
+        to = CheckedDocuments()
         if head is not None and not is_listed(head):
             to.found.extend(self._rows.damaged(key.id, head))
         elif not (head or {}).get("writing"):  # interrupted ones are reported by `documents`
             try:
-                self._object(info, key, head, to, failed=failed)
+                self._object(listed, key, head, to, failed=failed)
             except ROW_ERRORS:
                 if not self._rows.damaged(key.id, head):  # else it is reported by `documents`
                     raise
+        return to
 
     def _object(
-        self, info: ObjectInfo, key: DocumentKey, head: Item | None, to: CheckedDocuments, *, failed: bool
+        self, listed: tuple[ObjectInfo, str], key: DocumentKey, head: Item | None, to: CheckedDocuments, *, failed: bool
     ) -> None:
+        info, sidecar = listed
         current = current_id(head or {})
         problem = _Findings(key)
         if self._is_busy(head) or (not current and self._is_young(info.modified)):
             to.in_flight += 1
-        elif (damage := self._object_damage(info.key)) is not None:
-            to.found.append(problem(damage[0], current, damage[1]))
-        elif current and self._fingerprint(info.key) in ("", (head or {}).get("fingerprint")):
             return
-        elif failed:
+        try:
+            state = self._part_of(info.key, info.key), self._part_of(info.key, sidecar) if sidecar else None
+        except _DamagedObjectError as damage:
+            to.found.append(problem(damage.problem, current, damage.detail))
+            return
+        if current and self._fingerprint(state) in ("", (head or {}).get("fingerprint")):
+            return
+        if failed:
             to.failed += 1
         else:
             kind = Problem.CHANGED if current else Problem.NOT_TAKEN_IN
-            to.found.append(problem(kind, current, self._what_changed(info.key, head) if current else ""))
+            to.found.append(problem(kind, current, self._what_changed(state, head) if current else ""))
 
-    def _what_changed(self, object_key: str, head: Item | None) -> str:
+    def _what_changed(self, state: _ObjectState, head: Item | None) -> str:
         """Distinguishes a change of the object from one of the rules, for which it is ""."""
-        info = self._corpus.store.head(object_key)
-        same = info is None or self._ingestion.pipeline.is_of(str((head or {}).get("fingerprint", "")), info)
+        info, pipeline = state[0], self._ingestion.pipeline
+        same = info is None or pipeline.is_of(str((head or {}).get("fingerprint", "")), info)
         return "" if same else CONTENT
 
-    def _object_damage(self, object_key: str) -> tuple[Problem, str] | None:
-        """Damage of an object or its sidecar. Their metadata are read in any case, their bytes only if it is thorough."""
-        for name in (object_key, object_key + SIDECAR_SUFFIX):
-            try:
-                self._corpus.store.head(name)
-            except DamagedStoreError:
-                return Problem.METADATA_DAMAGED, name if name != object_key else ""
-            if self._thorough and (damage := self._files.of_object(name)):
-                return Problem.OBJECT_DAMAGED, damage if name == object_key else f"{name}: {damage}"
-        return None
+    def _part_of(self, object_key: str, name: str) -> ObjectInfo | None:
+        """The present state of an object, or of its sidecar. Metadata are read in any case, bytes only if it is thorough.
+        Raises `_DamagedObjectError`."""
+        detail = name if name != object_key else ""
+        try:
+            info = self._corpus.store.head(name)
+        except DamagedStoreError as exc:
+            raise _DamagedObjectError(Problem.METADATA_DAMAGED, detail) from exc
+        if self._thorough and (damage := self._files.of_object(name)):
+            raise _DamagedObjectError(Problem.OBJECT_DAMAGED, f"{detail}: {damage}" if detail else damage)
+        return info
 
-    def _fingerprint(self, object_key: str) -> str:
+    def _fingerprint(self, state: _ObjectState) -> str:
         """Fingerprint of an object's present state; "" if it is gone."""
-        store = self._corpus.store
-        info = store.head(object_key)
-        return self._ingestion.pipeline.fingerprint(info, store.head(object_key + SIDECAR_SUFFIX)) if info else ""
+        info, sidecar = state
+        return self._ingestion.pipeline.fingerprint(info, sidecar) if info else ""
 
     def _failed(self, object_keys: Sequence[str]) -> set[str]:
         keys = [{"failureId": failure_id(key)} for key in object_keys]
@@ -167,8 +200,12 @@ class StoreChecks:
     def version_files(self, infos: Sequence[ObjectInfo]) -> CheckedDocuments:
         """Checks that these objects, chunk files and outlines, belong to versions."""
         checked = CheckedDocuments()
-        for info, unknown in zip(infos, self._each(self._is_unknown_file, infos), strict=True):
-            if not unknown:
+        versions = {info.key: _version_of(info.key) for info in infos}
+        known = list(dict.fromkeys(filter(None, versions.values())))  # a version's files share what is read of it
+        unknown = dict(zip(known, self._each(self._is_unknown, known), strict=True))
+        for info in infos:
+            version = versions[info.key]
+            if version is None or not unknown[version]:
                 continue
             if self._is_young(info.modified):
                 checked.in_flight += 1
@@ -178,16 +215,10 @@ class StoreChecks:
                 checked.found.append(StoreFinding(problem, info.key))
         return checked
 
-    def _is_unknown_file(self, info: ObjectInfo) -> bool:
+    def _is_unknown(self, version: tuple[Scope, str]) -> bool:
+        scope, document_id = version
         try:
-            scope, rest = scope_of_object(info.key)
-        except InvalidScopeError:
-            return False
-        match = VERSION_FILE.match(rest)
-        if not match:
-            return False
-        try:
-            return not any(document.key.scope == scope for document in self._corpus.catalog.find(match[1]))
+            return not any(document.key.scope == scope for document in self._corpus.catalog.find(document_id))
         except ROW_ERRORS:  # a damaged row, reported by `documents`, may be the file's version
             return False
 
@@ -236,11 +267,24 @@ class StoreChecks:
             others = ", ".join(sorted(head["writing"]))
             return [difference(Problem.INTERRUPTED, current_id(head), others)], False
         current = current_id(head)
-        found = list(self._current(difference, current, known.held) if current else self._withdrawn(difference, known))
+        versions = self._versions_of(key)
+        own = next((one for one in versions or () if one.document_id == current), None)
+        found = list(
+            self._current(difference, current, own, known.held) if current else self._withdrawn(difference, known)
+        )
+        if current and own and found:  # the index may lag behind
+            found = list(self._current(difference, current, None, known.held))
         if current and found and self._is_young(self._current_since(key, current)):
             return [], True
-        older = self._or_damaged(known, head, lambda: list(self._versions(difference, current)))
+        older = self._or_damaged(known, head, lambda: list(self._versions(difference, current, versions)))
         return [*found, *older], False
+
+    def _versions_of(self, key: DocumentKey) -> list[KnowledgeDocument] | None:
+        """The versions of a key by the index; None if one of them can't be read."""
+        try:
+            return list(self._corpus.catalog.versions(key))
+        except ROW_ERRORS:
+            return None
 
     def _current_since(self, key: DocumentKey, document_id: str) -> str:
         document = self._corpus.catalog.version(key, document_id)
@@ -253,12 +297,16 @@ class StoreChecks:
             detail = f"{count} entries of {known.held[0].document_id}"
             yield StoreFinding(Problem.INDEX_UNKNOWN, "", known.held[0].document_id, detail, None, known.key_id, scope)
 
-    def _current(self, difference: _Findings, current: str, held: Sequence[HeldDocument]) -> Iterator[StoreFinding]:
+    def _current(
+        self, difference: _Findings, current: str, own: KnowledgeDocument | None, held: Sequence[HeldDocument]
+    ) -> Iterator[StoreFinding]:
+        """`own` is the current version by the index, which may lag behind."""
         corpus, key = self._corpus, difference.key
         if corpus.store.head(difference.object_key) is None:
             yield difference(Problem.OBJECT_MISSING, current)
             return
-        document = corpus.catalog.version(key, current)
+        is_own = own is not None and own.state is DocumentState.CURRENT
+        document = own if is_own else corpus.catalog.version(key, current)
         if document is None or document.state is not DocumentState.CURRENT:
             yield difference(Problem.VERSION_MISSING, current)
             return
@@ -311,9 +359,11 @@ class StoreChecks:
     def _stated(self, key: DocumentKey) -> set[str]:
         return {str(page["documentId"]) for page in manifest.read(self._graph, key.id).pages}
 
-    def _versions(self, difference: _Findings, current: str) -> Iterator[StoreFinding]:
+    def _versions(
+        self, difference: _Findings, current: str, versions: Iterable[KnowledgeDocument] | None
+    ) -> Iterator[StoreFinding]:
         """Differences of calendar and chunk files, for all versions."""
-        for document in self._corpus.catalog.versions(difference.key):
+        for document in self._corpus.catalog.versions(difference.key) if versions is None else versions:
             if self._corpus.calendar.lacks(document):
                 yield difference(Problem.CALENDAR_MISSING, document.document_id, f"version {document.version}")
             yield from self._version_files(difference, document, is_old=document.document_id != current)
@@ -378,6 +428,29 @@ class StoreChecks:
 
 def _damaged_store(damage: FileDamage) -> StoreFinding:
     return StoreFinding(Problem.STORE_DAMAGED, damage.file, detail=damage.problem)
+
+
+_ObjectState = tuple[ObjectInfo | None, ObjectInfo | None]
+"""An object and its sidecar."""
+
+
+class _DamagedObjectError(Exception):
+    """An object or its sidecar is damaged."""
+
+    def __init__(self, problem: Problem, detail: str) -> None:
+        super().__init__(problem, detail)
+        self.problem = problem
+        self.detail = detail
+
+
+def _version_of(object_key: str) -> tuple[Scope, str] | None:
+    """Scope and document id of a version's file."""
+    try:
+        scope, rest = scope_of_object(object_key)
+    except InvalidScopeError:
+        return None
+    match = VERSION_FILE.match(rest)
+    return (scope, match[1]) if match else None
 
 
 @dataclass(frozen=True, slots=True)

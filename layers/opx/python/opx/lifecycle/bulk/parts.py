@@ -1,0 +1,49 @@
+"""Dependencies of the stages of bulk jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from opx.ingestion.capability import Ingestion
+from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.indexing.capability import Indexing
+from opx.lifecycle.bulk.job import BulkJobs
+from opx.ports import ObjectStore, Storage, Table, Tables
+from opx.ports.bulk import BatchEmbedder
+from opx.ports.tables import KEYS
+from opx.runtime.knowledge_file import Installation
+
+if TYPE_CHECKING:
+    from opx.domain.scopes import Scope
+    from opx.lifecycle.reindex.filling import Filler, SearchedDocuments
+    from opx.lifecycle.reindex.reindexing import Reindexer
+    from opx.ports import Queue
+
+
+@dataclass(frozen=True, slots=True)
+class StageParts:
+    """Dependencies of the stages. `batch` is None where the model has no batch jobs; `filler` makes one with an embedder."""
+
+    installation: Installation
+    tables: Tables
+    storage: Storage
+    corpus: Corpus
+    indexing: Indexing
+    ingestion: Ingestion
+    jobs: BulkJobs
+    scopes: Callable[[], Sequence[Scope]]
+    filler: Callable[[Any], Filler]
+    searched: Callable[[], SearchedDocuments]
+    reindexer: Callable[[], Reindexer]
+    rebuilds: Callable[[], Queue | None]
+    batch: BatchEmbedder | None = None
+
+    @property
+    def keys(self) -> Table:
+        return self.tables.table(KEYS)
+
+    @property
+    def store(self) -> ObjectStore:
+        return self.corpus.store
