@@ -51,8 +51,8 @@ INDEXING_UNITS = 10
 
 
 class PlanCount(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Counts of the listing and of the sample so far. `after` is the position of the listing, "" at its end. The fields behind `sampled`
-    are sums over the sampled documents, of which `settled` are in order already."""
+    """Counts of the listing and of the sample so far. `after` is the position of the listing, "" at its end. The fields
+    behind `sampled` are sums over the sampled documents, of which `settled` are in order already."""
 
     after: str = ""
     documents: int = 0
