@@ -456,7 +456,7 @@ class IngestionPipeline:
         return prepared
 
     def cut(self, key: str, stack: ExitStack) -> CutDocument | EventOutcome:
-        """Reads and chunks a document's object, without claiming the document or storing anything; returns the outcome instead
+        """Reads and chunks a document's object, without claiming it or storing anything. Returns the outcome instead
         for one that is unchanged, gone, or can't be read. Raises `StoreUnavailableError`."""
         event = ObjectEvent(key, deleted=False, sequencer="")
         try:
