@@ -54,6 +54,14 @@ def test_functions_keep_records_as_long_as_chosen(chosen: Assembly, default: Ass
     assert kept(default) == {""}
 
 
+def test_the_function_that_estimates_costs_knows_the_budget(chosen: Assembly, default: Assembly) -> None:
+    def budgets(assembly: Assembly) -> list[str]:
+        functions = assembly.resources("api", "Lambda::Function").values()
+        return [one["Environment"]["Variables"].get("OPX_MONTHLY_BUDGET", "") for one in functions]
+
+    assert (budgets(chosen), budgets(default)) == (["500"], [""])
+
+
 @pytest.mark.parametrize("key", ["budget_usd", "audit_days", "gap_days"])
 def test_negative_numbers_are_refused(key: str) -> None:
     with pytest.raises(ContextError, match="0 or more"):
