@@ -253,8 +253,8 @@ class QuantisedRows(Struct, frozen=True):
         return slots[near], scores[near]
 
     def _bounds(self, runs: tuple[Numbers, Numbers], query: Floats) -> Iterator[tuple[Numbers | int, Floats, Floats]]:
-        """The bounds of the records of these runs, part by part, each with the slots as `_parts` has them. A question searches
-        one tier after the other with the same vector: bounds of most rows are kept for the next tier."""
+        """The bounds of the records of these runs, part by part, each with the slots as `_parts` has them. A question
+        searches one tier after the other with the same vector: bounds of most rows are kept for the next tier."""
         before, end = self.latest.of(query), int(runs[1][-1])
         encoded = _Query(query)
         if before is not None:
