@@ -21,6 +21,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from opx.adapters.embedded.durable_files import private, sync_file, sync_folder
+from opx.domain.record import replace
 
 log = logging.getLogger(__name__)
 
@@ -294,7 +295,7 @@ def quantised_rows(vectors: Path, note: str, rows: Rows, known: QuantisedRows | 
             status = os.fstat(file.fileno())
             identity = (*single.identity, status.st_dev, status.st_ino)
             if known is not None and known.identity == identity and len(known.records) >= len(rows):
-                return known
+                return replace(known, latest=LatestBounds())  # what is in the file may be another home's
             records = _mapped(file.fileno(), status.st_size, record_of(rows.shape[1]))
     except (OSError, ValueError):
         records = np.empty(0, record_of(rows.shape[1]))
