@@ -203,7 +203,10 @@ class TestCopy:
         before = file.read(QUANTISED_FROM)
         assert before is not None
         file.write(QUANTISED_FROM, QUANTISED_FROM + 3_000)
-        assert file.read(QUANTISED_FROM + 3_000, known=before) is before is not None
+        after = file.read(QUANTISED_FROM + 3_000, known=before)
+        assert after is not None
+        assert after.records is before.records
+        assert after.latest is not before.latest
         assert (before.records[: QUANTISED_FROM + 3_000] == quantised(file.rows)).all()
 
     @pytest.mark.parametrize("damage", ["cut short", "missing", "of other rows"])

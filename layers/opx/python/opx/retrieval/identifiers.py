@@ -158,7 +158,7 @@ def kind_of(name: str) -> str:
 
 _NO_SEPARATORS = dict.fromkeys(map(ord, "._-'"))
 _INFLECTED = 4
-"""Letters at the end of a stem that a text with a word of this stem may spell differently."""
+"""Letters at the end of a stem that may differ from those of a word with this stem."""
 
 
 def holding(named: QuestionIdentifier, chunks: Iterable[IndexedChunk]) -> list[IndexedChunk]:

@@ -56,7 +56,7 @@ def query_terms(text: str, languages: Sequence[str] = ENGLISH) -> list[str]:
 
 
 def distinct_terms(text: str, languages: Sequence[str] = ENGLISH) -> frozenset[str]:
-    """All terms of a text."""
+    """The terms of `text`, each once."""
     return frozenset(_cut(frozenset(each_term(text, languages))))
 
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from msgspec import Struct, field
 
 from opx.adapters.embedded.durable_files import private, sync_file, sync_folder
+from opx.domain.record import replace
 
 log = logging.getLogger(__name__)
 
@@ -275,12 +276,12 @@ class QuantisedRows(Struct, frozen=True):
         return slots[near], scores[near]
 
     def _bounds(self, runs: tuple[Numbers, Numbers], query: Floats) -> Iterator[tuple[Numbers | int, Floats, Floats]]:
-        """The bounds of the records of these runs, part by part, each with the slots as `_parts` has them. A question that is
-        asked in one tier after the other comes several times: what most rows had is kept for the next time."""
+        """The bounds of the records of these runs, part by part, each with the slots as `_parts` has them. A question
+        searches one tier after the other with the same vector: bounds of most rows are kept for the next tier."""
         before, end = self.latest.of(query), int(runs[1][-1])
         encoded = _Query(query)
         if before is not None:
-            if end > len(before[0]):  # never more than was committed when it was asked for: later rows may change
+            if end > len(before[0]):  # and not beyond the runs: later rows may not be committed yet
                 more = encoded.bounds(self.records[len(before[0]) : end])
                 before = np.append(before[0], more[0]), np.append(before[1], more[1])
                 self.latest.keep(query, *before)
@@ -316,7 +317,7 @@ def quantised_rows(vectors: Path, note: str, rows: Rows, known: QuantisedRows | 
             status = os.fstat(file.fileno())
             identity = (*single.identity, status.st_dev, status.st_ino)
             if known is not None and known.identity == identity and len(known.records) >= len(rows):
-                return known
+                return replace(known, latest=LatestBounds())  # what is in the file may be another home's
             records = _mapped(file.fileno(), status.st_size, record_of(rows.shape[1]))
     except (OSError, ValueError):
         records = np.empty(0, record_of(rows.shape[1]))
