@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from onnxruntime.transformers import optimizer
 from onnxruntime.transformers.fusion_options import FusionOptions
@@ -118,7 +118,39 @@ def _quantised(model: Any) -> Any:
         )
         found.save_model_to_file(fused)
         quantize_dynamic(fused, target, weight_type=QuantType.QInt8, per_channel=True)
-        return onnx.load(target)
+        quantised = onnx.load(target)
+        _fuse_products(quantised.graph)
+        return quantised
+
+
+def _fuse_products(graph: Any) -> None:
+    """Makes each product of integers and the nodes that turn it into floats one node, which gives the very same floats."""
+    makers = {name: node for node in graph.node for name in node.output}
+    users: dict[str, list[Any]] = {}
+    for node in graph.node:
+        for name in node.input:
+            users.setdefault(name, []).append(node)
+    made: dict[str, Any] = {}
+    replaced: set[str] = set()
+    for product in graph.node:
+        if product.op_type != "MatMulInteger":
+            continue
+        (cast,) = users[product.output[0]]
+        (scaled,) = users[cast.output[0]]
+        scales = makers[next(name for name in scaled.input if name != cast.output[0])]
+        left, right, left_zero, right_zero = product.input
+        inputs, last = [left, right, *scales.input, left_zero, right_zero], scaled
+        if [node.op_type for node in users[scaled.output[0]]] == ["Add"]:
+            (last,) = users[scaled.output[0]]
+            inputs += [name for name in last.input if name != scaled.output[0]]
+        replaced.update(node.output[0] for node in (cast, scales, scaled, last))
+        name, domain = product.name, "com.microsoft"
+        made[product.output[0]] = helper.make_node(
+            "MatMulIntegerToFloat", inputs, [last.output[0]], name, domain=domain
+        )
+    kept = [made.get(node.output[0], node) for node in graph.node if node.output[0] not in replaced]
+    del graph.node[:]
+    graph.node.extend(kept)
 
 
 def _tensors(
