@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from opx.domain.scopes import Scope
+from opx.edges.loading import FILES_TOGETHER
 from opx.ingestion.files import FileToIngest, plan_files
 from opx.ports import SearchFilter, Vector, Vectors
 from opx.settings import Settings
@@ -63,8 +64,10 @@ def measure(files: Sequence[FileToIngest], home: Path) -> dict[str, float]:
     try:
         with bootstrap(Settings(home=str(home)), embedder=HashEmbedder()) as system:
             began, processor = time.perf_counter(), time.process_time()
-            for file in files:
-                system.manager.put_file(file, {})
+            for at in range(0, len(files), FILES_TOGETHER):
+                with system.manager.grouped():
+                    for file in files[at : at + FILES_TOGETHER]:
+                        system.manager.put_file(file, {})
             put = time.perf_counter() - began
             for _ in system.manager.work():
                 pass

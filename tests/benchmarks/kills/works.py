@@ -13,8 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from opx.domain.documents import DocumentKey
+from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.scopes import Identity, Scope
+from opx.ingestion.corpus.chunk_files import version_files
 from opx.ingestion.indexing.book import EditionState
 from opx.operations.system import System
 from opx.ports import SearchFilter
@@ -184,7 +185,12 @@ class Prune(_Work):
                 for name, there in (("catalog", sources), ("corpus", objects), ("index", entries)):
                     found.counted(f"{source} in the {name}", there[source], wanted)
         found.counted("entries of the index", services.index.count(WHERE), KEPT * (number + 1))
-        found.counted("chunk files", sum(1 for _ in services.store.list("chunks/")), KEPT * (number + 1))
+        current = [document for document in documents if document.state is DocumentState.CURRENT]
+        wanted_files = {name for document in current for name in version_files(document.key, document.document_id)}
+        files = {info.key for info in services.store.list("chunks/")}
+        found.counted("files of chunks and outlines", len(wanted_files), 2 * KEPT * (number + 1))
+        found.lost += [f"{name} is missing" for name in sorted(wanted_files - files)]
+        found.doubled += [f"{name} is left" for name in sorted(files - wanted_files)]
         return found
 
 

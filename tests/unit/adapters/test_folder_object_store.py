@@ -224,3 +224,101 @@ class TestPutsTogether:
         with store.together(), ThreadPoolExecutor(1) as pool:
             pool.submit(store.put, "a.md", b"a").result()
             assert synced[-1] == tmp_path
+
+
+class TestGroupedPuts:
+    """Objects that are put in a block of `grouped`."""
+
+    def test_all_are_stored_at_the_end_with_their_metadata(self, tmp_path: Path) -> None:
+        store = FolderObjectStore(tmp_path)
+        store.put("corpus/b.md", b"old", metadata={"title": "old"})
+        with store.grouped():
+            put = [store.put(f"corpus/{name}.md", name.encode(), metadata={"title": name}) for name in ("a", "b")]
+            assert [dict(info.metadata) for info in store.list()] == [{"title": "old"}]
+        assert list(store.list()) == put
+        assert [dict(info.metadata) for info in store.list()] == [{"title": "a"}, {"title": "b"}]
+        assert list((tmp_path / ".tmp").iterdir()) == []
+
+    def test_block_that_raises_stores_nothing(self, tmp_path: Path) -> None:
+        store = FolderObjectStore(tmp_path)
+        before = store.put("a.md", b"old", metadata={"title": "old"})
+
+        def interrupted() -> None:
+            with store.grouped():
+                store.put("a.md", b"new", metadata={"title": "new"})
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        assert list(store.list()) == [before]
+        assert list((tmp_path / ".tmp").iterdir()) == []
+        assert store.put("b.md", b"b") == store.head("b.md")  # at once again
+
+    def test_the_last_object_of_a_key_wins(self, tmp_path: Path) -> None:
+        store = FolderObjectStore(tmp_path)
+        with store.grouped():
+            store.put("a.md", b"first", metadata={"title": "first"})
+            last = store.put("a.md", b"last")
+        assert store.head("a.md") == last
+        assert list((tmp_path / ".tmp").iterdir()) == []
+
+    @pytest.mark.parametrize("step", [1, 2, 3, 4])
+    def test_crash_within_the_end_pairs_no_content_with_other_metadata(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+    ) -> None:
+        store = FolderObjectStore(tmp_path)
+        for key in ("a.md", "b.md"):
+            store.put(key, b"old", metadata={"title": "old"})
+        group = ExitStack()
+        group.enter_context(store.grouped())
+        for key in ("a.md", "b.md"):
+            store.put(key, b"new", metadata={"title": "new"})
+        stop_at(monkeypatch, step)
+        with pytest.raises(KeyboardInterrupt):
+            group.close()
+        monkeypatch.undo()
+        for info in FolderObjectStore(tmp_path).list():
+            with store.open(info.key) as file:
+                assert file.read().decode() == info.metadata["title"]
+
+    def test_each_step_is_on_the_disk_before_the_next(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        steps: list[str] = []
+        sync, move = os.fsync, os.replace
+
+        def synced(descriptor: int) -> None:
+            path = Path(f"/proc/self/fd/{descriptor}").readlink()
+            steps.append(f"folder {path.name}" if path.is_dir() else "file")
+            sync(descriptor)
+
+        def moved(source: Path, target: Path) -> None:
+            steps.append(f"name in {target.parent.name}")
+            move(source, target)
+
+        store = FolderObjectStore(tmp_path / "corpus")
+        for key in ("one/first.md", "two/first.md"):
+            store.put(key, b"first", metadata={"title": "first"})
+        if not Path("/proc/self/fd").exists():
+            pytest.skip("the system doesn't tell the name of an open file")
+        monkeypatch.setattr(os, "fsync", synced)
+        monkeypatch.setattr(os, "replace", moved)
+        with store.grouped():
+            for key in ("one/a.md", "two/a.md"):
+                store.put(key, b"new", metadata={"title": "new"})
+            assert steps == []
+        synced_files = ["file", "file", "folder .tmp"]
+        named = ["name in one", "name in two", "folder one", "folder two"]
+        assert steps == [*synced_files, *synced_files, *named, *named]
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, step: int) -> None:
+    """Stops the program at its so manyth rename."""
+    move, done = os.replace, 0
+
+    def moved(source: Path, target: Path) -> None:
+        nonlocal done
+        done += 1
+        if done == step:
+            raise KeyboardInterrupt
+        move(source, target)
+
+    monkeypatch.setattr(os, "replace", moved)

@@ -1,9 +1,9 @@
-"""Files that are derived from the documents of a batch, and a disk that can't keep them."""
+"""Documents that are put together, files that are derived from those of a batch, and a disk that can't keep them."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,8 @@ import pytest
 from opx.adapters.embedded import object_store
 from opx.adapters.embedded.durable_files import sync_all
 from opx.domain.scopes import Scope
+from opx.ingestion.files import FileToIngest, plan_files
+from opx.ingestion.manager import IngestionManager
 from opx.ports import SearchFilter
 from opx.settings import Settings
 from opx.system import bootstrap
@@ -38,3 +40,55 @@ def test_batch_whose_files_are_not_durable_is_repeated_before_it_is_seen(
         assert system.index.count(where) == 3
     assert synced[0] == 6
     assert len(synced) == 1 + 3
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[FileToIngest]:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"{number}.md").write_text(
+            f"# Disk {number}\n\nFind the biggest directories with du.\n", encoding="utf-8"
+        )
+    return [one for one in plan_files([folder], folder) if isinstance(one, FileToIngest)]
+
+
+def test_files_of_a_group_are_stored_and_announced_when_it_ends(tmp_path: Path, files: list[FileToIngest]) -> None:
+    with bootstrap(Settings(home=str(tmp_path / "home")), embedder=WordEmbedder()) as system:
+        with system.manager.grouped():
+            for file in files:
+                assert system.manager.put_file(file, {}) is None
+            assert (list(system.store.list()), system.queue.waiting()) == ([], 0)
+        assert (len(list(system.store.list())), system.queue.waiting()) == (3, 3)
+        assert [outcome.result for outcome in system.manager.work()] == ["ingested"] * 3
+
+
+def interrupted(manager: IngestionManager, work: Callable[[], object]) -> None:
+    """Does the work in a group that is interrupted then."""
+
+    def stopped() -> None:
+        with manager.grouped():
+            work()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+
+
+def test_group_that_is_interrupted_is_neither_stored_nor_announced(tmp_path: Path, files: list[FileToIngest]) -> None:
+    with bootstrap(Settings(home=str(tmp_path / "home")), embedder=WordEmbedder()) as system:
+        manager = system.manager
+        interrupted(manager, lambda: manager.put_file(files[0], {}))
+        assert (list(system.store.list()), system.queue.waiting()) == ([], 0)
+        assert system.manager.put_file(files[0], {}) is None  # alone, at once
+        assert (len(list(system.store.list())), system.queue.waiting()) == (1, 1)
+
+
+def test_object_that_is_deleted_in_a_group_is_announced_at_once(tmp_path: Path, files: list[FileToIngest]) -> None:
+    with bootstrap(Settings(home=str(tmp_path / "home")), embedder=WordEmbedder()) as system:
+        system.manager.put_file(files[0], {})
+        list(system.manager.work())
+        (key,) = [info.key for info in system.store.list() if info.key.startswith("documents/")]
+        manager = system.manager
+        interrupted(manager, lambda: manager.delete_object(key))
+        assert [outcome.result for outcome in system.manager.work()] == ["deleted"]

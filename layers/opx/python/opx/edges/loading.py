@@ -44,6 +44,7 @@ from opx.operations.documents import GetDocument, get_document
 
 if TYPE_CHECKING:
     from opx.edges.client import Pause
+    from opx.ingestion.manager import IngestionManager
     from opx.ingestion.worker import Waits
     from opx.operations.context import Context
 
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
 Progress = Callable[[str, int], None]
 """Receives an object's key and the number of its chunks embedded so far."""
 
+
+FILES_TOGETHER = 64
+"""Files that wait for the disk together."""
 
 KEYS_AT_ONCE = 100
 KEYS_A_ROUND = 300
@@ -92,14 +96,12 @@ class LocalLoader:
         """Does nothing: outcomes come from the ingestion itself."""
 
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
-        for file in files:
-            yield PutFile(object_key(self._context, file.source), self._put(file, metadata))
-
-    def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> EventOutcome | None:
-        try:
-            return manager_of(self._context).put_file(file, metadata)
-        except InvalidInputError as exc:  # a name that no object can have; the other files are unaffected
-            return EventOutcome(Result.FAILED, str(file.path), str(exc), error=exc)
+        manager = manager_of(self._context)
+        for at in range(0, len(files), FILES_TOGETHER):
+            with manager.grouped():
+                done = [_put(manager, file, metadata) for file in files[at : at + FILES_TOGETHER]]
+            for file, outcome in zip(files[at:], done, strict=False):
+                yield PutFile(object_key(self._context, file.source), outcome)
 
     def outcomes(
         self, sent: Collection[str], progress: Progress | None = None, waits: Waits | None = None
@@ -117,6 +119,13 @@ class LocalLoader:
         if left:
             states = Waiting(lambda keys: states_of(self._context.system, keys), patience=SETTLING_SECONDS)
             yield from states.outcomes(left, {})
+
+
+def _put(manager: IngestionManager, file: FileToIngest, metadata: Mapping[str, Any]) -> EventOutcome | None:
+    try:
+        return manager.put_file(file, metadata)
+    except InvalidInputError as exc:  # a name that no object can have; the other files are unaffected
+        return EventOutcome(Result.FAILED, str(file.path), str(exc), error=exc)
 
 
 class RemoteLoader:

@@ -188,6 +188,7 @@ class Ingestion:
             evidence_rules=lambda: self.evidence_rules,
             ways=ways,
             records=lambda record: self._put_baseline(record, scope),
+            grouped=self._corpus.grouped,
         )
 
     @cached_property

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
@@ -65,8 +66,10 @@ class CorpusWriter:
         scope: Scope = Scope(),  # noqa: B008 (frozen)
         records: Callable[[Mapping[str, Any]], object] | None = None,
         channel: Channel = OWNER,
+        grouped: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._channel = channel
+        self._grouped = grouped
         self._records = records
         self._store = store
         self._catalog = catalog
@@ -179,6 +182,10 @@ class CorpusWriter:
     def plan(self, paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | EventOutcome]:
         """The files under `paths`; see `plan_files`."""
         return plan_files(paths, base)
+
+    def grouped(self) -> AbstractContextManager[None]:
+        """Documents that are put in the block may be stored only when it ends, and then aren't if it raises."""
+        return self._grouped()
 
     def put_file(self, file: FileToIngest, metadata: Mapping[str, Any]) -> EventOutcome | None:
         """Copies a file and its sidecar into the corpus store. Returns an outcome only if nothing was put: `UNCHANGED`, or

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.knowledge import KnowledgeModel
@@ -62,6 +63,7 @@ class IngestionManager(CorpusWriter):
         ways: WaysIn | None = None,
         records: Callable[[Mapping[str, Any]], object] | None = None,
         channel: Channel = OWNER,
+        grouped: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         super().__init__(
             store=store,
@@ -71,6 +73,7 @@ class IngestionManager(CorpusWriter):
             scope=scope,
             records=records,
             channel=channel,
+            grouped=grouped,
         )
         self._drain = drain
         self._evidence_rules = evidence_rules

@@ -127,6 +127,11 @@ class Storage(Protocol):
         """New objects without metadata that this thread puts in the block may be durable only when it ends, so that they wait
         for the disk together. Leaving the block raises `StoreUnavailableError` if that fails."""
 
+    def grouped(self) -> AbstractContextManager[None]:
+        """Objects that this thread puts in the block, without a condition, may be stored only when it ends, so that they wait
+        for the disk together, and then aren't if it raises. Leaving the block raises `StoreUnavailableError`; some may be
+        stored then."""
+
     @property
     def history(self) -> ObjectHistory: ...
 

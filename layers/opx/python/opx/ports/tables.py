@@ -262,7 +262,7 @@ FAILURES = TableSpec(
     ),
 )
 
-EMBEDDINGS = TableSpec(name="opx-knowledge-embeddings", partition="cacheKey", ttl="expiresAt")
+EMBEDDINGS = TableSpec(name="opx-knowledge-embeddings", partition="cacheKey", ttl="expiresAt", synced=False)
 """Vectors by model and text hash."""
 
 ANNOUNCEMENTS = TableSpec(

@@ -120,6 +120,9 @@ class S3Storage:
     def together(self) -> AbstractContextManager[None]:
         return nullcontext()  # an object is durable when its request ends
 
+    def grouped(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
     @cached_property
     def objects(self) -> S3ObjectStore:
         return self._objects_of(self._bucket)

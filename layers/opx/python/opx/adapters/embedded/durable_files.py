@@ -114,6 +114,15 @@ def move_into_place(source: Path, target: Path) -> None:
     sync_folder(target.parent)
 
 
+def move_all_into_place(moves: Sequence[tuple[Path, Path]]) -> None:
+    """As `move_into_place` for several files: each folder is synced once."""
+    for source, target in moves:
+        make_folders(target.parent)
+        os.replace(source, target)  # noqa: PTH105 - as in `move_into_place`
+    for folder in dict.fromkeys(target.parent for _, target in moves):
+        sync_folder(folder)
+
+
 def place_unsynced(file: BinaryIO, target: Path) -> None:
     """Renames a file to `target`, where none is, creating its folders. A crash may leave any content until `sync_all`."""
     file.flush()

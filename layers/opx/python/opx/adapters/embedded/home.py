@@ -125,6 +125,9 @@ class FolderStorage:
     def together(self) -> AbstractContextManager[None]:
         return self.replaceable.together()
 
+    def grouped(self) -> AbstractContextManager[None]:
+        return self.replaceable.grouped()
+
     @cached_property
     def integrity(self) -> ObjectIntegrity:
         from opx.adapters.embedded.object_store import FolderObjectIntegrity

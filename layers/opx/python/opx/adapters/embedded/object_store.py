@@ -19,10 +19,11 @@ import io
 import json
 import os
 import re
+import secrets
 import shutil
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,6 +35,7 @@ from opx.adapters.embedded.durable_files import (
     is_missing,
     locked,
     make_folders,
+    move_all_into_place,
     move_into_place,
     place_unsynced,
     remove_abandoned,
@@ -168,13 +170,24 @@ def _damaged_record(path: Path) -> DamagedStoreError:
 def write_versions(path: Path, versions: Sequence[Version], temporary: Path) -> None:
     """Replaces the recorded versions, durably."""
     with temporary_file(temporary) as file:
-        file.write(json.dumps([structs.asdict(version) for version in versions], ensure_ascii=False).encode())
+        file.write(versions_data(versions))
         sync_file(file)
         move_into_place(Path(file.name), path)
 
 
+def versions_data(versions: Sequence[Version]) -> bytes:
+    return json.dumps([structs.asdict(version) for version in versions], ensure_ascii=False).encode()
+
+
 def _identity(stat: os.stat_result) -> Identity:
     return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+class _GroupedPut(Struct, frozen=True):
+    """An object of a group: its temporary file, and what is recorded of it."""
+
+    file: Path
+    version: Version
 
 
 BLOCK = 1024 * 1024
@@ -211,6 +224,9 @@ class FolderObjectStore:
         check_metadata(metadata)
         with translated_os_errors(f"store object {key}"), temporary_file(self._temporary) as file:
             etag = _copy(stream, file)
+            group: dict[str, _GroupedPut] | None = getattr(self._puts, "group", None)
+            if group is not None and wanted is None:
+                return self._info(key, self._grouped(key, file, etag, metadata, group))
             waiting: list[Path] | None = getattr(self._puts, "waiting", None)
             syncs_later = waiting is not None and wanted is None and not metadata and is_missing(self._path(key))
             if not syncs_later:
@@ -243,6 +259,49 @@ class FolderObjectStore:
             self._puts.waiting = None
             with translated_os_errors(f"store objects in {self._root}"):
                 sync_all(waiting)
+
+    @contextmanager
+    def grouped(self) -> Iterator[None]:
+        """Objects that this thread puts in the block are stored when it ends, and none of them if it raises: they wait for
+        the disk together. Nobody reads them earlier. Raises `StoreUnavailableError`; some may be stored then."""
+        group: dict[str, _GroupedPut] = {}
+        self._puts.group = group
+        try:
+            yield
+            with translated_os_errors(f"store objects in {self._root}"):
+                self._store(group)
+        finally:
+            self._puts.group = None
+            for put in group.values():
+                put.file.unlink(missing_ok=True)
+
+    def _grouped(
+        self, key: str, file: BinaryIO, etag: str, metadata: Mapping[str, str], group: dict[str, _GroupedPut]
+    ) -> Version:
+        """Adds an object to the group, in place of an earlier one of its key."""
+        file.flush()
+        version = Version(identity_of(file), etag, dict(metadata))
+        kept = Path(file.name).rename(self._temporary / secrets.token_hex(16))
+        if key in group:
+            group[key].file.unlink(missing_ok=True)
+        group[key] = _GroupedPut(kept, version)
+        return version
+
+    def _store(self, group: Mapping[str, _GroupedPut]) -> None:
+        """In the order of a single put: contents, then metadata, then the names of the objects, each of them on the disk
+        before the next."""
+        sync_all([put.file for put in group.values()])
+        with locked(self._root / ".lock"), ExitStack() as temporary:
+            records = []
+            for key, put in group.items():
+                if versions := self._announced(key, put.version):
+                    file = temporary.enter_context(temporary_file(self._temporary))
+                    file.write(versions_data(versions))
+                    file.flush()
+                    records.append((Path(file.name), _joined(self._metadata, key)))
+            sync_all([file for file, _ in records])
+            move_all_into_place(records)
+            move_all_into_place([(put.file, self._path(key)) for key, put in group.items()])
 
     def replace(self, key: str, data: bytes, *, read: bytes, etag: str) -> bool:
         check_object_key(key)
@@ -348,15 +407,21 @@ class FolderObjectStore:
 
     def _announce(self, key: str, version: Version) -> None:
         """Records the metadata of an object that is about to be put, beside those of the one that it replaces."""
+        if versions := self._announced(key, version):
+            write_versions(_joined(self._metadata, key), versions, self._temporary)
+
+    def _announced(self, key: str, version: Version) -> Sequence[Version]:
+        """The versions to record; none if there is nothing to tell about them."""
         notes = _joined(self._metadata, key)
         try:
             known = read_versions(notes)
         except DamagedStoreError:  # this put replaces the record
             known = []
             remove_file(notes, self._metadata)
-        if version.metadata or version.stored or known:
-            current = [old for old in known if old.is_of(self._path(key))]
-            write_versions(notes, [version, *(current or known[:2])], self._temporary)
+        if not (version.metadata or version.stored or known):
+            return ()
+        current = [old for old in known if old.is_of(self._path(key))]
+        return [version, *(current or known[:2])]
 
     def _version(self, key: str, file: BinaryIO) -> Version | None:
         """The version of an open object; None if it isn't the current one any more and nothing is recorded about it."""

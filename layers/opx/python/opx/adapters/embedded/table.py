@@ -240,7 +240,7 @@ class SqliteTable:
         while batch := list(islice(remaining, ITEMS_A_WRITE)):
             for item in batch:
                 check_item(self._spec, item)
-            with self._writing() as connection:
+            with self._writing(synced=self._spec.synced) as connection:
                 self._write(connection, batch)
 
     def delete(self, key: Mapping[str, Any], *, condition: Condition | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,20 @@ class Corpus:
             return guarded
         from opx.ingestion.corpus.stores import AnnouncingObjectStore
 
-        return AnnouncingObjectStore(guarded, self._work.queue, number, unit_of_work=self._tables.unit_of_work)
+        return AnnouncingObjectStore(
+            guarded,
+            self._work.queue,
+            number,
+            unit_of_work=self._tables.unit_of_work,
+            grouped=self._storage.grouped,
+        )
+
+    def grouped(self) -> AbstractContextManager[None]:
+        """Documents that this thread puts in the block may be stored and announced only when it ends; see
+        `Storage.grouped`."""
+        from opx.ingestion.corpus.stores import AnnouncingObjectStore
+
+        return self.store.grouped() if isinstance(self.store, AnnouncingObjectStore) else nullcontext()
 
     @property
     def read_threads(self) -> int:

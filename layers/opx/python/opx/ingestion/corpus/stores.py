@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, BinaryIO
 
 from opx.domain.scopes import scope_of_object
@@ -119,11 +120,29 @@ class AnnouncingObjectStore:
         sequence: Callable[[], int],
         *,
         unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        grouped: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._store = store
         self._queue = queue
         self._sequence = sequence
         self._unit_of_work = unit_of_work
+        self._grouped = grouped
+        self._held = threading.local()
+
+    @contextmanager
+    def grouped(self) -> Iterator[None]:
+        """Objects that this thread puts in the block are stored when it ends, and then their events are enqueued; neither if
+        it raises."""
+        put: list[str] = []
+        self._held.put = put
+        try:
+            with self._grouped():
+                yield
+        finally:
+            self._held.put = None
+        with self._unit_of_work():
+            for key in put:
+                self._enqueue(key, deleted=False)
 
     def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
         _is_in_documents(key)  # refuses a malformed owner before anything is stored
@@ -164,7 +183,10 @@ class AnnouncingObjectStore:
         return keys
 
     def _enqueue(self, key: str, *, deleted: bool) -> None:
-        if _is_in_documents(key):
+        held: list[str] | None = getattr(self._held, "put", None)
+        if held is not None and not deleted:
+            held.append(key)
+        elif _is_in_documents(key):
             with self._unit_of_work():
                 sequencer = f"{self._sequence():0{SEQUENCER_WIDTH}X}"
                 self._queue.send(ObjectEvent(key, deleted, sequencer).to_json())
