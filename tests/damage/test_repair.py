@@ -11,8 +11,10 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from opx.adapters.embedded import vectors
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.scopes import scope_of_object
 from opx.errors import DamagedStoreError
@@ -274,6 +276,31 @@ def test_a_lost_folder_of_terms_is_found_and_made_again(home: Path) -> None:
     assert is_found(home)
     assert repaired(home).is_whole
     assert missing_answers(home) == []
+
+
+@pytest.mark.parametrize("field", ["codes", "step", "length", "error"])
+def test_an_altered_copy_of_a_vector_is_found_and_made_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch, field: str
+) -> None:
+    monkeypatch.setattr(vectors, "QUANTISED_FROM", 1)
+    path = home / "index" / "vectors.i8"
+    assert not missing_answers(home)  # the copy is made where it is missing
+    whole = path.read_bytes()
+    records = np.frombuffer(bytearray(whole), vectors.record_of(services_dimension(home)))
+    altered = records.copy()
+    altered[field][3] += 1
+    path.write_bytes(altered.tobytes())
+    (found,) = reconciled(home).differences
+    assert (found.problem, found.object_key) == (Problem.STORE_DAMAGED, "index/vectors.i8")
+    assert found.text.endswith("1 of its records are not those of vectors.f32")
+    assert repaired(home).folder
+    assert not reconciled(home).total
+    assert path.read_bytes() == whole
+
+
+def services_dimension(home: Path) -> int:
+    with services_at(home) as services:
+        return services.indexing.embedder.dimension
 
 
 def test_what_belongs_to_nothing_is_kept_by_a_repair_and_removed_by_reconciling(home: Path) -> None:

@@ -103,7 +103,8 @@ class HomeFiles:
             found = list(self.damaged())
             databases = {one.file for one in found if one.kind is StoreFile.DATABASE}
             folders = {one.file.partition("/")[0] for one in found if one.kind is StoreFile.INDEX}
-            folders |= {one.file for one in found if one.kind is StoreFile.IRREGULAR}
+            others = {one.file for one in found if one.kind in (StoreFile.IRREGULAR, StoreFile.COPY)}
+            folders |= {name for name in others if name.partition("/")[0] not in folders}
             if databases or folders:
                 self._set_aside(sorted(databases), sorted(folders), mended, progress)
         return mended
@@ -322,10 +323,16 @@ class IndexFiles:
         if whole := problem.of_files():
             yield self._damage(*whole)
             return
+        intact = []
         for row in rows:
             if found := problem.of_segment(row):
                 key_id = database.segment(row.id)[1].key_id
                 yield FileDamage(self._folder.name, StoreFile.ENTRIES, found, key_id)
+            else:
+                intact.append(row)
+        if copy := problem.of_copy(intact):
+            name, found = copy
+            yield FileDamage(f"{self._folder.name}/{name}", StoreFile.COPY, found)
 
     def _unchanged(self) -> AbstractContextManager[None]:
         busy = StoreUnavailableError(f"another process has been writing to {self._folder} for too long")
@@ -379,6 +386,15 @@ class _SegmentCheck:
         if found.entries != known.entries:
             return "its entries were altered"
         return "" if found.vectors == known.vectors else "its vectors were altered"
+
+    def of_copy(self, rows: Sequence[SegmentRow]) -> tuple[str, str] | None:
+        """Name and problem of the copy of the vectors in integers, where it isn't that of these segments."""
+        from opx.adapters.embedded.vectors import RECORDS, records_path, wrong_records
+
+        runs = ((row.first_slot, row.first_slot + row.slots) for row in rows)
+        wrong = wrong_records(self._vectors, self._database.meta(RECORDS), self._rows, runs)
+        problem = f"{wrong:,} of its records are not those of {self._vectors.name}"
+        return (records_path(self._vectors).name, problem) if wrong else None
 
     def _dimension(self) -> int:
         """The dimension in the identity of the index: `model/dimension/analyzer-N/format-N`."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import mmap
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +169,28 @@ def _agree(records: Records, rows: Rows) -> bool:
 def lacks_records(vectors: Path, note: str, slots: int) -> bool:
     """True if the first rows of a vector file are many, and not all have records."""
     return slots >= QUANTISED_FROM and not (_noted(note, vectors) >= slots and records_path(vectors).is_file())
+
+
+def wrong_records(vectors: Path, note: str, rows: Rows, runs: Iterable[tuple[int, int]]) -> int:
+    """The number of rows in these runs of slots whose records are not theirs; 0 if readers don't use the copy. Lengths may
+    differ as much as those of another processor's arithmetic, which bounds allow for."""
+    if _noted(note, vectors) < len(rows) or not records_path(vectors).is_file():
+        return 0
+    record = record_of(rows.shape[1])
+    with records_path(vectors).open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size // record.itemsize < max(len(rows), 1):
+            return 0
+        records = _mapped(file.fileno(), size, record)
+    spans = ((at, min(at + _BLOCK, end)) for start, end in runs for at in range(start, end, _BLOCK))
+    return sum(_differing(records[start:end], quantised(rows[start:end])) for start, end in spans)
+
+
+def _differing(records: Records, wanted: Records) -> int:
+    same = (records["codes"] == wanted["codes"]).all(axis=1) & (records["step"] == wanted["step"])
+    for name in ("length", "error"):
+        same &= np.isclose(records[name], wanted[name], rtol=_SLACK, atol=_SLACK)
+    return int((~same).sum())
 
 
 # -- reading

@@ -26,7 +26,7 @@ from opx.lifecycle.consistency.catalog_rows import ROW_ERRORS, KeyRows, check_he
 from opx.lifecycle.consistency.differences import Problem, StoreFinding
 from opx.lifecycle.consistency.version_files import VersionFileChecks
 from opx.ports import HeldDocument, Item, ObjectInfo, Storage, Table, Tables
-from opx.ports.files import StoreFile, StoreFiles
+from opx.ports.files import FileDamage, StoreFile, StoreFiles
 from opx.ports.tables import FAILURES, GRAPH, KEYS
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.threads import Each
@@ -344,9 +344,11 @@ class StoreChecks:
     def damaged_files(self) -> Iterator[StoreFinding]:
         """Damage of databases and indexes on this machine, for a thorough check."""
         found = list(self._stores_files.damaged()) if self._thorough and self._stores_files else []
+        yield from (_damaged_store(one) for one in found if one.kind is StoreFile.COPY)
+        found = [one for one in found if one.kind is not StoreFile.COPY]
         files = [one for one in found if one.kind is not StoreFile.ENTRIES]
         if files:  # the tables may be in one of them
-            yield from (StoreFinding(Problem.STORE_DAMAGED, one.file, detail=one.problem) for one in files)
+            yield from map(_damaged_store, files)
             return
         heads = self._heads(list({one.key_id for one in found}))
         for damage in found:
@@ -372,6 +374,10 @@ class StoreChecks:
     @cached_property
     def _graph(self) -> Table:
         return self._tables.table(GRAPH)
+
+
+def _damaged_store(damage: FileDamage) -> StoreFinding:
+    return StoreFinding(Problem.STORE_DAMAGED, damage.file, detail=damage.problem)
 
 
 @dataclass(frozen=True, slots=True)
