@@ -16,7 +16,7 @@ from types import TracebackType
 import numpy as np
 
 from opx.adapters.embedded.durable_files import held, private, sync_file, sync_folder
-from opx.adapters.embedded.lexical import LexicalWriter, term_files
+from opx.adapters.embedded.lexical import SMALL_HEAP_BYTES, WRITER_HEAP_BYTES, LexicalWriter, term_files
 from opx.adapters.embedded.segments import (
     SPREAD,
     VECTORS,
@@ -101,10 +101,13 @@ class VectorWriter:
 
 class IndexWriter:
     """Holds the folder's write lock while it is open. Raises `IndexUnavailableError` if it can't get it. What it changes
-    becomes an index of `identity`, which names the format."""
+    becomes an index of `identity`, which names the format. `small` is for batches of a few documents."""
 
-    def __init__(self, folder: Path, dimension: int, identity: str, *, patience: float | None = None) -> None:
+    def __init__(
+        self, folder: Path, dimension: int, identity: str, *, patience: float | None = None, small: bool = False
+    ) -> None:
         self._folder = folder
+        self._heap_bytes = SMALL_HEAP_BYTES if small else WRITER_HEAP_BYTES
         self._identity = identity
         self._dimension = dimension
         self._patience = _LOCK_SECONDS if patience is None else patience
@@ -119,7 +122,7 @@ class IndexWriter:
             self._database = IndexDatabase(self._folder / "index.db")
             opened.callback(self._database.close)
             opened.callback(self._record_files)
-            self._lexical = LexicalWriter(self._folder / "terms")
+            self._lexical = LexicalWriter(self._folder / "terms", self._heap_bytes)
             opened.callback(self._lexical.close)
             self._vectors = VectorWriter(self._vector_path(), self._dimension, self._database.meta(RECORDS))
             opened.callback(self._close_vectors)

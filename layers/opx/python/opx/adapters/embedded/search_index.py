@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from itertools import count, islice
 from pathlib import Path
@@ -69,6 +69,9 @@ _LISTED_ENTRIES = 10_000
 
 _SPARE_SHARE = 1.3
 """Factor on the near entries examined, relative to an even spread of entries with the terms."""
+
+_FEW_DOCUMENTS = 8
+"""Documents of a batch up to which its writer gets little memory."""
 
 _CHUNKS_KEPT = 4096
 """Chunks that a process keeps of those that searches found, about 3 KB each."""
@@ -193,7 +196,11 @@ class EmbeddedIndex:
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
         from opx.adapters.embedded.index_writer import IndexWriter
 
-        with index_errors(self._folder), IndexWriter(self._folder, self._dimension, self._identity) as writer:
+        small = isinstance(changes, Sized) and len(changes) <= _FEW_DOCUMENTS
+        with (
+            index_errors(self._folder),
+            IndexWriter(self._folder, self._dimension, self._identity, small=small) as writer,
+        ):
             return writer.apply(changes)
 
     # -- reading
