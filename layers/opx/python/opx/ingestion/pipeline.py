@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from itertools import compress, islice
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument, Remark, is_kept_out
@@ -48,7 +50,7 @@ from opx.ports import (
     Vectors,
 )
 from opx.ports.search import GraphWriter, embed_each
-from opx.runtime.deadlines import deadline, remaining
+from opx.runtime.deadlines import carried, deadline, remaining
 from opx.runtime.extras import missing_extra
 from opx.runtime.threads import Each
 
@@ -236,6 +238,9 @@ PIPELINE_VERSION = 7
 ingested again."""
 
 EMBED_AT_ONCE = 128
+READ_AHEAD_FROM = 8
+"""Documents of a portion from which they are prepared while the first ones are embedded."""
+
 PORTION_BYTES = 32 * 1024 * 1024
 """Size of the objects that are processed together: chunks are spooled to disk, but the vectors of all of them (about as
 large as the text) are in memory until the index has them."""
@@ -308,23 +313,40 @@ class IngestionPipeline:
         """
         outcomes: list[EventOutcome] = []
         for portion in self._portions(events):
-            with ExitStack() as stack:
-                steps = self._prepared(portion, stack)
-                changes = [step for step in steps if not isinstance(step, EventOutcome)]
-                written = iter(self._embed_and_write(changes, progress))
-                done = [step if isinstance(step, EventOutcome) else next(written) for step in steps]
+            with ExitStack() as stack, ThreadPoolExecutor(1, "opx-reading") as reading:
+                documents, steps = self._arriving(portion, stack, reading)
+                done = self._embed_and_write(documents, steps, progress)
             for outcome in done if self._originals else ():
                 self._protect(outcome)
             outcomes.extend(done)
         return outcomes
 
-    def _prepared(self, events: Sequence[ObjectEvent], stack: ExitStack) -> list[EventOutcome | Step]:
+    def _arriving(
+        self, events: Sequence[ObjectEvent], stack: ExitStack, reading: ThreadPoolExecutor
+    ) -> tuple[Iterable[Prepared], Callable[[], list[EventOutcome | Step]]]:
+        """The documents to embed, and a function that returns all steps. Many documents are prepared in another thread: the
+        first ones are embedded meanwhile. `stack` is used by that thread alone until the function returns."""
+        if len(events) < READ_AHEAD_FROM or self._contexts:
+            documents: list[Prepared] = []
+            steps = self._prepared(events, stack, documents.append)
+            return documents, lambda: steps
+        arrived: SimpleQueue[Prepared | None] = SimpleQueue()
+        task = reading.submit(carried(self._prepared), events, stack, arrived.put)
+        task.add_done_callback(lambda _: arrived.put(None))
+        return iter(arrived.get, None), task.result
+
+    def _prepared(
+        self, events: Sequence[ObjectEvent], stack: ExitStack, ready: Callable[[Prepared], None]
+    ) -> list[EventOutcome | Step]:
         """Reads the documents, and stores what is made of them: all of that is durable when this returns, or will be made
-        again."""
+        again. Calls `ready` with each document to embed, in order."""
         steps: list[EventOutcome | Step] = []
         try:
             with self._puts_together():
-                steps += self._each(lambda claim: self._prepare(claim, stack), self._claims(events))
+                for step in self._each.in_order(lambda claim: self._prepare(claim, stack), self._claims(events)):
+                    steps.append(step)
+                    if isinstance(step, Prepared):
+                        ready(step)
         except StoreUnavailableError as exc:
             return [
                 step if isinstance(step, EventOutcome) else self._unsuccessful(claim_of(step), exc) for step in steps
@@ -498,37 +520,41 @@ class IngestionPipeline:
 
     # -- per batch: embed, publish
 
-    def _embed_and_write(self, steps: Sequence[Step], progress: Progress | None) -> list[EventOutcome]:
+    def _embed_and_write(
+        self,
+        documents: Iterable[Prepared],
+        prepared: Callable[[], list[EventOutcome | Step]],
+        progress: Progress | None,
+    ) -> list[EventOutcome]:
         """One outcome per step; if the model, the index or the catalog is unavailable, all are to be retried. If the quota of
         the model or the time is used up, documents that have all vectors are written, and the others postponed."""
-        if not steps:
-            return []
-        unfinished: dict[int, EventOutcome] = {}
+        outcomes: dict[int, EventOutcome] = {}
         try:
-            documents = [step for step in steps if isinstance(step, Prepared)]
-            self._add_contexts(documents)
+            documents = self._with_contexts(documents)
             with self._writers.writing():
                 throttled = self._embed(documents, progress)
+                changes = [step for step in prepared() if not isinstance(step, EventOutcome)]
                 if throttled:
-                    unfinished = {
-                        id(step): self._unsuccessful(step.claim, throttled)
-                        for step in documents
-                        if not step.is_embedded
-                    }
-                ready = [step for step in steps if id(step) not in unfinished]
-                done = iter(self._publisher.publish(ready) if ready else [])
+                    lacking = [step for step in changes if isinstance(step, Prepared) and not step.is_embedded]
+                    outcomes = {id(step): self._unsuccessful(step.claim, throttled) for step in lacking}
+                ready = [step for step in changes if id(step) not in outcomes]
+                for step, is_done in zip(ready, self._publisher.publish(ready) if ready else (), strict=True):
+                    outcomes[id(step)] = _written(step, is_done=is_done)
         except StoreUnavailableError as exc:
-            return [unfinished.get(id(step)) or self._unsuccessful(claim_of(step), exc) for step in steps]
-        return [unfinished.get(id(step)) or _written(step, is_done=next(done)) for step in steps]
+            changes = [step for step in prepared() if not isinstance(step, EventOutcome)]
+            failed = [step for step in changes if id(step) not in outcomes]
+            outcomes |= {id(step): self._unsuccessful(claim_of(step), exc) for step in failed}
+        return [step if isinstance(step, EventOutcome) else outcomes[id(step)] for step in prepared()]
 
-    def _add_contexts(self, documents: Sequence[Prepared]) -> None:
+    def _with_contexts(self, documents: Iterable[Prepared]) -> Iterable[Prepared]:
         if not self._contexts:
-            return
-        current = self._contexts.new_round()
+            return documents
+        current, documents = self._contexts.new_round(), list(documents)
         for document in documents:
             document.add_contexts(self._contexts, current)
+        return documents
 
-    def _embed(self, documents: Sequence[Prepared], progress: Progress | None) -> ThrottledError | None:
+    def _embed(self, documents: Iterable[Prepared], progress: Progress | None) -> ThrottledError | None:
         """Embeds chunks of all documents in batches across documents, until the quota or the time is used up: then some
         documents lack vectors, and the error is returned."""
         chunks = ((document, chunk.text) for document in documents for chunk in document.chunks())

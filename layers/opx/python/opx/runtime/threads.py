@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotInTime
 from queue import SimpleQueue
@@ -95,11 +95,17 @@ class Each:
         self._threads = threads
 
     def __call__(self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        return list(self.in_order(work, items))
+
+    def in_order(self, work: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+        """The results, each as soon as it and those before it are there."""
         threads = min(self._threads, len(items))
         if threads < 2:
-            return [work(item) for item in items]
+            yield from map(work, items)
+            return
         with ThreadPoolExecutor(threads) as pool:
-            return [call.result() for call in [pool.submit(carried(work), item) for item in items]]
+            for call in [pool.submit(carried(work), item) for item in items]:
+                yield call.result()
 
 
 # -- serialized
