@@ -68,6 +68,14 @@ class StorageContract:
         storage.objects.put("documents/a.md", b"a")
         assert set(storage.history.held("documents/")) >= {"documents/a.md"}
 
+    def test_objects_of_a_group_are_stored_when_it_ends(self, storage: Storage) -> None:
+        with storage.grouped():
+            put = [storage.objects.put(f"documents/{name}.md", b"text", metadata={"name": name}) for name in "ab"]
+        assert [storage.objects.head(info.key) for info in put] == put
+        with storage.grouped():
+            last = [storage.objects.put("documents/a.md", text) for text in (b"first", b"last")][1]
+        assert storage.objects.head("documents/a.md") == last
+
     @pytest.mark.parametrize("key", ["", "../a", "a//b"])
     def test_a_key_that_would_not_be_stored_is_refused_before(self, storage: Storage, key: str) -> None:
         with pytest.raises(InvalidInputError):
