@@ -11,7 +11,8 @@ import pytest
 
 from opx.domain.scopes import Scope
 from opx.errors import StoreUnavailableError, ThrottledError
-from opx.ingestion import pipeline, reading
+from opx.formats.registry import parse
+from opx.ingestion import pipeline
 from opx.ingestion.pipeline import READ_AHEAD_FROM
 from opx.operations.system import System
 from opx.ports import SearchFilter, Vectors
@@ -59,14 +60,13 @@ def test_first_documents_are_embedded_while_later_ones_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     embedder, in_time = NotedEmbedder(), []
-    parse = reading.parse
 
     def parsed(stream: object, *, name: str, **options: object) -> object:
         if name.endswith(f"page{MANY - 1}.md"):
             in_time.append(embedder.called.wait(20))
         return parse(stream, name=name, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reading, "parse", parsed)
+    monkeypatch.setattr("opx.ingestion.reading.parse", parsed)
     with system_of(tmp_path, embedder) as system:
         put(system, MANY)
         assert Counter(outcome.result for outcome in system.manager.work()) == {"ingested": MANY}
@@ -75,14 +75,13 @@ def test_first_documents_are_embedded_while_later_ones_are_read(
 
 
 def test_document_that_cannot_be_read_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parse = reading.parse
 
     def parsed(stream: object, *, name: str, **options: object) -> object:
         if name.endswith("page3.md"):
             raise ZeroDivisionError("unforeseen")
         return parse(stream, name=name, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reading, "parse", parsed)
+    monkeypatch.setattr("opx.ingestion.reading.parse", parsed)
     with system_of(tmp_path, WordEmbedder()) as system:
         put(system, MANY)
         outcomes = {outcome.object_key.rpartition("/")[2]: outcome.result for outcome in system.manager.work()}
