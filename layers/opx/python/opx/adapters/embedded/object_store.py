@@ -411,7 +411,7 @@ class FolderObjectStore:
             write_versions(_joined(self._metadata, key), versions, self._temporary)
 
     def _announced(self, key: str, version: Version) -> Sequence[Version]:
-        """The versions to record; none if there is nothing to tell about them."""
+        """The versions to record; none if the content alone identifies the object."""
         notes = _joined(self._metadata, key)
         try:
             known = read_versions(notes)
