@@ -238,8 +238,9 @@ PIPELINE_VERSION = 7
 ingested again."""
 
 EMBED_AT_ONCE = 128
-READ_AHEAD_FROM = 8
-"""Documents of a portion from which they are prepared while the first ones are embedded."""
+READ_AHEAD_FROM = 16
+"""Documents of a portion from which they are prepared while the first ones are embedded. A function gets fewer at a time, and
+has one core."""
 
 PORTION_BYTES = 32 * 1024 * 1024
 """Size of the objects that are processed together: chunks are spooled to disk, but the vectors of all of them (about as
