@@ -118,7 +118,7 @@ class CountContract(CorpusVersionContract):
             seen.append(version.current().version)
         assert seen == ["0", "1", "1.1", "2.1", "2.1.0.1", "2.1.1.1"]
 
-    def test_number_of_items_says_nothing_about_the_number_of_changes(self, version: CorpusCount) -> None:
+    def test_number_of_items_is_the_same_for_any_number_of_changes(self, version: CorpusCount) -> None:
         version.advance()
         first = len(version._table.get_many(_KEYS))
         for _ in range(9):
