@@ -71,7 +71,7 @@ from opx.lifecycle.bulk.listing import (
 )
 from opx.lifecycle.bulk.parts import StageParts
 from opx.lifecycle.bulk.planning import BulkPlan, PlanCount, Sampler, estimate
-from opx.lifecycle.bulk.preparing import Texts, prepare_heads, prepare_objects
+from opx.lifecycle.bulk.preparing import NeededTexts, prepare_heads, prepare_objects
 from opx.lifecycle.bulk.vectors import PreparedEmbedder, VectorFile, batch_vectors, json_lines, read_vectors
 from opx.ports import Item
 from opx.runtime.threads import cores
@@ -164,7 +164,7 @@ class BulkStages:
         embedder = self._parts.indexing.document_embedder
         batch = self._parts.batch
         usable = batch if batch and batch.model_id == embedder.model_id and not embed else None
-        texts = Texts(embedder, usable, embed=embed)
+        texts = NeededTexts(embedder, usable, embed=embed)
         if job.work.kind is BulkKind.REINDEX:
             return prepare_heads(files, shard, self._chunks_of, texts)
         return prepare_objects(files, shard, self._parts.ingestion.pipeline, texts, attempt=attempt)
