@@ -109,7 +109,9 @@ class Settings:
     there are refused at once. `pull_*` and `schedule_group` name the queue and the schedules of pulls on AWS;
     `stream_function` is the function that reads streams there, and `stream_failed_arn` the queue for records that it
     gives up. `checkpoint_queue_url` is the queue of checkpoint requests, `learning_failed_url` that of events that can't
-    be learned from. `rebuild_queue_url` is the queue of reindex slices.
+    be learned from. `rebuild_queue_url` is the queue of reindex slices. Bulk jobs are executions of
+    `bulk_state_machine` (an ARN), which processes `bulk_children` shards at once; batch inference reads and writes in the
+    role `bulk_batch_role`.
 
     `store`, `tables`, `queue`, `index`, `embedder` and `secrets` are addresses that choose the adapter of one port each;
     an empty one means the backend's default (see `Settings.address`, which lists them).
@@ -182,6 +184,9 @@ class Settings:
     schedule_group: str = ""
     checkpoint_queue_url: str = ""
     rebuild_queue_url: str = ""
+    bulk_state_machine: str = ""
+    bulk_batch_role: str = ""
+    bulk_children: int = 50
     learning_failed_url: str = ""
     allowed_hosts: str = ""
     internet: str = "on"
