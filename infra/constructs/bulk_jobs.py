@@ -16,10 +16,13 @@ def settings(names: Names) -> dict[str, str]:
     """Settings of functions that start and cancel bulk jobs."""
     if not names.deployment.bulk:
         return {}
+    deployment = names.deployment
+    quotas = {key: getattr(deployment, key) for key in ("batch_fewest_records", "batch_most_records", "batch_jobs")}
     return {
         "bulk_state_machine": names.state_machine_arn,
         "bulk_batch_role": names.role_arn(ROLE),
-        "bulk_children": str(names.deployment.bulk_children),
+        "bulk_children": str(deployment.bulk_children),
+        **{key: str(value) for key, value in quotas.items() if value},
     }
 
 

@@ -1,0 +1,3 @@
+"""Runs bulk jobs as executions of a state machine of AWS Step Functions."""
+
+from __future__ import annotations
