@@ -50,6 +50,7 @@ def starting_rights(names: Names) -> list[iam.PolicyStatement]:
     return [
         rights.allow(["bedrock:CreateModelInvocationJob"], *models, jobs_arn()),
         rights.allow(["bedrock:GetModelInvocationJob", "bedrock:StopModelInvocationJob"], jobs_arn()),
+        rights.allow(["bedrock:ListModelInvocationJobs"], "*"),
         pass_role,
     ]
 
