@@ -244,6 +244,18 @@ class ReindexBusyError(OpxError):
     """Another process, or function, is building a new index; only one may."""
 
 
+class BulkBusyError(OpxError):
+    """Another bulk job changes the same stores; the message names it."""
+
+
+class BulkJobNotFoundError(NotFoundError):
+    """There is no bulk job with this id."""
+
+
+class BulkCancelledError(OpxError):
+    """The bulk job ended, or was cancelled, while one of its stages was running."""
+
+
 class IncompatibleIndexError(OpxError):
     """The index was built with another model, dimension or analyzer; its results would be meaningless."""
 

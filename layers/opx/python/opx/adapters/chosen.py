@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
+    from opx.ports.bulk import BatchEmbedder
     from opx.ports.files import StoreFiles
     from opx.ports.models import ImageDescriber, Ocr, ParsingTools
     from opx.ports.queues import Functions
@@ -61,6 +62,7 @@ class Given(TypedDict, total=False):
     """Ports that replace those of the settings."""
 
     aws: NewClient
+    batch_embedder: BatchEmbedder
     chat: ChatModel
     embedder: Embedder
     functions: Functions
@@ -342,6 +344,10 @@ class Ports:
         from opx.ports.tables import EMBEDDINGS
 
         return self.tables.table(EMBEDDINGS)
+
+    def batch_embedder(self) -> BatchEmbedder | None:
+        """The given one; None on a machine, whose cores embed."""
+        return self.given.get("batch_embedder")
 
     def new_chat(self, model: str) -> ChatModel:
         given = self.given.get("new_chat")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from opx.domain.scopes import Scope
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.ports import ChatModel, ChunkCopies, ObjectInfo, ObjectStore, Storage, Tables, WorkQueue
+from opx.ports import ChatModel, ChunkCopies, Embedder, ObjectInfo, ObjectStore, Storage, Tables, WorkQueue
 from opx.ports.models import ParsingTools
 from opx.ports.search import GraphWriter
 from opx.ports.sources import Secrets
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opx.ingestion.evidence import EvidenceRules
     from opx.ingestion.manager import IngestionManager, WaysIn
     from opx.ingestion.originals import OriginalsKey, OriginalsProtection
-    from opx.ingestion.pipeline import IngestionPipeline
+    from opx.ingestion.pipeline import CutBefore, IngestionPipeline
     from opx.ingestion.prepared import Extract
     from opx.ingestion.worker import IngestionWorker, QueueDrain
 
@@ -81,6 +81,12 @@ class Ingestion:
 
     @cached_property
     def pipeline(self) -> IngestionPipeline:
+        return self.pipeline_with(self._indexing.document_embedder)
+
+    def pipeline_with(
+        self, embedder: Embedder, cut_before: CutBefore = lambda _key, _fingerprint, _stack: None
+    ) -> IngestionPipeline:
+        """A pipeline with this embedder of documents, which takes what `cut_before` has of them instead of reading them."""
         from opx.ingestion.channels import read_channel_rules
         from opx.ingestion.pipeline import ChunkingRules, IngestionPipeline
         from opx.ingestion.reading import DocumentReader
@@ -97,7 +103,7 @@ class Ingestion:
                 channels=read_channel_rules(installation.knowledge, installation.knowledge_path),
             ),
             catalog=self._corpus.catalog,
-            embedder=self._indexing.document_embedder,
+            embedder=embedder,
             index=self._indexing.written_index,
             rules=ChunkingRules(settings.chunk_tokens, settings.chunk_overlap),
             unit_of_work=self._tables.unit_of_work,
@@ -110,6 +116,7 @@ class Ingestion:
             extract=self._graph.extractor,
             writers=self._indexing.writers,
             originals=self.originals if settings.secret_originals == ENCRYPT else None,
+            cut_before=cut_before,
             clock=installation.clock,
         )
 
@@ -148,12 +155,16 @@ class Ingestion:
 
     @cached_property
     def worker(self) -> IngestionWorker:
+        return self.worker_with(self.pipeline)
+
+    def worker_with(self, pipeline: IngestionPipeline) -> IngestionWorker:
+        """A worker that processes events with this pipeline."""
         from opx.ingestion.worker import IngestionWorker, RetryRules
 
         settings = self._installation.settings
         rules = RetryRules(settings.max_attempts, settings.retry_base_seconds)
         return IngestionWorker(
-            self.pipeline,
+            pipeline,
             self._corpus.failures,
             rules,
             unit_of_work=self._tables.unit_of_work,

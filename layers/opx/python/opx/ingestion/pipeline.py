@@ -33,7 +33,7 @@ from opx.ingestion.corpus.catalog import BusyError, Catalog, StaleEventError, Ve
 from opx.ingestion.corpus.claims import Claim, current_id
 from opx.ingestion.events import DOCUMENTS_FOLDER, EventOutcome, ObjectEvent, Result
 from opx.ingestion.indexing.editions import OneIndex, Writers
-from opx.ingestion.prepared import ChunkingRules, Chunks, Extract, Prepared
+from opx.ingestion.prepared import ChunkingRules, Chunks, CutDocument, Extract, Prepared
 from opx.ingestion.reading import DocumentReader, title_path
 from opx.ingestion.states import EMPTY_CODE, is_empty_code
 from opx.ports import (
@@ -42,6 +42,7 @@ from opx.ports import (
     CopyChange,
     DocumentChange,
     Embedder,
+    Item,
     ObjectInfo,
     ObjectStore,
     SearchIndex,
@@ -251,6 +252,10 @@ Progress = Callable[[str, int], None]
 """Called with an object key and the number of its chunks embedded so far."""
 
 
+CutBefore = Callable[[str, str, ExitStack], CutDocument | None]
+"""Returns what was made before of the object with this key and fingerprint, None if nothing was."""
+
+
 class IngestionPipeline:
     """Applies events to chunks, index and catalog. One instance may serve several threads."""
 
@@ -273,8 +278,10 @@ class IngestionPipeline:
         extract: Extract | None = None,
         writers: Writers | None = None,
         originals: OriginalsProtection | None = None,
+        cut_before: CutBefore = lambda _key, _fingerprint, _stack: None,
         clock: Clock = time.time,
     ) -> None:
+        self._cut_before = cut_before
         self._clock = clock
         self._originals = originals
         self._writers = writers or OneIndex()
@@ -425,13 +432,8 @@ class IngestionPipeline:
             return self._read(claim, stack)
         except (StoreUnavailableError, InvalidInputError, Unparsable) as exc:
             return self._unsuccessful(claim, exc)
-        except Exception as exc:
-            # Third-party parsers read untrusted bytes here: one document must not stop all others.
-            reason: object = missing_extra(exc)
-            if reason is None:
-                log.exception("reading %s failed unexpectedly", claim.event.document_key)
-                reason = f"it can't be read because of a bug in this program: {exc!r}"
-            return self._unsuccessful(claim, Unparsable(f"{claim.key.source}: {reason}"))
+        except Exception as exc:  # noqa: BLE001 - parsers of others read untrusted bytes: one must not stop all
+            return self._unsuccessful(claim, _unreadable(claim.event.document_key, exc))
 
     def _read(self, claim: Claim, stack: ExitStack) -> EventOutcome | Step:
         """Prepares a claimed document; returns the claim itself if the document has to be removed from the index."""
@@ -442,22 +444,61 @@ class IngestionPipeline:
         if is_empty_code(key, info):
             return self._missing(claim, EMPTY_CODE)
         fingerprint = self.fingerprint(info, self._reader.sidecar(key))
-        same = claim.current_id and claim.head.get("fingerprint") == fingerprint and not claim.interrupted
-        if same and not self._is_outdated(claim):
+        if self._is_in_order(claim.key, claim.head, fingerprint):
             self._catalog.release(claim, applied=True)
             return EventOutcome(Result.UNCHANGED, key, document_id=claim.current_id)
         try:
-            with self._reader.read(claim.key, info) as read:
-                prepared = self._chunks.prepare(claim, read, fingerprint, stack)
+            cut = self._cut_before(key, fingerprint, stack) or self._cut(claim.key, info, fingerprint, stack)
+            prepared = self._chunks.prepare(claim, cut)
         except ObjectNotFoundError:
             return self._missing(claim)
         prepared.document = self._versioned(claim, prepared.document, fingerprint)
         return prepared
 
-    def _is_outdated(self, claim: Claim) -> bool:
+    def cut(self, key: str, stack: ExitStack) -> CutDocument | EventOutcome:
+        """What a document's object will be made of, without claiming the document or storing anything; or the outcome of a
+        document that is unchanged, gone, or can't be read. Raises `StoreUnavailableError`."""
+        event = ObjectEvent(key, deleted=False, sequencer="")
+        try:
+            return self._cut_unclaimed(event, DocumentKey(*scope_of_object(key)), stack)
+        except (InvalidInputError, Unparsable) as exc:
+            return _failed(event, exc)
+        except StoreUnavailableError:
+            raise
+        except Exception as exc:  # noqa: BLE001 - as in `_prepare`
+            return _failed(event, _unreadable(key, exc))
+
+    def _cut_unclaimed(self, event: ObjectEvent, key: DocumentKey, stack: ExitStack) -> CutDocument | EventOutcome:
+        info = self._store.head(event.key)
+        if info is None or is_empty_code(event.key, info):
+            return EventOutcome(Result.SKIPPED, event.key, EMPTY_CODE if info else "the object is gone")
+        fingerprint = self.fingerprint(info, self._reader.sidecar(event.key))
+        head = self._catalog.head(key) or {}
+        if self._is_in_order(key, head, fingerprint):
+            return EventOutcome(Result.UNCHANGED, event.key, document_id=current_id(head))
+        try:
+            cut = self._cut(key, info, fingerprint, stack)
+        except ObjectNotFoundError:
+            return EventOutcome(Result.SKIPPED, event.key, "the object is gone")
+        now = self._store.head(event.key)
+        if now is None or self.fingerprint(now, self._reader.sidecar(event.key)) != fingerprint:
+            return EventOutcome(Result.RETRY, event.key, "the object was changed while it was read")
+        return cut
+
+    def _cut(self, key: DocumentKey, info: ObjectInfo, fingerprint: str, stack: ExitStack) -> CutDocument:
+        with self._reader.read(key, info) as read:
+            return self._chunks.cut(read, fingerprint, stack)
+
+    def _is_in_order(self, key: DocumentKey, head: Item, fingerprint: str) -> bool:
+        """True if the catalog has the object as it is, and no attempt was interrupted."""
+        document_id = current_id(head)
+        same = document_id and head.get("fingerprint") == fingerprint and not head.get("writing")
+        return bool(same) and not self._is_outdated(key, document_id)
+
+    def _is_outdated(self, key: DocumentKey, document_id: str) -> bool:
         """True if an unchanged document has an incomplete title or lacks contexts, or was kept out by a retention that became
         longer: only such documents are ingested again, and not all of them, as after a change of `PIPELINE_VERSION`."""
-        known = self._catalog.version(claim.key, claim.current_id)
+        known = self._catalog.version(key, document_id)
         if known is None:
             return False
         if is_kept_out(known) and not self._reader.is_expired(known):
@@ -572,6 +613,16 @@ class IngestionPipeline:
         """True if the index wakes up, and did not have too much time for it already."""
         waited = self._clock() - claim.waits_since if claim.waits_since else 0.0
         return isinstance(error, IndexWakingError) and waited < LONGEST_WAKING_SECONDS
+
+
+def _unreadable(object_key: str, error: Exception) -> Unparsable:
+    """The error of a document for an unexpected one: third-party parsers read untrusted bytes, and one document must not
+    stop all others."""
+    reason: object = missing_extra(error)
+    if reason is None:
+        log.error("reading %s failed unexpectedly", object_key, exc_info=error)
+        reason = f"it can't be read because of a bug in this program: {error!r}"
+    return Unparsable(f"{scope_of_object(object_key)[1]}: {reason}")
 
 
 def _facts(fingerprint: object) -> str:

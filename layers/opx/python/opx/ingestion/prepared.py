@@ -24,6 +24,7 @@ from opx.domain.documents import (
 )
 from opx.domain.graph import Statements
 from opx.domain.ids import entry_id
+from opx.domain.knowledge import Category
 from opx.domain.provenance import Provenance
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
@@ -32,7 +33,7 @@ from opx.hygiene import near_duplicates
 from opx.hygiene.cleaning import Span, overlaps
 from opx.hygiene.instructions import FLAG
 from opx.ingestion.chunking import ChunkOwner, chunk_lines
-from opx.ingestion.corpus.chunk_files import chunk_file, chunk_of_line, read_chunks, write_outline
+from opx.ingestion.corpus.chunk_files import chunk_file, chunk_of_line, outline_data, outline_file, read_chunks
 from opx.ingestion.corpus.claims import Claim
 from opx.ingestion.reading import ParsedDocument
 from opx.ports import IndexEntry, ObjectStore, Vectors
@@ -64,6 +65,31 @@ Extract = Callable[
 class ChunkingRules:
     tokens: int
     overlap: int
+
+
+@dataclass(frozen=True, slots=True)
+class CutDocument:
+    """What follows from an object alone, before its document is claimed: the document with its counts, and its chunks as
+    lines of an open temporary file. `facts` and `suspected`: see `ParsedDocument`."""
+
+    document: KnowledgeDocument
+    category: Category
+    fingerprint: str
+    lines: IO[bytes]
+    outline: bytes
+    provenance: Provenance
+    suspected: Sequence[Span] = ()
+    facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def is_embedded(self) -> bool:
+        """True if its chunks are searched: not those of a category without embedded fields, nor those of a document that is
+        past its retention."""
+        return bool(self.category.embed) and not is_kept_out(self.document)
+
+    def chunks(self) -> Iterator[DocumentChunk]:
+        self.lines.seek(0)
+        return map(chunk_of_line, self.lines)
 
 
 @dataclass(slots=True)
@@ -122,34 +148,30 @@ class Chunks:
         self._rules = rules
         self._extract = extract
 
-    def prepare(self, claim: Claim, read: ParsedDocument, fingerprint: str, stack: ExitStack) -> Prepared:
-        """Chunks a document and stores its chunks; those of a category without embedded fields are not indexed, nor those of
-        a document that is past its retention, which isn't in the graph either.
-
-        Raises `UnparsableDocumentError` if there are no chunks. `stack` closes the temporary file.
-        """
-        lines = stack.enter_context(_spool())
+    def cut(self, read: ParsedDocument, fingerprint: str, stack: ExitStack) -> CutDocument:
+        """Chunks a document and makes its outline; stores nothing. `stack` closes the temporary file. Raises
+        `UnparsableDocumentError` if there are no chunks."""
+        lines = stack.enter_context(spool())
         document = self._cut(read, lines)
-        document = replace(document, chunks_checksum=self._keep(document, lines))
-        document = self._keep_outline(document, read)
-        prepared = Prepared(claim, document, fingerprint, lines, read.provenance, suspected=read.suspected)
-        expired = is_kept_out(document)
-        if self._extract and read.category.is_related and not expired:
+        lines.seek(0)
+        document = replace(document, chunks_checksum=hashlib.file_digest(lines, "sha256").hexdigest())
+        document, outline = _outlined(document, read)
+        rest = (read.provenance, read.suspected, read.facts)
+        return CutDocument(document, read.category, fingerprint, lines, outline, *rest)
+
+    def prepare(self, claim: Claim, cut: CutDocument) -> Prepared:
+        """Stores the chunks and the outline of a document; those of a category without embedded fields are not indexed, nor
+        those of a document that is past its retention, which isn't in the graph either."""
+        document = cut.document
+        self._keep(document, cut.lines)
+        self._store.put(outline_file(document.key, document.document_id), cut.outline)
+        prepared = Prepared(claim, document, cut.fingerprint, cut.lines, cut.provenance, suspected=cut.suspected)
+        if self._extract and cut.category.is_related and not is_kept_out(document):
             opened = partial(self._store.open, claim.event.document_key)
-            prepared.add_statements(_statements(self._extract, document, read.facts, prepared.chunks, opened))
-        if expired or not read.category.embed:
-            lines.truncate(0)
+            prepared.add_statements(_statements(self._extract, document, cut.facts, prepared.chunks, opened))
+        if not cut.is_embedded:
+            cut.lines.truncate(0)
         return prepared
-
-    def _keep_outline(self, document: KnowledgeDocument, read: ParsedDocument) -> KnowledgeDocument:
-        """Stores the outline; returns the document with a remark on each unclosed code block."""
-        from opx.text.procedures.outline import MAX_CHARACTERS, outline_of
-
-        read.text.seek(0)
-        outline = outline_of(document.document_id, document.title, read.text.read(MAX_CHARACTERS + 1))
-        document = replace(document, outline_checksum=write_outline(self._store, document.key, outline))
-        remarks = tuple(Remark(RemarkKind.IRREGULAR, _UNCLOSED.format(line=line)) for line in outline.unclosed)
-        return replace(document, remarks=bounded((*document.remarks, *remarks))) if remarks else document
 
     def read(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
         """The chunks of any version, current or not; none if they are gone. Raises `DamagedStoreError`."""
@@ -171,16 +193,25 @@ class Chunks:
             raise UnparsableDocumentError(f"{document.key.source}: the document has no text")
         return replace(document, chunk_count=count, token_count=tokens)
 
-    def _keep(self, document: KnowledgeDocument, lines: IO[bytes]) -> str:
-        """Stores the chunk file; returns its SHA-256."""
-        with _spool() as data:  # a copy: a store may close the file
+    def _keep(self, document: KnowledgeDocument, lines: IO[bytes]) -> None:
+        """Stores the chunk file."""
+        with spool() as data:  # a copy: a store may close the file
             lines.seek(0)
             shutil.copyfileobj(lines, data)
             data.seek(0)
-            checksum = hashlib.file_digest(data, "sha256").hexdigest()
-            data.seek(0)
             self._store.put(chunk_file(document.key, document.document_id), data)  # type: ignore[arg-type]
-        return checksum
+
+
+def _outlined(document: KnowledgeDocument, read: ParsedDocument) -> tuple[KnowledgeDocument, bytes]:
+    """The bytes of the outline's file, and the document with a remark on each unclosed code block."""
+    from opx.text.procedures.outline import MAX_CHARACTERS, outline_of
+
+    read.text.seek(0)
+    outline = outline_of(document.document_id, document.title, read.text.read(MAX_CHARACTERS + 1))
+    data = outline_data(outline)
+    document = replace(document, outline_checksum=hashlib.sha256(data).hexdigest())
+    remarks = tuple(Remark(RemarkKind.IRREGULAR, _UNCLOSED.format(line=line)) for line in outline.unclosed)
+    return (replace(document, remarks=bounded((*document.remarks, *remarks))) if remarks else document), data
 
 
 def _statements(extract: Extract, document: KnowledgeDocument, *material: Any) -> Statements:
@@ -195,7 +226,8 @@ def _statements(extract: Extract, document: KnowledgeDocument, *material: Any) -
         return Statements(remarks=(Remark(RemarkKind.LEFT_OUT_OF_GRAPH, text),))
 
 
-def _spool() -> tempfile.SpooledTemporaryFile[bytes]:
+def spool() -> tempfile.SpooledTemporaryFile[bytes]:
+    """A temporary file that is in memory while it is small."""
     return tempfile.SpooledTemporaryFile(_SPOOL_BYTES)
 
 

@@ -15,7 +15,7 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
 from opx.lifecycle.daily import DailyFeed
-from opx.ports import Storage, Tables, WorkQueue
+from opx.ports import Embedder, Storage, Tables, WorkQueue
 from opx.ports.files import StoreFiles
 from opx.ports.sources import Secrets
 from opx.ports.tables import DOCUMENTS, KEYS, LIFECYCLE, USAGE
@@ -392,7 +392,7 @@ class Lifecycle:
             jobs=JobStore(table, subject, clock=installation.clock, lease_seconds=lease),
             indexes=indexing.indexes,
             embedder=indexing.edition_embedder,
-            filler=self._filler,
+            filler=self.filler(self._indexing.document_embedder),
             catalog=corpus.catalog,
             keys=self._tables.table(KEYS),
             chunks=self._chunks_on_file,
@@ -430,22 +430,23 @@ class Lifecycle:
         if not self._indexing.has_editions:
             raise InvalidInputError("the index was passed in to this process: it can't build another one")
 
-    @property
-    def _filler(self) -> Filler:
+    def filler(self, embedder: Embedder) -> Filler:
+        """Fills an edition of the index with vectors of this embedder."""
         from opx.lifecycle.reindex.filling import Filler
 
         return Filler(
             catalog=self._corpus.catalog,
             read_chunks=self._chunks_on_file,
-            documents=self._searched_documents(),
-            embedder=self._indexing.document_embedder,
+            documents=self.searched_documents(),
+            embedder=embedder,
             editions=self._indexing.editions,
             clock=self._installation.clock,
             settling_seconds=self._indexing.indexes.settling_seconds,
             threads=self._storage.read_threads,
         )
 
-    def _searched_documents(self) -> SearchedDocuments:
+    def searched_documents(self) -> SearchedDocuments:
+        """Reads the chunks of versions as they are searched."""
         from opx.lifecycle.reindex.filling import SearchedDocuments
 
         return SearchedDocuments(self._chunks_on_file, self._installation.knowledge, self._ingestion.context_writer)
@@ -461,7 +462,7 @@ class Lifecycle:
 
         return WarmWords(
             catalog=self._corpus.catalog,
-            documents=self._searched_documents(),
+            documents=self.searched_documents(),
             knowledge=self._installation.knowledge,
             shelf=self._indexing.words_shelf(self._corpus.store),
             segments=self._words(),

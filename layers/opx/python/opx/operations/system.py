@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from opx.ingestion.manager import IngestionManager
     from opx.learning.capability import Learning
     from opx.learning.context import PatternQueries
+    from opx.lifecycle.bulk.capability import Bulk
     from opx.lifecycle.capability import Lifecycle
     from opx.lifecycle.clients.capability import Tenants
     from opx.ports import (
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
+    from opx.ports.bulk import BatchEmbedder
     from opx.ports.files import StoreFiles
     from opx.ports.models import ParsingTools
     from opx.ports.queues import Functions
@@ -130,6 +132,9 @@ class Backend(Protocol):
     def open_web(self) -> OpenWeb: ...
 
     def new_embedder(self, model: str, model_path: str, dimension: int, /) -> Embedder: ...
+
+    def batch_embedder(self) -> BatchEmbedder | None:
+        """Embeds in batches, with the model of the settings; None where that isn't offered."""
 
     def new_chat(self, model: str, /) -> ChatModel: ...
 
@@ -365,6 +370,21 @@ class System:
 
     def _schedule(self) -> None:
         self.connectors.schedule()
+
+    @cached_property
+    def bulk(self) -> Bulk:
+        from opx.lifecycle.bulk.capability import Bulk
+
+        return Bulk(
+            self.installation,
+            self.tables,
+            self.storage,
+            corpus=self.corpus,
+            indexing=self.indexing,
+            ingestion=self.ingestion,
+            lifecycle=self.lifecycle,
+            batch=self.ports.batch_embedder(),
+        )
 
     @cached_property
     def questions(self) -> Questions:

@@ -91,13 +91,6 @@ def joined_text(chunks: Iterable[DocumentChunk]) -> Iterator[str]:
             written = chunk.end
 
 
-def write_outline(store: ObjectStore, key: DocumentKey, outline: Outline) -> str:
-    """Stores the outline; returns the SHA-256 of its file."""
-    data = outline_data(outline)
-    store.put(outline_file(key, outline.document_id), data)
-    return hashlib.sha256(data).hexdigest()
-
-
 def outline_data(outline: Outline) -> bytes:
     """The bytes of an outline's file."""
     file = _OutlineFile(OUTLINE_RULES, outline)

@@ -94,6 +94,10 @@ class CachedEmbedder:
         """Embeds texts without writing to the table: for processes that may only read."""
         return self._embedder.embed_documents(texts)
 
+    def keep(self, vectors: Mapping[str, Vectors]) -> None:
+        """Writes vectors, by text, that were computed elsewhere by the same model."""
+        self._keep({self._key(text): each for text, each in vectors.items()})
+
     def known(self, texts: Sequence[str]) -> int:
         """Number of cached entries of distinct texts, over all models. Raises `StoreUnavailableError`."""
         keys = [{"cacheKey": key} for text in texts for key in self._keys(text)]
