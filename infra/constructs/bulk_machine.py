@@ -119,7 +119,11 @@ _CATCH = [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure", "Next": _RE
 
 def _shards(stage: str, function: str, bucket: str, services: str, *, then: str) -> dict[str, Any]:
     """A child execution for each shard of the job's list in S3."""
-    own = {"job.$": "$.job", "shard.$": "$.shard"}  # `$$.Execution` is the child's own
+    own = {
+        "job.$": "$.job",
+        "shard.$": "$.shard",
+        "retries.$": "$$.State.RetryCount",
+    }  # `$$.Execution` is the child's own
     child = _until_finished(stage, function, services, own, {"Result": {}, "End": True})
     processing = {
         "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"},  # EXPRESS ends after five minutes
@@ -135,7 +139,7 @@ def _shards(stage: str, function: str, bucket: str, services: str, *, then: str)
                 "ReaderConfig": {"InputType": "JSON"},
                 "Parameters": {"Bucket": bucket, "Key.$": f"States.Format('bulk/{{}}/shards.json', {JOB})"},
             },
-            "ItemSelector": {"job.$": JOB, "shard.$": "$$.Map.Item.Value"},
+            "ItemSelector": {"job.$": JOB, "shard.$": "$$.Map.Item.Value.number"},
             "ItemProcessor": processing,
             "MaxConcurrencyPath": "$.children",
             "ToleratedFailurePercentagePath": "$.tolerated",

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from tests.doubles.bedrock import a_failure, refused, titan_v2
 from tests.doubles.http_double import HttpDouble, Request, Response, ServiceFailure
 
@@ -211,11 +213,11 @@ class BatchInferenceDouble(HttpDouble):
             records = [json.loads(line) for line in body.splitlines()]
             if job.end == "PartiallyCompleted":
                 records = records[: len(records) // 2]
-            lines = [json.dumps(answer) for record in records for answer in self._answers(record)]
+            lines = [msgspec.json.encode(answer) for record in records for answer in self._answers(record)]
             if self.misbehaviour.shuffled:
                 self._random.shuffle(lines)
             name = f"{folder}/{key.rpartition('/')[2]}.out"
-            self._put(place["bucket"], name, "".join(f"{line}\n" for line in lines).encode())
+            self._put(place["bucket"], name, b"".join(line + b"\n" for line in lines))
         manifest = {"totalRecordCount": job.records, "processedRecordCount": job.records}
         self._put(place["bucket"], f"{folder}/manifest.json.out", json.dumps(manifest).encode())
 

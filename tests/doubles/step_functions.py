@@ -127,7 +127,7 @@ class StateMachine:
             found: dict[str, Any] = self.client.describe_execution(executionArn=execution)
             if found["status"] != "RUNNING":
                 return found
-            time.sleep(0.01)
+            time.sleep(0.2)  # each look takes the interpreter time
         raise AssertionError(f"{execution} is still running: {self.functions.calls}")
 
     def names(self, execution: str) -> list[str]:

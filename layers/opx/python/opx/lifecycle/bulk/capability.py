@@ -17,6 +17,7 @@ from opx.ports.tables import LIFECYCLE
 from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
+    from opx.lifecycle.bulk.calls import StageCalls
     from opx.lifecycle.bulk.stages import BulkStages
 
 
@@ -47,6 +48,13 @@ class Bulk:
     @cached_property
     def jobs(self) -> BulkJobs:
         return BulkJobs(self._tables.table(LIFECYCLE), self._installation.clock)
+
+    @cached_property
+    def calls(self) -> StageCalls:
+        """Calls of stages by a state machine."""
+        from opx.lifecycle.bulk.calls import StageCalls
+
+        return StageCalls(self.stages, self.jobs)
 
     @cached_property
     def stages(self) -> BulkStages:

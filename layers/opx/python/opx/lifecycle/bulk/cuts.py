@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import IO, BinaryIO
@@ -56,6 +57,7 @@ class CutFile:
 
     def __init__(self, stream: BinaryIO, category: Callable[[str], Category]) -> None:
         self._category = category
+        self._lock = threading.Lock()  # documents are read by several threads
         self._data = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         shutil.copyfileobj(stream, self._data, _BLOCK)
         self._found: dict[tuple[str, str], tuple[_Cut, int]] = {}
@@ -78,11 +80,12 @@ class CutFile:
             return None
         cut, at = found
         lines = stack.enter_context(spool())
-        self._data.seek(at)
-        left = cut.lines
-        while left and (block := self._data.read(min(left, _BLOCK))):
-            lines.write(block)
-            left -= len(block)
+        with self._lock:
+            self._data.seek(at)
+            left = cut.lines
+            while left and (block := self._data.read(min(left, _BLOCK))):
+                lines.write(block)
+                left -= len(block)
         category = self._category(cut.document.category)
         rest = (cut.provenance, cut.suspected, cut.facts)
         return CutDocument(cut.document, category, fingerprint, lines, cut.outline, *rest)
