@@ -383,6 +383,7 @@ class System:
             indexing=self.indexing,
             ingestion=self.ingestion,
             lifecycle=self.lifecycle,
+            functions=lambda: self.functions,
             batch=self.ports.batch_embedder(),
         )
 

@@ -68,6 +68,9 @@ class WorkQueue(Protocol):
     def exclusive_reindex(self) -> AbstractContextManager[Any]:
         """Lock for building an index. Raises `ReindexBusyError` if another one of this machine does."""
 
+    def exclusive_bulk(self, job_id: str) -> AbstractContextManager[Any]:
+        """Lock for running a bulk job. Raises `BulkBusyError` that names the job if another process of this machine does."""
+
     def discard(self, unwanted: Callable[[str], bool], *, dry: bool = False) -> int | None:
         """Remove waiting messages with unwanted bodies, or with `dry` count them; None where messages can't be
         inspected."""

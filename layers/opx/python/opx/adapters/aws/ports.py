@@ -185,6 +185,9 @@ class FunctionWorkQueue:
     def exclusive_pull(self, source_id: str) -> AbstractContextManager[None]:  # noqa: ARG002 - leases do
         return nullcontext()
 
+    def exclusive_bulk(self, job_id: str) -> AbstractContextManager[None]:  # noqa: ARG002 - executions run it
+        return nullcontext()
+
     def exclusive_reindex(self) -> AbstractContextManager[None]:
         return nullcontext()
 

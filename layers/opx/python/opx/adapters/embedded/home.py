@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from opx.adapters.embedded.durable_files import held
 from opx.adapters.limits import check_item, check_metadata, check_object_key
-from opx.errors import ReindexBusyError, SourceBusyError, SourceRefusedError
+from opx.errors import BulkBusyError, ReindexBusyError, SourceBusyError, SourceRefusedError
 from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec
 
 if TYPE_CHECKING:
@@ -187,6 +187,11 @@ class HomeWorkQueue:
     def exclusive_reindex(self) -> AbstractContextManager[None]:
         return self._locked(
             "reindex.lock", ReindexBusyError("another process makes a new index here: wait for it, or end it")
+        )
+
+    def exclusive_bulk(self, job_id: str) -> AbstractContextManager[None]:
+        return self._locked(
+            "bulk.lock", BulkBusyError(f"another process runs the bulk job {job_id}: see `opx bulk status`")
         )
 
     def _locked(self, name: str, busy: Exception) -> AbstractContextManager[None]:

@@ -12,7 +12,8 @@ from opx.ingestion.events import EventOutcome, ObjectEvent, Result
 from opx.ingestion.indexing.editions import OpenEdition
 from opx.ingestion.worker import IngestionWorker
 from opx.lifecycle.bulk.job import BulkFailure, ShardApplied, ShardPrepared
-from opx.lifecycle.reindex.filling import FillCounts, Filler
+from opx.lifecycle.reindex.filling import Filler
+from opx.lifecycle.reindex.job import smallest_hashes
 from opx.ports import Item
 from opx.runtime.deadlines import remaining
 
@@ -63,8 +64,9 @@ def _counted(prepared: ShardPrepared, outcomes: Mapping[str, EventOutcome]) -> S
 
 def apply_heads(
     prepared: ShardPrepared, filler: Filler, edition: OpenEdition, heads: Sequence[Item]
-) -> tuple[ShardApplied, FillCounts]:
-    """Adds the current versions of a shard's documents to the edition. Raises `StoreUnavailableError`."""
+) -> tuple[ShardApplied, list[str]]:
+    """Adds the current versions of a shard's documents to the edition; also returns the keys of documents that the journal of
+    changes has to get to. Raises `StoreUnavailableError`."""
     filled = filler.fill(edition, heads)
     applied = ShardApplied(
         shard=prepared.shard,
@@ -73,5 +75,6 @@ def apply_heads(
         deleted=len(prepared.left) - filled.documents,
         chunks=filled.chunks,
         lacking=tuple(filled.lacking),
+        sample=tuple(smallest_hashes(str(head["documentKey"]) for head in heads)),
     )
-    return applied, filled
+    return applied, filled.postponed

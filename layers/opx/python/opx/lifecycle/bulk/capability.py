@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from opx.lifecycle.bulk.job import BulkJobs
 from opx.lifecycle.capability import Lifecycle
 from opx.ports import Storage, Tables
 from opx.ports.bulk import BatchEmbedder
+from opx.ports.queues import Functions
 from opx.ports.tables import LIFECYCLE
 from opx.runtime.knowledge_file import Installation
 
@@ -34,6 +36,7 @@ class Bulk:
         indexing: Indexing,
         ingestion: Ingestion,
         lifecycle: Lifecycle,
+        functions: Callable[[], Functions],
         batch: BatchEmbedder | None,
     ) -> None:
         self._installation = installation
@@ -43,6 +46,7 @@ class Bulk:
         self._indexing = indexing
         self._ingestion = ingestion
         self._lifecycle = lifecycle
+        self._functions = functions
         self._batch = batch
 
     @cached_property
@@ -71,6 +75,8 @@ class Bulk:
             scopes=lambda: list(ScopeDirectory(self._corpus.clients, self._corpus.projects).all()),
             filler=self._lifecycle.filler,
             searched=self._lifecycle.searched_documents,
+            reindexer=lambda: self._lifecycle.reindexer,
+            rebuilds=lambda: self._functions().rebuilds,
             batch=self._batch,
         )
         return BulkStages(parts)

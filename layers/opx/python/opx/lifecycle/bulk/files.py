@@ -18,7 +18,8 @@ from opx.ports import ObjectStore
 FOLDER = "bulk/"
 SHARDS, PREPARED, APPLIED = "shards", "prepared", "applied"
 CUTS, TEXTS, VECTORS, OUTPUTS, BATCHES, READING = "cuts", "texts", "vectors", "outputs", "batches", "reading"
-MANIFEST, LISTING, GROUPS, REPORT = "shards.json", "listing.json", "groups.json", "report.json"
+MANIFEST, LISTING, GROUPS = "shards.json", "listing.json", "groups.json"
+REPORT, FAILURES = "report.json", "failures.jsonl"
 
 R = TypeVar("R", bound=Record)
 _SUFFIXES = {SHARDS: ".jsonl", TEXTS: ".jsonl", CUTS: ".bin", VECTORS: ".bin", OUTPUTS: "/"}
@@ -90,8 +91,9 @@ class BulkFiles:
             self.store.delete(self.name(kind, number))
 
     def clear(self) -> int:
-        """Deletes all files but the report; returns how many."""
-        keys = [info.key for info in self.store.list(self.prefix) if info.key != self.prefix + REPORT]
+        """Deletes all files but the report and its failures; returns how many."""
+        kept = {self.prefix + REPORT, self.prefix + FAILURES}
+        keys = [info.key for info in self.store.list(self.prefix) if info.key not in kept]
         for key in keys:
             self.store.delete(key)
         return len(keys)

@@ -20,13 +20,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DocumentChunk, DocumentKey
+from opx.domain.ids import epoch_seconds, iso_time
 from opx.domain.record import Record, from_json, replace
 from opx.domain.scopes import scope_of_key
-from opx.errors import BulkCancelledError, ObjectNotFoundError, StoreUnavailableError, UnparsableDocumentError
+from opx.errors import (
+    BulkCancelledError,
+    IndexWakingError,
+    ObjectNotFoundError,
+    StoreUnavailableError,
+    UnparsableDocumentError,
+)
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import ObjectEvent
+from opx.ingestion.indexing.book import EditionState
 from opx.ingestion.indexing.capability import Indexing
 from opx.ingestion.indexing.editions import OpenEdition
 from opx.ingestion.pipeline import CutBefore
@@ -45,11 +53,13 @@ from opx.lifecycle.bulk.files import (
     VECTORS,
     BulkFiles,
 )
+from opx.lifecycle.bulk.finishing import read_report, sum_up, write_report
 from opx.lifecycle.bulk.job import (
     BulkFailure,
     BulkJob,
     BulkJobs,
     BulkKind,
+    BulkReport,
     BulkStage,
     Shard,
     ShardApplied,
@@ -58,14 +68,19 @@ from opx.lifecycle.bulk.job import (
 from opx.lifecycle.bulk.listing import Listed, heads, inventory, list_documents, objects
 from opx.lifecycle.bulk.preparing import Texts, prepare_heads, prepare_objects
 from opx.lifecycle.bulk.vectors import PreparedEmbedder, VectorFile, batch_vectors, json_lines, read_vectors
+from opx.lifecycle.reindex.job import ReindexPhase
+from opx.lifecycle.reindex.reindexing import CALIBRATE_IF_DUE, SEEN_EVERYWHERE
 from opx.ports import Item, ObjectStore, Storage, Table, Tables
 from opx.ports.bulk import BatchEmbedder
 from opx.ports.tables import KEYS
 from opx.runtime.knowledge_file import Installation
+from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
     from opx.domain.scopes import Scope
     from opx.lifecycle.reindex.filling import Filler, SearchedDocuments
+    from opx.lifecycle.reindex.reindexing import Reindexer
+    from opx.ports import Queue
 
 _S3 = "s3://"
 
@@ -84,6 +99,8 @@ class StageParts:
     scopes: Callable[[], Sequence[Scope]]
     filler: Callable[[Any], Filler]
     searched: Callable[[], SearchedDocuments]
+    reindexer: Callable[[], Reindexer]
+    rebuilds: Callable[[], Queue | None]
     batch: BatchEmbedder | None = None
 
     @property
@@ -110,6 +127,8 @@ class BulkStages:
         """Lists the documents of the job until `stop` returns True; returns True when all are listed."""
         job = self._parts.jobs.running(job_id)
         files = self.files(job_id)
+        if job.work.kind is BulkKind.REINDEX:
+            self._await_edition(job)
         if not list_documents(files, lambda after: self._listed(job, after), stop):
             return False
         shards = self.shards(job_id)
@@ -122,6 +141,12 @@ class BulkStages:
 
         self._parts.jobs.update(job_id, listed)
         return True
+
+    def _await_edition(self, job: BulkJob) -> None:
+        """Makes the index of the job's edition, once all writers know of it. Raises `IndexWakingError` until then."""
+        progress = self._parts.reindexer().advance(lambda: False, bulk=job.job_id)
+        if progress.wait_seconds:
+            raise IndexWakingError("writers that began earlier have to end first", progress.wait_seconds)
 
     def _listed(self, job: BulkJob, after: str) -> Iterator[Listed]:
         work = job.work
@@ -216,9 +241,9 @@ class BulkStages:
         embedder.load(self._vectors(files, shard))
         if is_reindex:
             edition = self._open_edition(job)
-            found = apply_heads(prepared, self._parts.filler(embedder), edition, self._heads(prepared.left))
-            self._parts.indexing.editions.journal.note(edition.name, found[1].postponed)
-            return replace(found[0], embedded=embedder.embedded)
+            filled, postponed = apply_heads(prepared, self._parts.filler(embedder), edition, self._heads(prepared.left))
+            self._parts.indexing.editions.journal.note(edition.name, postponed)
+            return replace(filled, embedded=embedder.embedded)
         with self._cuts(files, shard) as cut_before:
             pipeline = self._parts.ingestion.pipeline_with(embedder, cut_before)
             applied = apply_objects(prepared, self._parts.ingestion.worker_with(pipeline))
@@ -270,6 +295,89 @@ class BulkStages:
         self._keep(job_id, APPLIED, shard, found)
         return found
 
+    # -- finish
+
+    def finish(self, job_id: str, stop: Callable[[], bool] = lambda: False) -> BulkReport | None:
+        """Compares the counts of the job, and has a new index answer; works until `stop` returns True, and returns the report
+        when all is done, else None. Raises `IndexWakingError` while changes have to settle."""
+        job = self._parts.jobs.get(job_id)
+        files = self.files(job_id)
+        if job.is_ended:
+            return read_report(files)
+        self._parts.jobs.update(job_id, lambda found: _enter(found, BulkStage.FINISH))
+        report, applied = sum_up(files, self.shards(job_id), job, Each(self._parts.storage.read_threads))
+        if job.work.kind is BulkKind.REINDEX and not self._switched(job, report, applied, stop):
+            return None
+        end = BulkStage.REFUSED if report.problems else BulkStage.DONE
+        now = self._parts.installation.clock()
+        report.seconds = now - (epoch_seconds(job.started_at) or now)
+        write_report(files, report, applied)
+        self._end(job_id, end)
+        files.clear()
+        return report
+
+    def _switched(
+        self, job: BulkJob, report: BulkReport, applied: Sequence[ShardApplied], stop: Callable[[], bool]
+    ) -> bool:
+        """Catches up, compares and switches to the edition of the job; False if there is more to do."""
+        reindexer = self._parts.reindexer()
+        known = reindexer.status()[1]
+        if not (known and known.edition == job.edition and known.phase in (ReindexPhase.DONE, ReindexPhase.REFUSED)):
+            lacking = [key for one in applied for key in one.lacking]
+            sample = [key for one in applied for key in one.sample]
+            counts = {"documents": report.ingested, "chunks": report.chunks}
+            reindexer.loaded(job.job_id, **counts, lacking=lacking, sample=sample)
+            progress = reindexer.advance(stop)
+            if progress.wait_seconds and not progress.finished:
+                raise IndexWakingError("changes of the index have to settle", progress.wait_seconds)
+            if not progress.finished:
+                return False
+            known = progress.job
+            rebuilds = self._parts.rebuilds()
+            if rebuilds and known.phase is ReindexPhase.DONE:
+                rebuilds.send(CALIBRATE_IF_DUE, delay_seconds=SEEN_EVERYWHERE)
+        if known.phase is ReindexPhase.REFUSED:
+            report.problems = list(known.report.get("problems", []))
+        return True
+
+    def _end(self, job_id: str, stage: BulkStage) -> None:
+        def ended(job: BulkJob) -> None:
+            job.stage = stage
+            job.ended_at = iso_time(self._parts.installation.clock())
+
+        self._parts.jobs.update(job_id, ended, ended=True)
+
+    # -- cancel
+
+    def cancel(self, job_id: str) -> BulkJob:
+        """Ends a job: its batch jobs are stopped, a new index is discarded, and its files are removed, but for the report of
+        what was done. Documents that were ingested stay. Doing so again removes what stages that were running left. Raises
+        `InvalidInputError` for a new index that answers already."""
+        job = self._parts.jobs.get(job_id)
+        files = self.files(job_id)
+        if not job.is_ended:
+
+            def cancelling(found: BulkJob) -> None:
+                found.cancelling = True
+
+            job = self._parts.jobs.update(job_id, cancelling, ended=True)
+            if self._parts.batch:
+                GroupEmbeddings(files, self._parts.batch).stop()
+            self._discard(job)
+            report, applied = sum_up(files, self.shards(job_id), job, Each(self._parts.storage.read_threads))
+            write_report(files, report, applied)
+            self._end(job_id, BulkStage.CANCELLED)
+        if job.is_ended and job.stage is not BulkStage.CANCELLED:
+            return job
+        files.clear()
+        return self._parts.jobs.get(job_id)
+
+    def _discard(self, job: BulkJob) -> None:
+        state = self._parts.indexing.editions.book.read() if job.edition else None
+        edition = state.edition(job.edition) if state else None
+        if edition and edition.state is EditionState.BUILDING:
+            self._parts.reindexer().discard()
+
     # -- shared
 
     def _keep(self, job_id: str, kind: str, shard: int, found: Record) -> None:
@@ -284,7 +392,7 @@ class BulkStages:
 
     def _open_edition(self, job: BulkJob) -> OpenEdition:
         edition = self._parts.indexing.editions.book.read().edition(job.edition)
-        if edition is None:
+        if edition is None or edition.state is EditionState.DISCARDED:
             raise BulkCancelledError(f"the index that the bulk job {job.job_id} builds was discarded")
         return self._parts.indexing.editions.open(edition)
 

@@ -51,7 +51,8 @@ AFTER_THE_SWITCH = (ReindexPhase.SWITCHING, ReindexPhase.SETTLING)
 
 class ReindexJob(Draft, rename=None):
     """Progress of the work on one edition. `scope` and `after` are the cursor of the last document added; `not_before` is
-    the earliest time to resume (seconds since the epoch); `report` is the result of the comparison."""
+    the earliest time to resume (seconds since the epoch); `report` is the result of the comparison. `bulk`: the bulk job
+    that adds the documents, and without which nobody goes on."""
 
     edition: str
     phase: ReindexPhase = ReindexPhase.WAITING
@@ -69,6 +70,7 @@ class ReindexJob(Draft, rename=None):
     comparisons: int = 0
     force: bool = False
     rollback: bool = False
+    bulk: str = ""
     report: dict[str, Any] = field(default_factory=dict)
 
     def note_lacking(self, key_ids: list[str]) -> None:
@@ -77,7 +79,12 @@ class ReindexJob(Draft, rename=None):
 
     def add_to_sample(self, key_ids: list[str]) -> None:
         """Add to the sample, which is arbitrary but the same however often the work is interrupted."""
-        self.sample = sorted({*self.sample, *key_ids}, key=lambda key: stable_hash("sample", key))[:SAMPLE]
+        self.sample = smallest_hashes({*self.sample, *key_ids})
+
+
+def smallest_hashes(key_ids: Iterable[str]) -> list[str]:
+    """The sample of these keys."""
+    return sorted(key_ids, key=lambda key: stable_hash("sample", key))[:SAMPLE]
 
 
 class JobStore:

@@ -313,16 +313,35 @@ class Reindexer(EditionRequests):
             job.phase, job.comparisons, job.lacking, job.lacking_count = ReindexPhase.CATCHING_UP, 0, [], 0
         self._parts.jobs.release(job)
 
-    def advance(self, stop: Callable[[], bool]) -> Progress:
-        """Work until `stop` returns True, or there is nothing to do now.
+    # -- documents that a bulk job adds
+
+    def leave_to(self, bulk: str) -> None:
+        """Leaves the documents of an edition that was just begun to a bulk job, which calls `advance` until the edition is
+        `BUILDING`, and `loaded` afterwards."""
+        job = self._held()
+        job.bulk = bulk
+        self._parts.jobs.release(job)
+
+    def loaded(self, bulk: str, *, documents: int, chunks: int, lacking: list[str], sample: list[str]) -> None:
+        """Records the documents that a bulk job has added: anyone may advance the job from now on. No-op when repeated."""
+        job = self._held(bulk)
+        if job.phase is ReindexPhase.BUILDING:
+            job.documents, job.chunks, job.phase, job.bulk = documents, chunks, ReindexPhase.CATCHING_UP, ""
+            job.note_lacking(lacking)
+            job.add_to_sample(sample)
+        self._parts.jobs.release(job)
+
+    def advance(self, stop: Callable[[], bool], *, bulk: str = "") -> Progress:
+        """Work until `stop` returns True, or there is nothing to do now. Only the bulk job that an edition is left to may
+        advance it.
 
         Raises `InvalidInputError` without a job, `ReindexBusyError` if another worker holds it, and
         `StoreUnavailableError`; then it can be resumed.
         """
-        job = self._held()
+        job = self._held(bulk)
         self._steps.begin()
         try:
-            while not (job.phase in (ReindexPhase.DONE, ReindexPhase.REFUSED) or self._wait(job)):
+            while not (self._is_over(job) or self._wait(job)):
                 self._steps.take(job)
                 self._parts.jobs.save(job)
                 if stop():
@@ -331,13 +350,18 @@ class Reindexer(EditionRequests):
             self._parts.jobs.release(job)
         return Progress(job, self._wait(job))
 
+    def _is_over(self, job: ReindexJob) -> bool:
+        """True if there is no step to do: none is left, or a bulk job adds the documents."""
+        is_ended = job.phase in (ReindexPhase.DONE, ReindexPhase.REFUSED)
+        return is_ended or (bool(job.bulk) and job.phase is ReindexPhase.BUILDING)
+
     def _wait(self, job: ReindexJob) -> float:
         """Seconds until there is more to do; 0 if that is further off than any wait, as the clock went back."""
         pace, left = self._parts.pace, job.not_before - self._parts.clock()
         longest = max(pace.start_seconds, pace.pause_seconds, pace.settling_seconds) + CLOCKS_DIFFER
         return left if 0 < left <= longest else 0.0
 
-    def _held(self) -> ReindexJob:
+    def _held(self, bulk: str = "") -> ReindexJob:
         state = self._parts.editions.book.read()
         last = self._parts.jobs.read()
         name = state.target
@@ -347,7 +371,13 @@ class Reindexer(EditionRequests):
             raise InvalidInputError("no index is being built")
         edition = state.edition(name)
         assert edition is not None
-        return self._parts.jobs.hold(name, lambda: self._new_job(edition))
+        job = self._parts.jobs.hold(name, lambda: self._new_job(edition))
+        if job.bulk not in ("", bulk):
+            self._parts.jobs.release(job)
+            raise ReindexBusyError(
+                f"the bulk job {job.bulk} builds the index: see `opx bulk status`, and `opx bulk cancel`"
+            )
+        return job
 
     def _new_job(self, edition: Edition) -> ReindexJob:
         now = self._parts.clock()
