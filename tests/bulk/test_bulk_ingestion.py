@@ -22,3 +22,7 @@ def test_documents_whose_events_are_lost_are_ingested(bulk: BulkCloud) -> None:
     ended = bulk.run(job)
     print(time.time() - t, time.process_time() - c, bulk.functions.calls, bulk.clock.elapsed)
     assert ended["status"] == "SUCCEEDED", (ended, bulk.system.bulk.jobs.get(job.job_id))
+    print(bulk.keys(f"bulk/{job.job_id}"), bulk.system.bulk.jobs.get(job.job_id))
+    from opx.lifecycle.bulk.finishing import read_report
+    print(read_report(bulk.system.bulk.stages.files(job.job_id)))
+    print(bulk.cloud.bedrock.requests and len(bulk.cloud.bedrock.requests), len(bulk.batches.embedded), bulk.ask('Drain node n17'))

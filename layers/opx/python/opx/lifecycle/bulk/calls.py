@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import ceil
 
 from opx.domain.record import Record
-from opx.errors import BulkCancelledError, BulkFailedError, InvalidInputError, ThrottledError
+from opx.errors import BulkCancelledError, BulkFailedError, IndexWakingError, InvalidInputError, ThrottledError
 from opx.lifecycle.bulk.embedding import POLL_SECONDS
 from opx.lifecycle.bulk.files import APPLIED
 from opx.lifecycle.bulk.job import BulkJob, BulkJobs
@@ -40,7 +41,7 @@ class StageCalls:
             "prepare": lambda: self._done(self._stages.prepare(job_id, shard, attempt=retries + 1)),
             "embed": lambda: self._embed(job_id),
             "apply": lambda: self._done(self._stages.apply(job_id, shard)),
-            "finish": lambda: self._finish(job_id),
+            "finish": lambda: self._finish(job_id, stop),
         }
         if stage not in calls:
             raise InvalidInputError(f"a bulk job has no stage {stage!r}")
@@ -67,12 +68,19 @@ class StageCalls:
 
     # -- finish
 
-    def _finish(self, job_id: str) -> Turn:
+    def _finish(self, job_id: str, stop: Callable[[], bool]) -> Turn:
+        """Changes of a new index that have to settle are waited for between calls."""
         self._abandon(job_id, self._left(job_id))
-        return self._done(self._stages.finish(job_id))
+        try:
+            return Turn(self._stages.finish(job_id, stop) is not None)
+        except IndexWakingError as exc:
+            return Turn(finished=False, wait_seconds=ceil(exc.retry_after))
 
     def _left(self, job_id: str) -> Sequence[int]:
-        """Shards without a result, which are fewer than the job tolerates: otherwise its execution has failed."""
+        """Shards without a result, which are fewer than the job tolerates: otherwise its execution has failed. None of a job
+        that is done, whose files are removed."""
+        if self._jobs.get(job_id).is_ended:
+            return []
         applied = set(self._stages.files(job_id).numbers(APPLIED))
         return [shard.number for shard in self._stages.shards(job_id) if shard.number not in applied]
 
