@@ -1,28 +1,174 @@
-"""Bulk ingestion by the interpreted state machine."""
+"""Bulk ingestion by the interpreted state machine: all documents once, whatever is killed, stopped or busy meanwhile."""
 
 from __future__ import annotations
 
-import time
+import threading
+from collections.abc import Callable
+from typing import Any
 
+import pytest
+
+from opx.errors import BulkBusyError
+from opx.lifecycle.bulk.job import BulkJob, BulkStage
+from opx.lifecycle.bulk.stages import BulkStages
 from tests.bulk.bulk_cloud import BulkCloud
+from tests.doubles.step_functions import Killed
+from tests.support.index_support import PageFailure
+
+STAGES = ("list", "prepare", "embed", "apply", "finish")
+DOCUMENTS = 24
 
 
-def page(number: int) -> str:
-    return (
-        f"# Page {number}\n\nThe service number {number} restarts when queue q{number % 97} is full.\n\n"
-        f"## Steps\n\n1. Drain node n{number}.\n2. Restart unit u{number}.\n"
-    )
+@pytest.fixture
+def loaded(bulk: BulkCloud) -> BulkCloud:
+    """Two dozen documents in the bucket, in six shards; nothing knows of them."""
+    bulk.put_pages(DOCUMENTS)
+    return bulk
 
 
-def test_documents_whose_events_are_lost_are_ingested(bulk: BulkCloud) -> None:
-    for number in range(200):
-        bulk.put(f"documents/runbooks/area{number % 7}/page-{number}.md", page(number))
-    job = bulk.begin()
-    t, c = time.time(), time.process_time()
+def succeeded(bulk: BulkCloud, job: BulkJob) -> None:
     ended = bulk.run(job)
-    print(time.time() - t, time.process_time() - c, bulk.functions.calls, bulk.clock.elapsed)
-    assert ended["status"] == "SUCCEEDED", (ended, bulk.system.bulk.jobs.get(job.job_id))
-    print(bulk.keys(f"bulk/{job.job_id}"), bulk.system.bulk.jobs.get(job.job_id))
-    from opx.lifecycle.bulk.finishing import read_report
-    print(read_report(bulk.system.bulk.stages.files(job.job_id)))
-    print(bulk.cloud.bedrock.requests and len(bulk.cloud.bedrock.requests), len(bulk.batches.embedded), bulk.ask('Drain node n17'))
+    assert ended["status"] == "SUCCEEDED", (ended, bulk.system.bulk.jobs.get(job.job_id).problem)
+
+
+def all_are_in_once(bulk: BulkCloud, job: BulkJob) -> None:
+    report = bulk.report(job)
+    assert (report.documents, report.ingested + report.unchanged, report.failed, report.unsettled) == (24, 24, 0, 0)
+    assert sorted(bulk.indexed()) == sorted(f"Page {number}" for number in range(DOCUMENTS))
+    assert bulk.system.bulk.jobs.get(job.job_id).stage is BulkStage.DONE
+    assert [key.rpartition("/")[2] for key in bulk.keys("bulk/")] == ["failures.jsonl", "report.json"]
+
+
+def test_documents_whose_events_are_lost_are_ingested_with_vectors_of_a_batch_job(loaded: BulkCloud) -> None:
+    job = loaded.begin()
+    succeeded(loaded, job)
+    all_are_in_once(loaded, job)
+    assert set(loaded.batches.embedded.values()) == {1}
+    assert loaded.report(job).embedded == 0
+    assert loaded.cloud.bedrock.calls == []
+    assert loaded.ask("drain node n17")[0] == "Page 17"
+    again = loaded.begin()
+    succeeded(loaded, again)
+    assert (loaded.report(again).unchanged, loaded.report(again).ingested) == (24, 0)
+    assert set(loaded.batches.embedded.values()) == {1}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_call_that_is_killed_in_any_stage_is_made_again(loaded: BulkCloud, stage: str) -> None:
+    kill_once = loaded.kill_after(7, stage)
+    job = loaded.begin()
+    succeeded(loaded, job)
+    assert kill_once.killed
+    all_are_in_once(loaded, job)
+    assert set(loaded.batches.embedded.values()) == {1}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_job_whose_execution_is_stopped_in_any_stage_goes_on_in_the_next_one(loaded: BulkCloud, stage: str) -> None:
+    job, stopped = loaded.begin(), threading.Event()
+
+    def stop(event: dict[str, Any]) -> None:
+        if event["stage"] == stage and not stopped.is_set():
+            stopped.set()
+            loaded.runner.cancel(execution)
+
+    execution = loaded.runner.start(job.job_id)  # the first call waits for a while
+    loaded.functions.before = stop
+    loaded.go()
+    assert loaded.machine.ended(execution)["status"] == "ABORTED"
+    assert "aborted" in loaded.runner.problem(execution)
+    loaded.functions.before = lambda _event: None
+    succeeded(loaded, job)
+    assert loaded.runner.problem(execution).endswith("the bulk job was cancelled")
+    all_are_in_once(loaded, job)
+    assert set(loaded.batches.embedded.values()) == {1}
+
+
+def test_documents_of_a_child_that_always_dies_are_failed_items_within_the_tolerated_share(loaded: BulkCloud) -> None:
+    def die(event: dict[str, Any]) -> None:
+        if event["stage"] in ("prepare", "apply") and event["shard"] == 2:
+            raise Killed
+
+    loaded.functions.before = die
+    job = loaded.begin()
+    loaded.runner._tolerated = 20
+    succeeded(loaded, job)
+    assert loaded.functions.calls["apply", 2] == loaded.functions.calls["prepare", 2] == 4
+    report = loaded.report(job)
+    assert (report.ingested, report.failed, report.unsettled) == (20, 4, 0)
+    assert len({failure.object_key for failure in report.failures}) == 4
+    assert all("every call of the function failed" in failure.reason for failure in report.failures)
+    listed = {item["source"] for item in loaded.cloud_failures()}
+    assert listed == {failure.object_key.removeprefix("documents/") for failure in report.failures}
+
+
+def test_more_failures_than_tolerated_stop_the_job_which_goes_on_when_the_cause_is_gone(loaded: BulkCloud) -> None:
+    def die(event: dict[str, Any]) -> None:
+        if event["stage"] == "apply" and event["shard"] in (1, 4):
+            raise Killed
+
+    loaded.functions.before = die
+    job = loaded.begin()
+    ended = loaded.run(job)
+    assert (ended["status"], ended["error"]) == ("FAILED", "BulkFailedError")
+    assert "ExceedToleratedFailureThreshold" in loaded.system.bulk.jobs.get(job.job_id).problem
+    assert "ExceedToleratedFailureThreshold" in loaded.runner.problem(ended["executionArn"])
+    assert loaded.cloud_failures() == []
+    loaded.functions.before = lambda _event: None
+    succeeded(loaded, job)
+    all_are_in_once(loaded, job)
+
+
+def test_a_redrive_of_a_failed_execution_forgets_the_failure_and_goes_on(loaded: BulkCloud) -> None:
+    job = loaded.begin()
+    failing = {"stage": "fail", "job": job.job_id, "execution": f"{job.job_id}-1", "error": "E", "cause": "C"}
+    first = loaded.functions.invoke(FunctionName="f:opx-bulk-stage", Payload=_json(failing))
+    assert first["FunctionError"] == "Unhandled"
+    assert loaded.system.bulk.jobs.get(job.job_id).problem == f"{job.job_id}-1: E: C"
+    again = loaded.functions.invoke(FunctionName="f:opx-bulk-stage", Payload=_json(failing))
+    assert b'"finished": true' in again["Payload"].read()
+    assert loaded.system.bulk.jobs.get(job.job_id).problem == ""
+
+
+def _json(value: dict[str, Any]) -> str:
+    import json
+
+    return json.dumps(value)
+
+
+def test_children_wait_longer_and_longer_for_a_busy_index(loaded: BulkCloud) -> None:
+    loaded.cloud.search.inject(PageFailure, times=9, path="/_bulk")
+    job = loaded.begin()
+    succeeded(loaded, job)
+    all_are_in_once(loaded, job)
+    assert sum(loaded.functions.calls["apply", shard] for shard in range(6)) > 6
+
+
+def test_of_two_jobs_at_once_the_second_is_refused_by_the_name_of_the_first(loaded: BulkCloud) -> None:
+    job = loaded.begin()
+    with pytest.raises(BulkBusyError, match=job.job_id):
+        loaded.begin()
+    execution = loaded.runner.start(job.job_id)
+    assert loaded.runner.start(job.job_id) == execution
+    assert loaded.machine.ended(execution)["status"] == "SUCCEEDED"
+    all_are_in_once(loaded, job)
+
+
+def test_a_cancelled_job_leaves_its_report_alone_and_stops_its_batch_jobs(loaded: BulkCloud) -> None:
+    job, cancelled = loaded.begin(), threading.Event()
+
+    def cancel(event: dict[str, Any]) -> None:
+        if event["stage"] == "embed" and loaded.batches.running and not cancelled.is_set():
+            cancelled.set()
+            loaded.runner.cancel(execution)
+            loaded.system.bulk.stages.cancel(job.job_id)
+
+    loaded.functions.before = cancel
+    execution = loaded.runner.start(job.job_id)
+    assert loaded.machine.ended(execution)["status"] == "ABORTED"
+    assert {batch.state for batch in loaded.batches.jobs.values()} <= {"Stopping", "Stopped"}
+    assert [key.rpartition("/")[2] for key in loaded.keys("bulk/")] == ["failures.jsonl", "report.json"]
+    assert loaded.indexed() == []
+
+
+Stage = Callable[[BulkStages], Any]

@@ -17,6 +17,11 @@ NOT_APPLIED = (
 )
 
 
+SHARDS = ("prepare", "apply")
+"""Stages that are called for each shard. In the others, an index that wakes up, or whose changes have to settle, is waited for
+between calls."""
+
+
 class Turn(Record, frozen=True):
     """Result of a call. Unless it is `finished`, the same call is to be made again after `wait_seconds`."""
 
@@ -49,6 +54,10 @@ class StageCalls:
             return calls[stage]()
         except BulkCancelledError:
             return Turn()
+        except IndexWakingError as exc:
+            if stage in SHARDS:
+                raise
+            return Turn(finished=False, wait_seconds=ceil(exc.retry_after))
 
     @staticmethod
     def _done(_result: Record) -> Turn:
@@ -69,12 +78,8 @@ class StageCalls:
     # -- finish
 
     def _finish(self, job_id: str, stop: Callable[[], bool]) -> Turn:
-        """Changes of a new index that have to settle are waited for between calls."""
         self._abandon(job_id, self._left(job_id))
-        try:
-            return Turn(self._stages.finish(job_id, stop) is not None)
-        except IndexWakingError as exc:
-            return Turn(finished=False, wait_seconds=ceil(exc.retry_after))
+        return Turn(self._stages.finish(job_id, stop) is not None)
 
     def _left(self, job_id: str) -> Sequence[int]:
         """Shards without a result, which are fewer than the job tolerates: otherwise its execution has failed. None of a job
