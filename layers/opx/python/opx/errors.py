@@ -255,6 +255,8 @@ class BulkFailedError(OpxError):
 class BulkJobNotFoundError(NotFoundError):
     """There is no bulk job with this id."""
 
+    kind = "bulk job"
+
 
 class BulkCancelledError(OpxError):
     """The bulk job ended, or was cancelled, while one of its stages was running."""

@@ -45,7 +45,7 @@ def bootstrap(settings: Settings, *, clock: Clock = time.time, **given: Unpack[G
     if unknown:
         raise TypeError(f"bootstrap() has no port {', '.join(sorted(unknown))}")
     installation = Installation(settings, clock)
-    return System(installation, Ports(installation, given))
+    return System(installation, Ports(installation, given), None if given else bootstrap)
 
 
 def connect(settings: Settings) -> RemoteClient:

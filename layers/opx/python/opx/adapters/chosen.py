@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
-    from opx.ports.bulk import BatchEmbedder
+    from opx.ports.bulk import BatchEmbedder, BulkRunner
     from opx.ports.files import StoreFiles
     from opx.ports.models import ImageDescriber, Ocr, ParsingTools
     from opx.ports.queues import Functions
@@ -63,6 +63,7 @@ class Given(TypedDict, total=False):
 
     aws: NewClient
     batch_embedder: BatchEmbedder
+    bulk_runner: BulkRunner
     chat: ChatModel
     embedder: Embedder
     functions: Functions
@@ -344,6 +345,10 @@ class Ports:
         from opx.ports.tables import EMBEDDINGS
 
         return self.tables.table(EMBEDDINGS)
+
+    def bulk_runner(self) -> BulkRunner | None:
+        """The given one; None on a machine, where the process that starts a job runs it."""
+        return self.given.get("bulk_runner")
 
     def batch_embedder(self) -> BatchEmbedder | None:
         """The given one, or that of the deployment; None on a machine, whose cores embed, and for models without one."""

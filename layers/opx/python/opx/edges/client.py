@@ -19,6 +19,7 @@ from opx.domain.requests import Request, read_request
 from opx.edges.calling import decoded, encoded, given_of
 from opx.errors import (
     AccessDeniedError,
+    BulkBusyError,
     ConditionFailedError,
     DocumentNotFoundError,
     HeldError,
@@ -270,6 +271,7 @@ _BY_CODE: Mapping[str, type[OpxError]] = {
     "forbidden": AccessDeniedError,
     "unavailable": StoreUnavailableError,
     "held": HeldError,
+    "bulk_busy": BulkBusyError,
 }
 _MISSING: Mapping[str, type[OpxError]] = {kind.kind: kind for kind in NotFoundError.__subclasses__()}
 

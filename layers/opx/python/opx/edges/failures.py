@@ -11,6 +11,8 @@ from msgspec import Struct
 
 from opx.domain.record import Json
 from opx.errors import (
+    BulkBusyError,
+    BulkCancelledError,
     ConditionFailedError,
     DocumentChangedError,
     ForbiddenError,
@@ -98,6 +100,8 @@ FAILURES: dict[type[Exception], ErrorResponse] = {
     UnknownToolError: ErrorResponse("unknown_tool", 404, reprompts=False),
     SourceBusyError: ErrorResponse("conflict", 409),
     HeldError: ErrorResponse("held", 409),
+    BulkBusyError: ErrorResponse("bulk_busy", 409),
+    BulkCancelledError: ErrorResponse("cancelled", 409),
     DocumentChangedError: ErrorResponse("conflict", 409),
     ConditionFailedError: ErrorResponse("conflict", 409, message="it was changed meanwhile; try again"),
     TooLargeError: ErrorResponse("too_large", 413),

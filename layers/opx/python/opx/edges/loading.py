@@ -30,6 +30,7 @@ from opx.operations.corpus import (
     ListObjects,
     PrepareUpload,
     SignedPut,
+    channel_of,
     delete_document,
     delete_objects,
     get_object_states,
@@ -117,6 +118,17 @@ class LocalLoader:
         if left:
             states = Waiting(lambda keys: states_of(self._context.system, keys), patience=SETTLING_SECONDS)
             yield from states.outcomes(left, {})
+
+
+class QuietLoader(LocalLoader):
+    """Puts files without events of their changes: a bulk job ingests them."""
+
+    def _put(self, file: FileToIngest, metadata: Mapping[str, Any]) -> EventOutcome | None:
+        manager = self._context.system.ingestion.quiet_manager_of(self._context.scope)
+        try:
+            return manager.by(channel_of(self._context)).put_file(file, metadata)
+        except InvalidInputError as exc:
+            return EventOutcome(Result.FAILED, str(file.path), str(exc), error=exc)
 
 
 class RemoteLoader:

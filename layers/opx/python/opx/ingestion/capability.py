@@ -187,10 +187,17 @@ class Ingestion:
 
     def manager_of(self, scope: Scope, ways: WaysIn | None = None) -> IngestionManager:
         """The manager that puts documents of this scope into the corpus."""
+        return self._manager(scope, self._corpus.store, ways)
+
+    def quiet_manager_of(self, scope: Scope) -> IngestionManager:
+        """The manager that puts documents without events of their changes, for a bulk job that ingests them."""
+        return self._manager(scope, self._corpus.quiet_store, None)
+
+    def _manager(self, scope: Scope, store: ObjectStore, ways: WaysIn | None) -> IngestionManager:
         from opx.ingestion.manager import IngestionManager
 
         return IngestionManager(
-            store=self._corpus.store,
+            store=store,
             catalog=self._corpus.catalog,
             knowledge=self._installation.knowledge,
             drain=self.drain,

@@ -398,11 +398,11 @@ def _finished(context: Context, reindexer: Reindexer) -> IndexJob:
         return _job(context, _delegated(context, reindexer))
     job = _worked(context, reindexer)
     if job.phase is ReindexPhase.DONE:
-        _calibrate(context)
+        calibrate_after_reindex(context)
     return _job(context, job)
 
 
-def _calibrate(context: Context) -> None:
+def calibrate_after_reindex(context: Context) -> None:
     """Calibrates for the current embedding model, if that was never done; a failure doesn't affect the index."""
     from opx.retrieval.calibration.calibrating import attempt_if_due
 

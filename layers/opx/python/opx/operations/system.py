@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         UploadSigner,
         WorkQueue,
     )
-    from opx.ports.bulk import BatchEmbedder
+    from opx.ports.bulk import BatchEmbedder, BulkRunner
     from opx.ports.files import StoreFiles
     from opx.ports.models import ParsingTools
     from opx.ports.queues import Functions
@@ -133,6 +133,9 @@ class Backend(Protocol):
 
     def new_embedder(self, model: str, model_path: str, dimension: int, /) -> Embedder: ...
 
+    def bulk_runner(self) -> BulkRunner | None:
+        """Runs bulk jobs outside of this process; None where it runs them itself."""
+
     def batch_embedder(self) -> BatchEmbedder | None:
         """Embeds in batches, with the model of the settings; None where that isn't offered."""
 
@@ -158,12 +161,17 @@ class Backend(Protocol):
     ) -> Feed: ...
 
 
-class System:
-    """The ports of an installation and the capabilities over them. A context manager: leaving it closes what it opened."""
+StartSystem = Callable[[Settings], "System"]
 
-    def __init__(self, installation: Installation, ports: Backend) -> None:
+
+class System:
+    """The ports of an installation and the capabilities over them. A context manager: leaving it closes what it opened.
+    `restart` makes the system of settings in another process; None if ports were passed to this one."""
+
+    def __init__(self, installation: Installation, ports: Backend, restart: StartSystem | None = None) -> None:
         self.installation = installation
         self.ports = ports
+        self.restart = restart
 
     def __enter__(self) -> System:
         return self

@@ -11,7 +11,7 @@ SECTIONS: Mapping[str, str] = {
     "Put in": "ingest watch source stream alerts evidence failed edit delete restore",
     "Learn": "outcome learn gaps audit receipt eval calibrate",
     "Operate": (
-        "status doctor config rebuild reindex reconcile repair seal export import prune hold review reviewed "
+        "status doctor config rebuild reindex bulk reconcile repair seal export import prune hold review reviewed "
         "contradictions client project usage"
     ),
     "Serve": "console serve mcp run webhook secret",

@@ -45,15 +45,19 @@ class Corpus:
     @cached_property
     def store(self) -> ObjectStore:
         """The corpus store: it refuses documents of removed clients, and sends events of changes where the bucket doesn't."""
-        from opx.ingestion.corpus.stores import GuardedObjectStore
-
-        guarded = GuardedObjectStore(self._storage.objects, self.clients.check)
         number = self._work.next_number
         if number is None:
-            return guarded
+            return self.quiet_store
         from opx.ingestion.corpus.stores import AnnouncingObjectStore
 
-        return AnnouncingObjectStore(guarded, self._work.queue, number, unit_of_work=self._tables.unit_of_work)
+        return AnnouncingObjectStore(self.quiet_store, self._work.queue, number, unit_of_work=self._tables.unit_of_work)
+
+    @cached_property
+    def quiet_store(self) -> ObjectStore:
+        """The corpus store, which refuses documents of removed clients, without events of changes by this process."""
+        from opx.ingestion.corpus.stores import GuardedObjectStore
+
+        return GuardedObjectStore(self._storage.objects, self.clients.check)
 
     @property
     def read_threads(self) -> int:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from opx.domain.record import Record
+from opx.errors import InvalidInputError, OpxError
 from opx.graph.naming import ScopeDirectory
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.lifecycle.bulk.job import BulkJobs
+from opx.lifecycle.bulk.files import APPLIED, PREPARED
+from opx.lifecycle.bulk.finishing import failures, read_report
+from opx.lifecycle.bulk.job import BulkFailure, BulkJob, BulkJobs, BulkKind, BulkReport, BulkWork
 from opx.lifecycle.capability import Lifecycle
 from opx.ports import Storage, Tables
 from opx.ports.bulk import BatchEmbedder
@@ -80,3 +85,55 @@ class Bulk:
             batch=self._batch,
         )
         return BulkStages(parts)
+
+    def begin(self, work: BulkWork, by: str) -> BulkJob:
+        """Adds a job, with the edition of the index that it builds, or returns the unfinished one with the same work. Raises
+        `BulkBusyError` that names another unfinished one, and `InvalidInputError` as `reindex` does."""
+        known = self.jobs.unfinished(work.kind)
+        if known and known.work == work and not known.cancelling:
+            return known if work.kind is BulkKind.INGEST or known.edition else self._with_edition(known)
+        job = self.jobs.begin(work, by)
+        try:
+            return job if work.kind is BulkKind.INGEST else self._with_edition(job)
+        except OpxError:
+            self.stages.cancel(job.job_id)
+            raise
+
+    def _with_edition(self, job: BulkJob) -> BulkJob:
+        reindexer, work = self._lifecycle.reindexer, job.work
+        if reindexer.is_under_way:
+            raise InvalidInputError("a new index is being built already: finish it with `opx reindex`, or discard it")
+        edition = reindexer.start(
+            model=work.model, model_path=work.model_path, dimension=work.dimension, collection=work.collection
+        )
+        reindexer.leave_to(job.job_id)
+
+        def named(found: BulkJob) -> None:
+            found.edition = edition.name
+
+        return self.jobs.update(job.job_id, named)
+
+    def progress(self, job: BulkJob) -> BulkProgress:
+        """Numbers of the shards that are prepared and applied, and of the documents in the latter, by the files of a job."""
+        files = self.stages.files(job.job_id)
+        report = read_report(files)
+        if report is not None:
+            return BulkProgress(job.shards, job.shards, job.documents - report.unsettled, report)
+        sizes = {shard.number: shard.documents for shard in self.stages.shards(job.job_id)}
+        applied = files.numbers(APPLIED)
+        settled = sum(sizes.get(number, 0) for number in applied)
+        return BulkProgress(len(files.numbers(PREPARED)), len(applied), settled)
+
+    def failures(self, job: BulkJob, *, after: int, limit: int) -> list[BulkFailure]:
+        """Documents that failed so far, those behind the first `after`."""
+        files = self.stages.files(job.job_id)
+        return list(islice(failures(files, self.stages.shards(job.job_id)), after, after + limit))
+
+
+class BulkProgress(Record, frozen=True):
+    """Progress of a job; `report` is there at its end."""
+
+    prepared: int
+    applied: int
+    settled: int
+    report: BulkReport | None = None

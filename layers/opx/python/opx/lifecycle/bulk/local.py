@@ -1,5 +1,5 @@
-"""Runs a job's stages on this machine: child processes read, chunk and embed shards on all cores, while this process, the only
-one that writes to the stores, applies those that are ready."""
+"""Runs a job's stages on this machine: child processes read, chunk and embed shards on all cores, while this process applies
+those that are ready, as the only one that writes to the stores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
@@ -21,6 +21,7 @@ from opx.lifecycle.bulk.job import BulkReport
 from opx.lifecycle.bulk.stages import BulkStages
 from opx.ports import WorkQueue
 from opx.runtime.children import Child, ChildLostError, OpenState
+from opx.runtime.deadlines import remaining
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class LocalRunner:
         """Runs what is left of a job; may be called again after any interruption. Raises `BulkCancelledError` if the job was
         ended meanwhile, `BulkBusyError` while another process runs it, and `StoreUnavailableError`."""
         with self._work.exclusive_bulk(job_id):
-            with self._work.exclusive_reindex():
+            with self._building(job_id):
                 self._again(partial(self._stages.list, job_id))
             shards = self._stages.shards(job_id)
             settled = set(self._stages.files(job_id).numbers(APPLIED))
@@ -90,10 +91,13 @@ class LocalRunner:
                 self._apply(job_id, number)
                 documents += sizes[number]
                 self._progress("settled", documents)
-            with self._work.exclusive_reindex():
+            with self._building(job_id):
                 report = self._again(partial(self._stages.finish, job_id))
             assert report is not None
             return report
+
+    def _building(self, job_id: str) -> AbstractContextManager[None]:
+        return self._work.exclusive_reindex() if self._stages.builds_index(job_id) else nullcontext()
 
     def _apply(self, job_id: str, shard: int) -> None:
         def applied() -> bool:
@@ -110,12 +114,13 @@ class LocalRunner:
             try:
                 found = stage()
             except StoreUnavailableError as exc:
-                wait_seconds = getattr(exc, "retry_after", 0.0)
-                failed += not wait_seconds
-                if failed > RETRIES:
+                waits = getattr(exc, "retry_after", 0.0)
+                failed += not waits
+                pause, left = min(_LONGEST_PAUSE, waits or _FIRST_PAUSE * 2.0**failed), remaining()
+                if failed > RETRIES or (left is not None and left < pause):
                     raise
                 self._progress(str(exc), 0)
-                self._sleep(min(_LONGEST_PAUSE, wait_seconds or _FIRST_PAUSE * 2.0**failed))
+                self._sleep(pause)
                 continue
             if found:
                 return found

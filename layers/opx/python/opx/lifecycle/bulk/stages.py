@@ -61,11 +61,13 @@ from opx.lifecycle.bulk.job import (
     BulkKind,
     BulkReport,
     BulkStage,
+    BulkWork,
     Shard,
     ShardApplied,
     ShardPrepared,
 )
 from opx.lifecycle.bulk.listing import Listed, heads, inventory, list_documents, objects
+from opx.lifecycle.bulk.planning import BulkPlan, PlanCount, Sampler, estimate
 from opx.lifecycle.bulk.preparing import Texts, prepare_heads, prepare_objects
 from opx.lifecycle.bulk.vectors import PreparedEmbedder, VectorFile, batch_vectors, json_lines, read_vectors
 from opx.lifecycle.reindex.job import ReindexPhase
@@ -74,7 +76,7 @@ from opx.ports import Item, ObjectStore, Storage, Table, Tables
 from opx.ports.bulk import BatchEmbedder
 from opx.ports.tables import KEYS
 from opx.runtime.knowledge_file import Installation
-from opx.runtime.threads import Each
+from opx.runtime.threads import Each, cores
 
 if TYPE_CHECKING:
     from opx.domain.scopes import Scope
@@ -121,6 +123,10 @@ class BulkStages:
     def files(self, job_id: str) -> BulkFiles:
         return BulkFiles(self._parts.store, job_id)
 
+    def builds_index(self, job_id: str) -> bool:
+        """True if the job builds an index, which one process of a machine may do at a time."""
+        return self._parts.jobs.get(job_id).work.kind is BulkKind.REINDEX
+
     # -- list
 
     def list(self, job_id: str, stop: Callable[[], bool] = lambda: False) -> bool:
@@ -129,7 +135,7 @@ class BulkStages:
         files = self.files(job_id)
         if job.work.kind is BulkKind.REINDEX:
             self._await_edition(job)
-        if not list_documents(files, lambda after: self._listed(job, after), stop):
+        if not list_documents(files, lambda after: self._listed(job.work, after), stop):
             return False
         shards = self.shards(job_id)
 
@@ -148,8 +154,7 @@ class BulkStages:
         if progress.wait_seconds:
             raise IndexWakingError("writers that began earlier have to end first", progress.wait_seconds)
 
-    def _listed(self, job: BulkJob, after: str) -> Iterator[Listed]:
-        work = job.work
+    def _listed(self, work: BulkWork, after: str) -> Iterator[Listed]:
         if work.kind is BulkKind.REINDEX:
             return heads(self._parts.keys, [scope.key for scope in self._parts.scopes()], after)
         if work.inventory:
@@ -160,6 +165,16 @@ class BulkStages:
     def shards(self, job_id: str) -> Sequence[Shard]:
         """The shards of a job, once it is listed."""
         return [from_json(Shard, row) for row in self.files(job_id).get_list(MANIFEST) or ()]
+
+    def plan(self, work: BulkWork, known: PlanCount, stop: Callable[[], bool] = lambda: False) -> BulkPlan:
+        """Estimates work by the documents behind those of `known`, listed until `stop` returns True."""
+        parts = self._parts
+        batch_or_cores = 0 if parts.batch else cores()
+        sampler = Sampler(
+            parts.ingestion.pipeline, self._chunks_of, parts.indexing.document_embedder, times=batch_or_cores > 0
+        )
+        count = sampler.count(self._listed(work, known.after), known, stop)
+        return estimate(work, count, model_id=parts.indexing.document_embedder.model_id, cores=batch_or_cores)
 
     # -- prepare
 

@@ -1,0 +1,225 @@
+"""`opx bulk`: plans, starts, follows and cancels bulk jobs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from opx.domain.record import replace
+from opx.edges.cli.intake import Intake, IntakeTally, warn_of
+from opx.edges.cli.operations import CommandShape, OperationGroup
+from opx.edges.cli.output import CommandFailed, aligned, exit_unless, plural, print_json, print_lines, print_table, warn
+from opx.edges.cli.reporting import reporter_for_stderr
+from opx.edges.cli.session import Session
+from opx.lifecycle.bulk.job import ENDED, BulkKind, BulkStage
+from opx.operations import bulk
+
+if TYPE_CHECKING:
+    from opx.edges.calling import OperationClient
+    from opx.lifecycle.bulk.planning import BulkPlan
+
+POLL_SECONDS = 10.0
+SHOWN_FAILURES = 20
+_FIELDS = {
+    "kind": "--kind KIND  `ingest`: stored objects that are new or changed; `reindex`: a new index.  [default: ingest]",
+    "prefix": "--prefix KEY  Only objects whose key begins so.",
+    "inventory": "--inventory ADDRESS  Manifest of an S3 Inventory in CSV, on AWS: s3://BUCKET/KEY.",
+    "model": "--model NAME  With --kind reindex: another embedding model.",
+    "model_path": "--model-path DIR  With --kind reindex: the folder of one.",
+    "dimension": "--dimension N  With --kind reindex: numbers of its vectors.",
+    "collection": "--collection NAME  With --kind reindex, on AWS: blue or green.",
+}
+_DEFAULTS = {"kind": BulkKind.INGEST}
+_PLANNED = CommandShape(fields=_FIELDS, without=("counted",), defaults=_DEFAULTS)
+_STARTED = CommandShape(fields=_FIELDS, defaults=_DEFAULTS, anywhere=True)
+_PATHS_HERE = (
+    "paths are for a folder of this machine: upload the files to the bucket of the deployed system (`aws s3 sync`), then "
+    "start the job without them"
+)
+
+
+@click.group("bulk", cls=OperationGroup)
+def bulk_command() -> None:
+    """Ingest or reindex many documents at once, on all cores of this machine or by a state machine on AWS.
+
+    \b
+    opx bulk plan                    documents, price and hours, before it starts
+    opx bulk start FOLDER            all files of a folder
+    opx bulk start --kind reindex    a new index from the stored chunks
+    opx bulk status                  progress
+    opx bulk cancel JOB              end it, and remove what it left
+    """
+
+
+# -- plan
+
+
+@bulk_command.request("plan", bulk.plan_bulk, _PLANNED)
+def plan_command(session: Session, request: bulk.PlanBulk, *, as_json: bool) -> None:
+    """Estimate a bulk job: documents, chunks, dollars by service, and hours. Nothing is changed."""
+    session.require_knowledge()
+    found = _planned(session.client, request)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print_lines(_plan_lines(found))
+
+
+def _planned(client: OperationClient, request: bulk.PlanBulk) -> BulkPlan:
+    """The plan at the end of the listing."""
+    while True:
+        found = client.call(bulk.plan_bulk, request)
+        if not found.counted.after:
+            return found
+        click.echo(f"{found.documents:,} documents so far", err=True)
+        request = replace(request, counted=found.counted)
+
+
+def _plan_lines(plan: BulkPlan) -> list[str]:
+    rows = [
+        ("documents", f"{plan.documents:,}, {plan.bytes / 1e6:,.1f} MB" if plan.bytes else f"{plan.documents:,}"),
+        ("chunks", f"about {plan.chunks:,}, {plan.tokens:,} tokens"),
+        *((name, f"${value:,.2f}") for name, value in plan.dollars.items()),
+        ("together", _price(plan)),
+    ]
+    return [*aligned(rows), *(f"assumed: {one}" for one in plan.assumptions)]
+
+
+def _price(plan: BulkPlan) -> str:
+    hours = f"about {plan.hours:,.1f} h" if plan.hours >= 0.1 else f"about {plan.hours * 60:,.0f} min"
+    return f"${plan.total:,.2f}, {hours}" if plan.dollars else hours
+
+
+# -- start
+
+
+@bulk_command.request("start", bulk.start_bulk, _STARTED)
+@click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path(path_type=Path))
+@click.option("--yes", is_flag=True, help="Start without showing the plan.")
+@click.option("--wait/--no-wait", default=True, help="Deployed system: follow the job to its end.  [default: wait]")
+def start_command(
+    session: Session, request: bulk.StartBulk, *, paths: tuple[Path, ...], yes: bool, wait: bool, as_json: bool
+) -> None:
+    """Start a bulk job, or continue an interrupted one.
+
+    With paths, the files are stored first, and the job ingests all of the corpus that is new or changed. Without, it
+    ingests what is stored already. Ctrl-C or a crash loses nothing: the same command goes on.
+
+    Exit codes: 0 done, 1 documents failed or the new index was not switched to, 2 another error.
+    """
+    if paths:
+        _store(session, paths)
+    session.require_knowledge()
+    if not yes and not _is_wanted(session, request):
+        raise CommandFailed("not started", 1)
+    client = session.watched_client(_Progress())
+    found = client.call(bulk.start_bulk, request)
+    if found.job.stage not in ENDED and wait:
+        found = _followed(client, found)
+    _print_end(found, as_json=as_json)
+
+
+def _store(session: Session, paths: tuple[Path, ...]) -> None:
+    session.require_local(_PATHS_HERE)
+    from opx.edges.loading import QuietLoader
+
+    tally = IntakeTally()
+    with reporter_for_stderr(uploads=False) as reporter:
+        intake = Intake(session.client, QuietLoader(session.context), session.working_folder, reporter)
+        intake.put(intake.plan(paths), {}, tally)
+    warn_of(tally.failures)
+
+
+def _is_wanted(session: Session, request: bulk.StartBulk) -> bool:
+    """Shows the plan, and asks; an unfinished job is continued without."""
+    jobs = session.client.call(bulk.list_bulk_jobs, bulk.ListBulkJobs(limit=10)).jobs
+    if any(job.work == request.work() and job.stage not in ENDED for job in jobs):
+        return True
+    given = {name: getattr(request, name) for name in bulk.BulkRequest.__struct_fields__}
+    print_lines(_plan_lines(_planned(session.client, bulk.PlanBulk(**given))))
+    return click.confirm("go on?", err=True)
+
+
+class _Progress:
+    """Prints the steps of a job to stderr."""
+
+    def __call__(self, step: str, count: int) -> None:
+        click.echo(f"{step}: {count:,} documents" if count else step, err=True)
+
+
+def _followed(client: OperationClient, found: bulk.BulkStatus) -> bulk.BulkStatus:
+    click.echo(f"bulk job {found.job.job_id}; Ctrl-C ends watching, and `opx bulk status` shows it", err=True)
+    while found.job.stage not in ENDED:
+        time.sleep(POLL_SECONDS)
+        found = client.call(bulk.get_bulk_job, bulk.GetBulkJob(job_id=found.job.job_id))
+        click.echo(f"{found.job.stage}: {found.settled:,} of {found.job.documents:,} documents", err=True)
+        if found.job.problem:
+            raise CommandFailed(f"{found.job.problem}: `opx bulk start` goes on", 2)
+    return found
+
+
+def _print_end(found: bulk.BulkStatus, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found.to_json())
+    else:
+        print_lines(_status_lines(found))
+        _warn_of(found)
+    report = found.report
+    exit_unless(not (report and (report.failed or report.problems or report.unsettled)))
+
+
+def _warn_of(found: bulk.BulkStatus) -> None:
+    warn(*(f"failed: {one.object_key}: {one.reason}" for one in found.failures[:SHOWN_FAILURES]))
+    if found.report:
+        warn(*found.report.problems)
+
+
+# -- status and cancellation
+
+
+@bulk_command.request("status", bulk.get_bulk_job, CommandShape(arguments=("job_id",), without=("after", "limit")))
+@click.argument("job_id", required=False, default="", metavar="[JOB]")
+def status_command(session: Session, request: bulk.GetBulkJob, *, as_json: bool) -> None:
+    """Show the progress of a bulk job, or list the last ones."""
+    if request.job_id:
+        found = session.call(bulk.get_bulk_job, request)
+        if as_json:
+            print_json(found.to_json())
+        else:
+            print_lines(_status_lines(found))
+            _warn_of(found)
+        return
+    jobs = session.call(bulk.list_bulk_jobs, bulk.ListBulkJobs()).jobs
+    if as_json:
+        print_json([job.to_json() for job in jobs])
+        return
+    rows = [(job.job_id, job.work.kind.value, job.stage.value, f"{job.documents:,}", job.started_at) for job in jobs]
+    print_table(("JOB", "KIND", "STAGE", "DOCUMENTS", "STARTED"), rows, "no bulk jobs")
+
+
+def _status_lines(found: bulk.BulkStatus) -> list[str]:
+    job, report = found.job, found.report
+    rows = [
+        ("job", job.job_id),
+        ("stage", job.stage.value if not job.cancelling or job.stage is BulkStage.CANCELLED else "cancelling"),
+        ("documents", f"{found.settled:,} of {job.documents:,} settled"),
+    ]
+    if report is None:
+        rows.append(("shards", f"{job.shards:,}; {found.prepared:,} prepared, {found.applied:,} applied"))
+    else:
+        counts = (
+            f"{getattr(report, name):,} {name}" for name in ("ingested", "unchanged", "skipped", "deleted", "failed")
+        )
+        rows.append(("results", f"{', '.join(counts)}; {plural(report.chunks, 'chunk')} in {report.seconds:,.0f} s"))
+    if job.problem:
+        rows.append(("problem", job.problem))
+    return aligned(rows)
+
+
+@bulk_command.operation("cancel", bulk.cancel_bulk_job, CommandShape(arguments=("job_id",)))
+def cancel_command(found: bulk.BulkStatus) -> None:
+    """End a bulk job, discard a new index, and remove the job's files. Ingested documents stay."""
+    print_lines(_status_lines(found))

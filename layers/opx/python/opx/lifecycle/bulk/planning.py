@@ -1,0 +1,225 @@
+"""Estimates a bulk job before it starts: documents and bytes by a listing, chunks and tokens by a sample that is read,
+dollars by the prices of AWS, and hours by published limits, or by the time that the sample takes on this machine."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from math import ceil
+
+from opx.domain.documents import DocumentChunk
+from opx.domain.prices import PRICES
+from opx.domain.record import Record
+from opx.errors import StoreUnavailableError
+from opx.ingestion.events import EventOutcome, Result
+from opx.ingestion.indexing.embedding_cache import CachedEmbedder
+from opx.lifecycle.bulk.job import BulkKind, BulkWork
+from opx.lifecycle.bulk.listing import SHARD_DOCUMENTS, Listed
+from opx.lifecycle.bulk.preparing import TOKEN_CHARACTERS, Cuts
+
+SAMPLE = 20
+"""Documents that are read for an estimate, in each turn of the listing."""
+
+TIMED_TEXTS = 8
+"""Texts that are embedded to estimate the time on this machine."""
+
+VERSION_WRITES, GRAPH_WRITES = 14, 30
+"""Write units of a document in the catalog and in the graph."""
+
+INGEST_GB_SECONDS = 3.0
+"""GB-seconds of functions a document, reading and applying together."""
+
+STATES_A_SHARD = 6
+"""Transitions of the state machine a shard, for preparing and applying it."""
+
+LIST_A_SECOND = 2_000
+CHILDREN = 100
+APPLY_A_SECOND = 3.0
+"""Keys a second of a listing; children at once, and documents a second that each applies."""
+
+BATCH_JOBS, BATCH_RECORDS, BATCH_HOURS = 20, 50_000, 2.0
+"""Batch jobs at once and records of each, by the service's default quotas, and hours of one: an assumption, as AWS publishes
+only that a job ends within 24 hours."""
+
+ON_DEMAND_A_MINUTE = 6_000
+"""Default quota of requests of Titan Text Embeddings V2 a minute."""
+
+INDEXING_UNITS = 10
+"""Capacity units of the collection while the job runs: an assumption."""
+
+
+class PlanCount(Record, frozen=True, kw_only=True):
+    """What was listed and sampled so far. `after` is the position of the listing, "" at its end. The fields behind `sampled`
+    are sums over the sampled documents, of which `settled` are in order already."""
+
+    after: str = ""
+    documents: int = 0
+    bytes: int = 0
+    sampled: int = 0
+    settled: int = 0
+    unreadable: int = 0
+    sampled_bytes: int = 0
+    chunks: int = 0
+    tokens: int = 0
+    seconds_a_text: float = 0.0
+
+
+class BulkPlan(Record, frozen=True, kw_only=True):
+    """Estimate of a job. `counted.after`: the listing isn't at its end: give `counted` back to go on. `dollars` by service,
+    empty where no service is paid. `assumptions`: how the figures were estimated, for people."""
+
+    work: BulkWork
+    documents: int
+    bytes: int
+    chunks: int
+    tokens: int
+    dollars: dict[str, float]
+    hours: float
+    assumptions: tuple[str, ...]
+    counted: PlanCount
+
+    @property
+    def total(self) -> float:
+        return sum(self.dollars.values())
+
+
+class Sampler:
+    """Reads a sample of the listed documents. With `times`, the time that a text takes on this machine is measured."""
+
+    def __init__(
+        self,
+        cuts: Cuts,
+        chunks_of: Callable[[Sequence[str]], Iterator[DocumentChunk]],
+        embedder: CachedEmbedder,
+        *,
+        times: bool,
+    ) -> None:
+        self._cuts = cuts
+        self._chunks_of = chunks_of
+        self._embedder = embedder
+        self._times = times
+
+    def count(self, listed: Iterator[Listed], known: PlanCount, stop: Callable[[], bool]) -> PlanCount:
+        """Counts documents until `stop` returns True, and reads a sample of those."""
+        chosen: list[tuple[dict[str, str], int]] = []
+        documents, size, after = known.documents, known.bytes, ""
+        pick = random.Random(known.documents)  # noqa: S311 - a sample, the same for the same listing
+        for number, (line, each, position) in enumerate(listed, start=1):
+            documents, size = documents + 1, size + each
+            if len(chosen) < SAMPLE:
+                chosen.append((line, each))
+            elif (at := pick.randrange(number)) < SAMPLE:
+                chosen[at] = line, each
+            if number % 100 == 0 and stop():
+                after = position
+                break
+        return self._sampled(chosen, known, documents=documents, size=size, after=after)
+
+    def _sampled(
+        self, chosen: Sequence[tuple[dict[str, str], int]], known: PlanCount, *, documents: int, size: int, after: str
+    ) -> PlanCount:
+        results = dict.fromkeys(Result, 0)
+        texts: list[str] = []
+        for line, _ in chosen:
+            with ExitStack() as stack:
+                found = self._read(line, stack)
+                if isinstance(found, EventOutcome):
+                    results[found.result] += 1
+                else:
+                    texts += found
+        return PlanCount(
+            after=after,
+            documents=documents,
+            bytes=size,
+            sampled=known.sampled + len(chosen),
+            settled=known.settled + results[Result.UNCHANGED] + results[Result.SKIPPED],
+            unreadable=known.unreadable + results[Result.FAILED],
+            sampled_bytes=known.sampled_bytes + sum(each for _, each in chosen),
+            chunks=known.chunks + len(texts),
+            tokens=known.tokens + sum(map(len, texts)) // TOKEN_CHARACTERS,
+            seconds_a_text=known.seconds_a_text or self._timed(texts),
+        )
+
+    def _read(self, line: dict[str, str], stack: ExitStack) -> list[str] | EventOutcome:
+        if "documentKey" in line:
+            return [chunk.text for chunk in self._chunks_of([line["documentKey"]])]
+        found = self._cuts.cut(line["key"], stack)
+        if isinstance(found, EventOutcome):
+            return found
+        return [chunk.text for chunk in found.chunks()] if found.is_embedded else []
+
+    def _timed(self, texts: Sequence[str]) -> float:
+        if not (self._times and texts):
+            return 0.0
+        few = list(texts[:TIMED_TEXTS])
+        try:
+            self._embedder.unkept(few[:1])  # loads the model
+            began = time.perf_counter()
+            self._embedder.unkept(few)
+        except StoreUnavailableError:
+            return 0.0
+        return (time.perf_counter() - began) / len(few)
+
+
+def estimate(work: BulkWork, count: PlanCount, *, model_id: str, cores: int) -> BulkPlan:
+    """The plan of a job whose documents were counted; on `cores` of this machine, or with 0 on AWS."""
+    share = count.documents / count.sampled if count.sampled else 0.0
+    if work.kind is BulkKind.INGEST and count.sampled_bytes:
+        share = count.bytes / count.sampled_bytes
+    chunks, tokens = ceil(count.chunks * share), ceil(count.tokens * share)
+    left = count.documents * (1 - count.settled / count.sampled) if count.sampled else 0.0
+    assumed = [f"chunks and tokens by {count.sampled} documents that were read, in proportion to their size"]
+    if count.settled:
+        assumed.append(f"{count.settled} of them are in order already")
+    if count.unreadable:
+        assumed.append(f"{count.unreadable} of them can't be read")
+    if cores:
+        hours = chunks * count.seconds_a_text / cores / 3600
+        assumed.append(f"hours by the time of {TIMED_TEXTS} passages, on each of {cores} cores; reading is not counted")
+        dollars: dict[str, float] = {}
+    else:
+        hours = _hours(work, count, chunks)
+        dollars = _dollars(work, left, tokens, model_id=model_id, hours=hours)
+        assumed += [
+            f"batch jobs of {BATCH_RECORDS:,} records, {BATCH_JOBS} at once, {BATCH_HOURS:g} h each",
+            f"{CHILDREN} children that apply {APPLY_A_SECOND:g} documents a second each",
+            f"{INDEXING_UNITS} capacity units of OpenSearch Serverless meanwhile; prices of us-east-1 without free tiers",
+        ]
+    return BulkPlan(
+        work=work,
+        documents=count.documents,
+        bytes=count.bytes,
+        chunks=chunks,
+        tokens=tokens,
+        dollars={name: round(value, 2) for name, value in dollars.items()},
+        hours=round(hours, 2),
+        assumptions=tuple(assumed),
+        counted=count,
+    )
+
+
+def _hours(work: BulkWork, count: PlanCount, chunks: int) -> float:
+    listing = 0.0 if work.inventory else count.documents / LIST_A_SECOND / 3600
+    rounds = ceil(chunks / BATCH_RECORDS / BATCH_JOBS)
+    batches = rounds * BATCH_HOURS if chunks >= BATCH_RECORDS / 500 else chunks / ON_DEMAND_A_MINUTE / 60
+    applying = 2 * count.documents / APPLY_A_SECOND / min(CHILDREN, ceil(count.documents / SHARD_DOCUMENTS) or 1) / 3600
+    return listing + batches + applying
+
+
+def _dollars(work: BulkWork, documents: float, tokens: int, *, model_id: str, hours: float) -> dict[str, float]:
+    shards = ceil(documents / SHARD_DOCUMENTS)
+    is_new = work.kind is BulkKind.INGEST
+    writes = documents * (VERSION_WRITES + GRAPH_WRITES) if is_new else 0.0
+    name = "Cohere Embed v4" if "cohere" in model_id else "Titan Text Embeddings V2"
+    return {
+        "Bedrock": tokens / 1e6 * PRICES[f"{name} in batches, million tokens"],
+        "DynamoDB": writes / 1e6 * PRICES["DynamoDB, million writes of 1 KB"]
+        + 10 * documents / 1e6 * PRICES["DynamoDB, million reads of 4 KB"],
+        "Lambda": documents * INGEST_GB_SECONDS * (1 if is_new else 0.3) * PRICES["Lambda arm64, GB-second"],
+        "OpenSearch Serverless": hours * INDEXING_UNITS * PRICES["OpenSearch Serverless, OCU-hour"],
+        "S3": (2 * documents * is_new + 8 * shards) / 1e3 * PRICES["S3, 1,000 writes"]
+        + (6 * documents + 8 * shards) / 1e3 * PRICES["S3, 1,000 reads"],
+        "Step Functions": shards * STATES_A_SHARD / 1e3 * PRICES["Step Functions, 1,000 transitions"],
+    }
