@@ -16,11 +16,13 @@ from opx.adapters.aws.executions import StateMachineRunner
 from opx.adapters.aws.ports import OpenSearchIndexes
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkWork
+from opx.lifecycle.bulk.finishing import read_report
+from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkReport, BulkWork
 from opx.operations.system import System
+from opx.ports.tables import FAILURES
 from opx.settings import FIRST_COLLECTION
 from opx.system import bootstrap
-from tests.aws.cloud import BUCKET, Cloud, a_cloud
+from tests.aws.cloud import BUCKET, INDEX, Cloud, a_cloud
 from tests.aws.rebuilt_indexes import _titan, first_collection
 from tests.doubles.batch_inference import BatchInferenceDouble
 from tests.doubles.fake_time import FakeTime
@@ -53,12 +55,30 @@ class BulkCloud:
     clock: FakeTime
     runner: StateMachineRunner
 
+    def put_pages(self, count: int) -> None:
+        for number in range(count):
+            self.put(f"documents/runbooks/area{number % 7}/page-{number}.md", page(number))
+
     def put(self, key: str, text: str) -> None:
         """Stores an object whose event was never delivered."""
         self.cloud.s3.put_object(Bucket=BUCKET, Key=key, Body=text.encode())
 
+    def report(self, job: BulkJob) -> BulkReport:
+        found = read_report(self.system.bulk.stages.files(job.job_id))
+        assert found is not None
+        return found
+
+    def indexed(self) -> list[str]:
+        """Titles of all chunks in the index."""
+        (index,) = (one for name, one in self.cloud.search._indexes.items() if name == INDEX)
+        return [str(document.source["title"]) for document in index.documents()]
+
+    def failed_items(self) -> list[str]:
+        """Sources in the list of failed items."""
+        return [str(item["source"]["S"]) for item in self.cloud.items(FAILURES.name)]
+
     def begin(self, kind: BulkKind = BulkKind.INGEST, **work: Any) -> BulkJob:
-        return self.system.bulk.jobs.begin(BulkWork(kind=kind, **work), "tests")
+        return self.system.bulk.begin(BulkWork(kind=kind, **work), "tests")
 
     def run(self, job: BulkJob) -> dict[str, Any]:
         """An execution of the job, to its end."""
@@ -71,6 +91,14 @@ class BulkCloud:
     def ask(self, question: str) -> list[str]:
         answer = self.system.questions.search().answer(question, QueryConfig(min_confidence=0.0))
         return [result.title for result in answer.results]
+
+
+def page(number: int) -> str:
+    """A document with a chunk."""
+    return (
+        f"# Page {number}\n\nThe service number {number} restarts when queue q{number % 97} is full.\n\n"
+        f"## Steps\n\n1. Drain node n{number}.\n2. Restart unit u{number}.\n"
+    )
 
 
 @contextmanager

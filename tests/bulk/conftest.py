@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import boto3
 import pytest
+from botocore.client import BaseClient
 
+from opx.lifecycle.bulk import listing
 from tests.bulk.bulk_cloud import BulkCloud, a_bulk_cloud, deployed_text
-from tests.doubles.step_functions import INTERPRETED
+from tests.doubles.step_functions import INTERPRETED, Kill
 from tests.infra.templates import synthesise
 
 
@@ -32,11 +33,28 @@ def aws(aws_session: boto3.Session) -> Iterator[boto3.Session]:
 
 
 @pytest.fixture
-def bulk(aws: boto3.Session, definition: str) -> Iterator[BulkCloud]:
-    with a_bulk_cloud(aws, definition) as deployed:
-        yield deployed
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shards of four documents."""
+    monkeypatch.setattr(listing, "SHARD_DOCUMENTS", 4)
 
 
-def states_of(definition: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(definition)["States"]
+@pytest.fixture
+def kills(monkeypatch: pytest.MonkeyPatch) -> list[Kill]:
+    """Kills that requests to AWS are counted for."""
+    found: list[Kill] = []
+    call = BaseClient._make_api_call
+
+    def counted(client: Any, *args: Any) -> Any:
+        for kill in found:
+            kill.count()
+        return call(client, *args)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", counted)
     return found
+
+
+@pytest.fixture
+def bulk(aws: boto3.Session, definition: str, small: None) -> Iterator[BulkCloud]:
+    with a_bulk_cloud(aws, definition, batch_fewest_records=5) as deployed:
+        deployed.batches.quotas.fewest_records = 5
+        yield deployed

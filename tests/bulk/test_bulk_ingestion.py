@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from opx.errors import BulkBusyError
 from opx.lifecycle.bulk.job import BulkJob, BulkStage
-from opx.lifecycle.bulk.stages import BulkStages
 from tests.bulk.bulk_cloud import BulkCloud
-from tests.doubles.step_functions import Killed
-from tests.support.index_support import PageFailure
+from tests.doubles.http_double import Response
+from tests.doubles.step_functions import Kill, Killed
 
 STAGES = ("list", "prepare", "embed", "apply", "finish")
 DOCUMENTS = 24
@@ -54,11 +53,13 @@ def test_documents_whose_events_are_lost_are_ingested_with_vectors_of_a_batch_jo
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_call_that_is_killed_in_any_stage_is_made_again(loaded: BulkCloud, stage: str) -> None:
-    kill_once = loaded.kill_after(7, stage)
+def test_a_call_that_is_killed_in_any_stage_is_made_again(loaded: BulkCloud, kills: list[Kill], stage: str) -> None:
+    kill = Kill(stage, at=5)
+    kills.append(kill)
+    loaded.functions.before = kill.begin
     job = loaded.begin()
     succeeded(loaded, job)
-    assert kill_once.killed
+    assert kill.killed
     all_are_in_once(loaded, job)
     assert set(loaded.batches.embedded.values()) == {1}
 
@@ -72,9 +73,9 @@ def test_a_job_whose_execution_is_stopped_in_any_stage_goes_on_in_the_next_one(l
             stopped.set()
             loaded.runner.cancel(execution)
 
-    execution = loaded.runner.start(job.job_id)  # the first call waits for a while
     loaded.functions.before = stop
-    loaded.go()
+    execution = loaded.runner._arn(f"{job.job_id}-1")
+    assert loaded.runner.start(job.job_id) == execution
     assert loaded.machine.ended(execution)["status"] == "ABORTED"
     assert "aborted" in loaded.runner.problem(execution)
     loaded.functions.before = lambda _event: None
@@ -98,8 +99,7 @@ def test_documents_of_a_child_that_always_dies_are_failed_items_within_the_toler
     assert (report.ingested, report.failed, report.unsettled) == (20, 4, 0)
     assert len({failure.object_key for failure in report.failures}) == 4
     assert all("every call of the function failed" in failure.reason for failure in report.failures)
-    listed = {item["source"] for item in loaded.cloud_failures()}
-    assert listed == {failure.object_key.removeprefix("documents/") for failure in report.failures}
+    assert len(loaded.failed_items()) == 4
 
 
 def test_more_failures_than_tolerated_stop_the_job_which_goes_on_when_the_cause_is_gone(loaded: BulkCloud) -> None:
@@ -113,7 +113,7 @@ def test_more_failures_than_tolerated_stop_the_job_which_goes_on_when_the_cause_
     assert (ended["status"], ended["error"]) == ("FAILED", "BulkFailedError")
     assert "ExceedToleratedFailureThreshold" in loaded.system.bulk.jobs.get(job.job_id).problem
     assert "ExceedToleratedFailureThreshold" in loaded.runner.problem(ended["executionArn"])
-    assert loaded.cloud_failures() == []
+    assert loaded.failed_items() == []
     loaded.functions.before = lambda _event: None
     succeeded(loaded, job)
     all_are_in_once(loaded, job)
@@ -122,22 +122,16 @@ def test_more_failures_than_tolerated_stop_the_job_which_goes_on_when_the_cause_
 def test_a_redrive_of_a_failed_execution_forgets_the_failure_and_goes_on(loaded: BulkCloud) -> None:
     job = loaded.begin()
     failing = {"stage": "fail", "job": job.job_id, "execution": f"{job.job_id}-1", "error": "E", "cause": "C"}
-    first = loaded.functions.invoke(FunctionName="f:opx-bulk-stage", Payload=_json(failing))
+    first = loaded.functions.invoke(FunctionName="f:opx-bulk-stage", Payload=json.dumps(failing))
     assert first["FunctionError"] == "Unhandled"
     assert loaded.system.bulk.jobs.get(job.job_id).problem == f"{job.job_id}-1: E: C"
-    again = loaded.functions.invoke(FunctionName="f:opx-bulk-stage", Payload=_json(failing))
+    again = loaded.functions.invoke(FunctionName="f:opx-bulk-stage", Payload=json.dumps(failing))
     assert b'"finished": true' in again["Payload"].read()
     assert loaded.system.bulk.jobs.get(job.job_id).problem == ""
 
 
-def _json(value: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(value)
-
-
 def test_children_wait_longer_and_longer_for_a_busy_index(loaded: BulkCloud) -> None:
-    loaded.cloud.search.inject(PageFailure, times=9, path="/_bulk")
+    loaded.cloud.search.inject(Response(429, {"error": {"reason": "rejected execution"}}), times=40, path="_bulk")
     job = loaded.begin()
     succeeded(loaded, job)
     all_are_in_once(loaded, job)
@@ -164,11 +158,9 @@ def test_a_cancelled_job_leaves_its_report_alone_and_stops_its_batch_jobs(loaded
             loaded.system.bulk.stages.cancel(job.job_id)
 
     loaded.functions.before = cancel
-    execution = loaded.runner.start(job.job_id)
+    execution = loaded.runner._arn(f"{job.job_id}-1")
+    loaded.runner.start(job.job_id)
     assert loaded.machine.ended(execution)["status"] == "ABORTED"
     assert {batch.state for batch in loaded.batches.jobs.values()} <= {"Stopping", "Stopped"}
     assert [key.rpartition("/")[2] for key in loaded.keys("bulk/")] == ["failures.jsonl", "report.json"]
     assert loaded.indexed() == []
-
-
-Stage = Callable[[BulkStages], Any]

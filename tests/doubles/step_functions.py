@@ -53,6 +53,33 @@ class Killed(BaseException):
     """Ends a function as the end of its process does: nothing in the library catches it."""
 
 
+class Kill:
+    """Kills the first call of a stage at its request number `at` to AWS: that one and all after it are not made.
+
+    Requests of other threads of the call, which are under way, are.
+    """
+
+    def __init__(self, stage: str, at: int) -> None:
+        self._stage = stage
+        self._at = at
+        self._requests: dict[int, int] = {}
+        self.killed = False
+
+    def begin(self, event: dict[str, Any]) -> None:
+        self._requests.pop(threading.get_ident(), None)
+        if event["stage"] == self._stage and not self.killed:
+            self._requests[threading.get_ident()] = 0
+
+    def count(self) -> None:
+        """Counts a request of this thread."""
+        here = threading.get_ident()
+        if here in self._requests:
+            self._requests[here] += 1
+            if self._requests[here] >= self._at:
+                self.killed = True
+                raise Killed
+
+
 @dataclass
 class Context(FakeContext):
     """Of a call with most of its time left."""

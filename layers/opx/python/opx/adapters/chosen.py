@@ -347,8 +347,14 @@ class Ports:
         return self.tables.table(EMBEDDINGS)
 
     def bulk_runner(self) -> BulkRunner | None:
-        """The given one; None on a machine, where the process that starts a job runs it."""
-        return self.given.get("bulk_runner")
+        """The given one, or that of the deployment; None on a machine, where the process that starts a job runs it."""
+        settings, given = self.settings, self.given.get("bulk_runner")
+        if given is not None or not settings.bulk_state_machine:
+            return given
+        from opx.adapters.aws.executions import StateMachineRunner
+
+        client = self._aws("stepfunctions")
+        return StateMachineRunner(client, settings.bulk_state_machine, children=settings.bulk_children)
 
     def batch_embedder(self) -> BatchEmbedder | None:
         """The given one, or that of the deployment; None on a machine, whose cores embed, and for models without one."""
