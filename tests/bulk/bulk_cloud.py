@@ -75,7 +75,7 @@ class BulkCloud:
 
     def failed_items(self) -> list[str]:
         """Sources in the list of failed items."""
-        return [str(item["source"]["S"]) for item in self.cloud.items(FAILURES.name)]
+        return [str(item["objectKey"]["S"]) for item in self.cloud.items(FAILURES.name)]
 
     def begin(self, kind: BulkKind = BulkKind.INGEST, **work: Any) -> BulkJob:
         return self.system.bulk.begin(BulkWork(kind=kind, **work), "tests")
