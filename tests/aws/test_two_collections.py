@@ -123,7 +123,7 @@ def test_an_interrupted_write_is_repeated_only_when_its_entries_are_visible(both
     services = both.deployed.services
     key, edition = DocumentKey(*scope_of_object("documents/runbooks/disk.md")), services.indexing.editions.current()
     services.corpus.catalog.expect_references([key.id], edition.name)
-    filler = services.lifecycle._filler
+    filler = services.lifecycle.filler(services.indexing.document_embedder)
     assert filler.renew(edition, key.id, None, since="").postponed == [key.id]
     both.deployed.clock.sleep(66)
     assert filler.renew(edition, key.id, None, since="").postponed == []

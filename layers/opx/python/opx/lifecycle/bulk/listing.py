@@ -25,6 +25,9 @@ SHARD_DOCUMENTS = 500
 SHARD_BYTES = 32 * 1024 * 1024
 """Documents and bytes of objects of a shard; a document with more bytes is a shard of its own."""
 
+LOCAL_SHARD_DOCUMENTS = 50
+"""Documents of a shard on a machine, whose cores are to end at the same time: a local model takes seconds for them."""
+
 Listed = tuple[dict[str, Any], int, str]
 """Line of a document in its shard's file, its size in bytes, and the position of the listing behind it."""
 
@@ -36,14 +39,16 @@ class Listing(Draft):
     after: str = ""
 
 
-def list_documents(files: BulkFiles, listed: Callable[[str], Iterator[Listed]], stop: Callable[[], bool]) -> bool:
-    """Writes shards of the documents that `listed` yields behind a position, until `stop` returns True; the next call goes
-    on. Returns True when the manifest is written: then all are."""
+def list_documents(
+    files: BulkFiles, listed: Callable[[str], Iterator[Listed]], stop: Callable[[], bool], most: int = SHARD_DOCUMENTS
+) -> bool:
+    """Writes shards of up to `most` of the documents that `listed` yields behind a position, until `stop` returns True; the
+    next call goes on. Returns True when the manifest is written: then all are."""
     if files.read(files.prefix + MANIFEST) is not None:
         return True
     known = files.read(files.prefix + LISTING)
     progress = from_json(Listing, json.loads(known)) if known else Listing()
-    for lines, size, after in packed(listed(progress.after)):
+    for lines, size, after in packed(listed(progress.after), most):
         number = len(progress.shards)
         files.put_lines(SHARDS, number, lines)
         progress.shards.append(Shard(number, len(lines), size))
@@ -55,12 +60,12 @@ def list_documents(files: BulkFiles, listed: Callable[[str], Iterator[Listed]], 
     return True
 
 
-def packed(listed: Iterable[Listed]) -> Iterator[tuple[list[dict[str, Any]], int, str]]:
+def packed(listed: Iterable[Listed], most: int = SHARD_DOCUMENTS) -> Iterator[tuple[list[dict[str, Any]], int, str]]:
     """Groups documents into shards, in order: the lines of each, its bytes, and the position behind it."""
     lines: list[dict[str, Any]] = []
     total, after = 0, ""
     for line, size, position in listed:
-        if lines and (len(lines) == SHARD_DOCUMENTS or total + size > SHARD_BYTES):
+        if lines and (len(lines) == most or total + size > SHARD_BYTES):
             yield lines, total, after
             lines, total = [], 0
         lines.append(line)

@@ -66,7 +66,15 @@ from opx.lifecycle.bulk.job import (
     ShardApplied,
     ShardPrepared,
 )
-from opx.lifecycle.bulk.listing import Listed, heads, inventory, list_documents, objects
+from opx.lifecycle.bulk.listing import (
+    LOCAL_SHARD_DOCUMENTS,
+    SHARD_DOCUMENTS,
+    Listed,
+    heads,
+    inventory,
+    list_documents,
+    objects,
+)
 from opx.lifecycle.bulk.planning import BulkPlan, PlanCount, Sampler, estimate
 from opx.lifecycle.bulk.preparing import Texts, prepare_heads, prepare_objects
 from opx.lifecycle.bulk.vectors import PreparedEmbedder, VectorFile, batch_vectors, json_lines, read_vectors
@@ -135,7 +143,7 @@ class BulkStages:
         files = self.files(job_id)
         if job.work.kind is BulkKind.REINDEX:
             self._await_edition(job)
-        if not list_documents(files, lambda after: self._listed(job.work, after), stop):
+        if not list_documents(files, lambda after: self._listed(job.work, after), stop, self._most):
             return False
         shards = self.shards(job_id)
 
@@ -147,6 +155,10 @@ class BulkStages:
 
         self._parts.jobs.update(job_id, listed)
         return True
+
+    @property
+    def _most(self) -> int:
+        return LOCAL_SHARD_DOCUMENTS if self._parts.tables.in_folder else SHARD_DOCUMENTS
 
     def _await_edition(self, job: BulkJob) -> None:
         """Makes the index of the job's edition, once all writers know of it. Raises `IndexWakingError` until then."""
@@ -209,7 +221,7 @@ class BulkStages:
             if document:
                 yield from searched.read(document).chunks
 
-    def _heads(self, key_ids: Sequence[str]) -> list[Item]:
+    def _heads(self, key_ids: Sequence[str]) -> Sequence[Item]:
         wanted = [{"documentKey": key} for key in key_ids]
         found = {str(head["documentKey"]): head for head in self._parts.keys.get_many(wanted)}
         return [found[key] for key in key_ids if key in found and current_id(found[key])]
