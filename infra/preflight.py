@@ -477,8 +477,8 @@ def batch_inference(deployment: Deployment, clients: Clients) -> Iterator[Proble
     """Checks that bulk jobs can embed texts in batches; without, they are embedded one by one, at twice the price."""
     if deployment.bulk and not batch_quotas_of(deployment.embedding_model, clients("service-quotas")):
         yield Problem(
-            f"Service Quotas lists no batch inference with {deployment.embedding_model} in this region: bulk jobs embed texts "
-            "on demand, within the quota of requests, unless that changes",
+            f"Service Quotas lists no batch inference with {deployment.embedding_model} in this region: bulk jobs embed "
+            "texts on demand, within the quota of requests, unless that changes",
             fatal=False,
         )
 

@@ -1,5 +1,5 @@
-"""Bedrock's batch inference: jobs that read JSON Lines from S3 and write `FILE.jsonl.out` beside a manifest, with the service's
-quotas, states and failures.
+"""Bedrock's batch inference: jobs that read JSON Lines from S3 and write `FILE.jsonl.out` beside a manifest, with the
+service's quotas, states and failures.
 
 Amazon Bedrock user guide, "Process multiple prompts with batch inference" and "Format and upload your batch inference data";
 AWS General Reference, "Amazon Bedrock endpoints and quotas". A job goes on by one state each time that it is looked at.

@@ -356,7 +356,7 @@ class Ports:
         client = self._aws("stepfunctions")
         return StateMachineRunner(client, settings.bulk_state_machine, children=settings.bulk_children)
 
-    def batch_embedder(self) -> BatchEmbedder | None:
+    def batch_embedder(self, model: str = "", dimension: int = 0) -> BatchEmbedder | None:
         """The given one, or that of the deployment; None on a machine, whose cores embed, and for models without one."""
         from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, BedrockEmbedder
 
@@ -366,7 +366,8 @@ class Ports:
         from opx.adapters.aws.batch_embedder import BedrockBatchEmbedder
         from opx.ports.bulk import BatchLimits
 
-        embedder = BedrockEmbedder(self._aws("bedrock-runtime"), settings.embedding_model or DEFAULT_MODEL)
+        wanted = model or settings.embedding_model or DEFAULT_MODEL
+        embedder = BedrockEmbedder(self._aws("bedrock-runtime"), wanted, dimension=dimension or None)
         limits = BatchLimits(settings.batch_fewest_records, settings.batch_most_records, jobs=settings.batch_jobs)
         clients = self._aws("bedrock"), self._aws("s3")
         made = BedrockBatchEmbedder(

@@ -136,8 +136,8 @@ class Backend(Protocol):
     def bulk_runner(self) -> BulkRunner | None:
         """Runs bulk jobs outside of this process; None where it runs them itself."""
 
-    def batch_embedder(self) -> BatchEmbedder | None:
-        """Embeds in batches, with the model of the settings; None where that isn't offered."""
+    def batch_embedder(self, model: str, dimension: int, /) -> BatchEmbedder | None:
+        """Embeds in batches with a model, by default that of the settings; None where that isn't offered."""
 
     def new_chat(self, model: str, /) -> ChatModel: ...
 
@@ -392,7 +392,7 @@ class System:
             ingestion=self.ingestion,
             lifecycle=self.lifecycle,
             functions=lambda: self.functions,
-            batch=self.ports.batch_embedder(),
+            batch=self.ports.batch_embedder,
         )
 
     @cached_property

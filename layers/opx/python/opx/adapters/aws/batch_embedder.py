@@ -38,8 +38,8 @@ _RESULT = ".jsonl.out"
 class BedrockBatchEmbedder:
     """`BatchEmbedder` for the model of a `BedrockEmbedder` that supports batch inference.
 
-    The service reads a whole folder, so that the inputs of a job are copied into one of their own, below its outputs; it reads
-    and writes in `role`. Outputs of a job that ended early are results like others.
+    The service reads a whole folder, so that the inputs of a job are copied into one of their own, below its outputs; it
+    reads and writes in `role`. Outputs of a job that ended early are results like others.
     """
 
     def __init__(

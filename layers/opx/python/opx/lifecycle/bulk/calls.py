@@ -18,8 +18,8 @@ NOT_APPLIED = (
 
 
 SHARDS = ("prepare", "apply")
-"""Stages that are called for each shard. In the others, an index that wakes up, or whose changes have to settle, is waited for
-between calls."""
+"""Stages that are called for each shard. In the others, an index that wakes up, or whose changes have to settle, is waited
+for between calls."""
 
 
 class Turn(Record, frozen=True):
@@ -96,8 +96,8 @@ class StageCalls:
     # -- failures
 
     def fail(self, job_id: str, execution: str, reason: str) -> Turn:
-        """Records why an execution fails, and raises `BulkFailedError`, which ends it. A second call for the same execution is
-        one of a redrive: the failure is forgotten, and the job goes on."""
+        """Records why an execution fails, and raises `BulkFailedError`, which ends it. A second call for the same execution
+        is one of a redrive: the failure is forgotten, and the job goes on."""
         mark = f"{execution}: "
         known = self._jobs.get(job_id)
         if known.is_ended or known.cancelling:

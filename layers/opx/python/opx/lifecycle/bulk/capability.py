@@ -18,7 +18,7 @@ from opx.lifecycle.bulk.finishing import failures, read_report
 from opx.lifecycle.bulk.job import BulkFailure, BulkJob, BulkJobs, BulkKind, BulkReport, BulkWork
 from opx.lifecycle.capability import Lifecycle
 from opx.ports import Storage, Tables
-from opx.ports.bulk import BatchEmbedder
+from opx.ports.bulk import NewBatchEmbedder
 from opx.ports.queues import Functions
 from opx.ports.tables import LIFECYCLE
 from opx.runtime.knowledge_file import Installation
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Bulk:
-    """Bulk jobs of an installation. `batch` is the service's embedding in batches, None where the model has none."""
+    """Bulk jobs of an installation. `batch` makes the service's embedding in batches."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Bulk:
         ingestion: Ingestion,
         lifecycle: Lifecycle,
         functions: Callable[[], Functions],
-        batch: BatchEmbedder | None,
+        batch: NewBatchEmbedder,
     ) -> None:
         self._installation = installation
         self._tables = tables

@@ -81,7 +81,7 @@ from opx.lifecycle.bulk.vectors import PreparedEmbedder, VectorFile, batch_vecto
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.lifecycle.reindex.reindexing import CALIBRATE_IF_DUE, SEEN_EVERYWHERE
 from opx.ports import Item, ObjectStore, Storage, Table, Tables
-from opx.ports.bulk import BatchEmbedder
+from opx.ports.bulk import BatchEmbedder, NewBatchEmbedder
 from opx.ports.tables import KEYS
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.threads import Each, cores
@@ -97,7 +97,8 @@ _S3 = "s3://"
 
 @dataclass(frozen=True, slots=True)
 class StageParts:
-    """Dependencies of the stages. `batch` is None where the model has no batch jobs; `filler` makes one with an embedder."""
+    """Dependencies of the stages. `batch` makes embedding in batches for a model, where it has that; `filler` makes one with
+    an embedder."""
 
     installation: Installation
     tables: Tables
@@ -111,7 +112,7 @@ class StageParts:
     searched: Callable[[], SearchedDocuments]
     reindexer: Callable[[], Reindexer]
     rebuilds: Callable[[], Queue | None]
-    batch: BatchEmbedder | None = None
+    batch: NewBatchEmbedder = lambda _model, _dimension: None
 
     @property
     def keys(self) -> Table:
@@ -181,7 +182,7 @@ class BulkStages:
     def plan(self, work: BulkWork, known: PlanCount, stop: Callable[[], bool] = lambda: False) -> BulkPlan:
         """Estimates work by the documents behind those of `known`, listed until `stop` returns True."""
         parts = self._parts
-        batch_or_cores = 0 if parts.batch else cores()
+        batch_or_cores = 0 if parts.batch(work.model, work.dimension) else cores()
         sampler = Sampler(
             parts.ingestion.pipeline, self._chunks_of, parts.indexing.document_embedder, times=batch_or_cores > 0
         )
@@ -205,7 +206,7 @@ class BulkStages:
 
     def _prepared(self, job: BulkJob, files: BulkFiles, shard: int, *, attempt: int, embed: bool) -> ShardPrepared:
         embedder = self._parts.indexing.document_embedder
-        batch = self._parts.batch
+        batch = self._batch(job)
         usable = batch if batch and batch.model_id == embedder.model_id and not embed else None
         texts = Texts(embedder, usable, embed=embed)
         if job.work.kind is BulkKind.REINDEX:
@@ -231,7 +232,7 @@ class BulkStages:
     def group(self, job_id: str) -> Sequence[ShardGroup]:
         """Groups the prepared shards into batch jobs; no groups where the model has none."""
         job, files = self._parts.jobs.running(job_id), self.files(job_id)
-        batch = self._parts.batch
+        batch = self._batch(job)
         if files.get_list(GROUPS) is None:
             shards = self.shards(job_id) if batch else ()
             prepared = (files.get(PREPARED, shard.number, ShardPrepared) for shard in shards)
@@ -243,9 +244,15 @@ class BulkStages:
     def embed(self, job_id: str, group: int) -> GroupEmbedding:
         """Starts the batch job of a group, or looks at it; ended if `is_ended`, else call it again after
         `embedding.POLL_SECONDS`."""
-        self._parts.jobs.running(job_id)
-        assert self._parts.batch is not None
-        return GroupEmbeddings(self.files(job_id), self._parts.batch).step(group)
+        batch = self._batch(self._parts.jobs.running(job_id))
+        assert batch is not None
+        return GroupEmbeddings(self.files(job_id), batch).step(group)
+
+    def _batch(self, job: BulkJob) -> BatchEmbedder | None:
+        """Embeds in batches with the model of the edition that the job writes to."""
+        state = self._parts.indexing.editions.book.read()
+        edition = state.edition(job.edition) if job.edition else state.active
+        return self._parts.batch(edition.model, edition.dimension) if edition else None
 
     # -- apply
 
@@ -265,7 +272,7 @@ class BulkStages:
         is_reindex = job.work.kind is BulkKind.REINDEX
         prepared = files.get(PREPARED, shard, ShardPrepared) or _unprepared(files, shard)
         embedder = PreparedEmbedder(self._parts.indexing.document_embedder, keeps=self._parts.tables.in_folder)
-        embedder.load(self._vectors(files, shard))
+        embedder.load(self._vectors(job, files, shard))
         if is_reindex:
             edition = self._open_edition(job)
             filled, postponed = apply_heads(prepared, self._parts.filler(embedder), edition, self._heads(prepared.left))
@@ -279,12 +286,12 @@ class BulkStages:
             self._parts.corpus.failures.record(event, UnparsableDocumentError(failure.reason), 1)
         return replace(applied, embedded=embedder.embedded)
 
-    def _vectors(self, files: BulkFiles, shard: int) -> Iterator[VectorFile]:
+    def _vectors(self, job: BulkJob, files: BulkFiles, shard: int) -> Iterator[VectorFile]:
         """The vectors of a shard's texts, from its own file and from the output of a batch job."""
         data = files.read(files.name(VECTORS, shard))
         if data is not None:
             yield read_vectors(data)
-        batch = self._parts.batch
+        batch = self._batch(job)
         output = GroupEmbeddings(files, batch).outputs_of(shard) if batch else ""
         if batch and output:
             dimension = self._parts.indexing.document_embedder.dimension
@@ -388,8 +395,9 @@ class BulkStages:
                 found.cancelling = True
 
             job = self._parts.jobs.update(job_id, cancelling, ended=True)
-            if self._parts.batch:
-                GroupEmbeddings(files, self._parts.batch).stop()
+            batch = self._batch(job)
+            if batch:
+                GroupEmbeddings(files, batch).stop()
             self._discard(job)
             report, applied = sum_up(files, self.shards(job_id), job, Each(self._parts.storage.read_threads))
             write_report(files, report, applied)
