@@ -56,7 +56,7 @@ def test_documents_whose_events_are_lost_are_ingested_with_vectors_of_a_batch_jo
 def test_a_call_that_is_killed_in_any_stage_is_made_again(loaded: BulkCloud, kills: list[Kill], stage: str) -> None:
     kill = Kill(stage, at=5)
     kills.append(kill)
-    loaded.functions.before = kill.begin
+    loaded.functions.before, loaded.functions.after = kill.begin, kill.end
     job = loaded.begin()
     succeeded(loaded, job)
     assert kill.killed

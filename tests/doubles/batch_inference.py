@@ -103,11 +103,15 @@ class BatchInferenceDouble(HttpDouble):
         return [job for job in self.jobs.values() if job.state not in ENDED]
 
     def answer(self, request: Request) -> Response:
+        if request.method == "GET" and request.path == "/model-invocation-jobs":
+            named = request.parameters.get("nameContains", "")
+            found = [job.described for job in self.jobs.values() if named in job.name]
+            return Response(200, {"invocationJobSummaries": found})
         if request.method == "POST" and request.path == _JOBS:
             return Response(200, {"jobArn": self._create(request.json()).arn})
-        _, found, identifier = request.path.partition(_JOBS + "/")
+        _, known, identifier = request.path.partition(_JOBS + "/")
         stopping = identifier.endswith("/stop")
-        job = self.jobs.get(identifier.removesuffix("/stop")) if found else None
+        job = self.jobs.get(identifier.removesuffix("/stop")) if known else None
         if job is None:
             raise ServiceFailure(a_failure(404, "ResourceNotFoundException", "The provided job was not found"))
         if request.method == "POST" and stopping:

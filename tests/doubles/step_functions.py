@@ -70,6 +70,10 @@ class Kill:
         if event["stage"] == self._stage and not self.killed:
             self._requests[threading.get_ident()] = 0
 
+    def end(self) -> None:
+        """Another call may have a thread of the same number."""
+        self._requests.pop(threading.get_ident(), None)
+
     def count(self) -> None:
         """Counts a request of this thread."""
         here = threading.get_ident()
@@ -94,11 +98,12 @@ class Context(FakeContext):
 class Functions:
     """Lambda: calls handlers by their functions' names, with what JSON leaves of their events and results.
 
-    `before` is called with each event and may raise `Killed`, or wait. `calls` counts events by stage and shard.
+    `before` is called with each event and may raise `Killed`, or wait; `after` at the end of each call. `calls` counts events by stage and shard.
     """
 
     handlers: dict[str, Handler]
     before: Callable[[dict[str, Any]], None] = lambda _event: None
+    after: Callable[[], None] = lambda: None
     left: int = 880_000
     calls: Counter[tuple[str, object]] = field(default_factory=Counter)
     results: list[tuple[dict[str, Any], Any]] = field(default_factory=list)
@@ -122,6 +127,7 @@ class Functions:
         except Exception as exc:  # noqa: BLE001 - as the runtime does
             return _failed(type(exc).__name__, str(exc))
         finally:
+            self.after()
             with self._lock:
                 self._running -= 1
         body = json.dumps(answer).encode()
