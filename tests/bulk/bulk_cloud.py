@@ -7,15 +7,18 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import boto3
+import pytest
 
 from lambdas.bulk_stage.handler import make_handler
 from opx.adapters.aws.executions import StateMachineRunner
 from opx.adapters.aws.ports import OpenSearchIndexes
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
+from opx.lifecycle.bulk import stages
 from opx.lifecycle.bulk.finishing import read_report
 from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkReport, BulkWork
 from opx.operations.system import System
@@ -126,6 +129,9 @@ def a_bulk_cloud(
             ),
             new_embedder=lambda model, _, dimension: _titan(cloud.services, model, dimension),
         )
+        system.indexing.editions._clock = clock.clock
         functions.handlers[FUNCTION] = make_handler(lambda: system)
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(stages, "apply_objects", partial(stages.apply_objects, sleep=clock.sleep))
         runner = StateMachineRunner(machine.client, machine.arn, children=children, tolerated=tolerated)
         yield BulkCloud(cloud, system, machine, functions, batches, clock, runner)
