@@ -92,6 +92,7 @@ def test_all_of_a_client_goes_and_nothing_of_another(cloud: Cloud) -> None:
         "outcomes and warnings",
         "records of lifted holds",
         "segments of words",
+        "files of bulk jobs",
         "copies for a managed service, with versions",
     }
     assert all(check.before for check in report.checks.values())

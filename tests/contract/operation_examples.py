@@ -97,6 +97,7 @@ def build(home: Path) -> dict[str, str]:
         ids["question"] = done(world, "add_own_question", text="disk full", documentIds=[ids["own"]])["questionId"]
         ids["run"] = done(world, "run_evaluation")["runId"]
         done(world, "mark_canary", questionId=ids["question"])
+        ids["bulk_job"] = done(world, "start_bulk", kind="ingest", prefix="clients/rival/")["job"]["jobId"]
         return ids
 
 
@@ -173,6 +174,12 @@ EXAMPLES: Mapping[str, Example] = {
     "force_reindex": fixed(),
     "roll_back_reindex": fixed(),
     "discard_indexes": fixed(),
+    # bulk
+    "plan_bulk": fixed(kind="ingest"),
+    "start_bulk": fixed(kind="ingest", prefix="clients/rival/"),
+    "list_bulk_jobs": fixed(),
+    "get_bulk_job": ids(jobId="bulk_job"),
+    "cancel_bulk_job": ids(jobId="bulk_job"),
     # integrity
     "repair_stores": fixed(),
     "seal_stores": fixed(),

@@ -102,7 +102,9 @@ BY_NATURE: Mapping[str, tuple[str, ...]] = {
 }
 """Fields that differ for commands: who gives them owns the system, and is no agent, whose name an entry's id depends on."""
 
-VOLATILE = frozenset({"timingsMs", "receiptId", "receipt", "tookMs", "milliseconds", "seconds", "p50Ms", "p95Ms"})
+VOLATILE = frozenset(
+    {"timingsMs", "receiptId", "receipt", "tookMs", "milliseconds", "seconds", "secondsAText", "p50Ms", "p95Ms"}
+)
 """Durations, and generated names."""
 
 MADE_UP = re.compile(

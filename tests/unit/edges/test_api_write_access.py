@@ -148,6 +148,11 @@ class TestWriteAccess:
         ("get_index_status", {}),
         ("reindex", {"body": {"model": "no-such-model"}}),
         ("roll_back_reindex", {"body": {}}),
+        ("plan_bulk", {"body": {"kind": "ingest"}}),
+        ("start_bulk", {"body": {"kind": "ingest"}}),
+        ("list_bulk_jobs", {}),
+        ("get_bulk_job", {"jobId": "20260101T000000-abcdef"}),
+        ("cancel_bulk_job", {"jobId": "20260101T000000-abcdef"}),
     )
 
     def test_these_are_all_routes_of_the_function(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from opx.domain.documents import DocumentKey
 from opx.domain.record import to_json
 from opx.domain.scopes import Scope
-from opx.errors import BulkBusyError, BulkCancelledError, BulkJobNotFoundError
+from opx.errors import BulkBusyError, BulkCancelledError, BulkJobNotFoundError, StoreUnavailableError
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import Result
 from opx.lifecycle.bulk.job import BulkKind, BulkStage, BulkWork
@@ -171,7 +171,7 @@ def test_a_cancelled_job_leaves_its_report_alone(tmp_path: Path, stages: int) ->
     with system_at(tmp_path / "home") as system:
         put_pages(system, 60)
         job_id, bulk = begun(system).job_id, system.bulk.stages
-        steps = [
+        steps: list[Callable[[], object]] = [
             lambda: bulk.list(job_id, lambda: True),
             lambda: bulk.list(job_id),
             lambda: bulk.prepare(job_id, 0, embed=True),
@@ -210,3 +210,22 @@ def test_reconciling_finds_no_difference_after_a_job(tmp_path: Path) -> None:
         put_pages(system, 8)
         run(system, processes=1)
         assert system.lifecycle.reconciler(thorough=True).run().total == 0
+
+
+def test_a_removed_client_is_in_no_file_of_a_job(tmp_path: Path) -> None:
+    with system_at(tmp_path / "home") as system:
+        own = f"{Scope('acme').prefix}{FOLDER}"
+        system.corpus.quiet_store.put(f"{own}page.md", page(1))
+        system.corpus.quiet_store.put(f"{own}broken.md", b" \n")
+        job_id = begun(system).job_id
+        system.bulk.stages.list(job_id)
+        removal = system.tenants.offboarding(sleep=lambda _: None)
+        assert (removal.count("acme")["files of bulk jobs"], removal.count("other")["files of bulk jobs"]) == (1, 0)
+        runner(system).run(job_id)
+        assert removal.count("acme")["files of bulk jobs"] == 1  # it names what failed
+        second = begun(system, BulkWork(kind=BulkKind.INGEST, prefix=own))
+        with pytest.raises(StoreUnavailableError, match=second.job_id):
+            removal.remove("acme")
+        system.bulk.stages.cancel(second.job_id)
+        assert removal.remove("acme").left == {}
+        assert list(system.store.list("bulk/")) == []

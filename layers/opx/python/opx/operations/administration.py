@@ -85,7 +85,7 @@ def get_client(context: Context, request: GetClient) -> ClientInventory:
 
     Raises `InvalidScopeError` for a malformed id, `InvalidInputError` over HTTP on AWS, and `StoreUnavailableError`.
     """
-    _require_stores(context)
+    require_stores(context)
     administration = _administration(context)
     stores = administration.inventory(request.client_id)
     client = context.system.corpus.clients.get(request.client_id) or Client(request.client_id)
@@ -116,7 +116,7 @@ def remove_client(context: Context, request: RemoveClient) -> RemovalReport:
     From then on its documents and queries are refused. Raises `InvalidInputError` for a client without data and over HTTP
     on AWS, `HeldError` while a legal hold covers some of it, and `StoreUnavailableError`: then call it again.
     """
-    _require_stores(context)
+    require_stores(context)
     return _administration(context).remove(request.client_id)
 
 
@@ -130,14 +130,14 @@ def get_removal_report(context: Context, request: GetRemovalReport) -> RemovalRe
 
     Raises `InvalidInputError` for a client that was not removed and over HTTP on AWS.
     """
-    _require_stores(context)
+    require_stores(context)
     client = context.system.corpus.clients.get(request.client_id)
     if client is None or client.state is not ClientState.REMOVED:
         raise InvalidInputError(f"client {request.client_id} was not removed: there is no report")
     return read_report(context.system.store, client.removal)
 
 
-def _require_stores(context: Context) -> None:
+def require_stores(context: Context) -> None:
     """Raises `InvalidInputError` where this process can't work on all stores: in a function of the API."""
     if not _has_stores(context):
         raise InvalidInputError(WITH_STORES)
@@ -214,7 +214,7 @@ def reconcile(context: Context, request: Reconcile) -> ReconcileReport:
     """
     from opx.lifecycle.consistency.reconcile import MOST_REMOVED
 
-    _require_stores(context)
+    require_stores(context)
 
     share = MOST_REMOVED if request.max_share is None else request.max_share
     reconciler = context.system.lifecycle.reconciler(thorough=request.thorough, progress=context.progress)

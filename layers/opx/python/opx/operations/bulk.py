@@ -18,10 +18,10 @@ from opx.domain.requests import Request, Text
 from opx.errors import BulkBusyError, BulkCancelledError, ForbiddenError, InvalidInputError
 from opx.lifecycle.bulk.job import BulkFailure, BulkJob, BulkKind, BulkReport, BulkStage, BulkWork
 from opx.lifecycle.bulk.planning import BulkPlan, PlanCount
-from opx.operations.administration import MODEL_PATH_HERE
+from opx.operations.administration import MODEL_PATH_HERE, require_stores
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
-from opx.runtime.deadlines import remaining
+from opx.runtime.deadlines import remaining, unlimited
 from opx.runtime.threads import cores
 
 if TYPE_CHECKING:
@@ -112,12 +112,14 @@ def start_bulk(context: Context, request: StartBulk) -> BulkStatus:
     """Start a bulk job, or continue the interrupted one with the same work.
 
     On a machine it returns when the job is done; on AWS an execution runs it, and `get_bulk_job` shows its progress. Raises
-    `BulkBusyError` that names another unfinished job of this kind, or the process that runs this one, `InvalidInputError` as
-    `reindex` does, and `StoreUnavailableError`: then start it again, and it goes on.
+    `BulkBusyError` that names another unfinished job of this kind, or this one if it is running, `InvalidInputError` as
+    `reindex` does and over HTTP where nothing can run it, and `StoreUnavailableError`: then start it again, and it goes on.
     """
     _check_model_path(context, request)
     system, work = context.system, request.work()
     runner = system.ports.bulk_runner()
+    if runner is None:
+        require_stores(context)
     with system.work.exclusive_reindex() if work.kind is BulkKind.REINDEX else nullcontext():
         job = system.bulk.begin(work, context.author)
     if runner is None:
@@ -148,7 +150,8 @@ def _run_here(context: Context, job: BulkJob) -> None:
         progress=context.progress,
     )
     try:
-        runner.run(job.job_id)
+        with unlimited():  # a request has a deadline that documents would wait for again and again
+            runner.run(job.job_id)
     except BulkCancelledError:
         system.bulk.stages.cancel(job.job_id)
         raise

@@ -41,6 +41,16 @@ def deadline(seconds: float, clock: Callable[[], float] = time.monotonic) -> Ite
         yield
 
 
+@contextmanager
+def unlimited() -> Iterator[None]:
+    """Leaves the block without a deadline: for work that its caller doesn't wait for, or waits for however long it takes."""
+    token = _LEFT.set(None)
+    try:
+        yield
+    finally:
+        _LEFT.reset(token)
+
+
 def carried(work: Callable[..., R]) -> Callable[..., R]:
     """`work` with the deadline of this thread, to be run in another one. Each run needs a result of its own."""
     return partial(copy_context().run, work)

@@ -216,7 +216,7 @@ def _status_lines(found: bulk.BulkStatus) -> list[str]:
         rows.append(("results", f"{', '.join(counts)}; {plural(report.chunks, 'chunk')} in {report.seconds:,.0f} s"))
     if job.problem:
         rows.append(("problem", job.problem))
-    return aligned(rows)
+    return list(aligned(rows))
 
 
 @bulk_command.operation("cancel", bulk.cancel_bulk_job, CommandShape(arguments=("job_id",)))

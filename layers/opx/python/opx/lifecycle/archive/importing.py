@@ -35,6 +35,9 @@ from opx.runtime.knowledge_file import Installation
 SUBJECT = "import"
 """Partition key in the lifecycle table of archives that were imported, and of the one being imported."""
 
+_REPORTS = ("offboarding/", "bulk/")
+"""Folders of the corpus store that are no knowledge."""
+
 UNDER_WAY, DONE, GIVEN_UP = "under way", "done", "given up"
 _KNOWLEDGE_TABLES = (KEYS, PROJECTS, ALIASES, STAGING, PATTERNS, OUTCOMES)
 
@@ -110,7 +113,7 @@ class Importer:
 
     def _existing_knowledge(self) -> str:
         """First object or table with knowledge; "" if the system is empty."""
-        listed = (info.key for info in self._corpus.store.list() if not info.key.startswith("offboarding/"))
+        listed = (info.key for info in self._corpus.store.list() if not info.key.startswith(_REPORTS))
         key = next(listed, "")
         if key:
             return f"object {key}"

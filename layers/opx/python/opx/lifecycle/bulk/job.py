@@ -158,8 +158,7 @@ class BulkJobs:
     def begin(self, work: BulkWork, by: str) -> BulkJob:
         """Adds a job and reserves its target. Raises `BulkBusyError` that names the job that has it."""
         now = self._clock()
-        day, _, time = iso_time(now)[:19].partition("T")
-        name = f"{day.replace('-', '')}-{time.replace(':', '')}-{token_hex(3)}"
+        name = f"{iso_time(now)[:19].replace('-', '').replace(':', '')}-{token_hex(3)}"
         job = BulkJob(job_id=name, work=work, started_at=iso_time(now), started_by=by)
         self._put(job, KeyAbsent())
         try:

@@ -50,7 +50,7 @@ INDEXING_UNITS = 10
 """Capacity units of the collection while the job runs: an assumption."""
 
 
-class PlanCount(Record, frozen=True, kw_only=True):
+class PlanCount(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What was listed and sampled so far. `after` is the position of the listing, "" at its end. The fields behind `sampled`
     are sums over the sampled documents, of which `settled` are in order already."""
 

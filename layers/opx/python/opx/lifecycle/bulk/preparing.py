@@ -73,9 +73,8 @@ class _Attempts:
     def __init__(self, files: BulkFiles, number: int, attempt: int) -> None:
         self._files = files
         self._number = number
-        self._notes = attempt > 1
-        rows = list(files.lines(files.name(READING, number))) if self._notes else []
-        self._fatal: list[str] = [str(row) for row in rows]
+        self._fatal: list[str] = [str(row) for row in files.lines(files.name(READING, number))]
+        self._notes = attempt > 1 or bool(self._fatal)
 
     @property
     def fatal(self) -> Sequence[str]:

@@ -81,6 +81,7 @@ class Tenants:
         """Every store that holds items of clients, in the order of removal."""
         from opx.lifecycle.clients.document_holdings import document_holdings
         from opx.lifecycle.clients.scope_holdings import (
+            bulk_holdings,
             corpus_holdings,
             learned_holdings,
             registry_holdings,
@@ -96,6 +97,7 @@ class Tenants:
             *scope_holdings(stores.tables),
             *learned_holdings(stores.tables, stores.corpus),
             *words_holdings(stores.storage, stores.indexing),
+            *bulk_holdings(stores.tables, stores.storage, self._installation.clock),
             *corpus_holdings(stores.storage, stores.work),
             *registry_holdings(stores.tables),
         ]

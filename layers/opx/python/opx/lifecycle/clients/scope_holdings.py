@@ -9,16 +9,18 @@ from opx.connectors.capability import Connectors
 from opx.connectors.repository import REGISTERED
 from opx.connectors.streams.definitions import REGISTERED as REGISTERED_STREAMS
 from opx.domain.scopes import Scope, scope_of_object
-from opx.errors import InvalidInputError, InvalidScopeError
+from opx.errors import InvalidInputError, InvalidScopeError, ObjectNotFoundError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.events import parse_event
 from opx.ingestion.indexing.capability import Indexing
 from opx.ingestion.indexing.words import FOLDER as WORDS
 from opx.learning.outcome_store import rows_of as outcome_rows
 from opx.learning.pattern_rows import rows_of as pattern_rows
+from opx.lifecycle.bulk.files import FOLDER as BULK
+from opx.lifecycle.bulk.job import BulkJobs, BulkKind
 from opx.lifecycle.clients.holdings import CountedHolding, HeldItems, Holding, delete, in_table, is_of
 from opx.lifecycle.retention.holds import LIFTED
-from opx.ports import Item, Storage, Tables, WorkQueue
+from opx.ports import Clock, Item, ObjectStore, Storage, Tables, WorkQueue
 from opx.ports.tables import (
     ALL_TABLES,
     AUDIT,
@@ -181,6 +183,32 @@ def words_holdings(storage: Storage, indexing: Indexing) -> list[Holding]:
         storage.history.erase(WORDS)
 
     return [CountedHolding("segments of words", count, remove)]
+
+
+def bulk_holdings(tables: Tables, storage: Storage, clock: Clock) -> list[Holding]:
+    """Files of bulk jobs that name documents of the client. Those of all jobs are removed, once none is running."""
+    jobs = BulkJobs(tables.table(LIFECYCLE), clock)
+
+    def count(held: HeldItems) -> int:
+        own = Scope(held.client_id).prefix.encode()
+        named = (info.key for info in storage.objects.list(BULK) if info.key.endswith(".jsonl"))
+        return sum(own in _content(storage.objects, key) for key in named)
+
+    def remove(_: HeldItems) -> None:
+        for kind in BulkKind:
+            if job := jobs.unfinished(kind):
+                raise StoreUnavailableError(f"the bulk job {job.job_id} is not ended: wait for its end, or cancel it")
+        storage.history.erase(BULK)
+
+    return [CountedHolding("files of bulk jobs", count, remove)]
+
+
+def _content(objects: ObjectStore, key: str) -> bytes:
+    try:
+        with objects.open(key) as stream:
+            return stream.read()
+    except ObjectNotFoundError:
+        return b""
 
 
 def _folder(storage: Storage, name: str, at: int) -> Holding:
