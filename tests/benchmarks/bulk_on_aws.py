@@ -76,7 +76,8 @@ def run(bulk: BulkCloud, job: BulkJob, trouble: Trouble) -> list[str]:
         execution = bulk.runner.start(job.job_id)
         found = bulk.machine.ended(execution, seconds=36_000)
         ends.append(found["status"])
-        print(f"  execution {len(ends)}: {found['status']} after {trouble.stopped}", flush=True)
+        problem = bulk.system.bulk.jobs.get(job.job_id).problem
+        print(f"  execution {len(ends)}: {found['status']} after {trouble.stopped} {problem}", flush=True)
     return ends
 
 

@@ -199,7 +199,7 @@ def _tolerating(component: Any, env: Any, eval_input: Any) -> None:
     _run(component, env, eval_input)
     counted = eval_input.map_run_record.item_counter
     failed, total = counted.failed.get(), counted.total.get()
-    if failed * 100 > total * eval_input.tolerated_failure_percentage:
+    if env.is_running() and failed * 100 > total * eval_input.tolerated_failure_percentage:
         error = "States.ExceedToleratedFailureThreshold"
         cause = "The specified tolerated failure threshold was exceeded"
         details = EventDetails(mapRunFailedEventDetails=MapRunFailedEventDetails(error=error, cause=cause))
