@@ -40,7 +40,7 @@ _RETRY = [
         "JitterStrategy": "FULL",
     },
 ]
-"""A busy model, index or table is asked again for about three hours at most; what fails otherwise, or is killed, three times.
+"""A busy model, index or table is called again for about three hours at most; what fails otherwise, or is killed, three times.
 The function continues where the failed call ended, as every stage does."""
 
 ATTEMPTS = 4

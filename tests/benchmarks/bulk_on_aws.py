@@ -34,7 +34,7 @@ class Trouble:
     """Kills one call in a hundred (`share`) at one of its first requests, and stops the execution in each stage once."""
 
     def __init__(self, share: float, stop: Any) -> None:
-        self._random = random.Random(25)  # noqa: S311
+        self._random = random.Random(25)
         self._share = share
         self._stop = stop
         self._left = threading.local()
@@ -84,11 +84,17 @@ def run(bulk: BulkCloud, job: BulkJob, trouble: Trouble) -> list[str]:
 def report(bulk: BulkCloud, job: BulkJob, trouble: Trouble, ends: list[str], seconds: tuple[float, float]) -> None:
     found = bulk.report(job)
     catalog = Counter(item["documentKey"]["S"] for item in every_item(bulk, "opx-knowledge-keys"))
-    print(f"documents {found.documents:,}: ingested {found.ingested:,}, unchanged {found.unchanged:,}, failed {found.failed:,}")
+    print(
+        f"documents {found.documents:,}: ingested {found.ingested:,}, unchanged {found.unchanged:,}, failed {found.failed:,}"
+    )
     print(f"unsettled {found.unsettled:,}; in the catalog {len(catalog):,}, in the index {len(set(bulk.indexed())):,}")
     print(f"executions {ends}; killed calls {dict(trouble.killed)}; calls {sum(bulk.functions.calls.values()):,}")
-    print(f"batch jobs {len(bulk.batches.jobs)}, texts of them {len(bulk.batches.embedded):,}, on demand {found.embedded:,}")
-    print(f"{seconds[0]:,.0f} s, of processor time {seconds[1]:,.0f} s; on the job's clock {bulk.clock.elapsed / 3600:.1f} h")
+    print(
+        f"batch jobs {len(bulk.batches.jobs)}, texts of them {len(bulk.batches.embedded):,}, on demand {found.embedded:,}"
+    )
+    print(
+        f"{seconds[0]:,.0f} s, of processor time {seconds[1]:,.0f} s; on the job's clock {bulk.clock.elapsed / 3600:.1f} h"
+    )
     assert found.unsettled == 0
     assert found.ingested + found.unchanged + found.failed == found.documents
 

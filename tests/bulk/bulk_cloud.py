@@ -39,7 +39,7 @@ ACCOUNT, REGION = "123456789012", "eu-central-1"
 
 
 def deployed_text(text: str) -> str:
-    """A text of a template with account, region and partition written out."""
+    """Part of a template with account, region and partition written out."""
     for name, value in (("AccountId", ACCOUNT), ("Region", REGION), ("Partition", "aws")):
         text = text.replace(f"<AWS::{name}>", value)
     assert "<" not in re.sub(r'"[^"]*States\.[^"]*"', "", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from typing import Any
@@ -10,11 +11,15 @@ import pytest
 
 from opx.errors import BulkBusyError
 from opx.lifecycle.bulk.job import BulkJob, BulkStage
-from tests.bulk.bulk_cloud import BulkCloud
+from tests.aws.cloud import BUCKET
+from tests.bulk.bulk_cloud import BulkCloud, page
 from tests.doubles.http_double import Response
 from tests.doubles.step_functions import Kill, Killed
 
-STAGES = ("list", "prepare", "embed", "apply", "finish")
+STAGES = [
+    *(pytest.param(stage, marks=pytest.mark.bulk) for stage in ("list", "prepare", "embed", "finish")),
+    "apply",
+]
 DOCUMENTS = 24
 
 
@@ -84,6 +89,7 @@ def test_a_job_whose_execution_is_stopped_in_any_stage_goes_on_in_the_next_one(l
     assert set(loaded.batches.embedded.values()) == {1}
 
 
+@pytest.mark.bulk
 def test_documents_of_a_child_that_always_dies_are_failed_items_within_the_tolerated_share(loaded: BulkCloud) -> None:
     def die(event: dict[str, Any]) -> None:
         if event["stage"] in ("prepare", "apply") and event["shard"] == 2:
@@ -130,6 +136,7 @@ def test_a_redrive_of_a_failed_execution_forgets_the_failure_and_goes_on(loaded:
     assert loaded.system.bulk.jobs.get(job.job_id).problem == ""
 
 
+@pytest.mark.bulk
 def test_children_wait_longer_and_longer_for_a_busy_index(loaded: BulkCloud) -> None:
     loaded.cloud.search.inject(Response(429, {"error": {"reason": "rejected execution"}}), times=40, path="_bulk")
     job = loaded.begin()
@@ -138,6 +145,7 @@ def test_children_wait_longer_and_longer_for_a_busy_index(loaded: BulkCloud) -> 
     assert sum(loaded.functions.calls["apply", shard] for shard in range(6)) > 6
 
 
+@pytest.mark.bulk
 def test_of_two_jobs_at_once_the_second_is_refused_by_the_name_of_the_first(loaded: BulkCloud) -> None:
     job = loaded.begin()
     with pytest.raises(BulkBusyError, match=job.job_id):
@@ -148,6 +156,7 @@ def test_of_two_jobs_at_once_the_second_is_refused_by_the_name_of_the_first(load
     all_are_in_once(loaded, job)
 
 
+@pytest.mark.bulk
 def test_a_cancelled_job_leaves_its_report_alone_and_stops_its_batch_jobs(loaded: BulkCloud) -> None:
     job, cancelled = loaded.begin(), threading.Event()
 
@@ -164,3 +173,24 @@ def test_a_cancelled_job_leaves_its_report_alone_and_stops_its_batch_jobs(loaded
     assert {batch.state for batch in loaded.batches.jobs.values()} <= {"Stopping", "Stopped"}
     assert [key.rpartition("/")[2] for key in loaded.keys("bulk/")] == ["failures.jsonl", "report.json"]
     assert loaded.indexed() == []
+
+
+def test_an_inventory_that_is_a_day_old_lists_what_is_read_as_it_is_now(loaded: BulkCloud) -> None:
+    keys = loaded.keys("documents/")
+    rows = [f'"{BUCKET}","{key}","100"' for key in keys]
+    s3 = loaded.cloud.s3
+    s3.create_bucket(Bucket="inventories", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    s3.put_object(Bucket="inventories", Key="data/1.csv.gz", Body=gzip.compress("\n".join(rows).encode()))
+    manifest = {"fileFormat": "CSV", "fileSchema": "Bucket, Key, Size", "files": [{"key": "data/1.csv.gz"}]}
+    s3.put_object(Bucket="inventories", Key="manifest.json", Body=json.dumps(manifest))
+    s3.delete_object(Bucket=BUCKET, Key=keys[0])
+    loaded.put(keys[1], page(500))
+    loaded.put("documents/runbooks/newer.md", page(600))  # which comes by its event
+    job = loaded.begin(inventory="s3://inventories/manifest.json")
+    succeeded(loaded, job)
+    report = loaded.report(job)
+    assert (report.documents, report.ingested, report.skipped, report.failed) == (24, 23, 1, 0)
+    titles = set(loaded.indexed())
+    assert "Page 500" in titles
+    assert "Page 600" not in titles
+    assert len(titles) == 23

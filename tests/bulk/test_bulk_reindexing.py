@@ -51,13 +51,13 @@ class Traffic:
     def __init__(self, bulk: BulkCloud) -> None:
         self._bulk = bulk
         self._changed: set[str] = set()
-        self.asked: Counter[str] = Counter()
+        self.questions: Counter[str] = Counter()
         self.wrong: list[Any] = []
 
     def __call__(self, event: dict[str, Any]) -> None:
         stage = event["stage"]
         found = self._bulk.ask("drain node n3")
-        self.asked[stage] += 1
+        self.questions[stage] += 1
         if found[:1] != ["Page 3"]:
             self.wrong.append((stage, found))
         if stage not in self._changed:
@@ -85,7 +85,7 @@ def test_a_switch_under_questions_and_writes_loses_nothing_and_can_be_undone(fil
     job, traffic = switched(filled)
     assert filled.system.bulk.jobs.get(job.job_id).stage is BulkStage.DONE
     assert traffic.wrong == []
-    assert set(traffic.asked) == {"list", "prepare", "embed", "apply", "finish"}
+    assert set(traffic.questions) == {"list", "prepare", "embed", "apply", "finish"}
     assert filled.system.indexing.document_embedder.model_id == f"{TITAN}/256"
     assert filled.batches.embedded.total() >= DOCUMENTS - 1
     answers_as_written(filled, changes=5)
@@ -113,6 +113,7 @@ def answers_as_written(bulk: BulkCloud, changes: int) -> None:
         assert bulk.ask(f"replace unit u{10 + number}")[0] == f"Page {10 + number}"
 
 
+@pytest.mark.bulk
 def test_a_cancelled_job_discards_the_index_that_it_was_building(filled: BulkCloud) -> None:
     job = filled.begin(BulkKind.REINDEX, model=TITAN, dimension=256)
 

@@ -98,7 +98,8 @@ class Context(FakeContext):
 class Functions:
     """Lambda: calls handlers by their functions' names, with what JSON leaves of their events and results.
 
-    `before` is called with each event and may raise `Killed`, or wait; `after` at the end of each call. `calls` counts events by stage and shard.
+    `before` is called with each event and may raise `Killed`, or wait; `after` at the end of each call. `calls` counts
+    events by stage and shard.
     """
 
     handlers: dict[str, Handler]
@@ -154,7 +155,7 @@ class StateMachine:
         return str(started["executionArn"])
 
     def ended(self, execution: str, seconds: float = 600.0) -> dict[str, Any]:
-        """What an execution is when it has ended."""
+        """Waits for the end of an execution; returns its description."""
         last = time.monotonic() + seconds
         while time.monotonic() < last:
             found: dict[str, Any] = self.client.describe_execution(executionArn=execution)
