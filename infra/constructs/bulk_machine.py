@@ -40,8 +40,8 @@ _RETRY = [
         "JitterStrategy": "FULL",
     },
 ]
-"""A busy model, index or table is called again for about three hours at most; what fails otherwise, or is killed, three times.
-The function continues where the failed call ended, as every stage does."""
+"""A busy model, index or table is called again for about three hours at most; what fails otherwise, or is killed, three
+times. The function continues where the failed call ended, as every stage does."""
 
 ATTEMPTS = 4
 """Calls for a shard after which it counts as failed, if it neither ends nor is busy."""
@@ -68,8 +68,8 @@ def definition(function: str, bucket: str, partition: str) -> dict[str, Any]:
         "Done": {"Type": "Succeed"},
         _RECORD: {
             **_invoke("fail", function, services, {**_OF_JOB, **_OF_FAILURE}),
-            "ResultPath": None,
-            "Next": _called("list"),  # reached by a redrive alone: the call that records a failure fails itself
+            # Reached by a redrive, and for a job that was ended: the call that records a failure fails itself.
+            "Next": "Is list finished?",
         },
     }
     return {"Comment": "Bulk ingestion and reindexing", "StartAt": _called("list"), "States": states}
@@ -84,7 +84,7 @@ def _invoke(stage: str, function: str, services: str, more: Mapping[str, str]) -
         "Type": "Task",
         "Resource": f"{services}lambda:invoke",
         "Parameters": {"FunctionName": function, "Payload": {"stage": stage, **more}},
-        "ResultSelector": {"finished.$": "$.Payload.finished", "waitSeconds.$": "$.Payload.waitSeconds"},
+        "ResultSelector": {f"{name}.$": f"$.Payload.{name}" for name in ("finished", "waitSeconds", "ended")},
         "ResultPath": "$.turn",
         "TimeoutSeconds": 960,
     }
@@ -111,8 +111,12 @@ def _until_finished(
 def _turns(stage: str, function: str, services: str, *, then: str) -> dict[str, Any]:
     states = _until_finished(stage, function, services, _OF_JOB, {"Parameters": _LIMITS, "Next": then})
     states[_called(stage)]["Catch"] = _CATCH
+    states[f"Is {stage} finished?"]["Choices"].insert(0, _ENDED)
     return states
 
+
+_ENDED = {"Variable": "$.turn.ended", "BooleanEquals": True, "Next": "Done"}
+"""Of a job that was cancelled, or was done before: its files are gone."""
 
 _CATCH = [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.failure", "Next": _RECORD}]
 

@@ -132,7 +132,7 @@ def test_a_redrive_of_a_failed_execution_forgets_the_failure_and_goes_on(loaded:
     assert first["FunctionError"] == "Unhandled"
     assert loaded.system.bulk.jobs.get(job.job_id).problem == f"{job.job_id}-1: E: C"
     again = loaded.functions.invoke(FunctionName="f:opx-bulk-stage", Payload=json.dumps(failing))
-    assert b'"finished": true' in again["Payload"].read()
+    assert json.loads(again["Payload"].read()) == {"finished": False, "waitSeconds": 0, "ended": False}
     assert loaded.system.bulk.jobs.get(job.job_id).problem == ""
 
 
@@ -194,3 +194,24 @@ def test_an_inventory_that_is_a_day_old_lists_what_is_read_as_it_is_now(loaded: 
     assert "Page 500" in titles
     assert "Page 600" not in titles
     assert len(titles) == 23
+
+
+def test_an_execution_of_a_job_that_has_ended_is_done_at_once(loaded: BulkCloud) -> None:
+    job = loaded.begin()
+    loaded.system.bulk.stages.cancel(job.job_id)
+    ended = loaded.run(job)
+    assert ended["status"] == "SUCCEEDED"
+    assert loaded.machine.names(ended["executionArn"]) == ["List", "Is list finished?", "Done"]
+
+
+def test_a_job_that_is_cancelled_between_two_calls_ends_its_execution(loaded: BulkCloud) -> None:
+    job = loaded.begin()
+
+    def cancel(event: dict[str, Any]) -> None:
+        if event["stage"] == "embed":
+            loaded.system.bulk.stages.cancel(job.job_id)
+
+    loaded.functions.before = cancel
+    ended = loaded.run(job)
+    assert ended["status"] == "SUCCEEDED"
+    assert loaded.machine.names(ended["executionArn"])[-2:] == ["Is embed finished?", "Done"]

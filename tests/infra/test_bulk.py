@@ -118,7 +118,7 @@ def test_every_state_outside_of_children_has_its_failure_recorded(bulk: Assembly
     states = definition(bulk)["States"]
     caught = {name for name, state in states.items() if state.get("Catch", [{}])[0].get("Next") == "Record failure"}
     assert caught == {"List", "Prepare", "Embed", "Apply", "Finish"}
-    assert states["Record failure"]["Next"] == "List"
+    assert states["Record failure"]["Next"] == "Is list finished?"
 
 
 def test_the_machine_calls_one_function_and_starts_only_itself(bulk: Assembly) -> None:

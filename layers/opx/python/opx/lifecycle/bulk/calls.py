@@ -23,10 +23,12 @@ for between calls."""
 
 
 class Turn(Record, frozen=True):
-    """Result of a call. Unless it is `finished`, the same call is to be made again after `wait_seconds`."""
+    """Result of a call. Unless it is `finished`, the same call is to be made again after `wait_seconds`. `ended`: the job was
+    cancelled, or is done, and no stage is left."""
 
     finished: bool = True
     wait_seconds: int = 0
+    ended: bool = False
 
 
 class StageCalls:
@@ -53,7 +55,7 @@ class StageCalls:
         try:
             return calls[stage]()
         except BulkCancelledError:
-            return Turn()
+            return Turn(ended=True)
         except IndexWakingError as exc:
             if stage in SHARDS:
                 raise
@@ -101,10 +103,10 @@ class StageCalls:
         mark = f"{execution}: "
         known = self._jobs.get(job_id)
         if known.is_ended or known.cancelling:
-            return Turn()
+            return Turn(ended=True)
         if known.problem.startswith(mark):
             self._jobs.update(job_id, _with_problem(""))
-            return Turn()
+            return Turn(finished=False)
         self._jobs.update(job_id, _with_problem(mark + reason))
         raise BulkFailedError(f"the bulk job {job_id} stopped: {reason}")
 
