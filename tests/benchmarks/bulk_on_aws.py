@@ -112,9 +112,10 @@ def main() -> None:
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
     stages.SHARD_DOCUMENTS = chosen.shard  # type: ignore[attr-defined]
-    call = BaseClient._make_api_call
+    boto: Any = BaseClient
+    call = boto._make_api_call
     session = boto3.Session("testing", "testing", region_name="eu-central-1")
-    with moto.mock_aws(config=INTERPRETED), a_bulk_cloud(session, definition(), children=4) as bulk:  # type: ignore[arg-type]
+    with moto.mock_aws(config=INTERPRETED), a_bulk_cloud(session, definition(), children=4) as bulk:
         bulk.put_pages(chosen.documents)
         wrong = bulk.batches.misbehaviour
         wrong.errors, wrong.missing, wrong.twice = 0.005, 0.005, 0.01
@@ -125,7 +126,7 @@ def main() -> None:
             trouble.count()
             return call(client, *args)
 
-        BaseClient._make_api_call = counted  # type: ignore[method-assign]
+        boto._make_api_call = counted
         bulk.functions.before, bulk.functions.after = trouble.begin, trouble.end
         began = time.time(), time.process_time()
         ends = run(bulk, job, trouble)

@@ -28,7 +28,7 @@ def aws(aws_session: boto3.Session) -> Iterator[boto3.Session]:
     """An empty AWS account in memory."""
     from moto import mock_aws
 
-    with mock_aws(config=INTERPRETED):  # type: ignore[arg-type]
+    with mock_aws(config=INTERPRETED):
         yield aws_session
 
 
@@ -42,12 +42,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def kills(monkeypatch: pytest.MonkeyPatch) -> list[Kill]:
     """Kills that requests to AWS are counted for."""
     found: list[Kill] = []
-    call = BaseClient._make_api_call
+    client: Any = BaseClient
+    call = client._make_api_call
 
-    def counted(client: Any, *args: Any) -> Any:
+    def counted(made: Any, *args: Any) -> Any:
         for kill in found:
             kill.count()
-        return call(client, *args)
+        return call(made, *args)
 
     monkeypatch.setattr(BaseClient, "_make_api_call", counted)
     return found

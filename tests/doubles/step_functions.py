@@ -19,7 +19,7 @@ from typing import Any
 
 import boto3
 import pytest
-from moto.stepfunctions.parser.api import HistoryEventType, MapRunFailedEventDetails
+from moto.stepfunctions.parser.api import HistoryEventType
 from moto.stepfunctions.parser.asl.component.common.error_name.custom_error_name import CustomErrorName
 from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
     FailureEvent,
@@ -34,12 +34,11 @@ from moto.stepfunctions.parser.asl.component.state.exec.state_map.iteration.item
 )
 from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
 from moto.stepfunctions.parser.asl.component.state.wait.wait_function.wait_function import WaitFunction
-from moto.stepfunctions.parser.asl.eval.event.event_detail import EventDetails
 
 from tests.doubles.fake_time import FakeTime
 from tests.support.fakes import FakeContext
 
-INTERPRETED = {"stepfunctions": {"execute_state_machine": True}}
+INTERPRETED: Any = {"stepfunctions": {"execute_state_machine": True}}
 """Configuration of moto."""
 
 ROLE = "arn:aws:iam::123456789012:role/bulk-machine"
@@ -203,7 +202,7 @@ def _tolerating(component: Any, env: Any, eval_input: Any) -> None:
     if env.is_running() and failed * 100 > total * eval_input.tolerated_failure_percentage:
         error = "States.ExceedToleratedFailureThreshold"
         cause = "The specified tolerated failure threshold was exceeded"
-        details = EventDetails(mapRunFailedEventDetails=MapRunFailedEventDetails(error=error, cause=cause))
+        details: Any = {"mapRunFailedEventDetails": {"error": error, "cause": cause}}
         raise FailureEventException(
             FailureEvent(
                 env=env,

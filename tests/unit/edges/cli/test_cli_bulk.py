@@ -37,7 +37,7 @@ def test_a_folder_is_loaded_and_found(opx: Opx) -> None:
     assert "nothing changed" in opx("ingest", opx.folder / "docs").stdout
 
 
-def test_the_plan_is_shown_and_asked_for(opx: Opx) -> None:
+def test_the_plan_is_shown_and_needs_consent(opx: Opx) -> None:
     refused = opx("bulk", "start", opx.folder / "docs", stdin="n\n")
     assert refused.exit_code == 1
     assert "not started" in refused.stderr

@@ -107,7 +107,7 @@ def world(tmp_path: Path) -> Iterator[Callable[..., tuple[System, FakeBatches, C
 
 
 def run_stages(system: System) -> BulkReport:
-    """What the state machine does, one call after the other."""
+    """Runs the calls of the state machine one after the other."""
     job_id, stages = begun(system).job_id, system.bulk.stages
     assert stages.list(job_id)
     for shard in stages.shards(job_id):

@@ -37,7 +37,7 @@ REPORT = ["failures.jsonl", "report.json"]
 
 @pytest.fixture(scope="module")
 def ordinary(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """What ordinary ingestion makes of the pages."""
+    """Contents after ordinary ingestion of the pages."""
     with system_at(tmp_path_factory.mktemp("ordinary")) as system:
         put_pages(system, 60, quiet=False)
         assert {outcome.result for outcome in drained(system)} == {Result.INGESTED}

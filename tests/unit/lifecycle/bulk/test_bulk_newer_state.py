@@ -1,4 +1,4 @@
-"""Documents change while a bulk job runs: at every moment the newer state wins, whoever writes it first."""
+"""Documents change while a bulk job runs: at every moment the newer state wins, in any order of writers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ INGESTS = ("the worker at once", "the worker at the end")
 
 
 def ordinary(home: Path, change: Change) -> dict[str, Any]:
-    """What ordinary ingestion makes of the documents in their last state."""
+    """Contents after ordinary ingestion of the documents in their last state."""
     with system_at(home) as system:
         put_pages(system, 3, quiet=False)
         change(system)

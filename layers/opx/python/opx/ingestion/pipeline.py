@@ -456,8 +456,8 @@ class IngestionPipeline:
         return prepared
 
     def cut(self, key: str, stack: ExitStack) -> CutDocument | EventOutcome:
-        """What a document's object will be made of, without claiming the document or storing anything; or the outcome of a
-        document that is unchanged, gone, or can't be read. Raises `StoreUnavailableError`."""
+        """Reads and chunks a document's object, without claiming it or storing anything. Returns the outcome instead
+        for one that is unchanged, gone, or can't be read. Raises `StoreUnavailableError`."""
         event = ObjectEvent(key, deleted=False, sequencer="")
         try:
             return self._cut_unclaimed(event, DocumentKey(*scope_of_object(key)), stack)

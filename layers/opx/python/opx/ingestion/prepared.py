@@ -69,7 +69,7 @@ class ChunkingRules:
 
 @dataclass(frozen=True, slots=True)
 class CutDocument:
-    """What follows from an object alone, before its document is claimed: the document with its counts, and its chunks as
+    """Everything that follows from an object alone, before its claim: the document with its counts, and its chunks as
     lines of an open temporary file. `facts` and `suspected`: see `ParsedDocument`."""
 
     document: KnowledgeDocument

@@ -190,14 +190,14 @@ class ListBulkJobs(Request, frozen=True):
     before: Annotated[Text, Meta(description="Only jobs before the one with this id.")] = ""
 
 
-class BulkJobs(Record, frozen=True):
+class BulkJobList(Record, frozen=True):
     jobs: tuple[BulkJob, ...]
 
 
 @operation(http="GET /bulk", function=Function.MANAGE, action=Action.ADMINISTER)
-def list_bulk_jobs(context: Context, request: ListBulkJobs) -> BulkJobs:
+def list_bulk_jobs(context: Context, request: ListBulkJobs) -> BulkJobList:
     """List the bulk jobs, the newest first."""
-    return BulkJobs(tuple(context.system.bulk.jobs.all(limit=request.limit, before=request.before)))
+    return BulkJobList(tuple(context.system.bulk.jobs.all(limit=request.limit, before=request.before)))
 
 
 class GetBulkJob(Request, frozen=True):

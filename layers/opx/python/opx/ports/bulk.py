@@ -58,7 +58,7 @@ class BatchEmbedder(Protocol):
     def limits(self) -> BatchLimits: ...
 
     def request(self, text: str) -> Mapping[str, Any]:
-        """The `modelInput` of a text."""
+        """The `modelInput` of one text."""
 
     def vectors(self, output: Mapping[str, Any]) -> Vectors:
         """The vectors of a `modelOutput`, of length 1. Raises `EmbeddingError` for anything else."""

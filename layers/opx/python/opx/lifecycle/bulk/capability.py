@@ -67,7 +67,8 @@ class Bulk:
 
     @cached_property
     def stages(self) -> BulkStages:
-        from opx.lifecycle.bulk.stages import BulkStages, StageParts
+        from opx.lifecycle.bulk.parts import StageParts
+        from opx.lifecycle.bulk.stages import BulkStages
 
         parts = StageParts(
             installation=self._installation,

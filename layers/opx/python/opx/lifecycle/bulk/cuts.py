@@ -52,12 +52,12 @@ def write_cut(to: IO[bytes], object_key: str, cut: CutDocument) -> bool:
 
 
 class CutFile:
-    """The documents of a file, in a temporary copy. A document is found by the key and the fingerprint of its object: one
-    that was changed since isn't."""
+    """The documents of a file, in a temporary copy, for any thread. A document is found by the key and the fingerprint of its
+    object: one that was changed since isn't."""
 
     def __init__(self, stream: BinaryIO, category: Callable[[str], Category]) -> None:
         self._category = category
-        self._lock = threading.Lock()  # documents are read by several threads
+        self._reading = threading.Lock()
         self._data = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         shutil.copyfileobj(stream, self._data, _BLOCK)
         self._found: dict[tuple[str, str], tuple[_Cut, int]] = {}
@@ -80,7 +80,7 @@ class CutFile:
             return None
         cut, at = found
         lines = stack.enter_context(spool())
-        with self._lock:
+        with self._reading:
             self._data.seek(at)
             left = cut.lines
             while left and (block := self._data.read(min(left, _BLOCK))):

@@ -82,6 +82,11 @@ class BulkJob(Draft, kw_only=True):
     def is_ended(self) -> bool:
         return self.stage in ENDED
 
+    def enter(self, stage: BulkStage) -> None:
+        """Goes on to a stage, unless the job is further already."""
+        stages = list(BulkStage)
+        self.stage = max(self.stage, stage, key=stages.index)
+
 
 class Shard(Record, frozen=True):
     """A part of a job's documents."""

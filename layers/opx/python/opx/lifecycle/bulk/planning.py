@@ -51,8 +51,8 @@ INDEXING_UNITS = 10
 
 
 class PlanCount(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was listed and sampled so far. `after` is the position of the listing, "" at its end. The fields behind `sampled`
-    are sums over the sampled documents, of which `settled` are in order already."""
+    """Counts of the listing and of the sample so far. `after` is the position of the listing, "" at its end. The fields
+    behind `sampled` are sums over the sampled documents, of which `settled` are in order already."""
 
     after: str = ""
     documents: int = 0
@@ -86,7 +86,7 @@ class BulkPlan(Record, frozen=True, kw_only=True):
 
 
 class Sampler:
-    """Reads a sample of the listed documents. With `times`, the time that a text takes on this machine is measured."""
+    """Reads a sample of the listed documents. With `times`, the time that a passage takes on this machine is measured."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ TOKEN_CHARACTERS = 4
 READ_DIED = "the process that read it ended: it needs more memory or time than one has, or the program has a bug"
 
 
-class Texts:
+class NeededTexts:
     """Collects the texts of a shard that need vectors, each once. With `batch`, they are written for a batch job; without,
     they are embedded here if `embed`."""
 
@@ -90,7 +90,9 @@ class _Attempts:
             self._files.put_lines(READING, self._number, self._fatal)
 
 
-def prepare_objects(files: BulkFiles, number: int, cuts: Cuts, texts: Texts, *, attempt: int = 1) -> ShardPrepared:
+def prepare_objects(
+    files: BulkFiles, number: int, cuts: Cuts, texts: NeededTexts, *, attempt: int = 1
+) -> ShardPrepared:
     """Prepares a shard of objects. `attempt` counts the calls for it, from 1. Raises `StoreUnavailableError`."""
     keys = [str(row["key"]) for row in files.lines(files.name(SHARDS, number))]
     tried = _Attempts(files, number, attempt)
@@ -124,7 +126,7 @@ def prepare_objects(files: BulkFiles, number: int, cuts: Cuts, texts: Texts, *, 
 
 
 def prepare_heads(
-    files: BulkFiles, number: int, read: Callable[[Sequence[str]], Iterable[DocumentChunk]], texts: Texts
+    files: BulkFiles, number: int, read: Callable[[Sequence[str]], Iterable[DocumentChunk]], texts: NeededTexts
 ) -> ShardPrepared:
     """Prepares a shard of the catalog's documents, whose chunks `read` yields. Raises `StoreUnavailableError`."""
     keys = [str(row["documentKey"]) for row in files.lines(files.name(SHARDS, number))]

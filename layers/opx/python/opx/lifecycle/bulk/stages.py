@@ -16,11 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opx.domain.documents import DocumentChunk, DocumentKey
-from opx.domain.ids import epoch_seconds, iso_time
 from opx.domain.record import Record, from_json, replace
 from opx.domain.scopes import scope_of_key
 from opx.errors import (
@@ -30,17 +28,15 @@ from opx.errors import (
     StoreUnavailableError,
     UnparsableDocumentError,
 )
-from opx.ingestion.capability import Ingestion
-from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import ObjectEvent
 from opx.ingestion.indexing.book import EditionState
-from opx.ingestion.indexing.capability import Indexing
 from opx.ingestion.indexing.editions import OpenEdition
 from opx.ingestion.pipeline import CutBefore
 from opx.lifecycle.bulk.applying import apply_heads, apply_objects
 from opx.lifecycle.bulk.cuts import CutFile
 from opx.lifecycle.bulk.embedding import GroupEmbedding, GroupEmbeddings, ShardGroup, group_shards
+from opx.lifecycle.bulk.ending import JobEnds
 from opx.lifecycle.bulk.files import (
     APPLIED,
     CUTS,
@@ -53,11 +49,9 @@ from opx.lifecycle.bulk.files import (
     VECTORS,
     BulkFiles,
 )
-from opx.lifecycle.bulk.finishing import read_report, sum_up, write_report
 from opx.lifecycle.bulk.job import (
     BulkFailure,
     BulkJob,
-    BulkJobs,
     BulkKind,
     BulkReport,
     BulkStage,
@@ -75,52 +69,14 @@ from opx.lifecycle.bulk.listing import (
     list_documents,
     objects,
 )
+from opx.lifecycle.bulk.parts import StageParts
 from opx.lifecycle.bulk.planning import BulkPlan, PlanCount, Sampler, estimate
-from opx.lifecycle.bulk.preparing import Texts, prepare_heads, prepare_objects
+from opx.lifecycle.bulk.preparing import NeededTexts, prepare_heads, prepare_objects
 from opx.lifecycle.bulk.vectors import PreparedEmbedder, VectorFile, batch_vectors, json_lines, read_vectors
-from opx.lifecycle.reindex.job import ReindexPhase
-from opx.lifecycle.reindex.reindexing import CALIBRATE_IF_DUE, SEEN_EVERYWHERE
-from opx.ports import Item, ObjectStore, Storage, Table, Tables
-from opx.ports.bulk import BatchEmbedder, NewBatchEmbedder
-from opx.ports.tables import KEYS
-from opx.runtime.knowledge_file import Installation
-from opx.runtime.threads import Each, cores
-
-if TYPE_CHECKING:
-    from opx.domain.scopes import Scope
-    from opx.lifecycle.reindex.filling import Filler, SearchedDocuments
-    from opx.lifecycle.reindex.reindexing import Reindexer
-    from opx.ports import Queue
+from opx.ports import Item
+from opx.runtime.threads import cores
 
 _S3 = "s3://"
-
-
-@dataclass(frozen=True, slots=True)
-class StageParts:
-    """Dependencies of the stages. `batch` makes embedding in batches for a model, where it has that; `filler` makes one with
-    an embedder."""
-
-    installation: Installation
-    tables: Tables
-    storage: Storage
-    corpus: Corpus
-    indexing: Indexing
-    ingestion: Ingestion
-    jobs: BulkJobs
-    scopes: Callable[[], Sequence[Scope]]
-    filler: Callable[[Any], Filler]
-    searched: Callable[[], SearchedDocuments]
-    reindexer: Callable[[], Reindexer]
-    rebuilds: Callable[[], Queue | None]
-    batch: NewBatchEmbedder = lambda _model, _dimension: None
-
-    @property
-    def keys(self) -> Table:
-        return self.tables.table(KEYS)
-
-    @property
-    def store(self) -> ObjectStore:
-        return self.corpus.store
 
 
 class BulkStages:
@@ -206,9 +162,9 @@ class BulkStages:
 
     def _prepared(self, job: BulkJob, files: BulkFiles, shard: int, *, attempt: int, embed: bool) -> ShardPrepared:
         embedder = self._parts.indexing.document_embedder
-        batch = self._batch(job)
+        batch = self._parts.batch_of(job)
         usable = batch if batch and batch.model_id == embedder.model_id and not embed else None
-        texts = Texts(embedder, usable, embed=embed)
+        texts = NeededTexts(embedder, usable, embed=embed)
         if job.work.kind is BulkKind.REINDEX:
             return prepare_heads(files, shard, self._chunks_of, texts)
         return prepare_objects(files, shard, self._parts.ingestion.pipeline, texts, attempt=attempt)
@@ -232,27 +188,21 @@ class BulkStages:
     def group(self, job_id: str) -> Sequence[ShardGroup]:
         """Groups the prepared shards into batch jobs; no groups where the model has none."""
         job, files = self._parts.jobs.running(job_id), self.files(job_id)
-        batch = self._batch(job)
+        batch = self._parts.batch_of(job)
         if files.get_list(GROUPS) is None:
             shards = self.shards(job_id) if batch else ()
             prepared = (files.get(PREPARED, shard.number, ShardPrepared) for shard in shards)
             known = [one for one in prepared if one]
             files.put_list(GROUPS, list(group_shards(known, batch.limits)) if batch else [])
-        self._parts.jobs.update(job_id, lambda found: _enter(found, BulkStage.EMBED))
+        self._parts.jobs.update(job_id, lambda found: found.enter(BulkStage.EMBED))
         return [from_json(ShardGroup, row) for row in self.files(job.job_id).get_list(GROUPS) or ()]
 
     def embed(self, job_id: str, group: int) -> GroupEmbedding:
         """Starts the batch job of a group, or looks at it; ended if `is_ended`, else call it again after
         `embedding.POLL_SECONDS`."""
-        batch = self._batch(self._parts.jobs.running(job_id))
+        batch = self._parts.batch_of(self._parts.jobs.running(job_id))
         assert batch is not None
         return GroupEmbeddings(self.files(job_id), batch).step(group)
-
-    def _batch(self, job: BulkJob) -> BatchEmbedder | None:
-        """Embeds in batches with the model of the edition that the job writes to."""
-        state = self._parts.indexing.editions.book.read()
-        edition = state.edition(job.edition) if job.edition else state.active
-        return self._parts.batch(edition.model, edition.dimension) if edition else None
 
     # -- apply
 
@@ -291,7 +241,7 @@ class BulkStages:
         data = files.read(files.name(VECTORS, shard))
         if data is not None:
             yield read_vectors(data)
-        batch = self._batch(job)
+        batch = self._parts.batch_of(job)
         output = GroupEmbeddings(files, batch).outputs_of(shard) if batch else ""
         if batch and output:
             dimension = self._parts.indexing.document_embedder.dimension
@@ -329,89 +279,18 @@ class BulkStages:
         self._keep(job_id, APPLIED, shard, found)
         return found
 
-    # -- finish
+    # -- ends
 
     def finish(self, job_id: str, stop: Callable[[], bool] = lambda: False) -> BulkReport | None:
         """Compares the counts of the job, and has a new index answer; works until `stop` returns True, and returns the report
         when all is done, else None. Raises `IndexWakingError` while changes have to settle."""
-        job = self._parts.jobs.get(job_id)
-        files = self.files(job_id)
-        if job.is_ended:
-            return read_report(files)
-        self._parts.jobs.update(job_id, lambda found: _enter(found, BulkStage.FINISH))
-        report, applied = sum_up(files, self.shards(job_id), job, Each(self._parts.storage.read_threads))
-        if job.work.kind is BulkKind.REINDEX and not self._switched(job, report, applied, stop):
-            return None
-        end = BulkStage.REFUSED if report.problems else BulkStage.DONE
-        now = self._parts.installation.clock()
-        report.seconds = now - (epoch_seconds(job.started_at) or now)
-        write_report(files, report, applied)
-        self._end(job_id, end)
-        files.clear()
-        return report
-
-    def _switched(
-        self, job: BulkJob, report: BulkReport, applied: Sequence[ShardApplied], stop: Callable[[], bool]
-    ) -> bool:
-        """Catches up, compares and switches to the edition of the job; False if there is more to do."""
-        reindexer = self._parts.reindexer()
-        known = reindexer.status()[1]
-        if not (known and known.edition == job.edition and known.phase in (ReindexPhase.DONE, ReindexPhase.REFUSED)):
-            lacking = [key for one in applied for key in one.lacking]
-            sample = [key for one in applied for key in one.sample]
-            counts = {"documents": report.ingested, "chunks": report.chunks}
-            reindexer.loaded(job.job_id, **counts, lacking=lacking, sample=sample)
-            progress = reindexer.advance(stop)
-            if progress.wait_seconds and not progress.finished:
-                raise IndexWakingError("changes of the index have to settle", progress.wait_seconds)
-            if not progress.finished:
-                return False
-            known = progress.job
-            rebuilds = self._parts.rebuilds()
-            if rebuilds and known.phase is ReindexPhase.DONE:
-                rebuilds.send(CALIBRATE_IF_DUE, delay_seconds=SEEN_EVERYWHERE)
-        if known.phase is ReindexPhase.REFUSED:
-            report.problems = list(known.report.get("problems", []))
-        return True
-
-    def _end(self, job_id: str, stage: BulkStage) -> None:
-        def ended(job: BulkJob) -> None:
-            job.stage = stage
-            job.ended_at = iso_time(self._parts.installation.clock())
-
-        self._parts.jobs.update(job_id, ended, ended=True)
-
-    # -- cancel
+        return JobEnds(self._parts).finish(job_id, self.shards(job_id), stop)
 
     def cancel(self, job_id: str) -> BulkJob:
         """Ends a job: its batch jobs are stopped, a new index is discarded, and its files are removed, but for the report of
         what was done. Documents that were ingested stay. Doing so again removes what stages that were running left. Raises
         `InvalidInputError` for a new index that answers already."""
-        job = self._parts.jobs.get(job_id)
-        files = self.files(job_id)
-        if not job.is_ended:
-
-            def cancelling(found: BulkJob) -> None:
-                found.cancelling = True
-
-            job = self._parts.jobs.update(job_id, cancelling, ended=True)
-            batch = self._batch(job)
-            if batch:
-                GroupEmbeddings(files, batch).stop()
-            self._discard(job)
-            report, applied = sum_up(files, self.shards(job_id), job, Each(self._parts.storage.read_threads))
-            write_report(files, report, applied)
-            self._end(job_id, BulkStage.CANCELLED)
-        if job.is_ended and job.stage is not BulkStage.CANCELLED:
-            return job
-        files.clear()
-        return self._parts.jobs.get(job_id)
-
-    def _discard(self, job: BulkJob) -> None:
-        state = self._parts.indexing.editions.book.read() if job.edition else None
-        edition = state.edition(job.edition) if state else None
-        if edition and edition.state is EditionState.BUILDING:
-            self._parts.reindexer().discard()
+        return JobEnds(self._parts).cancel(job_id, self.shards(job_id))
 
     # -- shared
 
@@ -436,11 +315,6 @@ class BulkStages:
         if job.work.kind is BulkKind.INGEST:
             return self._parts.indexing.writers.writing()
         return self._parts.indexing.editions.bound(self._open_edition(job))
-
-
-def _enter(job: BulkJob, stage: BulkStage) -> None:
-    if list(BulkStage).index(job.stage) < list(BulkStage).index(stage):
-        job.stage = stage
 
 
 def _unprepared(files: BulkFiles, shard: int) -> ShardPrepared:

@@ -29,7 +29,7 @@ class VectorFile(Struct, frozen=True):
 
 
 def text_id(text: str) -> str:
-    """The id of a text in files of vectors and in batch jobs: its SHA-256, as in the embedding cache."""
+    """The id of a passage in files of vectors and in batch jobs: its SHA-256, as in the embedding cache."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
