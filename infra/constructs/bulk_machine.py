@@ -19,7 +19,7 @@ from infra.constructs.use_case_function import LOG_RETENTION
 from infra.names import Names
 
 JOB = "$$.Execution.Input.job"
-_BUSY = ["BusyError", "Lambda.TooManyRequestsException"]
+_BUSY = ["ServiceBusyError", "Lambda.TooManyRequestsException"]
 _LAMBDA = ["Lambda.ServiceException", "Lambda.AWSLambdaException", "Lambda.SdkClientException", "Lambda.Unknown"]
 
 _RETRY = [

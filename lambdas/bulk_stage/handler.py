@@ -1,6 +1,6 @@
 """Does one call of a bulk job's stage for its state machine: a shard, or a turn.
 
-What has to be repeated because a service is busy fails as `BusyError`, which the state machine retries with growing pauses:
+What has to be repeated because a service is busy fails as `ServiceBusyError`, which the state machine retries with growing pauses:
 so the children of a stage slow down together. Only this name leaves the function, and no message that may quote a document.
 """
 
@@ -25,7 +25,7 @@ RESERVE_MS = 120_000
 log = logging.getLogger("opx.bulk")
 
 
-class BusyError(OpxError):
+class ServiceBusyError(OpxError):
     """The call is to be repeated: a model, an index or a store is busy, wakes up, or can't be reached."""
 
 
@@ -48,7 +48,7 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
             return exc
         except StoreUnavailableError as exc:
             log.info("%s of %s has to wait: %s", event["stage"], event["job"], exc)
-            return BusyError(type(exc).__name__)
+            return ServiceBusyError(type(exc).__name__)
 
     def handler(event: Any, context: Any) -> dict[str, Any]:
         found = work(event, context)

@@ -107,7 +107,7 @@ def test_a_busy_service_is_waited_for_much_longer_than_a_failing_function(bulk: 
             assert "Retry" not in task  # a redrive is what calls it again
             continue
         busy, _, anything = task["Retry"]
-        assert busy["ErrorEquals"][0] == "BusyError"
+        assert busy["ErrorEquals"][0] == "ServiceBusyError"
         assert anything["ErrorEquals"] == ["States.ALL"]
         assert anything["MaxAttempts"] + 1 == bulk_machine.ATTEMPTS < busy["MaxAttempts"]
         assert min(busy["IntervalSeconds"] * 2**n for n in range(20, 21)) > busy["MaxDelaySeconds"]
