@@ -1,7 +1,8 @@
 """Does one call of a bulk job's stage for its state machine: a shard, or a turn.
 
-What has to be repeated because a service is busy fails as `ServiceBusyError`, which the state machine retries with growing pauses:
-so the children of a stage slow down together. Only this name leaves the function, and no message that may quote a document.
+What has to be repeated because a service is busy fails as `ServiceBusyError`, which the state machine retries with growing
+pauses: so the children of a stage slow down together. Only this name leaves the function, and no message that may quote a
+document.
 """
 
 from __future__ import annotations

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from opx.errors import BulkBusyError
+from opx.errors import BulkBusyError, IndexWakingError
 from opx.lifecycle.bulk.job import BulkJob, BulkStage
 from tests.aws.cloud import BUCKET
 from tests.bulk.bulk_cloud import BulkCloud, page
-from tests.doubles.http_double import Response
 from tests.doubles.step_functions import Kill, Killed
 
 STAGES = [
@@ -136,13 +135,21 @@ def test_a_redrive_of_a_failed_execution_forgets_the_failure_and_goes_on(loaded:
     assert loaded.system.bulk.jobs.get(job.job_id).problem == ""
 
 
-@pytest.mark.bulk
-def test_children_wait_longer_and_longer_for_a_busy_index(loaded: BulkCloud) -> None:
-    loaded.cloud.search.inject(Response(429, {"error": {"reason": "rejected execution"}}), times=40, path="_bulk")
+def test_children_wait_longer_and_longer_for_a_busy_service(loaded: BulkCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    stages, waiting = loaded.system.bulk.stages, dict.fromkeys(range(6), 3)
+    apply = stages.apply
+
+    def busy(job_id: str, shard: int) -> Any:
+        waiting[shard] -= 1
+        if waiting[shard] >= 0:
+            raise IndexWakingError("the index wakes up", 20.0)
+        return apply(job_id, shard)
+
+    monkeypatch.setattr(stages, "apply", busy)
     job = loaded.begin()
     succeeded(loaded, job)
     all_are_in_once(loaded, job)
-    assert sum(loaded.functions.calls["apply", shard] for shard in range(6)) > 6
+    assert [loaded.functions.calls["apply", shard] for shard in range(6)] == [4] * 6
 
 
 @pytest.mark.bulk
