@@ -72,7 +72,7 @@ def definition() -> str:
 def run(bulk: BulkCloud, job: BulkJob, trouble: Trouble) -> list[str]:
     """The states in which executions ended, the last one after all trouble."""
     ends: list[str] = []
-    while not ends or ends[-1] == "ABORTED":
+    while (not ends or ends[-1] != "SUCCEEDED") and len(ends) < 20:
         execution = bulk.runner.start(job.job_id)
         found = bulk.machine.ended(execution, seconds=36_000)
         ends.append(found["status"])

@@ -20,11 +20,12 @@ from typing import Any
 import boto3
 import pytest
 from moto.stepfunctions.parser.api import HistoryEventType
-from moto.stepfunctions.parser.asl.component.common.error_name.custom_error_name import CustomErrorName
 from moto.stepfunctions.parser.asl.component.common.error_name.failure_event import (
     FailureEvent,
     FailureEventException,
 )
+from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name import StatesErrorName
+from moto.stepfunctions.parser.asl.component.common.error_name.states_error_name_type import StatesErrorNameType
 from moto.stepfunctions.parser.asl.component.common.retry import retrier_decl
 from moto.stepfunctions.parser.asl.component.state.exec.state_map.iteration.distributed_iteration_component import (
     DistributedIterationComponent,
@@ -206,7 +207,7 @@ def _tolerating(component: Any, env: Any, eval_input: Any) -> None:
         raise FailureEventException(
             FailureEvent(
                 env=env,
-                error_name=CustomErrorName(error),
+                error_name=StatesErrorName(StatesErrorNameType.StatesExceedToleratedFailureThreshold),
                 event_type=HistoryEventType.MapRunFailed,
                 event_details=details,
             )
