@@ -25,7 +25,7 @@ DOCTOR ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test attack test-opensearch test-redis test-examples test-deploy test-docs site console test-console test-console-core test-console-pages screenshot lint-workflows lint format bench bench-report bench-parts bench-peers bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
+.PHONY: help setup dev demo test attack test-bulk test-opensearch test-redis test-examples test-deploy test-docs site console test-console test-console-core test-console-pages screenshot lint-workflows lint format bench bench-report bench-parts bench-peers bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ attack: $(VENV)/.ready-dev ## attack it: mutated inputs, callers of other client
 
 test-deploy: $(VENV)/.ready-dev ## deploy to an emulator of AWS on this machine and use what was deployed
 	$(BIN)/python -m pytest tests/deployment -m deployment --timeout 1800
+
+test-bulk: $(VENV)/.ready-dev ## bulk jobs on AWS: the deployed state machine in an interpreter, killed and stopped in each stage
+	$(BIN)/python -m pytest -m "" --timeout 600 tests/bulk
 
 test-layers: $(VENV)/.ready-dev ## fill the layers as a deployment does, measure them and run functions with them alone
 	$(BIN)/python -m pytest -m packaging -s tests/packaging

@@ -11,7 +11,7 @@ from constructs import Construct
 
 from infra.configuration import Deployment, listed
 from infra.console_choices import role_settings
-from infra.constructs import answering_models, managed_search, rights, secret_originals
+from infra.constructs import answering_models, bulk_jobs, managed_search, rights, secret_originals
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.http_stage import add_stage, integrate
@@ -236,6 +236,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
             **answering_models.writing_settings(names),  # likewise
             **secret_originals.choice(names),
             **_budget(names),
+            **bulk_jobs.settings(names),
         },
         rights=_manage_rights(names),
         folders=(*rights.DOCUMENT_FOLDERS, *rights.CHUNK_FOLDERS),
@@ -244,6 +245,7 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
     rights.acknowledge_secrets(found.role, names)
     reason = "schedules of sources that are registered while the system runs; their names begin alike"
     acknowledge_wildcard(found.role, names.registered_schedules_arn, reason)
+    bulk_jobs.acknowledge(found.role, names)
     return found
 
 
@@ -296,4 +298,5 @@ def _manage_rights(names: Names) -> list[iam.PolicyStatement]:
         rights.allow(["sqs:SendMessage"], *map(names.queue_arn, ("ingest", CHECKPOINTS, REBUILDS))),
         *capturing_rights(names),
         *_source_rights(names),
+        *bulk_jobs.starting_rights(names),
     ]

@@ -13,6 +13,7 @@ from cdk_nag import AwsSolutionsChecks
 
 from infra.agent import AgentStack
 from infra.api import ApiStack
+from infra.bulk import BulkStack
 from infra.configuration import OWN_KEY, ContextError, Deployment
 from infra.console import FILES, ConsoleStack
 from infra.constructs.code import LayerSource, Platform
@@ -78,6 +79,8 @@ class Stacks:
     """None without streams."""
     console: ConsoleStack | None = None
     """None without a console."""
+    bulk: BulkStack | None = None
+    """None without bulk jobs."""
 
 
 def new_app(context: Mapping[str, Any] | None = None, outdir: str | None = None) -> cdk.App:
@@ -139,6 +142,7 @@ def build(app: cdk.App, *, lambdas: Path | None = None, console_files: Path = FI
     learning = add("learning", LearningStack, *searched, managed=managed, **code)
     operations = add("operations", OperationsStack, storage, sources, source=source)
     lifecycle = add("lifecycle", LifecycleStack, *searched, sources, **code)
+    bulk = add("bulk", BulkStack, *searched, **code) if deployment.bulk else None
     agent = _agent(add, retrieval, operations, learning, source) if deployment.agent != "none" else None
     api = None
     if deployment.api_auth != "none":
@@ -173,6 +177,7 @@ def build(app: cdk.App, *, lambdas: Path | None = None, console_files: Path = FI
         webhooks,
         streams,
         console,
+        bulk,
     )
 
 

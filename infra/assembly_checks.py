@@ -73,6 +73,7 @@ _WITHOUT = (
     ("AWS::Cognito::", "without -c console, or with -c console_issuer=... -c console_client=..."),
     ("AWS::EC2::", "-c vpc=false"),
     ("AWS::KMS::", "without -c kms_key"),
+    ("AWS::StepFunctions::", "without -c bulk"),
 )
 """Choices that leave out the types that begin with a prefix; the first that fits counts."""
 

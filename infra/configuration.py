@@ -119,6 +119,16 @@ _NETWORK_FORMS = {
 _EXISTING_NETWORK = ("vpc_subnets", *list(_NETWORK_FORMS)[2:6], "vpc_internet")
 """Choices that mean nothing without an existing VPC."""
 
+_QUOTAS = (
+    "embedding_requests_per_minute",
+    "embedding_tokens_per_minute",
+    "batch_fewest_records",
+    "batch_most_records",
+    "batch_jobs",
+)
+MOST_CHILDREN = 10_000
+"""Children of a distributed map that Step Functions runs at once."""
+
 _FOREIGN = re.compile(r"[:/@]")
 """Context keys of CDK itself and of its look-ups all have one of these characters."""
 
@@ -165,6 +175,9 @@ class Deployment:
     `console_issuer` with `console_scopes`; the groups in their claim `console_groups_claim` are their roles. It has an
     address of CloudFront, or `console_domain` with `console_certificate`, entered in `console_zone` if given, behind
     `console_web_acl` if given; `console_logs` keeps CloudFront's log, and `console_price_class` selects its locations.
+    `bulk`: a state machine for bulk jobs, whose stages are processed by `bulk_children` functions at once;
+    `batch_fewest_records`, `batch_most_records` and `batch_jobs` are the account's quotas of batch inference with the
+    embedding model, 0 where they are unknown.
     `webhooks`: other services may send deliveries, to an address of their own. `vpc`: functions run in a private
     network. It is made in two zones, or in `vpc_zones` (names or ids), or is the existing `vpc_id` with `vpc_subnets` in
     different zones, `vpc_route_tables` (one for each subnet, in their order), and, if given, `vpc_security_group` for
@@ -239,6 +252,11 @@ class Deployment:
     vpc_internet: bool = False
     vpc_zones: str = ""
     webhooks: bool = False
+    bulk: bool = False
+    bulk_children: int = 50
+    batch_fewest_records: int = 0
+    batch_most_records: int = 0
+    batch_jobs: int = 0
     console: bool = False
     console_issuer: str = ""
     console_client: str = ""
@@ -289,7 +307,9 @@ class Deployment:
             raise _refusal("ingest_concurrency", self.ingest_concurrency, f"{AUTO}, 0 (nothing reserved), 2 to 1000")
         if self.query_concurrency not in _CONCURRENCY:
             raise _refusal("query_concurrency", self.query_concurrency, "0 (nothing reserved), 2 to 1000")
-        for key in ("embedding_requests_per_minute", "embedding_tokens_per_minute"):
+        if self.bulk_children not in range(1, MOST_CHILDREN + 1):
+            raise _refusal("bulk_children", self.bulk_children, f"1 to {MOST_CHILDREN}")
+        for key in _QUOTAS:
             if getattr(self, key) < 0:
                 raise _refusal(key, getattr(self, key), "0 (unknown), or the quota")
         if self.backup_days < 1:

@@ -138,6 +138,7 @@ def choices() -> tuple[Choice, ...]:
             "an alarm or incident a day that wakes the collection (`-c wake_on_alarms=false`: none)", _awake(30 * wake)
         ),
         Choice("segments of words, made anew every hour (`-c warm_words=false`: none)", _warm_words),
+        Choice("`-c bulk=true` while no bulk job runs ([a job's price](bulk.md))", _fixed(0.0)),
         Choice("open gaps, queried again once a day", _awake(30 * wake)),
         Choice(
             "`-c canary=true`",

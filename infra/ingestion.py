@@ -93,7 +93,7 @@ class IngestionStack(Stack):
             batch_size=BATCH_SIZE,
             max_concurrency=names.deployment.ingest_workers or None,
         )
-        _acknowledge(self.ingest, names)
+        acknowledge_reading(self.ingest, names)
         CfnOutput(self, "QueueUrl", value=self.changes.queue.queue_url)
         CfnOutput(self, "FailedQueueUrl", value=self.changes.failed.queue_url)
 
@@ -114,21 +114,22 @@ def _rights(names: Names, collection: SearchEngine) -> list[iam.PolicyStatement]
         rights.use_collections(*arns_of(collection)),
         *rights.embed_texts(names),
         rights.allow(["sqs:SendMessage"], names.queue_arn("ingest")),  # again, what has to wait for the quota
-        *_reading_rights(names),
+        *reading_rights(names),
         *managed_search.copying_rights(names),
         *answering_models.writing_rights(names),
         *secret_originals.encrypting_rights(names),
     ]
 
 
-def _reading_rights(names: Names) -> list[iam.PolicyStatement]:
+def reading_rights(names: Names) -> list[iam.PolicyStatement]:
     """Rights to read scanned pages, and to describe pictures if a model is configured for that."""
     deployment = names.deployment
     ocr = [rights.allow([READ_PAGES], "*")] if deployment.ocr == "textract" else []
     return [*ocr, *([rights.embed(deployment.vision_model)] if deployment.vision_model else [])]
 
 
-def _acknowledge(function: UseCaseFunction, names: Names) -> None:
+def acknowledge_reading(function: UseCaseFunction, names: Names) -> None:
+    """Acknowledges the wildcards in rights of functions that ingest documents."""
     managed_search.acknowledge_copies(function.role, names)
     answering_models.acknowledge_writing(function.role, names)
     rights.acknowledge_texts(function.role, names)

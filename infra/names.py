@@ -113,6 +113,20 @@ class Names:
         return f"{self.prefix}opx-knowledge"
 
     @property
+    def state_machine(self) -> str:
+        """Name of the state machine of bulk jobs."""
+        return f"{self.system}-bulk"
+
+    @property
+    def state_machine_arn(self) -> str:
+        return f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:stateMachine:{self.state_machine}"
+
+    @property
+    def executions_arn(self) -> str:
+        """ARN pattern of the state machine's executions, which are named for their jobs."""
+        return f"arn:{Aws.PARTITION}:states:{Aws.REGION}:{Aws.ACCOUNT_ID}:execution:{self.state_machine}:*"
+
+    @property
     def learning_bus(self) -> str:
         return f"{self.prefix}opx-knowledge-learning"
 

@@ -33,7 +33,7 @@ from infra.constructs.hybrid_index import index_schema
 from infra.constructs.managed_index import INDEX_NAME as MANAGED_INDEX
 from infra.constructs.private_network import CLASSIC_COLLECTION, COLLECTION, GATEWAYS, ZONES
 from infra.names import APPLICATION, Names
-from infra.quotas import quota_of
+from infra.quotas import batch_quotas_of, quota_of
 from infra.webhooks import CONCURRENCY as WEBHOOK_CONCURRENCY
 from opx.adapters.aws.bedrock_embedder import embedding_model
 from opx.ports.tables import LIFECYCLE
@@ -473,16 +473,34 @@ def _states_quota(deployment: Deployment) -> bool:
     return bool(deployment.embedding_requests_per_minute or deployment.embedding_tokens_per_minute)
 
 
+def batch_inference(deployment: Deployment, clients: Clients) -> Iterator[Problem]:
+    """Checks that bulk jobs can embed texts in batches; without, they are embedded one by one, at twice the price."""
+    if deployment.bulk and not batch_quotas_of(deployment.embedding_model, clients("service-quotas")):
+        yield Problem(
+            f"Service Quotas lists no batch inference with {deployment.embedding_model} in this region: bulk jobs embed "
+            "texts on demand, within the quota of requests, unless that changes",
+            fatal=False,
+        )
+
+
 def discovered_context(deployment: Deployment, clients: Clients) -> Mapping[str, str]:
-    """Context that the account decides, and that the deployment leaves open: the quota of the embedding model. Empty
-    without the right to read it."""
-    if _states_quota(deployment):
-        return {}
+    """Context that the account decides, and that the deployment leaves open: quotas of the embedding model, and of batch
+    inference with it. Empty without the right to read them."""
+    model = deployment.embedding_model
+    found: dict[str, float] = {}
     try:
-        found = quota_of(deployment.embedding_model, clients("service-quotas"))
+        if not _states_quota(deployment):
+            quota = quota_of(model, clients("service-quotas"))
+            found |= {f"embedding_{unit}_per_minute": value for unit, value in sorted(quota.items())}
+        if deployment.bulk and not _states_batch_quotas(deployment):
+            found |= batch_quotas_of(model, clients("service-quotas"))
     except (ClientError, EndpointConnectionError):
         return {}
-    return {f"embedding_{unit}_per_minute": str(int(value)) for unit, value in sorted(found.items()) if value >= 1}
+    return {key: str(int(value)) for key, value in found.items() if value >= 1}
+
+
+def _states_batch_quotas(deployment: Deployment) -> bool:
+    return bool(deployment.batch_fewest_records or deployment.batch_most_records or deployment.batch_jobs)
 
 
 CHECKS: tuple[Callable[[Deployment, Clients], Iterator[Problem]], ...] = (
@@ -495,6 +513,7 @@ CHECKS: tuple[Callable[[Deployment, Clients], Iterator[Problem]], ...] = (
     collection_of_the_answers,
     model_access,
     embedding_quota,
+    batch_inference,
     agents,
     index_of_the_last_deployment,
     network,

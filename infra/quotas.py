@@ -1,4 +1,4 @@
-"""Reads the account's quota of an embedding model from Service Quotas.
+"""Reads the account's quotas of an embedding model, and of batch inference with it, from Service Quotas.
 
 Quotas are found by their names, since their codes differ by model. Names: AWS General Reference, "Amazon Bedrock endpoints
 and quotas"; newer ones have `InvokeModel` instead of `model inference`. Bedrock lists no requests a minute for models
@@ -36,6 +36,33 @@ def quota_of(model: str, client: Any) -> Mapping[str, float]:
             match = _QUOTA.fullmatch(quota["QuotaName"])
             if match and (match["scope"].casefold(), match["name"].casefold()) == wanted:
                 found.setdefault(match["unit"].casefold(), float(quota["Value"]))
+        if found:
+            break
+    return found
+
+
+_BATCH_NAMES = {"amazon.titan-embed-text-v2:0": "Titan Text Embeddings V2"}
+"""Embedding models that batch inference supports, as its quotas name them: Amazon Bedrock user guide, "Supported Regions and
+models for batch inference"."""
+
+_BATCH_QUOTAS = {
+    "batch_fewest_records": "Minimum number of records per batch inference job for {}",
+    "batch_most_records": "Records per batch inference job for {}",
+    "batch_jobs": "Sum of in-progress and submitted batch inference jobs using a base model for {}",
+}
+
+
+def batch_quotas_of(model: str, client: Any) -> Mapping[str, int]:
+    """The quotas of batch inference with this model, by the settings' names; the defaults where none is applied. Empty for
+    models without batch inference."""
+    name = _BATCH_NAMES.get(embedding_model(model).name, "")
+    wanted = {quota.format(name).casefold(): setting for setting, quota in _BATCH_QUOTAS.items()} if name else {}
+    found: dict[str, int] = {}
+    for operation in ("list_service_quotas", "list_aws_default_service_quotas") if wanted else ():
+        for quota in _listed(client, operation):
+            setting = wanted.get(quota["QuotaName"].casefold())
+            if setting and quota["Value"] >= 1:
+                found.setdefault(setting, int(quota["Value"]))
         if found:
             break
     return found

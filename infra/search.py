@@ -37,10 +37,13 @@ class SearchStack(Stack):
             access=Access(
                 write=(
                     names.of_collection.role_arn("create_index"),
-                    *map(names.role_arn, ("ingest_documents", "prune_knowledge", "rebuild_index")),
+                    *map(names.role_arn, ("ingest_documents", "prune_knowledge", "rebuild_index", *_bulk(names))),
                 ),
                 read=(names.role_arn("retrieve_knowledge"), *searching_roles(names)),
-                manage=(names.of_collection.role_arn("create_index"), names.role_arn("rebuild_index")),
+                manage=(
+                    names.of_collection.role_arn("create_index"),
+                    *map(names.role_arn, ("rebuild_index", *_bulk(names))),
+                ),
             ),
             source=source,
             vpc_endpoint=vpc_endpoint,
@@ -49,3 +52,8 @@ class SearchStack(Stack):
             ManagedIndex(self, "ManagedIndex", names=names, indexes=self.collection.indexes)
         publish(self, names, self.collection)
         CfnOutput(self, "Endpoint", value=self.collection.endpoint)
+
+
+def _bulk(names: Names) -> tuple[str, ...]:
+    """The function of bulk jobs, which also makes and removes editions of the index, if there is one."""
+    return ("bulk_stage",) if names.deployment.bulk else ()

@@ -19,10 +19,13 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct, IConstruct
 
 from infra.constructs import rights
 from infra.constructs.backup_plan import BackupPlan
+from infra.constructs.batch_inference import BatchInferenceRole
+from infra.constructs.bulk_machine import BulkMachine
 from infra.constructs.console_pages import ConsolePages
 from infra.constructs.keeping import removal_policy
 from infra.constructs.knowledge_base_role import KnowledgeBaseRole
@@ -85,7 +88,7 @@ class EncryptWith:
         self._arn = arn
 
     def visit(self, node: IConstruct) -> None:
-        if isinstance(node, UseCaseFunction | Schedules | ConsolePages):
+        if isinstance(node, UseCaseFunction | Schedules | ConsolePages | BulkMachine | BatchInferenceRole):
             node.role.add_to_policy(rights.allow(USE_KEY, self._arn))
         elif isinstance(node, KnowledgeBaseRole):
             node.role.add_to_policy(rights.allow(["kms:Decrypt"], self._arn))
@@ -131,6 +134,10 @@ class EncryptWith:
             node.kms_key_identifier = self._arn
         elif isinstance(node, lambda_.CfnFunction):
             node.kms_key_arn = self._arn
+        elif isinstance(node, sfn.CfnStateMachine):
+            node.encryption_configuration = sfn.CfnStateMachine.EncryptionConfigurationProperty(
+                type="CUSTOMER_MANAGED_KMS_KEY", kms_key_id=self._arn, kms_data_key_reuse_period_seconds=300
+            )
         elif isinstance(node, backup.CfnBackupVault):
             node.encryption_key_arn = self._arn
 

@@ -100,7 +100,7 @@ def embed(model: str) -> iam.PolicyStatement:
 
 def embed_texts(names: Names) -> list[iam.PolicyStatement]:
     """Rights to call the model of the index, and the one that a new index may be built for."""
-    return [embed(model) for model in _text_models(names)]
+    return [embed(model) for model in text_models(names)]
 
 
 def share_vectors(names: Names) -> iam.PolicyStatement:
@@ -118,11 +118,11 @@ def note_uses(names: Names) -> iam.PolicyStatement:
 
 
 def acknowledge_texts(role: iam.Role, names: Names) -> None:
-    for model in _text_models(names):
+    for model in text_models(names):
         acknowledge_profile(role, model)
 
 
-def _text_models(names: Names) -> list[str]:
+def text_models(names: Names) -> list[str]:
     deployment = names.deployment
     return list(dict.fromkeys(filter(None, (deployment.embedding_model, deployment.next_embedding_model))))
 

@@ -248,6 +248,10 @@ class BulkBusyError(OpxError):
     """Another bulk job changes the same stores; the message names it."""
 
 
+class BulkFailedError(OpxError):
+    """A stage of a bulk job failed for good; the message says which. The job can be continued."""
+
+
 class BulkJobNotFoundError(NotFoundError):
     """There is no bulk job with this id."""
 

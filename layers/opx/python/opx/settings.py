@@ -109,7 +109,10 @@ class Settings:
     there are refused at once. `pull_*` and `schedule_group` name the queue and the schedules of pulls on AWS;
     `stream_function` is the function that reads streams there, and `stream_failed_arn` the queue for records that it
     gives up. `checkpoint_queue_url` is the queue of checkpoint requests, `learning_failed_url` that of events that can't
-    be learned from. `rebuild_queue_url` is the queue of reindex slices.
+    be learned from. `rebuild_queue_url` is the queue of reindex slices. Bulk jobs are executions of
+    `bulk_state_machine` (an ARN), which processes `bulk_children` shards at once; batch inference reads and writes in the
+    role `bulk_batch_role`, and the
+    account allows `batch_jobs` at once, each of `batch_fewest_records` to `batch_most_records`.
 
     `store`, `tables`, `queue`, `index`, `embedder` and `secrets` are addresses that choose the adapter of one port each;
     an empty one means the backend's default (see `Settings.address`, which lists them).
@@ -184,6 +187,12 @@ class Settings:
     schedule_group: str = ""
     checkpoint_queue_url: str = ""
     rebuild_queue_url: str = ""
+    bulk_state_machine: str = ""
+    bulk_batch_role: str = ""
+    bulk_children: int = 50
+    batch_fewest_records: int = 100
+    batch_most_records: int = 50_000
+    batch_jobs: int = 20
     learning_failed_url: str = ""
     allowed_hosts: str = ""
     internet: str = "on"

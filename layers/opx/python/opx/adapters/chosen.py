@@ -347,12 +347,33 @@ class Ports:
         return self.tables.table(EMBEDDINGS)
 
     def bulk_runner(self) -> BulkRunner | None:
-        """The given one; None on a machine, where the process that starts a job runs it."""
-        return self.given.get("bulk_runner")
+        """The given one, or that of the deployment; None on a machine, where the process that starts a job runs it."""
+        settings, given = self.settings, self.given.get("bulk_runner")
+        if given is not None or not settings.bulk_state_machine:
+            return given
+        from opx.adapters.aws.executions import StateMachineRunner
 
-    def batch_embedder(self) -> BatchEmbedder | None:
-        """The given one; None on a machine, whose cores embed."""
-        return self.given.get("batch_embedder")
+        client = self._aws("stepfunctions")
+        return StateMachineRunner(client, settings.bulk_state_machine, children=settings.bulk_children)
+
+    def batch_embedder(self, model: str = "", dimension: int = 0) -> BatchEmbedder | None:
+        """The given one, or that of the deployment; None on a machine, whose cores embed, and for models without one."""
+        from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, BedrockEmbedder
+
+        settings, given = self.settings, self.given.get("batch_embedder")
+        if given is not None or not settings.bulk_batch_role:
+            return given
+        from opx.adapters.aws.batch_embedder import BedrockBatchEmbedder
+        from opx.ports.bulk import BatchLimits
+
+        wanted = model or settings.embedding_model or DEFAULT_MODEL
+        embedder = BedrockEmbedder(self._aws("bedrock-runtime"), wanted, dimension=dimension or None)
+        limits = BatchLimits(settings.batch_fewest_records, settings.batch_most_records, jobs=settings.batch_jobs)
+        clients = self._aws("bedrock"), self._aws("s3")
+        made = BedrockBatchEmbedder(
+            *clients, settings.corpus_bucket, embedder, role=settings.bulk_batch_role, limits=limits
+        )
+        return made if embedder.works_in_batches else None
 
     def new_chat(self, model: str) -> ChatModel:
         given = self.given.get("new_chat")

@@ -136,8 +136,8 @@ class Backend(Protocol):
     def bulk_runner(self) -> BulkRunner | None:
         """Runs bulk jobs outside of this process; None where it runs them itself."""
 
-    def batch_embedder(self) -> BatchEmbedder | None:
-        """Embeds in batches, with the model of the settings; None where that isn't offered."""
+    def batch_embedder(self, model: str, dimension: int, /) -> BatchEmbedder | None:
+        """Embeds in batches with a model, by default that of the settings; None where that isn't offered."""
 
     def new_chat(self, model: str, /) -> ChatModel: ...
 
@@ -162,6 +162,7 @@ class Backend(Protocol):
 
 
 StartSystem = Callable[[Settings], "System"]
+"""Opens the system that the settings name; closed by leaving it."""
 
 
 class System:
@@ -393,7 +394,7 @@ class System:
             ingestion=self.ingestion,
             lifecycle=self.lifecycle,
             functions=lambda: self.functions,
-            batch=self.ports.batch_embedder(),
+            batch=self.ports.batch_embedder,
         )
 
     @cached_property
@@ -486,7 +487,3 @@ class System:
     def manager(self) -> IngestionManager:
         """Puts documents of the installation's own scope into the corpus."""
         return self.ingestion.manager_of(self.installation.scope, self.connectors.ways_in)
-
-
-StartSystem = Callable[[Settings], System]
-"""Opens the system that the settings name; closed by leaving it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -72,6 +72,10 @@ class BatchEmbedder(Protocol):
 
     def stop(self, batch_id: str) -> None:
         """Stops a job. Doing so twice, or after its end, does nothing."""
+
+
+NewBatchEmbedder = Callable[[str, int], "BatchEmbedder | None"]
+"""Makes one for a model and a dimension, those of the settings if empty; None where the model has no batch jobs."""
 
 
 # -- executions

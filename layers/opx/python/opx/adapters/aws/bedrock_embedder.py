@@ -36,7 +36,8 @@ DOCUMENT, QUERY = "search_document", "search_query"
 class EmbeddingModel:
     """`dimensions` that the model supports, the default first. `request` builds a body of texts, purpose and dimension.
 
-    `max_characters` limits one text, `max_call_characters` the texts of a call together.
+    `max_characters` limits one text, `max_call_characters` the texts of a call together. `in_batches`: batch inference
+    supports it.
     """
 
     name: str
@@ -46,6 +47,7 @@ class EmbeddingModel:
     max_call_characters: int
     request: Callable[[Sequence[str], str, int], Body]
     vectors: Callable[[Mapping[str, Any]], Sequence[Sequence[float]]]
+    in_batches: bool = False
 
     def checked_dimension(self, dimension: int | None) -> int:
         """The dimension to use. Raises `InvalidInputError` for one that the model doesn't support."""
@@ -103,6 +105,7 @@ MODELS: dict[str, EmbeddingModel] = {
             max_call_characters=_TITAN_CHARACTERS,
             request=_titan_v2_request,
             vectors=_titan_vectors,
+            in_batches=True,
         ),
         EmbeddingModel(
             "amazon.titan-embed-text-v1",
@@ -217,6 +220,28 @@ class BedrockEmbedder:
     @property
     def dimension(self) -> int:
         return self._dimension
+
+    @property
+    def called(self) -> str:
+        """Id of the model or inference profile."""
+        return self._called
+
+    @property
+    def works_in_batches(self) -> bool:
+        """True if batch inference supports the model."""
+        return self._model.in_batches
+
+    def request(self, text: str) -> Body:
+        """The body of a request for one text of a document."""
+        return self._model.request([self._readable(text)], DOCUMENT, self._dimension)
+
+    def vectors_of(self, answer: Mapping[str, Any]) -> Vectors:
+        """The vectors of a reply to such a request. Raises `EmbeddingError` for anything else."""
+        try:
+            (vector,) = map(self._unit, self._model.vectors(answer))
+        except (ValueError, KeyError, TypeError) as exc:
+            raise EmbeddingError(f"{self._called} returned a reply of an unknown form: {exc!r}") from exc
+        return (vector,)
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         vectors: dict[int, Vectors] = {}

@@ -18,17 +18,18 @@ from opx.lifecycle.bulk.finishing import failures, read_report
 from opx.lifecycle.bulk.job import BulkFailure, BulkJob, BulkJobs, BulkKind, BulkReport, BulkWork
 from opx.lifecycle.capability import Lifecycle
 from opx.ports import Storage, Tables
-from opx.ports.bulk import BatchEmbedder
+from opx.ports.bulk import NewBatchEmbedder
 from opx.ports.queues import Functions
 from opx.ports.tables import LIFECYCLE
 from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
+    from opx.lifecycle.bulk.calls import StageCalls
     from opx.lifecycle.bulk.stages import BulkStages
 
 
 class Bulk:
-    """Bulk jobs of an installation. `batch` is the service's embedding in batches, None where the model has none."""
+    """Bulk jobs of an installation. `batch` makes the service's embedding in batches."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class Bulk:
         ingestion: Ingestion,
         lifecycle: Lifecycle,
         functions: Callable[[], Functions],
-        batch: BatchEmbedder | None,
+        batch: NewBatchEmbedder,
     ) -> None:
         self._installation = installation
         self._tables = tables
@@ -56,6 +57,13 @@ class Bulk:
     @cached_property
     def jobs(self) -> BulkJobs:
         return BulkJobs(self._tables.table(LIFECYCLE), self._installation.clock)
+
+    @cached_property
+    def calls(self) -> StageCalls:
+        """Calls of stages by a state machine."""
+        from opx.lifecycle.bulk.calls import StageCalls
+
+        return StageCalls(self.stages, self.jobs)
 
     @cached_property
     def stages(self) -> BulkStages:

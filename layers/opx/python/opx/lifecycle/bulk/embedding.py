@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import field
 
 from opx.domain.record import Record, from_json
+from opx.errors import InvalidInputError
 from opx.lifecycle.bulk.files import BATCHES, GROUPS, OUTPUTS, TEXTS, BulkFiles
 from opx.lifecycle.bulk.job import ShardPrepared
 from opx.ports.bulk import BatchEmbedder, BatchLimits, BatchPhase
@@ -20,6 +21,9 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 60.0
 """Pause between looks at a batch job."""
+
+ATTEMPTS = 2
+"""Batch jobs of a group: one that failed, expired or was stopped is tried once more."""
 
 
 class ShardGroup(Record, frozen=True):
@@ -33,10 +37,11 @@ class ShardGroup(Record, frozen=True):
 
 
 class GroupEmbedding(Record, frozen=True):
-    """State of a group: its batch job, and at the end the keys of its outputs by shard. `reason`: why some of its texts are
-    embedded on demand, for people."""
+    """State of a group: its batch job, and at the end the keys of its outputs by shard. `attempts` counts its batch
+    jobs; `reason`: why some of its texts are embedded on demand, for people."""
 
     batch_id: str = ""
+    attempts: int = 0
     is_ended: bool = False
     outputs: dict[str, str] = field(default_factory=dict)
     reason: str = ""
@@ -80,31 +85,37 @@ class GroupEmbeddings:
         if known.is_ended:
             return known
         group = next(one for one in self.groups() if one.number == number)
-        found = self._started(group) if not known.batch_id else self._followed(group, known)
+        found = self._followed(group, known) if known.batch_id else self._started(group, known.attempts + 1)
         if found != known:
             self._files.put(BATCHES, number, found)
         if found.reason:
             log.warning("texts of group %d are embedded on demand: %s", number, found.reason)
         return found
 
-    def _started(self, group: ShardGroup) -> GroupEmbedding:
+    def _started(self, group: ShardGroup, attempt: int) -> GroupEmbedding:
         if group.on_demand:
             return GroupEmbedding(is_ended=True, reason="too few texts, or too many, for a batch job")
         inputs = [self._files.name(TEXTS, shard) for shard in group.shards]
         outputs = self._files.name(OUTPUTS, group.number)
-        name = self._files.prefix.strip("/").replace("/", "-") + f"-{group.number:05}"
-        return GroupEmbedding(self._batch.start(name, inputs, outputs))
+        name = self._files.prefix.strip("/").replace("/", "-") + f"-{group.number:05}-{attempt}"
+        try:
+            return GroupEmbedding(batch_id=self._batch.start(name, inputs, outputs), attempts=attempt)
+        except InvalidInputError as exc:
+            return GroupEmbedding(attempts=attempt, is_ended=True, reason=str(exc))
 
     def _followed(self, group: ShardGroup, known: GroupEmbedding) -> GroupEmbedding:
         state = self._batch.state(known.batch_id)
         if state.phase is BatchPhase.RUNNING:
             return known
+        if state.phase is BatchPhase.FAILED and known.attempts < ATTEMPTS:
+            log.warning("a batch job for group %d is tried again: %s", group.number, state.reason)
+            return GroupEmbedding(attempts=known.attempts)
         outputs = {}
         for shard in group.shards:
             output = state.outputs.get(self._files.name(TEXTS, shard))
             if output:
                 outputs[str(shard)] = output
-        return GroupEmbedding(known.batch_id, True, outputs, state.reason)
+        return GroupEmbedding(known.batch_id, known.attempts, True, outputs, state.reason)
 
     def outputs_of(self, shard: int) -> str:
         """Key of the output for a shard's texts; "" if there is none."""

@@ -87,8 +87,9 @@ class JobEnds:
                 found.cancelling = True
 
             job = self._parts.jobs.update(job_id, cancelling, ended=True)
-            if self._parts.batch:
-                GroupEmbeddings(files, self._parts.batch).stop()
+            batch = self._parts.batch_of(job)
+            if batch:
+                GroupEmbeddings(files, batch).stop()
             self._discard(job)
             report, applied = sum_up(files, shards, job, Each(self._parts.storage.read_threads))
             write_report(files, report, applied)

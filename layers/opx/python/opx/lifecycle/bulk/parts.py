@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.lifecycle.bulk.job import BulkJobs
+from opx.lifecycle.bulk.job import BulkJob, BulkJobs
 from opx.ports import ObjectStore, Storage, Table, Tables
-from opx.ports.bulk import BatchEmbedder
+from opx.ports.bulk import BatchEmbedder, NewBatchEmbedder
 from opx.ports.tables import KEYS
 from opx.runtime.knowledge_file import Installation
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StageParts:
-    """Dependencies of the stages. `batch` is None where the model has no batch jobs; `filler` makes one with an embedder."""
+    """Dependencies of the stages. `batch` makes embedding in batches for a model that has it; `filler` makes one with an
+    embedder."""
 
     installation: Installation
     tables: Tables
@@ -38,11 +39,17 @@ class StageParts:
     searched: Callable[[], SearchedDocuments]
     reindexer: Callable[[], Reindexer]
     rebuilds: Callable[[], Queue | None]
-    batch: BatchEmbedder | None = None
+    batch: NewBatchEmbedder = lambda _model, _dimension: None
 
     @property
     def keys(self) -> Table:
         return self.tables.table(KEYS)
+
+    def batch_of(self, job: BulkJob) -> BatchEmbedder | None:
+        """Embeds in batches with the model of the edition that the job writes to; None where it has no batch jobs."""
+        state = self.indexing.editions.book.read()
+        edition = state.edition(job.edition) if job.edition else state.active
+        return self.batch(edition.model, edition.dimension) if edition else None
 
     @property
     def store(self) -> ObjectStore:

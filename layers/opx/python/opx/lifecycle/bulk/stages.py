@@ -138,7 +138,7 @@ class BulkStages:
     def plan(self, work: BulkWork, known: PlanCount, stop: Callable[[], bool] = lambda: False) -> BulkPlan:
         """Estimates work by the documents behind those of `known`, listed until `stop` returns True."""
         parts = self._parts
-        batch_or_cores = 0 if parts.batch else cores()
+        batch_or_cores = 0 if parts.batch(work.model, work.dimension) else cores()
         sampler = Sampler(
             parts.ingestion.pipeline, self._chunks_of, parts.indexing.document_embedder, times=batch_or_cores > 0
         )
@@ -162,7 +162,7 @@ class BulkStages:
 
     def _prepared(self, job: BulkJob, files: BulkFiles, shard: int, *, attempt: int, embed: bool) -> ShardPrepared:
         embedder = self._parts.indexing.document_embedder
-        batch = self._parts.batch
+        batch = self._parts.batch_of(job)
         usable = batch if batch and batch.model_id == embedder.model_id and not embed else None
         texts = NeededTexts(embedder, usable, embed=embed)
         if job.work.kind is BulkKind.REINDEX:
@@ -188,7 +188,7 @@ class BulkStages:
     def group(self, job_id: str) -> Sequence[ShardGroup]:
         """Groups the prepared shards into batch jobs; no groups where the model has none."""
         job, files = self._parts.jobs.running(job_id), self.files(job_id)
-        batch = self._parts.batch
+        batch = self._parts.batch_of(job)
         if files.get_list(GROUPS) is None:
             shards = self.shards(job_id) if batch else ()
             prepared = (files.get(PREPARED, shard.number, ShardPrepared) for shard in shards)
@@ -200,9 +200,9 @@ class BulkStages:
     def embed(self, job_id: str, group: int) -> GroupEmbedding:
         """Starts the batch job of a group, or looks at it; ended if `is_ended`, else call it again after
         `embedding.POLL_SECONDS`."""
-        self._parts.jobs.running(job_id)
-        assert self._parts.batch is not None
-        return GroupEmbeddings(self.files(job_id), self._parts.batch).step(group)
+        batch = self._parts.batch_of(self._parts.jobs.running(job_id))
+        assert batch is not None
+        return GroupEmbeddings(self.files(job_id), batch).step(group)
 
     # -- apply
 
@@ -222,7 +222,7 @@ class BulkStages:
         is_reindex = job.work.kind is BulkKind.REINDEX
         prepared = files.get(PREPARED, shard, ShardPrepared) or _unprepared(files, shard)
         embedder = PreparedEmbedder(self._parts.indexing.document_embedder, keeps=self._parts.tables.in_folder)
-        embedder.load(self._vectors(files, shard))
+        embedder.load(self._vectors(job, files, shard))
         if is_reindex:
             edition = self._open_edition(job)
             filled, postponed = apply_heads(prepared, self._parts.filler(embedder), edition, self._heads(prepared.left))
@@ -236,12 +236,12 @@ class BulkStages:
             self._parts.corpus.failures.record(event, UnparsableDocumentError(failure.reason), 1)
         return replace(applied, embedded=embedder.embedded)
 
-    def _vectors(self, files: BulkFiles, shard: int) -> Iterator[VectorFile]:
+    def _vectors(self, job: BulkJob, files: BulkFiles, shard: int) -> Iterator[VectorFile]:
         """The vectors of a shard's texts, from its own file and from the output of a batch job."""
         data = files.read(files.name(VECTORS, shard))
         if data is not None:
             yield read_vectors(data)
-        batch = self._parts.batch
+        batch = self._parts.batch_of(job)
         output = GroupEmbeddings(files, batch).outputs_of(shard) if batch else ""
         if batch and output:
             dimension = self._parts.indexing.document_embedder.dimension
