@@ -88,7 +88,7 @@ def test_an_evaluation_is_stopped(page: Page, console: Console) -> None:
     assert run["asked"] < 120
 
 
-def test_a_question_becomes_a_canary_and_is_asked(page: Page, console: Console) -> None:
+def test_a_question_becomes_a_canary_and_is_answered(page: Page, console: Console) -> None:
     add(console, "a full disk", DISK)
     go(page, console, "quality?tab=questions")
     page.get_by_role("checkbox", name="Ask every hour: a full disk").click()

@@ -106,7 +106,7 @@ class UsedMonth:
         return found
 
     def costs(self, rates: Rates, most_clients: int) -> MonthCosts:
-        """What it costs, with so many clients at most."""
+        """Cost with at most this number of clients."""
         nothing, whole = (monthly(self._load(used, rates)) for used in (_Used(), self.whole))
         if not rates.is_billed:
             nothing = whole = dict.fromkeys(whole, 0.0)
