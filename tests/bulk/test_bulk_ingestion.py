@@ -155,8 +155,9 @@ def test_children_wait_longer_and_longer_for_a_busy_service(loaded: BulkCloud, m
 @pytest.mark.bulk
 def test_of_two_jobs_at_once_the_second_is_refused_by_the_name_of_the_first(loaded: BulkCloud) -> None:
     job = loaded.begin()
+    assert loaded.begin() == job, "the same work goes on"
     with pytest.raises(BulkBusyError, match=job.job_id):
-        loaded.begin()
+        loaded.begin(prefix="clients/acme/")
     execution = loaded.runner.start(job.job_id)
     assert loaded.runner.start(job.job_id) == execution
     assert loaded.machine.ended(execution)["status"] == "SUCCEEDED"

@@ -43,6 +43,13 @@ FUNCTIONS = {
             *("pypdfium2", "mammoth", "pptx", "openpyxl", "oxmsg", "PIL.Image", "docutils.core", "tree_sitter_python"),
         ),
     ),
+    "bulk_stage": (
+        "ingest",
+        (
+            *("opx.lifecycle.bulk.stages", "opx.lifecycle.bulk.calls", "opx.adapters.aws.batch_embedder"),
+            *("opx.ingestion.pipeline", "opx.ingestion.reading", "opx.text.tokenizer", "opx.adapters.aws.opensearch"),
+        ),
+    ),
     "pull_sources": ("ingest", ("opx.connectors.control", "feedparser", "protego", "defusedxml", "dulwich.client")),
     "manage_knowledge": (
         "manage",
