@@ -56,6 +56,26 @@ def test_documents_at_which_processes_end_are_named_and_all_others_are_ingested(
         assert not set(contents(system)["catalog"]) & set(fatal)
 
 
+def test_a_document_at_which_a_store_is_busy_in_a_later_attempt_is_prepared_in_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with system_at(tmp_path / "home") as system:
+        put_pages(system, 3)
+        job, stages, pipeline = begun(system).job_id, system.bulk.stages, system.ingestion.pipeline
+        while not stages.list(job):
+            pass
+
+        def busy(key: str, stack: object) -> object:
+            raise ThrottledError("too many requests", 1.0)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(pipeline, "cut", busy)
+            with pytest.raises(ThrottledError):
+                stages.prepare(job, 0, attempt=2)
+        prepared = stages.prepare(job, 0, attempt=3)
+        assert (len(prepared.left), prepared.failures) == (3, ())
+
+
 def test_a_shard_at_which_every_process_ends_is_abandoned_with_its_documents_named(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with system_at(home) as system:

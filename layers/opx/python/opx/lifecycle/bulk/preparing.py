@@ -6,8 +6,8 @@ the object is the same by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Protocol
 
 from opx.domain.documents import DocumentChunk
@@ -81,12 +81,16 @@ class _Attempts:
         """Keys of documents at which the process ended."""
         return self._fatal
 
-    def begin(self, key: str) -> None:
-        if self._notes:
-            self._files.put_lines(READING, self._number, [*self._fatal, key])
-
-    def end(self) -> None:
-        if self._notes:
+    @contextmanager
+    def reading(self, key: str) -> Iterator[None]:
+        """Notes the document while the block reads it: only a process that ends leaves the note, no error of a store."""
+        if not self._notes:
+            yield
+            return
+        self._files.put_lines(READING, self._number, [*self._fatal, key])
+        try:
+            yield
+        finally:
             self._files.put_lines(READING, self._number, self._fatal)
 
 
@@ -101,14 +105,12 @@ def prepare_objects(
         for key in keys:
             if key in tried.fatal:
                 continue
-            tried.begin(key)
-            with ExitStack() as stack:
+            with tried.reading(key), ExitStack() as stack:
                 found = cuts.cut(key, stack)
                 if isinstance(found, EventOutcome):
                     settled[found.result] += 1
                 elif write_cut(data, key, found) and found.is_embedded and texts.is_wanted:
                     texts.add(found.chunks())
-            tried.end()
             if not isinstance(found, EventOutcome) or found.result is not Result.UNCHANGED:
                 left.append(key)
         data.seek(0)
