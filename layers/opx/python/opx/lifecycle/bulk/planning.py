@@ -18,18 +18,13 @@ from opx.ingestion.indexing.embedding_cache import CachedEmbedder
 from opx.lifecycle.bulk.job import BulkKind, BulkWork
 from opx.lifecycle.bulk.listing import SHARD_DOCUMENTS, Listed
 from opx.lifecycle.bulk.preparing import TOKEN_CHARACTERS, Cuts
+from opx.lifecycle.costs import GRAPH_WRITES, INGEST_SECONDS_A_DOCUMENT, VERSION_WRITES
 
 SAMPLE = 20
 """Documents that are read for an estimate, in each turn of the listing."""
 
 TIMED_TEXTS = 8
 """Texts that are embedded to estimate the time on this machine."""
-
-VERSION_WRITES, GRAPH_WRITES = 14, 30
-"""Write units of a document in the catalog and in the graph."""
-
-INGEST_GB_SECONDS = 3.0
-"""GB-seconds of functions a document, reading and applying together."""
 
 STATES_A_SHARD = 6
 """Transitions of the state machine a shard, for preparing and applying it."""
@@ -217,7 +212,7 @@ def _dollars(work: BulkWork, documents: float, tokens: int, *, model_id: str, ho
         "Bedrock": tokens / 1e6 * PRICES[f"{name} in batches, million tokens"],
         "DynamoDB": writes / 1e6 * PRICES["DynamoDB, million writes of 1 KB"]
         + 10 * documents / 1e6 * PRICES["DynamoDB, million reads of 4 KB"],
-        "Lambda": documents * INGEST_GB_SECONDS * (1 if is_new else 0.3) * PRICES["Lambda arm64, GB-second"],
+        "Lambda": documents * INGEST_SECONDS_A_DOCUMENT * (1 if is_new else 0.3) * PRICES["Lambda arm64, GB-second"],
         "OpenSearch Serverless": hours * INDEXING_UNITS * PRICES["OpenSearch Serverless, OCU-hour"],
         "S3": (2 * documents * is_new + 8 * shards) / 1e3 * PRICES["S3, 1,000 writes"]
         + (6 * documents + 8 * shards) / 1e3 * PRICES["S3, 1,000 reads"],
