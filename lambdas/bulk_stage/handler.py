@@ -7,13 +7,12 @@ document.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from opx.errors import BulkFailedError, OpxError, StoreUnavailableError
-from opx.lifecycle.bulk.calls import Turn
+from opx.errors import BulkFailedError, OpxError
+from opx.lifecycle.bulk.calls import ServiceBusyError
 from opx.operations.system import System
 from opx.runtime.functions import function_settings, observed
 from opx.runtime.metrics import Report
@@ -22,12 +21,6 @@ from opx.system import bootstrap
 
 RESERVE_MS = 120_000
 """Left for the step in hand: a shard's lines are written."""
-
-log = logging.getLogger("opx.bulk")
-
-
-class ServiceBusyError(OpxError):
-    """The call is to be repeated: a model, an index or a store is busy, wakes up, or can't be reached."""
 
 
 def start() -> System:
@@ -41,15 +34,15 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
 
     @observed
     def work(event: Any, context: Any, report: Report) -> dict[str, Any] | OpxError:
+        def stop() -> bool:
+            return bool(context.get_remaining_time_in_millis() < RESERVE_MS)
+
         system = started()
         try:
             with reported_limits(system.ports.speed_limits, report):
-                return _called(system, event, context).to_json()
-        except BulkFailedError as exc:
+                return system.bulk.calls.of_event(event, stop).to_json()
+        except (BulkFailedError, ServiceBusyError) as exc:
             return exc
-        except StoreUnavailableError as exc:
-            log.info("%s of %s has to wait: %s", event["stage"], event["job"], exc)
-            return ServiceBusyError(type(exc).__name__)
 
     def handler(event: Any, context: Any) -> dict[str, Any]:
         found = work(event, context)
@@ -58,20 +51,6 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], di
         return found
 
     return handler
-
-
-def _called(system: System, event: Any, context: Any) -> Turn:
-    """Makes the call of an event."""
-    calls, stage, job = system.bulk.calls, str(event["stage"]), str(event["job"])
-    if stage == "fail":
-        reason = ": ".join(filter(None, (str(event.get("error", "")), str(event.get("cause", ""))[:300])))
-        return calls.fail(job, str(event["execution"]), reason)
-
-    def stop() -> bool:
-        return bool(context.get_remaining_time_in_millis() < RESERVE_MS)
-
-    shard, retries = int(event.get("shard", 0)), int(event.get("retries", 0))
-    return calls.call(stage, job, shard=shard, retries=retries, stop=stop)
 
 
 handler = make_handler()

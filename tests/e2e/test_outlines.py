@@ -116,9 +116,9 @@ class TestTenants:
         assert outlines(embedded.services) == [outline_key(RUNBOOK, everybodys)]
 
 
-@pytest.mark.parametrize("step", ["_keep", "_keep_outline"])
+@pytest.mark.parametrize(("where", "step"), [(prepared.Chunks, "_keep"), (prepared, "outline_file")])
 def test_outline_is_written_again_after_a_death_before_it(
-    embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch, step: str
+    embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch, where: object, step: str
 ) -> None:
     """The process dies before the chunk file is written, or between the chunk file and the outline."""
 
@@ -127,7 +127,7 @@ def test_outline_is_written_again_after_a_death_before_it(
 
     embedded.put_silently(RUNBOOK, STEPS.format("Check the lag."))
     with monkeypatch.context() as dying:
-        dying.setattr(prepared.Chunks, step, die)
+        dying.setattr(where, step, die)
         with pytest.raises(Died):
             embedded.deliver(created(RUNBOOK, 1))
     assert outlines(embedded.services) == []

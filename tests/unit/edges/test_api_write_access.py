@@ -198,7 +198,7 @@ class TestWriteAccess:
             403,
             "forbidden",
         )
-        assert call(handler, name, caller=a_token(scopes="opx/admin"), **request_)[0] in (200, 400)
+        assert call(handler, name, caller=a_token(scopes="opx/admin"), **request_)[0] in (200, 202, 400, 404)
 
     def test_a_role_writes_to_the_configured_scope(self, services: System, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(

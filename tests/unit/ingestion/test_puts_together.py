@@ -11,6 +11,7 @@ import pytest
 from opx.adapters.embedded import object_store
 from opx.adapters.embedded.durable_files import sync_all
 from opx.domain.scopes import Scope
+from opx.errors import UnwritableStoreError
 from opx.ingestion.files import FileToIngest, plan_files
 from opx.ingestion.manager import IngestionManager
 from opx.ports import SearchFilter
@@ -35,8 +36,10 @@ def test_batch_whose_files_are_not_durable_is_repeated_before_it_is_seen(
 
         monkeypatch.setattr(object_store, "sync_all", full_at_first)
         texts = [f"# Disk {number}\n\nFind the biggest directories with du.\n" for number in range(3)]
-        result = system.manager.ingest_batch("internal", "runbooks/procedures", texts)
-        assert [outcome.result for outcome in result.outcomes] == ["ingested"] * 3
+        with pytest.raises(UnwritableStoreError):
+            system.manager.ingest_batch("internal", "runbooks/procedures", texts)
+        assert system.ingestion.drain
+        assert [outcome.result for outcome in system.ingestion.drain.run()] == ["ingested"] * 3
         assert system.index.count(where) == 3
     assert synced[0] == 6
     assert len(synced) == 1 + 3

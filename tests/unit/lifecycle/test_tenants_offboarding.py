@@ -29,6 +29,7 @@ UNUSED = {
     "sources and streams",  # those of an installation that is the client's own
     "references into the index",  # where the service makes ids
     "copies for a managed service, with versions",
+    "files of bulk jobs",
 }
 
 

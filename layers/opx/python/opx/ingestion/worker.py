@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from zlib import crc32
 
 from opx.domain.record import replace
-from opx.errors import InvalidInputError, StoreUnavailableError, ThrottledError
+from opx.errors import InvalidInputError, StoreUnavailableError, ThrottledError, UnwritableStoreError
 from opx.ingestion.corpus.failures import FailureLog
 from opx.ingestion.events import EventOutcome, ObjectEvent, Result, parse_event
 from opx.ingestion.pipeline import IngestionPipeline, Progress, postponed
@@ -300,7 +300,8 @@ class QueueDrain:
         messages, also if there are none, it does what an earlier process left. `waits` gets the number of waiting messages
         while another process works on them.
 
-        Within a deadline that is too near for a document, such as a request's, it leaves the rest to the next run."""
+        Within a deadline that is too near for a document, such as a request's, it leaves the rest to the next run. Raises
+        `UnwritableStoreError` when the disk is full or read-only."""
         if _out_of_time():
             return
         with self._exclusive((lambda: waits(self._queue.waiting())) if waits else None):
@@ -316,13 +317,17 @@ class QueueDrain:
         self, messages: Sequence[Message], observe: Observer | None, progress: Progress | None
     ) -> Iterator[EventOutcome]:
         outcomes = self._worker.process([(m.body, m.receives) for m in messages], progress)
+        full = next((one.error for one in outcomes if isinstance(one.error, UnwritableStoreError)), None)
         with self._unit_of_work():
             for message, outcome in zip(messages, outcomes, strict=True):
                 if outcome.postponed:
                     self._queue.send(message.body, delay_seconds=math.ceil(outcome.delay_seconds))
                     self._queue.done(message.receipt)
                 elif outcome.result is Result.RETRY:
-                    self._queue.retry(message.receipt, delay_seconds=math.ceil(outcome.delay_seconds))
+                    delay = (
+                        0 if full else math.ceil(outcome.delay_seconds)
+                    )  # waiting makes no room: the next run goes on
+                    self._queue.retry(message.receipt, delay_seconds=delay)
                 else:
                     self._queue.done(message.receipt)
         for outcome in outcomes:
@@ -330,6 +335,8 @@ class QueueDrain:
                 observe(outcome)
             if outcome.result is not Result.RETRY:
                 yield outcome
+        if full:
+            raise full
 
     def _take(self) -> list[Message]:
         messages: list[Message] = []

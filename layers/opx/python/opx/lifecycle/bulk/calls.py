@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
+from typing import Any
 
 from opx.domain.record import Record
-from opx.errors import BulkCancelledError, BulkFailedError, IndexWakingError, InvalidInputError, ThrottledError
+from opx.errors import (
+    BulkCancelledError,
+    BulkFailedError,
+    IndexWakingError,
+    InvalidInputError,
+    OpxError,
+    StoreUnavailableError,
+    ThrottledError,
+)
 from opx.lifecycle.bulk.embedding import POLL_SECONDS
 from opx.lifecycle.bulk.files import APPLIED
 from opx.lifecycle.bulk.job import BulkJob, BulkJobs
 from opx.lifecycle.bulk.stages import BulkStages
+
+log = logging.getLogger(__name__)
 
 NOT_APPLIED = (
     "its shard could not be applied: every call of the function failed, or was ended by a limit of time or memory"
@@ -20,6 +32,10 @@ NOT_APPLIED = (
 SHARDS = ("prepare", "apply")
 """Stages that are called for each shard. In the others, an index that wakes up, or whose changes have to settle, is waited
 for between calls."""
+
+
+class ServiceBusyError(OpxError):
+    """The call is to be repeated: a model, an index or a store is busy, wakes up, or can't be reached."""
 
 
 class Turn(Record, frozen=True):
@@ -60,6 +76,20 @@ class StageCalls:
             if stage in SHARDS:
                 raise
             return Turn(finished=False, wait_seconds=ceil(exc.retry_after))
+
+    def of_event(self, event: Mapping[str, Any], stop: Callable[[], bool]) -> Turn:
+        """The call that an event of the state machine describes. Raises `ServiceBusyError`, whose message quotes no document,
+        and `BulkFailedError`."""
+        stage, job = str(event["stage"]), str(event["job"])
+        if stage == "fail":
+            reason = ": ".join(filter(None, (str(event.get("error", "")), str(event.get("cause", ""))[:300])))
+            return self.fail(job, str(event["execution"]), reason)
+        shard, retries = int(event.get("shard", 0)), int(event.get("retries", 0))
+        try:
+            return self.call(stage, job, shard=shard, retries=retries, stop=stop)
+        except StoreUnavailableError as exc:
+            log.info("%s of %s has to wait: %s", stage, job, exc)
+            raise ServiceBusyError(type(exc).__name__) from exc
 
     @staticmethod
     def _done(_result: Record) -> Turn:
