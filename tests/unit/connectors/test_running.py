@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from opx.connectors.runner import SLICE_SECONDS, Runner
+from opx.adapters.embedded import object_store
+from opx.connectors.runner import BROKEN_SECONDS, SLICE_SECONDS, Runner
 from opx.connectors.states import JITTER_SECONDS, PullState, due_at, next_time
 from opx.domain.knowledge import Tier
 from opx.domain.sources import SourceDefinition, SourceDocument
@@ -150,6 +152,26 @@ def test_a_wrong_definition_does_not_stop_the_others(system: SystemUnderTest) ->
     system.rounds()
     assert system.titles == ["zebra 0"]
     assert [line for line in system.lines if "unknown kind of source" in line]
+
+
+def test_a_full_disk_pauses_ingestion_loses_nothing_and_counts_no_attempt(
+    system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_paths: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    source = system.source("linux")
+    with monkeypatch.context() as patched:
+        patched.setattr(object_store, "sync_all", full)
+        for _ in range(5):  # more often than a document is tried
+            system.rounds()
+            system.now += BROKEN_SECONDS + 1
+        assert sum("No space left" in line for line in system.lines) == 5
+    assert source.fetched == [START]
+    assert system.titles == []
+    system.rounds()
+    assert system.titles == ["linux 0"]
+    assert list(system.services.corpus.failures.items()) == []
 
 
 class TestWatchedDirectories:

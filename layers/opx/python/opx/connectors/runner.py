@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from opx.connectors.states import due_at
 from opx.domain.knowledge import readable_retention
-from opx.errors import InvalidInputError, SourceBusyError, StoreUnavailableError
+from opx.errors import InvalidInputError, SourceBusyError, StoreUnavailableError, UnwritableStoreError
 from opx.ingestion.events import EventOutcome, Result
 
 if TYPE_CHECKING:
@@ -25,7 +25,10 @@ SLICE_SECONDS = 30.0
 
 IDLE_SECONDS = 2.0
 BROKEN_SECONDS = 300.0
-"""Pause before a source with an invalid definition is tried again."""
+"""Pause before a source with an invalid definition is tried again, and before ingestion after a full disk."""
+
+_INGESTION = ""
+"""Stands for ingestion among the sources that are tried again later."""
 
 
 class Feed(Protocol):
@@ -96,13 +99,18 @@ class Runner:
 
     def _drained(self) -> bool:
         drain = self._drain()
-        if drain is None:
+        if drain is None or self._later.get(_INGESTION, 0.0) > self._clock():
             return False
         worked = False
-        for outcome in drain.run():
-            worked = True
-            if outcome.result is Result.FAILED:
-                self._emit(_failure(outcome))
+        try:
+            for outcome in drain.run():
+                worked = True
+                if outcome.result is Result.FAILED:
+                    self._emit(_failure(outcome))
+        except UnwritableStoreError as exc:
+            self._later[_INGESTION] = self._clock() + BROKEN_SECONDS
+            self._emit(f"nothing is ingested: {exc}")
+            return False
         return worked
 
 

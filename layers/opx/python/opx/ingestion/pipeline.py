@@ -29,6 +29,7 @@ from opx.errors import (
     ObjectNotFoundError,
     StoreUnavailableError,
     ThrottledError,
+    UnwritableStoreError,
 )
 from opx.errors import UnparsableDocumentError as Unparsable
 from opx.ingestion.corpus.catalog import BusyError, Catalog, StaleEventError, VersionOrigin
@@ -626,7 +627,7 @@ class IngestionPipeline:
 
     def _unsuccessful(self, claim: Claim, error: Exception) -> EventOutcome:
         """Releases the claim; if another worker has taken it over, the outcome is busy instead of the error."""
-        waits = isinstance(error, ThrottledError) or self._still_wakes(claim, error)
+        waits = isinstance(error, (ThrottledError, UnwritableStoreError)) or self._still_wakes(claim, error)
         try:
             held = self._catalog.release(claim, applied=False, counted=not waits)
         except StoreUnavailableError as exc:
