@@ -19,6 +19,7 @@ from opx.lifecycle.bulk.job import BulkKind, BulkWork
 from opx.lifecycle.bulk.listing import SHARD_DOCUMENTS, Listed
 from opx.lifecycle.bulk.preparing import TOKEN_CHARACTERS, Cuts
 from opx.lifecycle.costs import GRAPH_WRITES, INGEST_SECONDS_A_DOCUMENT, VERSION_WRITES
+from opx.ports.bulk import BatchLimits
 
 SAMPLE = 20
 """Documents that are read for an estimate, in each turn of the listing."""
@@ -34,9 +35,11 @@ CHILDREN = 100
 APPLY_A_SECOND = 3.0
 """Keys a second of a listing; children at once, and documents a second that each applies."""
 
-BATCH_JOBS, BATCH_RECORDS, BATCH_HOURS = 20, 50_000, 2.0
-"""Batch jobs at once and records of each, by the service's default quotas, and hours of one: an assumption, as AWS publishes
-only that a job ends within 24 hours."""
+QUOTAS = BatchLimits()
+"""Batch jobs at once and records of each, by the service's default quotas."""
+
+BATCH_HOURS = 2.0
+"""Hours of a batch job: an assumption, as AWS publishes only that it ends within 24 hours."""
 
 ON_DEMAND_A_MINUTE = 6_000
 """Default quota of requests of Titan Text Embeddings V2 a minute."""
@@ -178,7 +181,7 @@ def estimate(work: BulkWork, count: PlanCount, *, model_id: str, cores: int) -> 
         hours = _hours(work, count, chunks)
         dollars = _dollars(work, left, tokens, model_id=model_id, hours=hours)
         assumed += [
-            f"batch jobs of {BATCH_RECORDS:,} records, {BATCH_JOBS} at once, {BATCH_HOURS:g} h each",
+            f"batch jobs of {QUOTAS.maximum_records:,} records, {QUOTAS.jobs} at once, {BATCH_HOURS:g} h each",
             f"{CHILDREN} children that apply {APPLY_A_SECOND:g} documents a second each",
             f"{INDEXING_UNITS} capacity units of OpenSearch Serverless meanwhile; prices of us-east-1 without free tiers",
         ]
@@ -197,8 +200,8 @@ def estimate(work: BulkWork, count: PlanCount, *, model_id: str, cores: int) -> 
 
 def _hours(work: BulkWork, count: PlanCount, chunks: int) -> float:
     listing = 0.0 if work.inventory else count.documents / LIST_A_SECOND / 3600
-    rounds = ceil(chunks / BATCH_RECORDS / BATCH_JOBS)
-    batches = rounds * BATCH_HOURS if chunks >= BATCH_RECORDS / 500 else chunks / ON_DEMAND_A_MINUTE / 60
+    rounds = ceil(chunks / QUOTAS.maximum_records / QUOTAS.jobs)
+    batches = rounds * BATCH_HOURS if chunks >= QUOTAS.minimum_records else chunks / ON_DEMAND_A_MINUTE / 60
     applying = 2 * count.documents / APPLY_A_SECOND / min(CHILDREN, ceil(count.documents / SHARD_DOCUMENTS) or 1) / 3600
     return listing + batches + applying
 
