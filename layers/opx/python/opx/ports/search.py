@@ -84,6 +84,13 @@ def embed_each(embedder: Embedder, texts: Sequence[str], found: Callable[[int, V
             found(position, vectors)
 
 
+def embedded_in_order(embedder: ProgressiveEmbedder, texts: Sequence[str]) -> list[Vectors]:
+    """The vectors of all texts, by `embed_each`. Raises `EmbeddingError`."""
+    vectors: dict[int, Vectors] = {}
+    embedder.embed_each(texts, vectors.__setitem__)
+    return [vectors[position] for position in range(len(texts))]
+
+
 # -- searching
 
 

@@ -22,6 +22,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from opx.adapters.aws.vendor_errors import BUSY_MODEL_CODES, CONNECTION_ERRORS, Backoff, error_code, safe_message
 from opx.errors import EmbeddingError, InvalidInputError, ThrottledError
 from opx.ports import Vector, Vectors
+from opx.ports.search import embedded_in_order
 from opx.runtime.speed_limit import Quota, ReservedCalls, SpeedLimit
 from opx.runtime.threads import within
 
@@ -244,9 +245,7 @@ class BedrockEmbedder:
         return (vector,)
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
-        vectors: dict[int, Vectors] = {}
-        self.embed_each(texts, vectors.__setitem__)
-        return [vectors[position] for position in range(len(texts))]
+        return embedded_in_order(self, texts)
 
     def embed_each(self, texts: Sequence[str], found: Callable[[int, Vectors], None]) -> None:
         waiting = deque(self._calls(texts))

@@ -14,7 +14,7 @@ from typing import Any
 from opx.errors import StoreUnavailableError
 from opx.ingestion.indexing.editions import EditionEmbedder, Editions
 from opx.ports import Clock, Embedder, Table, Vector, Vectors
-from opx.ports.search import embed_each
+from opx.ports.search import embed_each, embedded_in_order
 from opx.runtime.metrics import Metric, Report
 
 KEPT_AT_ONCE, KEPT_SECONDS = 25, 1.0
@@ -51,9 +51,7 @@ class CachedEmbedder:
         return self._embedder.embed_query(text)
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
-        vectors: dict[int, Vectors] = {}
-        self.embed_each(texts, vectors.__setitem__)
-        return [vectors[position] for position in range(len(texts))]
+        return embedded_in_order(self, texts)
 
     def embed_each(self, texts: Sequence[str], found: Callable[[int, Vectors], None]) -> None:
         """As `ProgressiveEmbedder.embed_each`; every vector is written to the table, also when a later one fails."""

@@ -16,6 +16,7 @@ from opx.errors import EmbeddingError
 from opx.ingestion.indexing.embedding_cache import CachedEmbedder, packed, unpacked
 from opx.ports import Vector, Vectors
 from opx.ports.bulk import BatchEmbedder
+from opx.ports.search import embedded_in_order
 
 log = logging.getLogger(__name__)
 
@@ -86,9 +87,7 @@ class PreparedEmbedder:
         return self._embedder.embed_query(text)
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
-        vectors: dict[int, Vectors] = {}
-        self.embed_each(texts, vectors.__setitem__)
-        return [vectors[position] for position in range(len(texts))]
+        return embedded_in_order(self, texts)
 
     def embed_each(self, texts: Sequence[str], found: Callable[[int, Vectors], None]) -> None:
         """As `ProgressiveEmbedder.embed_each`."""
