@@ -161,6 +161,15 @@ def test_a_job_runs_in_one_process_at_a_time(tmp_path: Path) -> None:
             runner(system).run(job.job_id)
 
 
+def test_the_next_job_removes_files_that_an_ended_one_left(tmp_path: Path) -> None:
+    with system_at(tmp_path / "home") as system:
+        put_pages(system, 1)
+        job_id = run(system).job_id
+        system.bulk.stages.files(job_id).put_list("shards.json", [])  # its process was killed before it removed them
+        begun(system)
+        assert job_files(system, job_id) == REPORT
+
+
 def test_an_unknown_job_is_not_found(tmp_path: Path) -> None:
     with system_at(tmp_path / "home") as system, pytest.raises(BulkJobNotFoundError):
         system.bulk.jobs.get("20260101-000000-abcdef")

@@ -46,8 +46,8 @@ def killed_at(home: Path, moment: str, kind: BulkKind, model: str) -> None:
 
 
 def resumed(system: System, job_id: str) -> BulkReport:
-    """The report of a killed job that goes on, or that was done when its process was killed. Children of that process may
-    hold its lock for a moment."""
+    """The report of a killed job that goes on, or that was done when its process was killed. A child that was just being
+    started holds that process' lock until it has begun."""
     ends = time.monotonic() + PATIENCE
     while not system.bulk.jobs.get(job_id).is_ended:
         try:
@@ -58,6 +58,14 @@ def resumed(system: System, job_id: str) -> BulkReport:
     report = read_report(system.bulk.stages.files(job_id))
     assert report
     return report
+
+
+def await_files(home: Path, names: set[str]) -> None:
+    """Waits until jobs have these files and no others: a child whose parent was killed ends its shard first."""
+    ends = time.monotonic() + PATIENCE
+    while (found := {path.name for path in home.glob("corpus/bulk/**/*") if path.is_file()}) != names:
+        assert time.monotonic() < ends, found
+        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +90,8 @@ def test_a_killed_job_goes_on_where_it_was(tmp_path: Path, expected: dict[str, o
         assert contents(system) == expected
         assert system.lifecycle.reconciler().run().total == 0
         assert system.bulk.jobs.get(job.job_id).stage is BulkStage.DONE
-        assert len(list(home.glob("corpus/bulk/*/*"))) == 2
+        assert run(system).unchanged == PAGES
+        await_files(home, {"report.json", "failures.jsonl"})
 
 
 @pytest.mark.parametrize("moment", ["listed", "applied"])

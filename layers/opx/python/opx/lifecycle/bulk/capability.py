@@ -90,8 +90,10 @@ class Bulk:
     def begin(self, work: BulkWork, by: str) -> BulkJob:
         """Adds a job, with the edition of the index that it builds, or returns the unfinished one with the same work. Raises
         `BulkBusyError` that names another unfinished one, and `InvalidInputError` as `reindex` does."""
-        known = self.jobs.unfinished(work.kind)
-        if known and known.work == work and not known.cancelling:
+        known = self.jobs.last(work.kind)
+        if known and known.is_ended:
+            self.stages.files(known.job_id).clear()  # its process may have ended before it did so
+        elif known and known.work == work and not known.cancelling:
             return known if work.kind is BulkKind.INGEST or known.edition else self._with_edition(known)
         job = self.jobs.begin(work, by)
         try:

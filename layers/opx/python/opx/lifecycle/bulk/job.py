@@ -201,10 +201,14 @@ class BulkJobs:
 
     def unfinished(self, kind: BulkKind) -> BulkJob | None:
         """The job that has the target of this kind of work; None if it is free."""
+        job = self.last(kind)
+        return job if job and not job.is_ended else None
+
+    def last(self, kind: BulkKind) -> BulkJob | None:
+        """The job of this kind of work that began last; None if there is none."""
         held = self._table.get({"subject": _TARGETS, "entry": kind.value})
         item = self._table.get(_key(str(held["job"]))) if held else None
-        job = from_json(BulkJob, item) if item else None
-        return job if job and not job.is_ended else None
+        return from_json(BulkJob, item) if item else None
 
     def all(self, *, limit: int, before: str = "") -> list[BulkJob]:
         """Jobs, the newest first; those before this id."""
