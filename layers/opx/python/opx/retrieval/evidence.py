@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain, pairwise
 
-from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, terms_in, terms_of, thinned
+from opx.retrieval.fusion import coverage, finder_of, terms_among
+from opx.retrieval.hybrid import FusedHit, FusedHits, thinned
 from opx.retrieval.judging import PASSAGES, DocumentHits
 from opx.text.analyzer import ENGLISH, analyze, split_identifiers
 from opx.text.fields import words
@@ -45,7 +46,7 @@ class Cover:
     def document_terms(self, hit: FusedHit) -> Set[str]:
         """The terms of the question that any found passage of the hit's document has."""
         pieces = self._found.passages.get(hit.indexed.chunk.document_id) or (hit.indexed,)
-        return frozenset[str]().union(*(self.terms & terms_of(piece) for piece in pieces))
+        return frozenset[str]().union(*(terms_among(piece, self.terms) for piece in pieces))
 
     def share(self, there: Set[str]) -> float:
         """Share of the question, by weight, that is among the terms."""
@@ -79,7 +80,7 @@ class Cover:
     def _possible_pairs(self, hit: FusedHit) -> tuple[dict[tuple[str, str], float], str]:
         """The pairs whose words a hit's text has both, and the text."""
         text = hit.indexed.chunk.text
-        english = terms_in(text, ENGLISH)
+        english = finder_of(self.terms, ENGLISH)(text)
         return {pair: weight for pair, weight in self._pairs.items() if english.issuperset(pair)}, text
 
 
@@ -95,7 +96,7 @@ class Contrast:
         self._cover = cover
         self._titles = [title_terms(hit) for hit in hits]
         self._grams = [grams(hit.indexed.chunk.title).keys() for hit in hits]
-        self._passages = [terms_of(hit.indexed) & cover.terms for hit in hits]
+        self._passages = [terms_among(hit.indexed, cover.terms) for hit in hits]
         self._documents = documents
         self._rare_titles, self._rare_grams = _rarities(self._titles), _rarities(self._grams)
         self._rare_passages, self._rare_documents = _rarities(self._passages), _rarities(self._documents)

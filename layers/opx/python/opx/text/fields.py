@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 from opx.domain.documents import DEFAULT_LANGUAGE, DocumentChunk
-from opx.text.analyzer import ENGLISH, analyze, each_term, stems
+from opx.text.analyzer import ENGLISH, MAX_TERM_LENGTH, analyze, each_term, stems
 from opx.text.languages import document_languages
 
 LEXICAL_FIELDS: dict[str, float] = {"terms_title": 1.0, "terms_content": 1.0}
@@ -26,9 +26,6 @@ docs/decisions/0097-one-search.md."""
 
 Words = Mapping[str, tuple[str, ...]]
 """Distinct words in order: the first term of each, with all terms that represent the word."""
-
-MAX_TERM_LENGTH = 120
-"""Characters kept of a term. Lucene's `whitespace` analyzer splits words of more than 255 UTF-16 units."""
 
 
 def analysed_fields(chunk: DocumentChunk, language: str = DEFAULT_LANGUAGE) -> dict[str, list[str]]:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from opx.adapters.embedded.durable_files import make_folders
-from opx.adapters.embedded.hits import SPARE_HITS, Scored, leg_of, levelled, with_ties
+from opx.adapters.embedded.hits import SPARE_HITS, Scored, leg_of, levelled, provisional_name, with_ties
 from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Location
 from opx.adapters.embedded.segment_map import Mask, Numbers, SegmentMap
 from opx.adapters.embedded.segments import (
@@ -214,7 +214,11 @@ class EmbeddedIndex:
             between = time.perf_counter()
             vector = with_ties(_vector_leg(view, request, allowed), request.depth)
             taken = between - started, time.perf_counter() - between
-            found = self._read(view, {location for location, _ in (*lexical, *vector)})
+            counted = SearchResponse(
+                term_frequencies=view.lexical.frequencies(words, view.lexical.rarity(request.filter.scopes)),
+                entry_count=view.segments.live_in(request.filter.scopes),
+            )
+            found = self._read(view, self._worth_reading(view, request, counted, lexical, vector))
         legs = [leg_of(scored, found, request.depth) for scored in (lexical, vector)]
         searched = bool(words), request.vector is not None
         legs = [
@@ -222,13 +226,31 @@ class EmbeddedIndex:
             for leg, requested, seconds in zip(legs, searched, taken, strict=True)
         ]
         named = {entry for leg in legs for entry, _ in leg.hits}
-        return SearchResponse(
-            lexical=legs[0],
-            vector=legs[1],
-            chunks={indexed.entry_id: indexed for indexed in found.values() if indexed.entry_id in named},
-            term_frequencies=view.lexical.frequencies(words, view.lexical.rarity(request.filter.scopes)),
-            entry_count=view.segments.live_in(request.filter.scopes),
+        chunks = {indexed.entry_id: indexed for indexed in found.values() if indexed.entry_id in named}
+        return replace(counted, lexical=legs[0], vector=legs[1], chunks=chunks)
+
+    def _worth_reading(
+        self,
+        view: _View,
+        request: SearchRequest,
+        counted: SearchResponse,
+        lexical: Sequence[Scored],
+        vector: Sequence[Scored],
+    ) -> set[Location]:
+        """The hits whose chunks are read: all of them, or those that the request chooses."""
+        everything = {location for location, _ in (*lexical, *vector)}
+        if request.choose is None:
+            return everything
+        locations = {provisional_name(location): location for location in everything}
+        best = self._read(view, {location for location, _ in lexical[:1]})
+        draft = replace(
+            counted,
+            lexical=leg_of(lexical, {}, request.depth),
+            vector=leg_of(vector, {}, request.depth),
+            chunks={provisional_name(location): chunk for location, chunk in best.items()},
         )
+        chosen = request.choose(draft, lambda name: view.segments.document(locations[name][0]))
+        return {locations[name] for name in chosen} | best.keys()
 
     def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
         with self._snapshot() as view:
