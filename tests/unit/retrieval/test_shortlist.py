@@ -32,11 +32,7 @@ def a_page(number: int) -> IndexEntry:
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[EmbeddedIndex]:
     found = EmbeddedIndex(tmp_path / "index", model_id="m", dimension=VECTOR_DIMENSION)
-    entries = [
-        an_entry(a_page(number)[1], title=a_page(number)[0], vector=any_vector(str(number)))
-        for number in range(DOCUMENTS)
-    ]
-    found.apply([a_change(entry) for entry in entries])
+    found.apply([a_change(a_page(number)) for number in range(DOCUMENTS)])
     yield found
     found.close()
 
@@ -87,9 +83,7 @@ def test_every_hit_is_read_if_few_of_the_best_may_be_shown(index: EmbeddedIndex)
 
 def test_warnings_take_no_page_s_place(index: EmbeddedIndex) -> None:
     before = searched(index, QUERY)
-    warnings = [
-        an_entry(f"{QUESTION} {number}", title=f"failed {number}", category=WARNINGS_CATEGORY) for number in range(40)
-    ]
+    warnings = (an_entry(f"{QUESTION} {number}", title="failed", category=WARNINGS_CATEGORY) for number in range(40))
     index.apply([a_change(entry) for entry in warnings])
     found = searched(index, QUERY)
     assert len(found.hits) == len(before.hits)
