@@ -259,36 +259,35 @@ def stems(text: str, languages: Sequence[str] = ENGLISH) -> Iterator[tuple[str, 
 
 
 class TermsAmong:
-    """Finds which of some terms texts have, in these languages: the same as an intersection with all their terms, in a
-    fraction of the time. English pieces without the beginning of any of the terms are not analysed. Safe to share between
+    """Finds which of some terms texts have, in these languages: the same as an intersection with all their terms, in less
+    time. New identifiers of English text without the beginning of any of the terms are not analysed. Safe to share between
     threads."""
 
     def __init__(self, wanted: frozenset[str], languages: Sequence[str] = ENGLISH) -> None:
         stemmed = _stemmed(languages)
         self._wanted = wanted
         self._known = _known_terms(stemmed)
-        self._beginnings = (
-            sorted({part for term in wanted for part in _beginnings(term)}) if stemmed == ENGLISH else [""]
-        )
-        self._found = _Known(self._of_piece)
+        self._beginnings = sorted({part for term in wanted for part in _beginnings(term)}) if stemmed == ENGLISH else [""]
         self._texts = _Known(self._of_text, longest=sys.maxsize)
 
     def __call__(self, text: str) -> frozenset[str]:
         return self._texts[text]
 
     def _of_text(self, text: str) -> frozenset[str]:
-        return frozenset(chain.from_iterable(map(self._found.__getitem__, set(_pieces(text)))))
-
-    def _of_piece(self, piece: str) -> frozenset[str]:
-        if piece.isascii() and not self._may_have(piece.lower()):
-            return frozenset()
-        return self._wanted.intersection(term[:MAX_TERM_LENGTH] for term in self._known[piece])
+        pieces = set(_pieces(text))
+        known = self._known
+        pieces.difference_update([piece for piece in pieces if piece not in known and not self._may_have(piece)])
+        terms = chain.from_iterable(map(known.__getitem__, pieces))
+        if max(map(len, pieces), default=0) > MAX_TERM_LENGTH:
+            terms = iter([term[:MAX_TERM_LENGTH] for term in terms])
+        return self._wanted.intersection(terms)
 
     def _may_have(self, piece: str) -> bool:
-        if any(map(piece.__contains__, self._beginnings)):
+        if piece.isalpha() or not piece.isascii():
             return True
-        joined = piece if piece.isalnum() else piece.translate(_NO_SEPARATORS)
-        return joined != piece and any(map(joined.__contains__, self._beginnings))
+        lower = piece.lower()
+        joined = lower.translate(_NO_SEPARATORS)
+        return any(begins in lower or begins in joined for begins in self._beginnings)
 
 
 _NO_SEPARATORS = dict.fromkeys(map(ord, "._-'"))
