@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain, pairwise
 
-from opx.retrieval.fusion import coverage, finder_of, terms_among
+from opx.retrieval.fusion import coverage, joined_terms, terms_among
 from opx.retrieval.hybrid import FusedHit, FusedHits, thinned
 from opx.retrieval.judging import PASSAGES, DocumentHits
 from opx.text.analyzer import ENGLISH, analyze, split_identifiers
@@ -40,7 +40,9 @@ class Cover:
         }
         self.terms = frozenset(self.weights)
         order = [term for term in analyze(text) if self.weights.get(term, 0.0) > 0]  # every text has its English terms
-        self._pairs = {pair: min(self.weights[pair[0]], self.weights[pair[1]]) for pair in pairwise(order)}
+        self._pairs = {
+            f" {one} {other} ": min(self.weights[one], self.weights[other]) for one, other in pairwise(order)
+        }
         self._all_pairs = sum(self._pairs.values())
 
     def document_terms(self, hit: FusedHit) -> Set[str]:
@@ -68,24 +70,13 @@ class Cover:
 
     def pairs(self, hits: Iterable[FusedHit]) -> float:
         """Share of the question's neighbouring words that are neighbours in a hit, too, by the lesser weight; of several
-        hits, the highest. Only texts are analysed whose words would allow the highest share."""
-        most = 0.0
-        for possible, text in sorted(map(self._possible_pairs, hits), key=_total, reverse=True):
-            if sum(possible.values()) <= most:
-                break
-            there = possible.keys() & set(pairwise(_order_of(text)))
-            most = max(most, sum(possible[pair] for pair in there))
+        hits, the highest."""
+        texts = (joined_terms(hit.indexed.chunk.text, ENGLISH) for hit in hits)
+        most = max((self._pairs_in(terms) for terms in texts), default=0.0)
         return most / self._all_pairs if self._all_pairs else 0.0
 
-    def _possible_pairs(self, hit: FusedHit) -> tuple[dict[tuple[str, str], float], str]:
-        """The pairs whose words a hit's text has both, and the text."""
-        text = hit.indexed.chunk.text
-        english = finder_of(self.terms, ENGLISH)(text)
-        return {pair: weight for pair, weight in self._pairs.items() if english.issuperset(pair)}, text
-
-
-def _total(possible: tuple[Mapping[tuple[str, str], float], str]) -> float:
-    return sum(possible[0].values())
+    def _pairs_in(self, terms: str) -> float:
+        return sum(weight for pair, weight in self._pairs.items() if pair in terms)
 
 
 class Contrast:
@@ -136,12 +127,6 @@ def title_terms(hit: FusedHit) -> Set[str]:
 
 def _title_words(hit: FusedHit) -> tuple[tuple[str, ...], ...]:
     return _words_of(hit.indexed.chunk.title, document_languages(hit.indexed.language))
-
-
-@lru_cache(2048)
-def _order_of(text: str) -> tuple[str, ...]:
-    """The English terms of `text`, in their order."""
-    return tuple(analyze(text))
 
 
 @lru_cache(2048)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain, islice
 
@@ -13,8 +13,7 @@ from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.queries import Fusion
 from opx.domain.results import IndexedChunk
 from opx.ports import SearchResponse
-from opx.text.analyzer import TermsAmong
-from opx.text.fields import VALUE_WEIGHT, distinct_terms
+from opx.text.fields import VALUE_WEIGHT, all_terms
 from opx.text.languages import document_languages
 
 Scored = Sequence[tuple[str, float]]
@@ -124,25 +123,28 @@ def coverage(weights: Mapping[str, float], question_words: Mapping[str, tuple[st
 
 def terms_of(indexed: IndexedChunk) -> Set[str]:
     """All terms of a chunk under its title and section, in its language."""
-    return terms_in(indexed.chunk.text, document_languages(indexed.language))
+    return frozenset(_terms_in(indexed).split())
 
 
-@lru_cache(2048)
-def terms_in(text: str, languages: tuple[str, ...]) -> frozenset[str]:
-    """All terms of `text` in these languages."""
-    return distinct_terms(text, languages)
+def terms_among(indexed: IndexedChunk, wanted: Iterable[str]) -> frozenset[str]:
+    """Those of the wanted terms that a chunk has under its title and section, in its language."""
+    there = _terms_in(indexed)
+    return frozenset(term for term in wanted if f" {term} " in there)
 
 
-def terms_among(indexed: IndexedChunk, wanted: frozenset[str]) -> frozenset[str]:
-    """Those of the wanted terms that are in `terms_of` a chunk. Equal sets, such as the terms of one question, share what
-    was found before."""
-    return finder_of(wanted, document_languages(indexed.language))(indexed.chunk.text)
+def _terms_in(indexed: IndexedChunk) -> str:
+    return joined_terms(indexed.chunk.text, document_languages(indexed.language))
 
 
-@lru_cache(32)
-def finder_of(wanted: frozenset[str], languages: tuple[str, ...]) -> TermsAmong:
-    """Finds which of the wanted terms texts have in these languages."""
-    return TermsAmong(wanted, languages)
+TEXTS_KEPT = 8192
+"""Texts whose terms a process keeps, about 3 KB each with the text: questions find the same chunks again and again."""
+
+
+@lru_cache(TEXTS_KEPT)
+def joined_terms(text: str, languages: tuple[str, ...]) -> str:
+    """The terms of `text` in these languages, in order, each between blanks: one string takes a tenth of a set's memory, and
+    neighbouring terms are found in it, too."""
+    return f" {' '.join(all_terms(text, languages))} "
 
 
 # -- candidates

@@ -10,7 +10,6 @@ unchanged. Chinese, Japanese and Korean are cut into overlapping pairs of charac
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
@@ -215,9 +214,6 @@ ANALYZER_VERSION = "3"
 
 ENGLISH = ("en",)
 
-MAX_TERM_LENGTH = 120
-"""Characters kept of a term. Lucene's `whitespace` analyzer splits words of more than 255 UTF-16 units."""
-
 STEMMERS = {"en": "english", "de": "german", "fr": "french", "es": "spanish", "it": "italian", "pt": "portuguese"}
 """Languages whose words are stemmed, and Snowball's names of their algorithms."""
 
@@ -240,13 +236,8 @@ def analyze(text: str, languages: Sequence[str] = ENGLISH) -> list[str]:
 
     A pure function.
     """
-    return list(each_term(text, languages))
-
-
-def each_term(text: str, languages: Sequence[str] = ENGLISH) -> Iterator[str]:
-    """As `analyze`, for callers that need no list."""
     known = _known_terms(_stemmed(languages))
-    return chain.from_iterable(map(known.__getitem__, _pieces(text)))
+    return list(chain.from_iterable(map(known.__getitem__, _pieces(text))))
 
 
 def stems(text: str, languages: Sequence[str] = ENGLISH) -> Iterator[tuple[str, ...]]:
@@ -256,51 +247,6 @@ def stems(text: str, languages: Sequence[str] = ENGLISH) -> Iterator[tuple[str, 
     """
     known = _known_words(_stemmed(languages))
     return chain.from_iterable(map(known.__getitem__, _pieces(text)))
-
-
-class TermsAmong:
-    """Finds which of some terms texts have, in these languages: the same as an intersection with all their terms, in less
-    time. New identifiers of English text without the beginning of any of the terms are not analysed. Safe to share between
-    threads."""
-
-    def __init__(self, wanted: frozenset[str], languages: Sequence[str] = ENGLISH) -> None:
-        stemmed = _stemmed(languages)
-        self._wanted = wanted
-        self._known = _known_terms(stemmed)
-        self._beginnings = sorted({part for term in wanted for part in _beginnings(term)}) if stemmed == ENGLISH else [""]
-        self._texts = _Known(self._of_text, longest=sys.maxsize)
-
-    def __call__(self, text: str) -> frozenset[str]:
-        return self._texts[text]
-
-    def _of_text(self, text: str) -> frozenset[str]:
-        pieces = set(_pieces(text))
-        known = self._known
-        pieces.difference_update([piece for piece in pieces if piece not in known and not self._may_have(piece)])
-        terms = chain.from_iterable(map(known.__getitem__, pieces))
-        if max(map(len, pieces), default=0) > MAX_TERM_LENGTH:
-            terms = iter([term[:MAX_TERM_LENGTH] for term in terms])
-        return self._wanted.intersection(terms)
-
-    def _may_have(self, piece: str) -> bool:
-        if piece.isalpha() or not piece.isascii():
-            return True
-        lower = piece.lower()
-        joined = lower.translate(_NO_SEPARATORS)
-        return any(begins in lower or begins in joined for begins in self._beginnings)
-
-
-_NO_SEPARATORS = dict.fromkeys(map(ord, "._-'"))
-
-
-def _beginnings(term: str) -> tuple[str, ...]:
-    """Beginnings, one of which every English piece with this term has: its stem ends in other letters than the word, and only
-    short ones begin with others (`dying`: `die`). Numbers may have been joined by another mark than the term's dots."""
-    begins = term.partition(".")[0][: 3 if len(term) >= _LONG_STEM else 2]
-    return (begins, f"{term[0]}y") if term[1:3] == "ie" else (begins,)
-
-
-_LONG_STEM = 5
 
 
 def _stemmed(languages: Sequence[str]) -> tuple[str, ...]:
@@ -367,14 +313,13 @@ class _Known(dict[str, T]):
     """Results of `compute` by piece, kept for those that are short. A dictionary, as many pieces are looked up in it at once,
     without a call for each. Safe to share between threads."""
 
-    def __init__(self, compute: Callable[[str], T], longest: int = _LONGEST_CACHED) -> None:
+    def __init__(self, compute: Callable[[str], T]) -> None:
         super().__init__()
         self._compute = compute
-        self._longest = longest
 
     def __missing__(self, piece: str) -> T:
         found = self._compute(piece)
-        if len(piece) <= self._longest:
+        if len(piece) <= _LONGEST_CACHED:
             if len(self) >= _MOST_CACHED:
                 self.clear()
             self[piece] = found
