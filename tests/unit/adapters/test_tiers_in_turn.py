@@ -38,13 +38,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 def requests() -> Iterator[SearchRequest]:
-    """Questions in turn, each for one tier after the other, with fewer hits and with more."""
+    """Questions in turn, each for one tier after the other, with fewer hits and with more, and with words that count less."""
     for depth in (5, 40, 10):
         for question in QUESTIONS:
             for tier in Tier:
-                where = replace(EVERYONE, tiers=(tier.value,))
-                yield SearchRequest(where, question, any_vector(question), depth)
-            yield SearchRequest(where, question, any_vector(question), depth, values=frozenset({"disk"}))
+                yield a_request(question, depth, tier)
+        for question in QUESTIONS:
+            yield a_request(question, depth)
+            yield replace(a_request(question, depth), values=frozenset({"disk", "certif"}))
+
+
+def a_request(question: str, depth: int = 5, tier: Tier = Tier.INTERNAL) -> SearchRequest:
+    return SearchRequest(replace(EVERYONE, tiers=(tier.value,)), question, any_vector(question), depth)
 
 
 def hits(response: SearchResponse) -> tuple[object, ...]:
@@ -77,6 +82,6 @@ def test_the_next_tier_computes_nothing_again(folder: Path) -> None:
     by_rows = patch.object(vectors, "products", side_effect=vectors.products)
     with by_words as found, by_rows as products:
         for tier in Tier:
-            index.search(SearchRequest(replace(EVERYONE, tiers=(tier.value,)), QUESTIONS[0], any_vector("q"), 5))
+            index.search(a_request(QUESTIONS[0], tier=tier))
     assert (found.call_count, products.call_count) == (1, 1)
     index.close()
