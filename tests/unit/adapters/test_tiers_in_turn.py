@@ -17,6 +17,7 @@ from opx.ports import SearchRequest, SearchResponse
 from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
 
 CATEGORIES = {Tier.INTERNAL: "runbooks/procedures", Tier.SPECIALIZED: "security/cve", Tier.INTERNET: "web/forums"}
+ENTRIES = 400
 QUESTIONS = ("disk full", "replica lags", "disk of the replica", "certificate")
 
 
@@ -27,8 +28,8 @@ def opened(folder: Path) -> EmbeddedIndex:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     index = opened(tmp_path / "index")
-    texts = [f"{QUESTIONS[number % 4]} topic{number} {'lags ' * (number % 5)}" for number in range(90)]
-    tiers = [list(Tier)[number % 3] for number in range(90)]
+    texts = [f"{QUESTIONS[number % 4]} topic{number} {'lags ' * (number % 5)}" for number in range(ENTRIES)]
+    tiers = [list(Tier)[number % 3] for number in range(ENTRIES)]
     index.apply(
         a_change(an_entry(text, tier=tier, category=CATEGORIES[tier], vector=any_vector(text)))
         for text, tier in zip(texts, tiers, strict=True)
@@ -39,13 +40,13 @@ def folder(tmp_path: Path) -> Path:
 
 def requests() -> Iterator[SearchRequest]:
     """Questions in turn, each for one tier after the other, with fewer hits and with more, and with words that count less."""
-    for depth in (5, 40, 10):
-        for question in QUESTIONS:
-            for tier in Tier:
-                yield a_request(question, depth, tier)
-        for question in QUESTIONS:
+    for question in QUESTIONS:
+        for tier in Tier:
+            yield a_request(question, tier=tier)
+    for question in QUESTIONS:
+        for depth in (5, 40, 10):
             yield a_request(question, depth)
-            yield replace(a_request(question, depth), values=frozenset({"disk", "certif"}))
+        yield replace(a_request(question), values=frozenset({"disk", "certif"}))
 
 
 def a_request(question: str, depth: int = 5, tier: Tier = Tier.INTERNAL) -> SearchRequest:
