@@ -44,7 +44,7 @@ def requests() -> Iterator[SearchRequest]:
         for tier in Tier:
             yield a_request(question, tier=tier)
     for question in QUESTIONS:
-        for depth in (5, 40, 10):
+        for depth in (5, 100, 10):
             yield a_request(question, depth)
         yield replace(a_request(question), values=frozenset({"disk", "certif"}))
 
