@@ -43,10 +43,9 @@ def requests() -> Iterator[SearchRequest]:
     for question in QUESTIONS:
         for tier in Tier:
             yield a_request(question, tier=tier)
-    for question in QUESTIONS:
-        for depth in (5, 100, 10):
-            yield a_request(question, depth)
-        yield replace(a_request(question), values=frozenset({"disk", "certif"}))
+    for depth in (5, 100, 10):
+        yield a_request(QUESTIONS[0], depth)
+    yield replace(a_request(QUESTIONS[0]), values=frozenset({"disk"}))
 
 
 def a_request(question: str, depth: int = 5, tier: Tier = Tier.INTERNAL) -> SearchRequest:

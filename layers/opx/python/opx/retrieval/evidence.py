@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain, pairwise
 
-from opx.retrieval.fusion import coverage, joined_terms, terms_among
+from opx.retrieval.fusion import TextTerms, coverage, terms_in, terms_of
 from opx.retrieval.hybrid import FusedHit, FusedHits, thinned
 from opx.retrieval.judging import PASSAGES, DocumentHits
 from opx.text.analyzer import ENGLISH, analyze, split_identifiers
@@ -40,15 +40,13 @@ class Cover:
         }
         self.terms = frozenset(self.weights)
         order = [term for term in analyze(text) if self.weights.get(term, 0.0) > 0]  # every text has its English terms
-        self._pairs = {
-            f" {one} {other} ": min(self.weights[one], self.weights[other]) for one, other in pairwise(order)
-        }
+        self._pairs = {pair: min(self.weights[pair[0]], self.weights[pair[1]]) for pair in pairwise(order)}
         self._all_pairs = sum(self._pairs.values())
 
     def document_terms(self, hit: FusedHit) -> Set[str]:
         """The terms of the question that any found passage of the hit's document has."""
         pieces = self._found.passages.get(hit.indexed.chunk.document_id) or (hit.indexed,)
-        return frozenset[str]().union(*(terms_among(piece, self.terms) for piece in pieces))
+        return frozenset[str]().union(*(self.terms & terms_of(piece) for piece in pieces))
 
     def share(self, there: Set[str]) -> float:
         """Share of the question, by weight, that is among the terms."""
@@ -71,12 +69,17 @@ class Cover:
     def pairs(self, hits: Iterable[FusedHit]) -> float:
         """Share of the question's neighbouring words that are neighbours in a hit, too, by the lesser weight; of several
         hits, the highest."""
-        texts = (joined_terms(hit.indexed.chunk.text, ENGLISH) for hit in hits)
+        texts = (terms_in(hit.indexed.chunk.text, ENGLISH) for hit in hits)
         most = max((self._pairs_in(terms) for terms in texts), default=0.0)
         return most / self._all_pairs if self._all_pairs else 0.0
 
-    def _pairs_in(self, terms: str) -> float:
-        return sum(weight for pair, weight in self._pairs.items() if pair in terms)
+    def _pairs_in(self, terms: TextTerms) -> float:
+        there, joined = terms.distinct, terms.joined
+        return sum(
+            weight
+            for (one, other), weight in self._pairs.items()
+            if one in there and other in there and f" {one} {other} " in joined
+        )
 
 
 class Contrast:
@@ -87,7 +90,7 @@ class Contrast:
         self._cover = cover
         self._titles = [title_terms(hit) for hit in hits]
         self._grams = [grams(hit.indexed.chunk.title).keys() for hit in hits]
-        self._passages = [terms_among(hit.indexed, cover.terms) for hit in hits]
+        self._passages = [terms_of(hit.indexed) & cover.terms for hit in hits]
         self._documents = documents
         self._rare_titles, self._rare_grams = _rarities(self._titles), _rarities(self._grams)
         self._rare_passages, self._rare_documents = _rarities(self._passages), _rarities(self._documents)

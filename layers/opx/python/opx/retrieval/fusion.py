@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain, islice
 
@@ -108,8 +108,7 @@ def lexical_weight(
     entry, score = next((hit for hit in response.lexical.hits if hit[0] in response.chunks), ("", 0.0))
     if not entry or not any(weights.values()):
         return LEXICAL_WEIGHT
-    terms = frozenset(chain(weights, *question_words.values()))
-    covered = coverage(weights, question_words, terms_among(response.chunks[entry], terms)) / COVERED_ENOUGH
+    covered = coverage(weights, question_words, terms_of(response.chunks[entry])) / COVERED_ENOUGH
     matched = score / (RARE_WORDS_ENOUGH * math.log1p(response.entry_count))
     return LEXICAL_WEIGHT * min(1.0, max(covered, matched)) if covered else 0.0
 
@@ -121,30 +120,27 @@ def coverage(weights: Mapping[str, float], question_words: Mapping[str, tuple[st
     return sum(found) / total if total else 0.0
 
 
+class TextTerms(Struct, frozen=True):
+    """The terms of a text: the distinct ones, and all in their order, each between blanks."""
+
+    distinct: frozenset[str]
+    joined: str
+
+
 def terms_of(indexed: IndexedChunk) -> Set[str]:
     """All terms of a chunk under its title and section, in its language."""
-    return frozenset(_terms_in(indexed).split())
+    return terms_in(indexed.chunk.text, document_languages(indexed.language)).distinct
 
 
-def terms_among(indexed: IndexedChunk, wanted: Iterable[str]) -> frozenset[str]:
-    """Those of the wanted terms that a chunk has under its title and section, in its language."""
-    there = _terms_in(indexed)
-    return frozenset(term for term in wanted if f" {term} " in there)
-
-
-def _terms_in(indexed: IndexedChunk) -> str:
-    return joined_terms(indexed.chunk.text, document_languages(indexed.language))
-
-
-TEXTS_KEPT = 8192
-"""Texts whose terms a process keeps, about 3 KB each with the text: questions find the same chunks again and again."""
+TEXTS_KEPT = 4096
+"""Texts whose terms a process keeps, up to 10 KB each: questions find the same chunks again and again."""
 
 
 @lru_cache(TEXTS_KEPT)
-def joined_terms(text: str, languages: tuple[str, ...]) -> str:
-    """The terms of `text` in these languages, in order, each between blanks: one string takes a tenth of a set's memory, and
-    neighbouring terms are found in it, too."""
-    return f" {' '.join(all_terms(text, languages))} "
+def terms_in(text: str, languages: tuple[str, ...]) -> TextTerms:
+    """The terms of `text` in these languages."""
+    terms = all_terms(text, languages)
+    return TextTerms(frozenset(terms), f" {' '.join(terms)} ")
 
 
 # -- candidates

@@ -18,7 +18,7 @@ from opx.domain.record import replace
 from opx.domain.results import Absent, IndexedChunk
 from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.evidence import grams
-from opx.retrieval.fusion import terms_among
+from opx.retrieval.fusion import terms_of
 from opx.retrieval.hybrid import FusedHits
 from opx.retrieval.judging import JUDGED, DocumentHits
 from opx.retrieval.question import Question, contains, folded, identifiers, whole_terms
@@ -170,8 +170,7 @@ def holding(named: QuestionIdentifier, chunks: Iterable[IndexedChunk]) -> list[I
     def may_have(text: str) -> bool:
         return begins in text and (not text.isascii() or stem in text.translate(_NO_SEPARATORS))
 
-    term = frozenset((named.term,))
-    return [chunk for chunk in chunks if may_have(chunk.chunk.text.casefold()) and terms_among(chunk, term)]
+    return [chunk for chunk in chunks if may_have(chunk.chunk.text.casefold()) and named.term in terms_of(chunk)]
 
 
 def _has(text: str, name: str) -> bool:
