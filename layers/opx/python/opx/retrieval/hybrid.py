@@ -64,12 +64,14 @@ Accepts = Callable[[IndexedChunk], bool]
 DEPTH = {SearchMode.FAST: 30, SearchMode.BALANCED: 100, SearchMode.THOROUGH: 100}
 """Candidates of each leg. nDCG@10 is the same within .002 from 30 to 400; see docs/decisions/0003-fusion.md."""
 
+JUDGED = 20
+"""Documents that are judged one by one; the following ones keep their order."""
+
 SPARE_DOCUMENTS = 8
 """Documents that are read beyond those that are wanted, as some are copies of others or may not be shown."""
 
-DOCUMENTS_READ = 20 + SPARE_DOCUMENTS
-"""Documents whose hits are read, at least: those that are judged one by one, and spare ones. Measured:
-docs/decisions/0103-reading-what-is-judged.md."""
+DOCUMENTS_READ = JUDGED + SPARE_DOCUMENTS
+"""Documents whose hits are read, at least. Measured: docs/decisions/0103-reading-what-is-judged.md."""
 
 
 class FusedHit(Struct, frozen=True, gc=False):
