@@ -121,7 +121,7 @@ def coverage(weights: Mapping[str, float], question_words: Mapping[str, tuple[st
 
 
 class TextTerms(Struct, frozen=True):
-    """The terms of a text: the distinct ones, and all in their order, each between blanks."""
+    """The terms of text: the distinct ones, and all in their order, each between blanks."""
 
     distinct: frozenset[str]
     joined: str
