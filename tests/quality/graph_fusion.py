@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from opx.domain.results import EvidencePack
 from opx.operations.evaluation.datasets import load_dataset
 from opx.operations.evaluation.figures import hit_rate, ndcg
-from opx.retrieval.hybrid import reciprocal_rank_fusion
+from opx.retrieval.fusion import reciprocal_rank_fusion
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.quality.expected import FOLDER as OWN

@@ -12,8 +12,8 @@ from opx.operations.evaluation.runner import Evaluation
 from opx.ports import Leg
 from opx.retrieval.calibration.questions import without
 from opx.retrieval.evidence import Parts, evidence_of
-from opx.retrieval.hybrid import BOTH, DEPTH, LEXICAL, VECTOR, FusedHits, fused_hits
-from opx.retrieval.judging import JUDGED, PASSAGES, pages_of
+from opx.retrieval.hybrid import BOTH, DEPTH, JUDGED, LEXICAL, VECTOR, FusedHits, fused_hits
+from opx.retrieval.judging import PASSAGES, pages_of
 from opx.retrieval.question import focused, value_words
 from opx.text.fields import words
 from opx.text.languages import question_languages

@@ -23,8 +23,8 @@ from opx.retrieval.confidence import (
     shipped,
 )
 from opx.retrieval.evidence import CONFIDENCE, NEARNESS, ORDER
-from opx.retrieval.hybrid import BOTH, LEXICAL, VECTOR, FusedHits
-from opx.retrieval.judging import JUDGED, PASSAGES
+from opx.retrieval.hybrid import BOTH, JUDGED, LEXICAL, VECTOR, FusedHits
+from opx.retrieval.judging import PASSAGES
 from tests.support.judging_support import Found, a_page, found_lists, pages_in, searched, texts
 
 BUILT_IN = "all-MiniLM-L6-v2"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from opx.facade.knowledge import Knowledge
-from opx.retrieval.hybrid import RRF_K, reciprocal_rank_fusion
+from opx.retrieval.fusion import RRF_K, reciprocal_rank_fusion
 
 if TYPE_CHECKING:
     from opx.edges.factories import CallableTool

@@ -26,7 +26,7 @@ MIN_WORDS = 20
 """Shorter texts are compared word for word: one word is too large a share of them."""
 
 _FIRST_WORDS, _BEGINNING = 4, 80
-_TEXTS_KEPT, _HEADINGS_KEPT = 512, 8192
+_TEXTS_KEPT, _HEADINGS_KEPT = 4096, 8192
 """Texts and headings whose derived values are kept: the same ones are compared in several steps of an answer."""
 
 _NUMBER = re.compile(r"\d+")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -126,12 +126,17 @@ class SearchFilter(Struct, frozen=True):
         return bool(self.title_terms or self.required_terms or self.excluded_terms)
 
 
+Choose = Callable[["SearchResponse", Callable[[str], tuple[str, str]]], Set[str]]
+"""Returns those hits of a response that are worth reading. Its hits have names that are no entry ids, and of the chunks it
+has that of the best lexical hit only. The second argument returns id and category of a hit's document."""
+
+
 class SearchRequest(Struct, frozen=True):
     """A search of up to two legs: `text` for the lexical, `vector` for the other; None leaves the leg out.
 
     `depth` bounds the hits of each leg. `languages` are the candidate languages of the text, the likeliest first: a word
     scores as the best of its terms in them (`opx.text.analyzer.words`). `values` are words, by their first term, whose scores
-    count `VALUE_WEIGHT`.
+    count `VALUE_WEIGHT`. `choose`: an engine that scores hits before it reads their chunks reads only the chosen ones.
     """
 
     filter: SearchFilter
@@ -140,6 +145,7 @@ class SearchRequest(Struct, frozen=True):
     depth: int = 50
     languages: tuple[str, ...] = ("en",)
     values: frozenset[str] = frozenset()
+    choose: Choose | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +159,8 @@ class Leg:
 
 
 class SearchResponse(Struct, frozen=True):
-    """Both legs and every chunk they name. `term_frequencies` maps each word of the text, by its first term, to the
+    """Both legs and every chunk they name; of a request that chooses, the chosen ones: other hits have names that are no
+    entry ids. `term_frequencies` maps each word of the text, by its first term, to the
     number of entries that contain it, and `entry_count` is the total number of entries.
 
     An engine that fuses by itself has no legs and no statistics. It returns one list, `fused`, with relevance scores in

@@ -24,8 +24,8 @@ from opx.domain.queries import SearchMode
 from opx.domain.record import replace
 from opx.ports import Item
 from opx.retrieval.evidence import NEARNESS, evidence_of, ordered_evidence
-from opx.retrieval.hybrid import FusedHits
-from opx.retrieval.judging import JUDGED, DocumentHits
+from opx.retrieval.hybrid import JUDGED, FusedHits
+from opx.retrieval.judging import DocumentHits
 from opx.retrieval.question import is_identifier
 
 REFERENCE = "all-MiniLM-L6-v2"

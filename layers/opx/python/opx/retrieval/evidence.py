@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import chain, pairwise
 
-from opx.retrieval.hybrid import FusedHit, FusedHits, coverage, terms_in, terms_of, thinned
+from opx.retrieval.fusion import TextTerms, coverage, terms_in, terms_of
+from opx.retrieval.hybrid import FusedHit, FusedHits, thinned
 from opx.retrieval.judging import PASSAGES, DocumentHits
 from opx.text.analyzer import ENGLISH, analyze, split_identifiers
 from opx.text.fields import words
@@ -67,24 +68,18 @@ class Cover:
 
     def pairs(self, hits: Iterable[FusedHit]) -> float:
         """Share of the question's neighbouring words that are neighbours in a hit, too, by the lesser weight; of several
-        hits, the highest. Only texts are analysed whose words would allow the highest share."""
-        most = 0.0
-        for possible, text in sorted(map(self._possible_pairs, hits), key=_total, reverse=True):
-            if sum(possible.values()) <= most:
-                break
-            there = possible.keys() & set(pairwise(_order_of(text)))
-            most = max(most, sum(possible[pair] for pair in there))
+        hits, the highest."""
+        texts = (terms_in(hit.indexed.chunk.text, ENGLISH) for hit in hits)
+        most = max((self._pairs_in(terms) for terms in texts), default=0.0)
         return most / self._all_pairs if self._all_pairs else 0.0
 
-    def _possible_pairs(self, hit: FusedHit) -> tuple[dict[tuple[str, str], float], str]:
-        """The pairs whose words a hit's text has both, and the text."""
-        text = hit.indexed.chunk.text
-        english = terms_in(text, ENGLISH)
-        return {pair: weight for pair, weight in self._pairs.items() if english.issuperset(pair)}, text
-
-
-def _total(possible: tuple[Mapping[tuple[str, str], float], str]) -> float:
-    return sum(possible[0].values())
+    def _pairs_in(self, terms: TextTerms) -> float:
+        there, joined = terms.distinct, terms.joined
+        return sum(
+            weight
+            for (one, other), weight in self._pairs.items()
+            if one in there and other in there and f" {one} {other} " in joined
+        )
 
 
 class Contrast:
@@ -135,12 +130,6 @@ def title_terms(hit: FusedHit) -> Set[str]:
 
 def _title_words(hit: FusedHit) -> tuple[tuple[str, ...], ...]:
     return _words_of(hit.indexed.chunk.title, document_languages(hit.indexed.language))
-
-
-@lru_cache(2048)
-def _order_of(text: str) -> tuple[str, ...]:
-    """The English terms of `text`, in their order."""
-    return tuple(analyze(text))
 
 
 @lru_cache(2048)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from functools import lru_cache, partial
+from functools import partial
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -15,77 +14,9 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.hygiene.near_duplicates import GroupsOfCopies
 from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
+from opx.retrieval.fusion import DEFAULT_FUSION, Shortlist, fuse, lexical_weight, term_weights
 from opx.text.analyzer import ENGLISH
-from opx.text.fields import VALUE_WEIGHT, distinct_terms, words
-from opx.text.languages import document_languages
-
-# -- fusion
-
-Scored = Sequence[tuple[str, float]]
-"""Entry ids with their scores, best first."""
-
-RRF_K = 60
-"""Cormack, Clarke and Buettcher, Reciprocal rank fusion outperforms Condorcet (SIGIR 2009)."""
-
-LEXICAL_WEIGHT = 0.6
-"""Share of the lexical leg in the weights. Measured, see docs/decisions/0003-fusion.md: nearly flat between .6 and .8."""
-
-COVERED_ENOUGH = 0.5
-"""Share of a question that the best lexical hit has to cover for the lexical leg to get its full weight."""
-
-RARE_WORDS_ENOUGH = 1.5
-"""Words that only one entry has, or as much of more frequent ones, which are enough for the full weight, too, however long
-the question is."""
-
-DEFAULT_FUSION = Fusion.MIN_MAX
-
-
-def reciprocal_rank_fusion(
-    lists: Sequence[Scored], weights: Sequence[float] | None = None, k: int = RRF_K
-) -> list[tuple[str, float]]:
-    """Fuses by the sum of weight / (k + i + 1) over the lists with an entry at rank i, counted from 0."""
-    fused: dict[str, float] = {}
-    for scored, weight in zip(lists, weights or [1.0] * len(lists), strict=True):
-        for i, (entry, _) in enumerate(scored):
-            fused[entry] = fused.get(entry, 0.0) + weight / (k + i + 1)
-    return _ordered(fused)
-
-
-def min_max_fusion(lists: Sequence[Scored], weights: Sequence[float]) -> list[tuple[str, float]]:
-    """Fuses by the weighted sum of scores, scaled to [0, 1] in each list; an entry that a list lacks has 0 there."""
-    fused: dict[str, float] = {}
-    for scored, weight in zip(lists, weights, strict=True):
-        for entry, value in _scaled(scored):
-            fused[entry] = fused.get(entry, 0.0) + weight * value
-    return _ordered(fused)
-
-
-def fuse(
-    method: Fusion, lexical: Scored, vector: Scored, lexical_weight: float = LEXICAL_WEIGHT
-) -> list[tuple[str, float]]:
-    """Fuses both legs to one list, best first, ties by id. If one leg has no hits, the other has all the weight."""
-    share = lexical_weight if lexical and vector else float(bool(lexical))
-    return _METHODS[method]([lexical, vector], (share, 1 - share))
-
-
-_METHODS: dict[Fusion, Callable[[Sequence[Scored], Sequence[float]], list[tuple[str, float]]]] = {
-    Fusion.RRF: lambda lists, _: reciprocal_rank_fusion(lists),
-    Fusion.WEIGHTED_RRF: reciprocal_rank_fusion,
-    Fusion.MIN_MAX: min_max_fusion,
-}
-
-
-def _scaled(scored: Scored) -> list[tuple[str, float]]:
-    if not scored:
-        return []
-    low = min(score for _, score in scored)
-    span = max(score for _, score in scored) - low
-    return [(entry, (score - low) / span if span > 0 else 1.0) for entry, score in scored]
-
-
-def _ordered(fused: dict[str, float]) -> list[tuple[str, float]]:
-    return sorted(fused.items(), key=lambda item: (-item[1], item[0]))
-
+from opx.text.fields import words
 
 # -- near-duplicates: one of them is shown, the others are named with it
 
@@ -133,6 +64,15 @@ Accepts = Callable[[IndexedChunk], bool]
 DEPTH = {SearchMode.FAST: 30, SearchMode.BALANCED: 100, SearchMode.THOROUGH: 100}
 """Candidates of each leg. nDCG@10 is the same within .002 from 30 to 400; see docs/decisions/0003-fusion.md."""
 
+JUDGED = 20
+"""Documents that are judged one by one; the following ones keep their order."""
+
+SPARE_DOCUMENTS = 8
+"""Documents that are read beyond those that are wanted, as some are copies of others or may not be shown."""
+
+DOCUMENTS_READ = JUDGED + SPARE_DOCUMENTS
+"""Documents whose hits are read, at least. Measured: docs/decisions/0103-reading-what-is-judged.md."""
+
 
 class FusedHit(Struct, frozen=True, gc=False):
     """A chunk with its rank (from 1) and score in each leg (None if the leg lacks it), and its fused score.
@@ -157,10 +97,10 @@ class FusedHits(Struct, frozen=True):
     `levels` are the scores of the default fusion for the same hits, descending: they measure the first, second ... hit on
     one scale, whatever decided the order. `judged`: the fused scores are the engine's own estimates of relevance, in
     [0, 1]. `leg_ms` is the duration of each leg, if the engine reports it. `words` are those of the question, each with the
-    terms that represent it; `term_weights` has the first of them. `passages` are all chunks of each document that either
-    leg had. `frequencies`: for each word, how many of the `entries` have it, if the engine reports it. `legs`: those that
-    took part, `both`, `lexical` or `vector`. `with_warnings`: the same hits with the warnings that were found, None if
-    there are none.
+    terms that represent it; `term_weights` has the first of them. `passages` are all chunks of each document that were
+    read. `frequencies`: for each word, how many of the `entries` have it, if the engine reports it. `legs`: those that took
+    part, `both`, `lexical` or `vector`. `is_cut`: further hits were not read. `with_warnings`: the same hits with the
+    warnings that were found, None if there are none.
     """
 
     hits: tuple[FusedHit, ...]
@@ -175,12 +115,14 @@ class FusedHits(Struct, frozen=True):
     frequencies: Mapping[str, int] = field(default_factory=dict)
     entries: int = 0
     legs: str = BOTH
+    is_cut: bool = False
     with_warnings: FusedHits | None = None
 
 
 class HybridQuery(Struct, frozen=True):
     """A query for both legs: words, their vector (None: lexical only), their possible languages, and a filter of hits.
-    `by_meaning`: only the vector leg is searched. `values` are those of its words that count less."""
+    `by_meaning`: only the vector leg is searched. `values` are those of its words that count less; `whole`: every
+    hit is read, not only those of the best documents."""
 
     text: str
     vector: Vector | None
@@ -188,6 +130,7 @@ class HybridQuery(Struct, frozen=True):
     accepts: Accepts | None = None
     by_meaning: bool = False
     values: frozenset[str] = frozenset()
+    whole: bool = False
 
 
 class HybridSearch:
@@ -197,24 +140,34 @@ class HybridSearch:
         self._index = index
 
     def run(self, query: HybridQuery, where: SearchFilter, config: QueryConfig, *, per_document: int = 1) -> FusedHits:
-        """The fused hits, at least `per_document` of each document that has them. Warnings are separate: a warning has the
-        same words as the page that it is about, and beside it the page would lose half of its confidence. Raises
-        `IndexUnavailableError`."""
-        depth = DEPTH[config.mode]
-        text = None if query.by_meaning else query.text
-        response = self._index.search(SearchRequest(where, text, query.vector, depth, query.languages, query.values))
+        """The fused hits of the best documents, at least `per_document` of each that has them. Warnings are separate: a
+        warning has the same words as the page that it is about, and beside it the page would lose half of its confidence.
+        If too few of the documents may be shown, all are read. Raises `IndexUnavailableError`."""
+        method, question_words = config.fusion or DEFAULT_FUSION, words(query.text, query.languages)
+        documents = max(DOCUMENTS_READ, config.max_results + SPARE_DOCUMENTS)
+        choose = Shortlist(documents, method, tuple(question_words.items()), query.values)
+        response = self._response(query, where, config, None if query.whole else choose)
         fused = partial(
             fused_hits,
-            method=config.fusion or DEFAULT_FUSION,
+            method=method,
             per_document=max(config.max_chunks_per_document, per_document),
             require_provenance=config.require_provenance,
             accepts=query.accepts,
-            question_words=words(query.text, query.languages),
+            question_words=question_words,
             values=query.values,
         )
         others = _without_warnings(response)
         found = replace(fused(others), legs=_legs(query, response))
+        if found.is_cut and len({hit.indexed.chunk.document_id for hit in found.hits}) < documents - SPARE_DOCUMENTS:
+            return self.run(replace(query, whole=True), where, config, per_document=per_document)
         return found if others is response else replace(found, with_warnings=replace(fused(response), legs=found.legs))
+
+    def _response(
+        self, query: HybridQuery, where: SearchFilter, config: QueryConfig, choose: Shortlist | None
+    ) -> SearchResponse:
+        text, depth = None if query.by_meaning else query.text, DEPTH[config.mode]
+        request = SearchRequest(where, text, query.vector, depth, query.languages, query.values, choose)
+        return self._index.search(request)
 
 
 def _legs(query: HybridQuery, response: SearchResponse) -> str:
@@ -243,8 +196,8 @@ def fused_hits(
     question_words = (
         question_words if question_words is not None else {term: (term,) for term in response.term_frequencies}
     )
-    weights = _term_weights(response, values)
-    share = _lexical_weight(response, weights, question_words)
+    weights = term_weights(response, values)
+    share = lexical_weight(response, weights, question_words)
     weights = weights or dict.fromkeys(question_words, 1.0)
     hits = (hit for hit in _fused(response, method, share) if accepts is None or accepts(hit.indexed))
     kept = tuple(thinned(_without_copies(list(hits)), per_document))
@@ -265,6 +218,7 @@ def fused_hits(
         passages=_by_document(response.chunks.values()),
         frequencies=response.term_frequencies,
         entries=response.entry_count,
+        is_cut=any(entry not in response.chunks for entry, _ in (*response.lexical.hits, *response.vector.hits)),
     )
 
 
@@ -276,8 +230,10 @@ def _without_warnings(response: SearchResponse) -> SearchResponse:
     if len(chunks) == len(response.chunks):
         return response
 
+    warnings = response.chunks.keys() - chunks.keys()
+
     def kept(leg: Leg) -> Leg:
-        return replace(leg, hits=tuple(hit for hit in leg.hits if hit[0] in chunks))
+        return replace(leg, hits=tuple(hit for hit in leg.hits if hit[0] not in warnings))
 
     lexical, vector, fused = kept(response.lexical), kept(response.vector), response.fused and kept(response.fused)
     return replace(response, lexical=lexical, vector=vector, fused=fused, chunks=chunks)
@@ -297,41 +253,12 @@ def accepted_by(require_provenance: bool, accepts: Accepts | None) -> Accepts | 
     return lambda indexed: bool(indexed.source_uri) and (accepts is None or accepts(indexed))
 
 
-def _lexical_weight(
-    response: SearchResponse, weights: Mapping[str, float], question_words: Mapping[str, tuple[str, ...]]
-) -> float:
-    """Lexical weight, reduced if even the best lexical hit has few of the words: scaled scores would hide that."""
-    if not response.lexical.hits or not any(weights.values()):
-        return LEXICAL_WEIGHT
-    entry, score = response.lexical.hits[0]
-    covered = coverage(weights, question_words, terms_of(response.chunks[entry])) / COVERED_ENOUGH
-    matched = score / (RARE_WORDS_ENOUGH * math.log1p(response.entry_count))
-    return LEXICAL_WEIGHT * min(1.0, max(covered, matched)) if covered else 0.0
-
-
-def coverage(weights: Mapping[str, float], question_words: Mapping[str, tuple[str, ...]], there: Set[str]) -> float:
-    """Share of a question's words, by their weight, that are among the terms; 0 if nothing has weight."""
-    total = sum(weights.values())
-    found = (weight for word, weight in weights.items() if not there.isdisjoint(question_words.get(word, (word,))))
-    return sum(found) / total if total else 0.0
-
-
-def terms_of(indexed: IndexedChunk) -> Set[str]:
-    """All terms of a chunk under its title and section, in its language."""
-    return terms_in(indexed.chunk.text, document_languages(indexed.language))
-
-
-@lru_cache(2048)
-def terms_in(text: str, languages: tuple[str, ...]) -> frozenset[str]:
-    """All terms of `text` in these languages."""
-    return distinct_terms(text, languages)
-
-
 def _fused(response: SearchResponse, method: Fusion, share: float) -> Iterator[FusedHit]:
     lexical, vector = _ranks(response.lexical), _ranks(response.vector)
     ready = response.fused
     for entry, score in ready.hits if ready else fuse(method, response.lexical.hits, response.vector.hits, share):
-        yield FusedHit(response.chunks[entry], score, lexical.get(entry), vector.get(entry))
+        if (indexed := response.chunks.get(entry)) is not None:
+            yield FusedHit(indexed, score, lexical.get(entry), vector.get(entry))
 
 
 def _levels(hits: tuple[FusedHit, ...], response: SearchResponse, method: Fusion, share: float) -> tuple[float, ...]:
@@ -361,18 +288,3 @@ def thinned(hits: Iterable[FusedHit], per_document: int) -> Iterator[FusedHit]:
         if counts.get(document, 0) < per_document:
             counts[document] = counts.get(document, 0) + 1
             yield hit
-
-
-def _term_weights(response: SearchResponse, values: Set[str]) -> dict[str, float]:
-    """Rarity of each query term: Lucene's idf, ln(1 + (N - n + .5) / (n + .5)), times `VALUE_WEIGHT` for values.
-
-    A term that occurs nowhere counts fully against a hit, unless it has a digit: a value from a log line (a host, a
-    duration) is not expected in a runbook.
-    """
-    weights = {}
-    total = max(response.entry_count, 1)
-    for term, found in response.term_frequencies.items():
-        unseen_value = found == 0 and any(character.isdigit() for character in term)
-        share = VALUE_WEIGHT if term in values else 1.0
-        weights[term] = 0.0 if unseen_value else share * math.log(1 + (max(total - found, 0) + 0.5) / (found + 0.5))
-    return weights

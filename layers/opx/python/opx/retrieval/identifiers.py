@@ -18,8 +18,9 @@ from opx.domain.record import replace
 from opx.domain.results import Absent, IndexedChunk
 from opx.retrieval.confidence import JudgedPage
 from opx.retrieval.evidence import grams
-from opx.retrieval.hybrid import FusedHits, terms_of
-from opx.retrieval.judging import JUDGED, DocumentHits
+from opx.retrieval.fusion import terms_of
+from opx.retrieval.hybrid import JUDGED, FusedHits
+from opx.retrieval.judging import DocumentHits
 from opx.retrieval.question import Question, contains, folded, identifiers, whole_terms
 
 ABOUT, ONLY_MENTION, FEW_MENTION = 0.98, 0.96, 0.9

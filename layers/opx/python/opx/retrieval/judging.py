@@ -261,9 +261,6 @@ def expired_since(document: KnowledgeDocument, knowledge: KnowledgeModel, now: s
 # -- pages
 
 
-JUDGED = 20
-"""Documents that are judged one by one; the following ones keep their order."""
-
 PASSAGES = 4
 """Hits of a document used as evidence, however many the caller requested."""
 

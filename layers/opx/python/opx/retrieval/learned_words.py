@@ -16,7 +16,7 @@ from opx.domain.queries import Band
 from opx.domain.record import replace
 from opx.hygiene.untrusted import one_line
 from opx.ports import SearchEngine, SearchFilter, SearchRequest
-from opx.retrieval.hybrid import terms_of
+from opx.retrieval.fusion import terms_of
 from opx.retrieval.judging import Judged
 from opx.retrieval.query_language import ParsedQuery
 from opx.retrieval.question import Question, TermChange, Why

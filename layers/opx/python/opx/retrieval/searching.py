@@ -155,7 +155,7 @@ class TierSearch:
 
         known = {chunk.entry_id: chunk for some in found.passages.values() for chunk in some}
         shown = {chunk.entry_id for hit in found.hits for chunk in (hit.indexed, *hit.copies)}
-        is_cut = len(known) >= DEPTH[parsed.config.mode]
+        is_cut = found.is_cut or len(known) >= DEPTH[parsed.config.mode]
         holders: dict[str, IndexedChunk] = {}
         missing = []
         for one in wanted:
@@ -180,7 +180,9 @@ class TierSearch:
 
     def _entries(self, parsed: ParsedQuery, where: SearchFilter) -> list[IndexedChunk]:
         with parsed.timed("search"):
-            found = self._search.run(HybridQuery(parsed.text, None), where, parsed.config, per_document=PASSAGES)
+            found = self._search.run(
+                HybridQuery(parsed.text, None, whole=True), where, parsed.config, per_document=PASSAGES
+            )
         return [hit.indexed for hit in found.hits]
 
     @staticmethod
@@ -223,7 +225,15 @@ class TierSearch:
         accepts = _accepts(parsed.question, self._valid)
         by_meaning = self._rules.legs == VECTOR and vector is not None
         values = value_words(parsed.text, parsed.languages)
-        query = HybridQuery(parsed.text, vector, parsed.languages, accepts, by_meaning=by_meaning, values=values)
+        query = HybridQuery(
+            parsed.text,
+            vector,
+            parsed.languages,
+            accepts,
+            by_meaning=by_meaning,
+            values=values,
+            whole=parsed.question.exact,
+        )
         config = replace(parsed.config, fusion=parsed.config.fusion or self._rules.fusion)
         with parsed.timed("search"):
             found = self._search.run(query, where, config, per_document=PASSAGES)

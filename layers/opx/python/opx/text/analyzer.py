@@ -236,13 +236,8 @@ def analyze(text: str, languages: Sequence[str] = ENGLISH) -> list[str]:
 
     A pure function.
     """
-    return list(each_term(text, languages))
-
-
-def each_term(text: str, languages: Sequence[str] = ENGLISH) -> Iterator[str]:
-    """As `analyze`, for callers that need no list."""
     known = _known_terms(_stemmed(languages))
-    return chain.from_iterable(map(known.__getitem__, _pieces(text)))
+    return list(chain.from_iterable(map(known.__getitem__, _pieces(text))))
 
 
 def stems(text: str, languages: Sequence[str] = ENGLISH) -> Iterator[tuple[str, ...]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 
 from opx.domain.documents import DEFAULT_LANGUAGE, DocumentChunk
-from opx.text.analyzer import ENGLISH, analyze, each_term, stems
+from opx.text.analyzer import ENGLISH, analyze, stems
 from opx.text.languages import document_languages
 
 LEXICAL_FIELDS: dict[str, float] = {"terms_title": 1.0, "terms_content": 1.0}
@@ -38,7 +38,10 @@ def analysed_fields(chunk: DocumentChunk, language: str = DEFAULT_LANGUAGE) -> d
     quotations find it, and a language taken for another costs rank, not hits.
     """
     languages = document_languages(language)
-    return {"terms_title": list(_title_terms(chunk.title, languages)), "terms_content": _terms(chunk.text, languages)}
+    return {
+        "terms_title": list(_title_terms(chunk.title, languages)),
+        "terms_content": all_terms(chunk.text, languages),
+    }
 
 
 def words(text: str, languages: Sequence[str] = ENGLISH) -> dict[str, tuple[str, ...]]:
@@ -52,12 +55,7 @@ def words(text: str, languages: Sequence[str] = ENGLISH) -> dict[str, tuple[str,
 
 def query_terms(text: str, languages: Sequence[str] = ENGLISH) -> list[str]:
     """The distinct terms of a question, in order."""
-    return list(dict.fromkeys(_terms(text, languages)))
-
-
-def distinct_terms(text: str, languages: Sequence[str] = ENGLISH) -> frozenset[str]:
-    """The terms of `text`, each once."""
-    return frozenset(_cut(frozenset(each_term(text, languages))))
+    return list(dict.fromkeys(all_terms(text, languages)))
 
 
 def first_words(text: str, languages: Sequence[str], most: int) -> dict[str, tuple[str, ...]]:
@@ -74,10 +72,11 @@ def first_words(text: str, languages: Sequence[str], most: int) -> dict[str, tup
 
 @lru_cache(1024)
 def _title_terms(title: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_terms(title, languages))
+    return tuple(all_terms(title, languages))
 
 
-def _terms(text: str, languages: Sequence[str]) -> list[str]:
+def all_terms(text: str, languages: Sequence[str]) -> list[str]:
+    """The terms of `text`, in order."""
     return list(_cut(analyze(text, languages)))
 
 

@@ -42,8 +42,15 @@ def with_ties(scored: Sequence[Scored], depth: int) -> list[Scored]:
     return rounded[:depth] + list(takewhile(lambda hit: hit[1] == last, rounded[depth:]))
 
 
+def provisional_name(location: Location) -> str:
+    """The name of a hit whose chunk is not read; of equal scores, the earlier location comes first."""
+    return f"{location[0]:012}/{location[1]:08}"
+
+
 def leg_of(scored: Sequence[Scored], found: Mapping[Location, IndexedChunk], depth: int) -> Leg:
-    """The hits in order: best first, equal scores by id."""
-    hits = [(found[location].entry_id, score) for location, score in scored]
+    """The hits in order: best first, equal scores by id. Those whose chunk isn't among the found ones have their provisional
+    names."""
+    ids = {location: chunk.entry_id for location, chunk in found.items()}
+    hits = [(ids.get(location) or provisional_name(location), score) for location, score in scored]
     hits.sort(key=lambda hit: (-hit[1], hit[0]))
     return Leg(tuple(hits[:depth]))

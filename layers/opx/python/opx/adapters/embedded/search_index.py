@@ -18,10 +18,10 @@ from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+from msgspec import Struct, field
 
 from opx.adapters.embedded.durable_files import make_folders
-from opx.adapters.embedded.hits import SPARE_HITS, Scored, leg_of, levelled, with_ties
+from opx.adapters.embedded.hits import SPARE_HITS, Scored, leg_of, levelled, provisional_name, with_ties
 from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Location
 from opx.adapters.embedded.segment_map import Mask, Numbers, SegmentMap
 from opx.adapters.embedded.segments import (
@@ -36,6 +36,7 @@ from opx.adapters.embedded.segments import (
 )
 from opx.adapters.embedded.vectors import (
     RECORDS,
+    LatestProducts,
     QuantisedRows,
     best_of_each,
     lacks_records,
@@ -64,6 +65,9 @@ _GATHER_BELOW = 0.1
 _FILTER_AFTERWARDS_ABOVE = 0.1
 """Share of entries that pass a filter above which the words are searched without it first, with a larger limit."""
 
+_SHARE_OF_A_TIER = 0.2
+"""Share of entries from which hits for a filter are among those that a search for the tier before has found, too."""
+
 _LISTED_ENTRIES = 10_000
 """Entries with the terms of a filter up to which all are listed for the vector leg: two microseconds each."""
 
@@ -89,6 +93,7 @@ class _View(Struct, frozen=True):
     quantised: QuantisedRows | None
     lexical: LexicalSearcher
     mapped: MappedVectors
+    latest: LatestProducts = field(default_factory=LatestProducts)
 
 
 class _KeptChunks:
@@ -214,7 +219,11 @@ class EmbeddedIndex:
             between = time.perf_counter()
             vector = with_ties(_vector_leg(view, request, allowed), request.depth)
             taken = between - started, time.perf_counter() - between
-            found = self._read(view, {location for location, _ in (*lexical, *vector)})
+            counted = SearchResponse(
+                term_frequencies=view.lexical.frequencies(words, view.lexical.rarity(request.filter.scopes)),
+                entry_count=view.segments.live_in(request.filter.scopes),
+            )
+            found = self._read(view, self._worth_reading(view, request, counted, lexical, vector))
         legs = [leg_of(scored, found, request.depth) for scored in (lexical, vector)]
         searched = bool(words), request.vector is not None
         legs = [
@@ -222,13 +231,31 @@ class EmbeddedIndex:
             for leg, requested, seconds in zip(legs, searched, taken, strict=True)
         ]
         named = {entry for leg in legs for entry, _ in leg.hits}
-        return SearchResponse(
-            lexical=legs[0],
-            vector=legs[1],
-            chunks={indexed.entry_id: indexed for indexed in found.values() if indexed.entry_id in named},
-            term_frequencies=view.lexical.frequencies(words, view.lexical.rarity(request.filter.scopes)),
-            entry_count=view.segments.live_in(request.filter.scopes),
+        chunks = {indexed.entry_id: indexed for indexed in found.values() if indexed.entry_id in named}
+        return replace(counted, lexical=legs[0], vector=legs[1], chunks=chunks)
+
+    def _worth_reading(
+        self,
+        view: _View,
+        request: SearchRequest,
+        counted: SearchResponse,
+        lexical: Sequence[Scored],
+        vector: Sequence[Scored],
+    ) -> set[Location]:
+        """The hits whose chunks are read: all of them, or those that the request chooses."""
+        everything = {location for location, _ in (*lexical, *vector)}
+        if request.choose is None:
+            return everything
+        locations = {provisional_name(location): location for location in everything}
+        best = self._read(view, {location for location, _ in lexical[:1]})
+        draft = replace(
+            counted,
+            lexical=leg_of(lexical, {}, request.depth),
+            vector=leg_of(vector, {}, request.depth),
+            chunks={provisional_name(location): chunk for location, chunk in best.items()},
         )
+        chosen = request.choose(draft, lambda name: view.segments.document(locations[name][0]))
+        return {locations[name] for name in chosen} | best.keys()
 
     def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
         with self._snapshot() as view:
@@ -335,7 +362,7 @@ def _lexical_leg(view: _View, words: Words, request: SearchRequest, allowed: Mas
 def _attempts(wanted: int, where: SearchFilter, share: float) -> Iterator[tuple[SearchFilter | None, int]]:
     """Filters and limits to try, until there are enough hits: dead entries (replaced, not yet cleaned up) take up hits."""
     if share >= _FILTER_AFTERWARDS_ABOVE and not where.has_terms:
-        yield None, int(1.5 * wanted / share)
+        yield None, int(1.5 * wanted / (share if share == 1 else min(share, _SHARE_OF_A_TIER)))
     for doublings in count(step=2):
         yield where, wanted << doublings
 
@@ -384,7 +411,7 @@ def _nearest(view: _View, entries: Numbers, query: Floats) -> Callable[[int], li
     """Returns a function of the number of entries to list, the nearest first. An entry is as near as the nearest of its
     vectors."""
     slots, starts = view.segments.slots_of(entries)
-    scores = _cosines(view.matrix, slots, query)
+    scores = _cosines(view, slots, query)
     if starts is not None and len(starts):
         scores = np.maximum.reduceat(scores, starts)
     return lambda count: _listed(view, entries, scores, count)
@@ -413,10 +440,10 @@ def _nearest_with_terms(
     return []
 
 
-def _cosines(matrix: Matrix, slots: Numbers, query: Floats) -> Floats:
-    if len(slots) < len(matrix) * _GATHER_BELOW:
-        return products(matrix[slots], query)
-    return products(matrix, query)[slots]
+def _cosines(view: _View, slots: Numbers, query: Floats) -> Floats:
+    if len(slots) < len(view.matrix) * _GATHER_BELOW:
+        return products(view.matrix[slots], query)
+    return view.latest.of(view.matrix, query)[slots]
 
 
 def _best(scores: Floats, count: int) -> Numbers:

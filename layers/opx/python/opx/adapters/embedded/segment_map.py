@@ -77,6 +77,11 @@ class SegmentMap:
             arrays.scopes.value(at), arrays.tiers.value(at), arrays.languages.value(at), arrays.services.value(at)
         )
 
+    def document(self, segment_id: int) -> tuple[str, str]:
+        """Id and category of the document that the live segment with this id belongs to."""
+        arrays, at = self._arrays, self._arrays.by_id[segment_id]
+        return arrays.document_ids.value(at), arrays.categories.value(at)
+
     def is_among(self, segment_id: int, allowed: Mask) -> bool:
         """True if the segment is live and allowed."""
         index = self._arrays.by_id.get(segment_id)

@@ -242,6 +242,21 @@ class LatestBounds:
         self._kept = query.tobytes(), middles, margins
 
 
+class LatestProducts:
+    """The products of all rows of one state with the latest question, which searches one tier after the other. Threads may
+    share it."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[bytes, Floats] | None = None
+
+    def of(self, rows: Rows, query: Floats) -> Floats:
+        """The products of the rows, always the same ones, with the question."""
+        kept, name = self._kept, query.tobytes()
+        if kept is None or kept[0] != name:
+            kept = self._kept = name, products(rows, query)
+        return kept[1]
+
+
 class QuantisedRows(Struct, frozen=True):
     """The records of a vector file, mapped: processes share them. `rows` returns rows by their slots; `identity` is that of
     both files."""
@@ -286,7 +301,7 @@ class QuantisedRows(Struct, frozen=True):
                 before = np.append(before[0], more[0]), np.append(before[1], more[1])
                 self.latest.keep(query, *before)
             slots = _slots_in(*runs)
-            yield slots, before[0][slots], before[1][slots]
+            yield from _growing(slots, before[0][slots], before[1][slots])
         elif (runs[1] - runs[0]).sum() < _MOST_ROWS * len(self.records):
             for where, records in _parts(self.records, *runs):
                 yield where, *encoded.bounds(records)
@@ -295,8 +310,8 @@ class QuantisedRows(Struct, frozen=True):
             for at, records in _spans(self.records, [0], [end]):
                 part = slice(at, at + len(records))
                 middles[part], margins[part] = encoded.bounds(records)
-                yield at, middles[part], margins[part]
             self.latest.keep(query, middles, margins)
+            yield from _growing(0, middles, margins)
 
     def _products(self, slots: Numbers, query: Floats) -> Floats:
         """The products of the rows at these slots with the query. Copies a few thousand rows at a time."""
@@ -435,6 +450,16 @@ def _parts(records: Records, starts: Numbers, ends: Numbers) -> Iterator[tuple[N
     for at in range(0, len(slots), _BLOCK):
         chosen = slots[at : at + _BLOCK]
         yield chosen, opaque[chosen].view(records.dtype)
+
+
+def _growing(slots: Numbers | int, middles: Floats, margins: Floats) -> Iterator[tuple[Numbers | int, Floats, Floats]]:
+    """Scored rows part by part, each twice as long as the one before: what is near among the first leaves little of the
+    others."""
+    at, size = 0, _BLOCK
+    while at < len(middles):
+        part = slice(at, at + size)
+        yield slots + at if isinstance(slots, int) else slots[part], middles[part], margins[part]
+        at, size = at + size, 2 * size
 
 
 def _slots_in(starts: Numbers, ends: Numbers) -> Numbers:

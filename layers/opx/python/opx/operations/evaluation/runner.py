@@ -22,7 +22,8 @@ from opx.operations.evaluation.datasets import Dataset
 from opx.operations.evaluation.figures import Table, means_by_kind
 from opx.ports import Embedder, SearchFilter, SearchRequest, SearchResponse, Vector, Vectors
 from opx.retrieval.capability import Questions
-from opx.retrieval.hybrid import DEFAULT_FUSION, DEPTH, fused_hits
+from opx.retrieval.fusion import DEFAULT_FUSION
+from opx.retrieval.hybrid import DEPTH, fused_hits
 from opx.retrieval.question import value_words
 from opx.text.fields import words
 from opx.text.languages import question_languages

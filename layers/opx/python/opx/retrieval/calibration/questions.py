@@ -25,9 +25,10 @@ from opx.errors import EmbeddingError
 from opx.ingestion.corpus.chunk_files import joined_text
 from opx.ports import Embedder, Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector
 from opx.retrieval.evidence import Parts, evidence_of
-from opx.retrieval.hybrid import DEPTH, fused_hits, terms_of
+from opx.retrieval.fusion import terms_of
+from opx.retrieval.hybrid import DEPTH, JUDGED, fused_hits
 from opx.retrieval.identifiers import ALERT, kind_of
-from opx.retrieval.judging import JUDGED, PASSAGES, DocumentHits, pages_of
+from opx.retrieval.judging import PASSAGES, DocumentHits, pages_of
 from opx.retrieval.question import focused, identifiers, value_words
 from opx.text.fields import words
 from opx.text.languages import question_languages
