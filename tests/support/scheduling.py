@@ -50,7 +50,7 @@ LONG = (
     "tests/e2e/test_pipeline_kill.py",
     "tests/unit/formats/test_parsing_apart.py",
 )
-"""Modules and folders that take ten seconds or more for few tests, the longest first. The others go by their number of tests."""
+"""Modules and folders that take ten seconds or more for few tests, the longest first. Others go by their number of tests."""
 
 
 def scope_of(nodeid: str) -> str:
