@@ -8,6 +8,7 @@ from typing import Any
 
 from moto.core import responses
 from moto.core.serialize import AttributePicker, AttributePickerContext
+from moto.core.utils import method_names_from_class
 
 _names: dict[tuple[object, ...], tuple[str, ...]] = {}
 _pick = AttributePicker.__call__
@@ -17,7 +18,7 @@ _MISSING = object()
 def remember_names() -> None:
     """From now on, the names that a member of a plain dictionary might have are found out once and not for each answer, and
     so are the methods of a class."""
-    responses.method_names_from_class = cache(responses.method_names_from_class)
+    responses.method_names_from_class = cache(method_names_from_class)  # type: ignore[attr-defined]
     AttributePicker.__call__ = _quickly  # type: ignore[method-assign, assignment]
 
 
