@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from tests.doubles.fake_time import FakeTime
 from tests.support.attacks import AttackReport
 from tests.support.sampling import EVERY, without_most_of_the_many
+from tests.support.scheduling import Together, turns
 
 if TYPE_CHECKING:
     import boto3
@@ -41,12 +42,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
         items[:] = [item for item in items if item.nodeid not in left_out]
+    if hasattr(config, "workerinput"):
+        turn = turns(item.nodeid for item in items)
+        items.sort(key=lambda item: turn(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
-    from tests.support.scheduling import Together
-
     return Together(config, log)
 
 

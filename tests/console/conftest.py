@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page
 
-from tests.console.served import OPX, Console, running
+from tests.console.served import Console, running
+from tests.support.demo_support import demo_home_at
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PROGRAM = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -37,9 +37,7 @@ def browser_type_launch_args() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The home of the example corpus."""
-    home = tmp_path_factory.mktemp("console") / "home"
-    subprocess.run([str(OPX), "--home", str(home), "demo"], check=True, capture_output=True, timeout=600)
-    return home
+    return demo_home_at(tmp_path_factory.mktemp("console") / "home")
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ from __future__ import annotations
 import shutil
 import stat
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -15,11 +13,7 @@ import pytest
 
 from tests.docs.pages import ROOT, blocks_of, pages
 from tests.docs.running import Shell, problems
-
-OPX = Path(sys.executable).parent / "opx"
-HOME = ROOT / "build" / "docs-home"
-"""A home with the example corpus, kept between the runs of a day: only changed files are ingested again."""
-DAY = 24 * 3600
+from tests.support.demo_support import OPX, demo_home_at
 
 BUSY = "(the embedding model is unavailable)"
 """A note of answers on a machine that is too busy to load the model in time: the page is run again."""
@@ -33,11 +27,8 @@ WITH_COMMANDS = [page for page in pages() if any(block.not_run is None for block
 
 
 @pytest.fixture(scope="module")
-def demo_home() -> Path:
-    if HOME.is_dir() and time.time() - HOME.stat().st_ctime > DAY:
-        shutil.rmtree(HOME)
-    subprocess.run([str(OPX), "--home", str(HOME), "demo"], cwd=ROOT, check=True, capture_output=True, timeout=600)
-    return HOME
+def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo_home_at(tmp_path_factory.mktemp("demo") / "home")
 
 
 @contextmanager

@@ -107,6 +107,10 @@ def test_every_taggable_resource_names_its_environment(environment: str, request
         assert by_key["environment"] == expected
 
 
+PACKAGES = Path("~/.cache/aws/jsii/package-cache").expanduser()
+"""Packages of CDK that jsii has unpacked for the other tests, which takes seconds."""
+
+
 @pytest.mark.slow
 def test_app_py_makes_the_same_templates_without_account_docker_git_or_network(
     default: Assembly, tmp_path: Path
@@ -115,7 +119,7 @@ def test_app_py_makes_the_same_templates_without_account_docker_git_or_network(
     nowhere = "http://127.0.0.1:9"
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "CDK_"))}
     environment |= {"HOME": str(tmp_path), "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "CDK_OUTDIR": str(tmp_path)}
-    environment |= {"PATH": str(node_folder(tmp_path))}
+    environment |= {"PATH": str(node_folder(tmp_path)), "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(PACKAGES)}
     subprocess.run([sys.executable, "app.py"], cwd=ROOT, env=environment, check=True, capture_output=True, timeout=110)
     for stack in STACKS:
         (made,) = tmp_path.glob(f"*-{stack}.template.json")

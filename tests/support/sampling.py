@@ -22,7 +22,7 @@ def sampled(cases: Sequence[Case], part: int) -> Sequence[Case]:
     return cases[part % EVERY :: EVERY]
 
 
-MANY = 20
+MANY = 10
 """Cases of one test from which on they are taken to be alike."""
 
 _ALIKE_IN, _WHOLE = "tests/unit/", ("tests/unit/test_architecture.py", "tests/unit/domain/test_policy.py")

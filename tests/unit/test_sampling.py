@@ -27,7 +27,7 @@ def cases_of(name: str, count: int) -> list[str]:
 
 def test_of_many_cases_of_a_unit_test_a_part_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "EVERY", 3)
-    many, few = cases_of("tests/unit/a/test_b.py::test_c", 30), cases_of("tests/unit/a/test_b.py::test_d", 19)
+    many, few = cases_of("tests/unit/a/test_b.py::test_c", 30), cases_of("tests/unit/a/test_b.py::test_d", 9)
     left_out = without_most_of_the_many([*many, *few, "tests/unit/a/test_b.py::test_e"])
     assert len(left_out) == 20
     assert left_out < set(many)
