@@ -154,14 +154,14 @@ class StateMachine:
         started = self.client.start_execution(stateMachineArn=self.arn, name=name, input=json.dumps(given))
         return str(started["executionArn"])
 
-    def ended(self, execution: str, seconds: float = 600.0) -> dict[str, Any]:
-        """Waits for the end of an execution; returns its description."""
+    def ended(self, execution: str, seconds: float = 600.0, every: float = 0.2) -> dict[str, Any]:
+        """Waits for the end of an execution; returns its description. Each look takes the interpreter time."""
         last = time.monotonic() + seconds
         while time.monotonic() < last:
             found: dict[str, Any] = self.client.describe_execution(executionArn=execution)
             if found["status"] != "RUNNING":
                 return found
-            time.sleep(0.2)  # each look takes the interpreter time
+            time.sleep(every)
         raise AssertionError(f"{execution} is still running: {self.functions.calls}")
 
     def names(self, execution: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,17 +21,20 @@ from opx.operations import bulk
 if TYPE_CHECKING:
     from opx.edges.calling import OperationClient
     from opx.lifecycle.bulk.planning import BulkPlan
+    from opx.lifecycle.consistency.differences import StoreDifference
 
 POLL_SECONDS = 10.0
 SHOWN_FAILURES = 20
 _FIELDS = {
-    "kind": "--kind KIND  `ingest`: stored objects that are new or changed; `reindex`: a new index.  [default: ingest]",
+    "kind": "--kind KIND  `ingest`: stored objects that are new or changed; `reindex`: a new index; `reconcile`: compare all stores.  [default: ingest]",
     "prefix": "--prefix KEY  Only objects whose key begins so.",
     "inventory": "--inventory ADDRESS  Manifest of an S3 Inventory in CSV, on AWS: s3://BUCKET/KEY.",
     "model": "--model NAME  With --kind reindex: another embedding model.",
     "model_path": "--model-path DIR  With --kind reindex: the folder of one.",
     "dimension": "--dimension N  With --kind reindex: numbers of its vectors.",
     "collection": "--collection NAME  With --kind reindex, on AWS: blue or green.",
+    "repair": "--repair  With --kind reconcile: repair differences, but remove nothing.",
+    "thorough": "--thorough  With --kind reconcile: read every file.",
 }
 _DEFAULTS = {"kind": BulkKind.INGEST}
 _PLANNED = CommandShape(fields=_FIELDS, without=("counted",), defaults=_DEFAULTS)
@@ -49,6 +53,7 @@ def bulk_command() -> None:
     opx bulk plan                    documents, price and hours, before it starts
     opx bulk start FOLDER            all files of a folder
     opx bulk start --kind reindex    a new index from the stored chunks
+    opx bulk start --kind reconcile  compare all stores
     opx bulk status                  progress
     opx bulk cancel JOB              end it, and remove what it left
     """
@@ -81,7 +86,7 @@ def _planned(client: OperationClient, request: bulk.PlanBulk) -> BulkPlan:
 def _plan_lines(plan: BulkPlan) -> list[str]:
     rows = [
         ("documents", f"{plan.documents:,}, {plan.bytes / 1e6:,.1f} MB" if plan.bytes else f"{plan.documents:,}"),
-        ("chunks", f"about {plan.chunks:,}, {plan.tokens:,} tokens"),
+        *([("chunks", f"about {plan.chunks:,}, {plan.tokens:,} tokens")] if plan.chunks else []),
         *((name, f"${value:,.2f}") for name, value in plan.dollars.items()),
         ("together", _price(plan)),
     ]
@@ -168,16 +173,25 @@ def _print_end(found: bulk.BulkStatus, *, as_json: bool) -> None:
         print_lines(_status_lines(found))
         _warn_of(found)
     report = found.report
-    exit_unless(not (report and (report.failed or report.problems or report.unsettled)))
+    differs = report and report.reconciled and report.reconciled.total
+    exit_unless(not (differs or (report and (report.failed or report.problems or report.unsettled))))
 
 
 def _warn_of(found: bulk.BulkStatus) -> None:
     warn(*(f"failed: {one.object_key}: {one.reason}" for one in found.failures[:SHOWN_FAILURES]))
     if found.report:
         warn(*found.report.problems)
+        warn(*(f"{one.object_key or one.document_id}: {one.text}" for one in _differences(found)))
+
+
+def _differences(found: bulk.BulkStatus) -> Sequence[StoreDifference]:
+    compared = found.report and found.report.reconciled
+    return compared.differences[:SHOWN_FAILURES] if compared else ()
 
 
 # -- status and cancellation
+
+_COMPARED = ("objects", "documents", "chunk_files", "outlines", "index_documents")
 
 
 @bulk_command.request("status", bulk.get_bulk_job, CommandShape(arguments=("job_id",), without=("after", "limit")))
@@ -209,6 +223,13 @@ def _status_lines(found: bulk.BulkStatus) -> list[str]:
     ]
     if report is None:
         rows.append(("shards", f"{job.shards:,}; {found.prepared:,} prepared, {found.applied:,} applied"))
+    elif report.reconciled:
+        compared = report.reconciled
+        counts = (f"{getattr(compared, name):,} {name.replace('_', ' ')}" for name in _COMPARED)
+        rows.append(("compared", f"{', '.join(counts)} in {report.seconds:,.0f} s"))
+        rows.append(
+            ("differences", f"{compared.total:,}; {compared.repaired:,} repaired, {compared.held_back:,} held back")
+        )
     else:
         counts = (
             f"{getattr(report, name):,} {name}" for name in ("ingested", "unchanged", "skipped", "deleted", "failed")

@@ -18,6 +18,7 @@ from opx.ports import ObjectStore
 FOLDER = "bulk/"
 SHARDS, PREPARED, APPLIED = "shards", "prepared", "applied"
 CUTS, TEXTS, VECTORS, OUTPUTS, BATCHES, READING = "cuts", "texts", "vectors", "outputs", "batches", "reading"
+FOUND = "found"
 MANIFEST, LISTING, GROUPS = "shards.json", "listing.json", "groups.json"
 REPORT, FAILURES = "report.json", "failures.jsonl"
 
