@@ -9,7 +9,7 @@ import hashlib
 import io
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, BinaryIO
 
@@ -71,6 +71,10 @@ class MemoryObjects:
                 del self._objects[key]
                 self._is_ordered = False
         return True
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.delete(key)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         ordered = self._in_order()

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
 
 from opx.domain.record import replace
-from opx.edges.cli.intake import Intake, IntakeTally, warn_of
+from opx.edges.cli.intake import Intake, IntakeTally, planned_files, warn_of
 from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import CommandFailed, aligned, exit_unless, plural, print_json, print_lines, print_table, warn
 from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session
-from opx.lifecycle.bulk.job import ENDED, BulkKind, BulkStage
+from opx.errors import InvalidInputError
+from opx.ingestion.events import EventOutcome
+from opx.ingestion.files import FileToIngest
+from opx.lifecycle.bulk.job import ENDED, BulkKind, BulkStage, BulkWork
 from opx.operations import bulk
 
 if TYPE_CHECKING:
@@ -26,7 +32,8 @@ if TYPE_CHECKING:
 POLL_SECONDS = 10.0
 SHOWN_FAILURES = 20
 _FIELDS = {
-    "kind": "--kind KIND  `ingest`: stored objects that are new or changed; `reindex`: a new index; `reconcile`: compare all stores.  [default: ingest]",
+    "kind": "--kind KIND  `ingest`: stored objects that are new or changed; `reindex`: a new index; `reconcile`: compare the "
+    "stores.  [default: ingest]",
     "prefix": "--prefix KEY  Only objects whose key begins so.",
     "inventory": "--inventory ADDRESS  Manifest of an S3 Inventory in CSV, on AWS: s3://BUCKET/KEY.",
     "model": "--model NAME  With --kind reindex: another embedding model.",
@@ -37,7 +44,7 @@ _FIELDS = {
     "thorough": "--thorough  With --kind reconcile: read every file.",
 }
 _DEFAULTS = {"kind": BulkKind.INGEST}
-_PLANNED = CommandShape(fields=_FIELDS, without=("counted",), defaults=_DEFAULTS)
+_PLANNED = CommandShape(fields=_FIELDS, without=("counted",), defaults=_DEFAULTS, anywhere=True)
 _STARTED = CommandShape(fields=_FIELDS, defaults=_DEFAULTS, anywhere=True)
 _PATHS_HERE = (
     "paths are for a folder of this machine: upload the files to the bucket of the deployed system (`aws s3 sync`), then "
@@ -50,7 +57,7 @@ def bulk_command() -> None:
     """Ingest or reindex many documents at once, on all cores of this machine or by a state machine on AWS.
 
     \b
-    opx bulk plan                    documents, price and hours, before it starts
+    opx bulk plan [FOLDER]           documents, price and hours, before it starts
     opx bulk start FOLDER            all files of a folder
     opx bulk start --kind reindex    a new index from the stored chunks
     opx bulk start --kind reconcile  compare all stores
@@ -63,10 +70,17 @@ def bulk_command() -> None:
 
 
 @bulk_command.request("plan", bulk.plan_bulk, _PLANNED)
-def plan_command(session: Session, request: bulk.PlanBulk, *, as_json: bool) -> None:
-    """Estimate a bulk job: documents, chunks, dollars by service, and hours. Nothing is changed."""
-    session.require_knowledge()
-    found = _planned(session.client, request)
+@click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path(path_type=Path))
+def plan_command(session: Session, request: bulk.PlanBulk, *, paths: tuple[Path, ...], as_json: bool) -> None:
+    """Estimate a bulk job: documents, chunks, dollars by service, and hours. Nothing is changed.
+
+    With paths, of a job that ingests these files of this machine.
+    """
+    if paths:
+        found = _planned_files(session, request, paths)
+    else:
+        session.require_knowledge()
+        found = _planned(session.client, request)
     if as_json:
         print_json(found.to_json())
     else:
@@ -81,6 +95,23 @@ def _planned(client: OperationClient, request: bulk.PlanBulk) -> BulkPlan:
             return found
         click.echo(f"{found.documents:,} documents so far", err=True)
         request = replace(request, counted=found.counted)
+
+
+def _planned_files(session: Session, request: bulk.PlanBulk, paths: tuple[Path, ...]) -> BulkPlan:
+    """The plan for files: some of them are stored in a home of their own, which is removed, and planned there."""
+    session.require_local(_PATHS_HERE)
+    if request.work() != BulkWork(kind=BulkKind.INGEST):
+        raise InvalidInputError("paths are for a job that ingests them, without other options")
+    from opx.lifecycle.bulk.planning import SAMPLE, enlarged
+
+    files = [one for one in planned_files(paths, session.working_folder) if isinstance(one, FileToIngest)]
+    few = random.Random(0).sample(files, min(SAMPLE, len(files)))  # noqa: S311 - a sample, the same for the same files
+    with TemporaryDirectory() as folder:
+        sampling = session.at_home(Path(folder) / "home")
+        with closing(sampling.services):
+            _put(sampling, few)
+            plan = _planned(sampling.client, request)
+    return enlarged(plan, len(files), sum(file.path.stat().st_size for file in files))
 
 
 def _plan_lines(plan: BulkPlan) -> list[str]:
@@ -129,13 +160,18 @@ def start_command(
 
 def _store(session: Session, paths: tuple[Path, ...]) -> None:
     session.require_local(_PATHS_HERE)
+    warn_of(_put(session, planned_files(paths, session.working_folder)))
+
+
+def _put(session: Session, files: Sequence[FileToIngest | EventOutcome]) -> Sequence[EventOutcome]:
+    """Stores files without events; returns the outcomes of those that can't be."""
     from opx.edges.loading import QuietLoader
 
     tally = IntakeTally()
     with reporter_for_stderr(uploads=False) as reporter:
         intake = Intake(session.client, QuietLoader(session.context), session.working_folder, reporter)
-        intake.put(intake.plan(paths), {}, tally)
-    warn_of(tally.failures)
+        intake.put(files, {}, tally)
+    return tally.failures
 
 
 def _is_wanted(session: Session, request: bulk.StartBulk) -> bool:

@@ -88,13 +88,11 @@ class BulkFiles:
 
     def delete(self, number: int, kinds: Sequence[str]) -> None:
         """Deletes the files of a shard of these kinds, if they exist."""
-        for kind in kinds:
-            self.store.delete(self.name(kind, number))
+        self.store.delete_many(self.name(kind, number) for kind in kinds)
 
     def clear(self) -> int:
         """Deletes all files but the report and its failures; returns how many."""
         kept = {self.prefix + REPORT, self.prefix + FAILURES}
         keys = [info.key for info in self.store.list(self.prefix) if info.key not in kept]
-        for key in keys:
-            self.store.delete(key)
+        self.store.delete_many(keys)
         return len(keys)

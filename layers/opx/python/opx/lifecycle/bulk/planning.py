@@ -11,7 +11,7 @@ from math import ceil
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.prices import PRICES
-from opx.domain.record import Record
+from opx.domain.record import Record, replace
 from opx.errors import StoreUnavailableError
 from opx.ingestion.events import EventOutcome, Result
 from opx.ingestion.indexing.embedding_cache import CachedEmbedder
@@ -21,6 +21,7 @@ from opx.lifecycle.bulk.preparing import TOKEN_CHARACTERS, Cuts
 from opx.lifecycle.bulk.reconciling import SEGMENT_DOCUMENTS
 from opx.lifecycle.costs import GRAPH_WRITES, INGEST_SECONDS_A_DOCUMENT, VERSION_WRITES
 from opx.ports.bulk import BatchLimits
+from opx.runtime.threads import cores
 
 SAMPLE = 20
 """Documents that are read for an estimate, in each turn of the listing."""
@@ -230,6 +231,12 @@ def estimate(work: BulkWork, count: PlanCount, *, model_id: str, cores: int) -> 
         assumptions=tuple(assumed),
         counted=count,
     )
+
+
+def enlarged(plan: BulkPlan, documents: int, size: int) -> BulkPlan:
+    """The plan of a job on this machine for more documents, of which those of `plan` are a sample."""
+    counted = replace(plan.counted, documents=documents, bytes=size)
+    return estimate(plan.work, counted, model_id="", cores=cores())
 
 
 def _hours(work: BulkWork, count: PlanCount, chunks: int) -> float:
