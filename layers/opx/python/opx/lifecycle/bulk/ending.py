@@ -38,6 +38,7 @@ class JobEnds:
         report, applied = sum_up(files, shards, job, Each(self._parts.storage.read_threads))
         if job.work.kind is BulkKind.RECONCILE:
             self._reconciled(job, report)
+            report.unsettled = len(shards) - len(applied)  # segments, whose documents were estimated
         if job.work.kind is BulkKind.REINDEX and not self._switched(job, report, applied, stop):
             return None
         end = BulkStage.REFUSED if report.problems else BulkStage.DONE
