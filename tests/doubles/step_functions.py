@@ -1,8 +1,8 @@
 """AWS Step Functions: moto's interpreter of the Amazon States Language, with functions that are called in this process.
 
 Four things are added to the interpreter: time passes only on the clock of the test, a distributed map fails if more of its
-children fail than is tolerated (moto counts them and goes on), an execution that is stopped starts no more children, and a map
-may have any number of them.
+children fail than is tolerated (moto counts them and goes on), an execution that is stopped starts no more children, and a
+map may have any number of them.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ def _unless_stopped(worker: Any, env: Any, job: Any) -> None:
 
 
 def _one_after_the_other(worker: Any, job: Any, worker_frame: Any) -> None:
-    """Runs children until there are no more. moto's worker calls itself for each, which a thousand exceed Python's stack by."""
+    """Runs children until there are no more. moto's worker calls itself for each: a thousand exceed Python's stack."""
     while job is not None:
         frame = worker_frame.open_inner_frame()
         worker._eval_job(env=frame, job=job)
