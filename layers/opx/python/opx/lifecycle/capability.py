@@ -307,6 +307,7 @@ class Lifecycle:
     def _compared(self, *, thorough: bool) -> Iterator[CheckedDocuments]:
         """Findings of everything: by this process, or by one for each core where there are many documents."""
         from opx.lifecycle.consistency.comparing import WHOLE
+        from opx.lifecycle.consistency.noted import NotedSegments
         from opx.lifecycle.consistency.processes import (
             DOCUMENTS_A_SEGMENT,
             SEGMENTS_A_PROCESS,
@@ -316,11 +317,13 @@ class Lifecycle:
         comparison, processes = self.comparison(thorough=thorough), cores()
         if self._restart is None or processes < 2:
             return chain.from_iterable(map(comparison.compare, WHOLE))
-        segments = comparison.segments(DOCUMENTS_A_SEGMENT, processes * SEGMENTS_A_PROCESS)
+        noted = NotedSegments(self._storage.objects, self._installation.clock, thorough=thorough)
+        segments = noted.begin(lambda: comparison.segments(DOCUMENTS_A_SEGMENT, processes * SEGMENTS_A_PROCESS))
         if len(segments) == len(WHOLE):
             return chain.from_iterable(map(comparison.compare, segments))
         opened = partial(self._restart, self._installation.settings)
-        return compared_in_processes(opened, segments, processes=processes, thorough=thorough)
+        compare = partial(compared_in_processes, opened, processes=processes, thorough=thorough)
+        return noted.compared(segments, compare)
 
     def _checks(self, *, thorough: bool) -> StoreChecks:
         from opx.lifecycle.consistency.store_checks import StoreChecks

@@ -10,13 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from msgspec import field
-
-from opx.domain.record import Record, from_json
+from opx.domain.record import from_json
 from opx.lifecycle.bulk.files import FOUND, MANIFEST, SHARDS, BulkFiles
 from opx.lifecycle.bulk.job import Shard, ShardApplied, ShardPrepared
 from opx.lifecycle.consistency.comparing import Comparison, StoreSegment
 from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, ReconcileReport, StoreFinding
+from opx.lifecycle.consistency.noted import SegmentFound
 from opx.lifecycle.consistency.reconcile import Repairs
 from opx.lifecycle.consistency.store_checks import CheckedDocuments
 
@@ -25,15 +24,6 @@ SEGMENT_DOCUMENTS = 2_500
 
 MOST_SEGMENTS = 10_000
 """Of a kind: so many children may run at once."""
-
-
-class SegmentFound(Record, frozen=True, kw_only=True):
-    """What was found in a segment, with the numbers of compared items by their names in the report."""
-
-    found: tuple[StoreFinding, ...] = ()
-    compared: dict[str, int] = field(default_factory=dict)
-    in_flight: int = 0
-    failed: int = 0
 
 
 def list_segments(files: BulkFiles, comparison: Comparison) -> None:
@@ -59,13 +49,7 @@ def compare_segment(files: BulkFiles, shard: int, comparison: Comparison) -> Sha
     checked = CheckedDocuments()
     for batch in comparison.compare(segment_of(files, shard)):
         checked.add(batch)
-    found = SegmentFound(
-        found=tuple(checked.found),
-        compared=dict(checked.compared),
-        in_flight=checked.in_flight,
-        failed=checked.failed,
-    )
-    files.put(FOUND, shard, found)
+    files.put(FOUND, shard, SegmentFound.of(checked))
     return ShardPrepared(shard=shard, left=())
 
 
