@@ -11,17 +11,17 @@ from constructs import Construct
 
 from infra.configuration import Deployment, listed
 from infra.console_choices import role_settings
-from infra.constructs import answering_models, bulk_jobs, managed_search, rights, secret_originals
+from infra.constructs import bulk_jobs, rights, secret_originals
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.http_stage import add_stage, integrate
+from infra.constructs.ingesting import deciding_settings
 from infra.constructs.learning_functions import CHECKPOINTS, capturing_rights
 from infra.constructs.use_case_function import (
     FindEngine,
     FunctionSpec,
     SearchEngine,
     UseCaseFunction,
-    common_settings,
     configured_identity,
     reaching_settings,
 )
@@ -224,16 +224,12 @@ def _manage_function(scope: Construct, names: Names, collection: SearchEngine, s
         names=names,
         source=source,
         settings={
-            **common_settings(names, collection),
+            **deciding_settings(names, collection),
             **configured_identity(names),
             **role_settings(names),
-            "corpus_bucket": names.corpus_bucket,
-            "ingest_queue_url": names.queue_url("ingest"),
             "checkpoint_queue_url": names.queue_url(CHECKPOINTS),
             "rebuild_queue_url": names.queue_url(REBUILDS),
             **_source_settings(names),
-            **managed_search.copying_settings(names),  # part of how a document was ingested
-            **answering_models.writing_settings(names),  # likewise
             **secret_originals.choice(names),
             **_budget(names),
             **bulk_jobs.settings(names),

@@ -10,13 +10,13 @@ from infra.constructs import answering_models, batch_inference, bulk_jobs, manag
 from infra.constructs.batch_inference import FOLDER, BatchInferenceRole
 from infra.constructs.bulk_machine import BulkMachine
 from infra.constructs.code import LayerSource
+from infra.constructs.ingesting import ingesting_settings
 from infra.constructs.use_case_function import (
     FindEngine,
     FunctionSpec,
     SearchEngine,
     UseCaseFunction,
     arns_of,
-    common_settings,
 )
 from infra.ingestion import WRITTEN_TABLES, acknowledge_reading, reading_rights
 from infra.names import REBUILDS, Names
@@ -55,15 +55,8 @@ class BulkStack(Stack):
             names=names,
             source=source,
             settings={
-                **common_settings(names, collection),
-                "corpus_bucket": names.corpus_bucket,
-                "ingest_queue_url": names.queue_url("ingest"),
+                **ingesting_settings(names, collection),
                 "rebuild_queue_url": names.queue_url(REBUILDS),
-                "ocr": names.deployment.ocr,
-                "vision_model": names.deployment.vision_model,
-                **managed_search.copying_settings(names),
-                **answering_models.writing_settings(names),
-                **secret_originals.encrypting_settings(names),
                 **bulk_jobs.settings(names),
             },
             rights=_rights(names, collection),

@@ -31,6 +31,7 @@ _SHAPES = {
     "Bedrock::Agent": ("Bedrock agent", "{{", "}}"),
     "Bedrock::KnowledgeBase": ("Bedrock knowledge base", "[(", ")]"),
     "OpenSearchServerless::Collection": ("OpenSearch Serverless", "[(", ")]"),
+    "StepFunctions::StateMachine": ("Step Functions", "[[", "]]"),
     "CloudWatch::Alarm": ("CloudWatch alarms", "([", "])"),
     "SNS::Topic": ("SNS", "[[", "]]"),
 }
@@ -38,6 +39,19 @@ _SHAPES = {
 
 _GROUPED = {"DynamoDB::Table": "tables", "Scheduler::Schedule": "schedules", "CloudWatch::Alarm": "alarms"}
 """Types drawn as one node per stack, with their number."""
+
+_NAMES = ("BucketName", "TableName", "QueueName", "FunctionName", "TopicName", "AgentName", "StateMachineName", "Name")
+_USERS = (
+    "Lambda::Function",
+    "BedrockAgentCore::Gateway",
+    "Bedrock::Agent",
+    "Bedrock::KnowledgeBase",
+    "StepFunctions::StateMachine",
+)
+"""Types with a role, whose rights are drawn."""
+
+DRAWN = {"bulk": "true"}
+"""Choices of the environment that is drawn: the default, and bulk jobs."""
 
 _MODELS = "models"
 _WRITES = re.compile(r"(Put|Delete|Write|Send|Update|Abort|Start|Purge|Change)")
@@ -125,8 +139,7 @@ class _Reader:
 
     @staticmethod
     def _physical(properties: Mapping[str, Any]) -> str:
-        keys = ("BucketName", "TableName", "QueueName", "FunctionName", "TopicName", "AgentName", "Name")
-        return next((str(properties[key]) for key in keys if key in properties), "")
+        return next((str(properties[key]) for key in _NAMES if key in properties), "")
 
     def _node_of(self, stack: str, reference: str) -> str:
         """The node that a reference or an ARN points to: by logical id in the stack, else by the longest name in it."""
@@ -181,7 +194,7 @@ class _Reader:
         owners = [
             self._by_logical_id[stack, name]
             for _, name, kind, properties in self._resources(stack)
-            if kind in ("Lambda::Function", "BedrockAgentCore::Gateway", "Bedrock::Agent", "Bedrock::KnowledgeBase")
+            if kind in _USERS
             and (stack, name) in self._by_logical_id
             and any(properties.get(key) in roles for key in ("Role", "RoleArn", "AgentResourceRoleArn"))
         ]
@@ -225,11 +238,11 @@ def replaced(document: str, made: str, *, begin: str = BEGIN, end: str = END) ->
 
 
 def synthesised() -> dict[str, dict[str, Any]]:
-    """The default environment's templates by kind of stack, written out as text."""
+    """The templates of the drawn environment by kind of stack, written out as text."""
     from infra.application import build, new_app
 
     with tempfile.TemporaryDirectory() as folder:
-        app = new_app({"aws:cdk:bundling-stacks": []}, folder)
+        app = new_app({"aws:cdk:bundling-stacks": [], **DRAWN}, folder)
         build(app)
         app.synth()
         files = sorted(Path(folder).glob("*.template.json"))

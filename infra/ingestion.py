@@ -10,13 +10,13 @@ from infra.constructs import answering_models, managed_search, rights, secret_or
 from infra.constructs.acknowledgements import acknowledge_wildcard
 from infra.constructs.code import LayerSource
 from infra.constructs.ingest_queue import IngestQueue
+from infra.constructs.ingesting import ingesting_settings
 from infra.constructs.use_case_function import (
     FindEngine,
     FunctionSpec,
     SearchEngine,
     UseCaseFunction,
     arns_of,
-    common_settings,
 )
 from infra.names import RELINK_FAILED, Names
 from opx.ports.tables import (
@@ -73,16 +73,10 @@ class IngestionStack(Stack):
             names=names,
             source=source,
             settings={
-                **common_settings(names, collection),
-                "corpus_bucket": names.corpus_bucket,
+                **ingesting_settings(names, collection),
                 "ingest_queue_url": self.changes.queue.queue_url,
                 "max_attempts": str(ATTEMPTS),
                 "retry_base_seconds": str(FIRST_PAUSE_SECONDS),
-                "ocr": names.deployment.ocr,
-                "vision_model": names.deployment.vision_model,
-                **managed_search.copying_settings(names),
-                **answering_models.writing_settings(names),
-                **secret_originals.encrypting_settings(names),
             },
             rights=_rights(names, collection),
             folders=_READ_FOLDERS,

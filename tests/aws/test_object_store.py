@@ -104,3 +104,25 @@ def test_body_that_ends_too_early_is_unavailable() -> None:
     stream = BodyStream(StreamingBody(io.BytesIO(b"half"), 8), "s3://corpus/a")
     with stream, pytest.raises(StoreUnavailableError):
         stream.readall()
+
+
+def test_many_objects_are_deleted_a_thousand_a_request(client: Any) -> None:
+    sizes: list[int] = []
+    client.meta.events.register(
+        "provide-client-params.s3.DeleteObjects", lambda params, **_: sizes.append(len(params["Delete"]["Objects"]))
+    )
+    store = S3ObjectStore("corpus", client)
+    store.put("bulk/job/shards/00007.jsonl", b"{}")
+    store.delete_many(f"bulk/job/shards/{number:05}.jsonl" for number in range(2_500))
+    assert sorted(sizes) == [500, 1000, 1000]
+    assert store.head("bulk/job/shards/00007.jsonl") is None
+
+
+def test_objects_that_can_not_be_deleted_are_an_error(client: Any) -> None:
+
+    def refuse(parsed: dict[str, object], **_: object) -> None:
+        parsed["Errors"] = [{"Key": "a", "Code": "AccessDenied"}]
+
+    client.meta.events.register("after-call.s3.DeleteObjects", refuse)
+    with pytest.raises(StoreUnavailableError, match="can't delete 1 of 2 objects: AccessDenied for s3://corpus/a"):
+        S3ObjectStore("corpus", client).delete_many(["a", "b"])

@@ -19,7 +19,18 @@ from pathlib import Path
 from infra.diagram import replaced
 from opx.domain.prices import PRICES
 from opx.lifecycle.bulk.listing import SHARD_DOCUMENTS
-from opx.lifecycle.bulk.planning import LIST_A_SECOND
+from opx.lifecycle.bulk.planning import (
+    APPLY_SECONDS,
+    BATCH_HOURS,
+    CHILDREN,
+    ENTRIES_A_UNIT,
+    FUNCTION_GB,
+    INDEXING_UNITS,
+    LIST_A_SECOND,
+    PREPARE_SECONDS,
+    SEARCH_UNITS,
+    STATES_A_SHARD,
+)
 from opx.ports.bulk import BatchLimits
 
 BEGIN, END = "<!-- beyond: begin -->", "<!-- beyond: end -->"
@@ -28,12 +39,6 @@ HOUR, DAY = 3600.0, 86_400.0
 CHUNKS_A_DOCUMENT, TOKENS_A_CHUNK = 10, 500
 ATTEMPTS = 10
 """Attempts of a child; the documents of a shard that fails as often are named in the report."""
-
-PREPARE_SECONDS, APPLY_SECONDS = 0.15, 0.33
-"""Seconds of a child for a document: reading and chunking it; writing it to tables and index."""
-
-CHILD_GB = 2.0
-STATES_A_SHARD = 6
 
 CATALOG_UNITS = 27.0
 """Write units of a new document in all tables but the cache of vectors, and those that reach the busiest partition:
@@ -48,17 +53,17 @@ READS_A_DOCUMENT, PUTS_A_DOCUMENT, GETS_A_DOCUMENT = 10.0, 2.0, 6.0
 class Limits:
     """Limits of an account. Published defaults, but for those marked as assumptions."""
 
-    children: int = 100  # at once; a Distributed Map runs up to 10,000, and an account 1,000 functions
+    children: int = CHILDREN  # at once; a Distributed Map runs up to 10,000, and an account 1,000 functions
     environments_a_second: float = 100.0  # new ones of a function: 1,000 every ten seconds
     batch: BatchLimits = field(default_factory=BatchLimits)
-    batch_hours: float = 2.0  # assumption: AWS publishes only when a job expires
+    batch_hours: float = BATCH_HOURS  # assumption: AWS publishes only when a job expires
     timeout_hours: float = 24.0  # the least that a job can be given
     on_demand_a_minute: int = 600  # 300,000 tokens a minute of 500 each
     partition_units: float = 1000.0
     table_units: float = 4000.0  # of a new table on demand, at once; the double half an hour later
     most_table_units: float = 40_000.0
-    indexing_units: int = 8
-    entries_a_unit: float = 250.0  # assumption: AWS publishes none
+    indexing_units: int = INDEXING_UNITS
+    entries_a_unit: float = ENTRIES_A_UNIT  # assumption: AWS publishes none
 
     @property
     def entries_a_second(self) -> float:
@@ -208,9 +213,9 @@ class BulkSimulation:
             "Bedrock": self._chunks * TOKENS_A_CHUNK / 1e6 * PRICES[model],
             "DynamoDB": million * CATALOG_UNITS * PRICES["DynamoDB, million writes of 1 KB"]
             + million * READS_A_DOCUMENT * PRICES["DynamoDB, million reads of 4 KB"],
-            "Lambda": seconds * CHILD_GB * PRICES["Lambda arm64, GB-second"],
+            "Lambda": seconds * FUNCTION_GB * PRICES["Lambda arm64, GB-second"],
             "OpenSearch Serverless": found.hours["apply"]
-            * (self._limits.indexing_units + 2)
+            * (self._limits.indexing_units + SEARCH_UNITS)
             * PRICES["OpenSearch Serverless, OCU-hour"],
             "S3": puts / 1e3 * PRICES["S3, 1,000 writes"] + gets / 1e3 * PRICES["S3, 1,000 reads"],
             "Step Functions": shards * STATES_A_SHARD / 1e3 * PRICES["Step Functions, 1,000 transitions"],

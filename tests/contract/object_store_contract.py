@@ -272,6 +272,15 @@ class ObjectStoreContract:
         store.delete("missing")
         store.delete("missing/too")
 
+    def test_many_objects_are_removed_at_once_and_others_stay(self, store: ObjectStore) -> None:
+        many = [f"a/{number}" for number in range(12)]
+        for key in (*many, "a", "b/1"):
+            store.put(key, b"text", metadata={"title": "t"})
+        store.delete_many(iter([*many, "missing", "../malformed"]))
+        assert keys(store) == ["a", "b/1"]
+        store.delete_many([])
+        assert keys(store) == ["a", "b/1"]
+
     def test_object_can_be_put_again_after_its_removal(self, store: ObjectStore) -> None:
         store.put("a/b", b"old", metadata={"title": "old"})
         store.delete("a/b")

@@ -10,6 +10,7 @@ import pytest
 from opx.adapters.aws.object_store import S3ObjectStore
 from opx.adapters.embedded.object_store import FolderObjectStore
 from tests.contract.object_store_contract import ObjectStoreContract
+from tests.doubles.memory_bucket import MemoryObjects
 
 
 class TestFolderObjectStore(ObjectStoreContract):
@@ -24,3 +25,11 @@ class TestS3ObjectStore(ObjectStoreContract):
         client = aws.client("s3")
         client.create_bucket(Bucket="corpus", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
         return S3ObjectStore("corpus", client)
+
+
+class TestMemoryObjects(ObjectStoreContract):
+    """The double with which large runs are made."""
+
+    @pytest.fixture
+    def store(self) -> MemoryObjects:
+        return MemoryObjects("corpus")

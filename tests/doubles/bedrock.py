@@ -76,7 +76,8 @@ def titan_v2(body: dict[str, Any]) -> dict[str, Any]:
         raise refused("Malformed input request: #/dimensions: not a valid enum value")
     vector = bag_of_words(body["inputText"], dimension)
     if body.get("normalize", True):
-        vector = [value / math.hypot(*vector) for value in vector]
+        length = math.hypot(*vector)
+        vector = [value / length for value in vector]
     return {"embedding": vector, "embeddingsByType": {"float": vector}, "inputTextTokenCount": tokens}
 
 

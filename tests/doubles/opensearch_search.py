@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -220,7 +221,8 @@ class Searcher:
         if "_source" in body:
             only(body["_source"], {"includes"}, "_source")
             source = {name: source[name] for name in body["_source"]["includes"] if name in source}
-        return {"_index": "", "_id": each, "_score": as_float32(scores[each]) if scored else None, "_source": source}
+        shown = {name: value.tolist() if isinstance(value, array) else value for name, value in source.items()}
+        return {"_index": "", "_id": each, "_score": as_float32(scores[each]) if scored else None, "_source": shown}
 
 
 def knn_score(space: str, one: Iterable[float], other: Iterable[float]) -> float:

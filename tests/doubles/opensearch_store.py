@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections import Counter
-from collections.abc import Callable, Iterable
+from array import array
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -42,7 +43,7 @@ class StoredDocument:
     id: str
     source: dict[str, Any]
     terms: dict[str, Counter[str]]
-    vectors: dict[str, tuple[float, ...]]
+    vectors: dict[str, Sequence[float]]
 
 
 class StoredIndex:
@@ -67,7 +68,7 @@ class StoredIndex:
         self._delay = delay
         self._stored: dict[str, StoredDocument] = {}
         self._visible: dict[str, StoredDocument] = {}
-        self._pending: list[tuple[float, str]] = []
+        self._pending: deque[tuple[float, str]] = deque()
 
     def __contains__(self, document_id: str) -> bool:
         return document_id in self._stored
@@ -87,7 +88,7 @@ class StoredIndex:
     def documents(self) -> Iterable[StoredDocument]:
         """The documents that searches see now."""
         while self._pending and self._pending[0][0] <= self._clock():
-            _, document_id = self._pending.pop(0)
+            _, document_id = self._pending.popleft()
             if document_id in self._stored:
                 self._visible[document_id] = self._stored[document_id]
             else:
@@ -116,7 +117,8 @@ class StoredIndex:
             for name, field in self.fields.items()
             if name in source and field["type"] == "knn_vector"
         }
-        return StoredDocument(document_id, source, terms, vectors)
+        kept = {name: array("d", source[name]) if name in vectors else value for name, value in source.items()}
+        return StoredDocument(document_id, kept, terms, vectors)
 
 
 def as_float32(value: float) -> float:
@@ -133,7 +135,7 @@ def _tokens(text: str) -> list[str]:
     ]
 
 
-def _vector(name: str, field: dict[str, Any], values: list[float], *, compresses: bool) -> tuple[float, ...]:
+def _vector(name: str, field: dict[str, Any], values: list[float], *, compresses: bool) -> Sequence[float]:
     if len(values) != field["dimension"]:
         mismatch = f"Vector dimension mismatch. Expected: {field['dimension']}, Given: {len(values)}"
         reason = f"failed to parse field [{name}] of type [knn_vector]"
@@ -141,7 +143,7 @@ def _vector(name: str, field: dict[str, Any], values: list[float], *, compresses
     if compresses:
         step = max(map(abs, values)) / 127 or 1.0
         values = [round(value / step) * step for value in values]
-    return tuple(as_float32(value) for value in values)
+    return array("f", values)
 
 
 def _check_body(body: dict[str, Any], generation: str) -> None:

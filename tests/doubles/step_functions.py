@@ -1,7 +1,8 @@
 """AWS Step Functions: moto's interpreter of the Amazon States Language, with functions that are called in this process.
 
-Three things are added to the interpreter: time passes only on the clock of the test, a distributed map fails if more of its
-children fail than is tolerated (moto counts them and goes on), and an execution that is stopped starts no more children.
+Four things are added to the interpreter: time passes only on the clock of the test, a distributed map fails if more of its
+children fail than is tolerated (moto counts them and goes on), an execution that is stopped starts no more children, and a
+map may have any number of them.
 """
 
 from __future__ import annotations
@@ -154,14 +155,14 @@ class StateMachine:
         started = self.client.start_execution(stateMachineArn=self.arn, name=name, input=json.dumps(given))
         return str(started["executionArn"])
 
-    def ended(self, execution: str, seconds: float = 600.0) -> dict[str, Any]:
-        """Waits for the end of an execution; returns its description."""
+    def ended(self, execution: str, seconds: float = 600.0, every: float = 0.2) -> dict[str, Any]:
+        """Waits for the end of an execution; returns its description. Each look takes the interpreter time."""
         last = time.monotonic() + seconds
         while time.monotonic() < last:
             found: dict[str, Any] = self.client.describe_execution(executionArn=execution)
             if found["status"] != "RUNNING":
                 return found
-            time.sleep(0.2)  # each look takes the interpreter time
+            time.sleep(every)
         raise AssertionError(f"{execution} is still running: {self.functions.calls}")
 
     def names(self, execution: str) -> list[str]:
@@ -181,6 +182,7 @@ def a_state_machine(
         patch.setattr(WaitFunction, "_wait_interval", lambda _, env, wait_seconds: _wait(env, wait_seconds, clock))
         patch.setattr(DistributedIterationComponent, "_map_run", _tolerating)
         patch.setattr(DistributedItemProcessorWorker, "_eval_job", _unless_stopped)
+        patch.setattr(DistributedItemProcessorWorker, "_eval_pool", _one_after_the_other)
         client = aws.client("stepfunctions")
         made = client.create_state_machine(name=name, definition=definition, roleArn=ROLE)
         yield StateMachine(client, made["stateMachineArn"], functions)
@@ -221,3 +223,17 @@ def _unless_stopped(worker: Any, env: Any, job: Any) -> None:
     """Runs a child, unless its execution was stopped meanwhile."""
     if env.is_running():
         _work(worker, env, job)
+
+
+def _one_after_the_other(worker: Any, job: Any, worker_frame: Any) -> None:
+    """Runs children until there are no more. moto's worker calls itself for each: a thousand exceed Python's stack."""
+    while job is not None:
+        frame = worker_frame.open_inner_frame()
+        worker._eval_job(env=frame, job=job)
+        worker_frame.delete_frame(frame)
+        ends = isinstance(job.job_output, Exception) or worker.stopped()
+        following = None if ends else worker._job_pool.next_job()
+        if following is None:  # before the job is closed, as the map's environment goes on then
+            worker._env.delete_frame(worker_frame)
+        worker._job_pool.close_job(job)
+        job = following

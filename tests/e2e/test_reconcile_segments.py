@@ -159,7 +159,7 @@ def objects(*bounds: str) -> list[StoreSegment]:
 def test_processes_find_what_one_finds(home: Settings) -> None:
     segments = objects("documents/runbooks/03.md", "documents/runbooks/08")
     found = CheckedDocuments()
-    for checked in compared_in_processes(partial(bootstrap, home), segments, processes=2, thorough=False):
+    for _, checked in compared_in_processes(partial(bootstrap, home), segments, processes=2, thorough=False):
         found.add(checked)
     with bootstrap(home) as system:
         assert shown(found) == shown(compared(system.lifecycle.comparison(), WHOLE[:1]))

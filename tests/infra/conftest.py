@@ -28,6 +28,12 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Assembly]:
 
 
 @pytest.fixture(scope="session")
+def bulk(make: Callable[..., Assembly]) -> Assembly:
+    """With bulk jobs."""
+    return make(bulk="true", bulk_children="200", batch_most_records="100000")
+
+
+@pytest.fixture(scope="session")
 def default(make: Callable[..., Assembly]) -> Assembly:
     """Templates with default options: environment dev, next-generation search, state retained."""
     return make()

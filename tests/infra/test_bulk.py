@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from infra.bulk import BULK_STAGE
 from infra.configuration import ContextError, Deployment
@@ -15,15 +16,11 @@ from infra.preflight import batch_inference, discovered_context
 from infra.quotas import batch_quotas_of
 from opx.settings import Settings
 from tests.infra.templates import Assembly, lint_findings, listed
+from tests.infra.test_application import compact
 
 COHERE = "eu.cohere.embed-v4:0"
 MACHINE = "arn:<AWS::Partition>:states:<AWS::Region>:<AWS::AccountId>:stateMachine:dev-opx-knowledge-bulk"
 EXECUTIONS = MACHINE.replace(":stateMachine:", ":execution:")
-
-
-@pytest.fixture(scope="module")
-def bulk(make: Callable[..., Assembly]) -> Assembly:
-    return make(bulk="true", bulk_children="200", batch_most_records="100000")
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +66,10 @@ def test_checks_of_the_templates_find_nothing(bulk: Assembly, encrypted: Assembl
     assert bulk.findings == encrypted.findings == []
     assert [lint_findings(one, "bulk") for one in (bulk, encrypted)] == [[], []]
     assert lint_findings(bulk, "api") == []
+
+
+def test_the_template_is_as_it_was(bulk: Assembly, snapshot: SnapshotAssertion) -> None:
+    assert compact(bulk, "bulk") == snapshot
 
 
 def test_nothing_in_the_stack_is_billed_by_the_hour(bulk: Assembly) -> None:

@@ -11,9 +11,9 @@ from tests.infra.templates import Assembly
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
 
 
-def test_the_drawing_in_the_documentation_is_that_of_the_stacks(default: Assembly) -> None:
+def test_the_drawing_in_the_documentation_is_that_of_the_stacks(bulk: Assembly) -> None:
     text = ARCHITECTURE.read_text()
-    assert replaced(text, draw(default.templates)) == text, f"python -m infra.diagram {ARCHITECTURE.relative_to(ROOT)}"
+    assert replaced(text, draw(bulk.templates)) == text, f"python -m infra.diagram {ARCHITECTURE.relative_to(ROOT)}"
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,17 @@ def test_the_drawing_in_the_documentation_is_that_of_the_stacks(default: Assembl
         "api_HttpApi -->|requests| retrieval_RetrieveKnowledgeFunction",
         "agent_KnowledgeGateway --> retrieval_RetrieveKnowledgeFunction",
         "sources_schedules -->|at fixed times| sources_Pulls",
+        "api_ManageKnowledgeFunction -->|writes| bulk_MachineStateMachine",
+        "bulk_MachineStateMachine --> bulk_BulkStageFunction",
+        "bulk_BulkStageFunction -->|writes| storage_tables",
     ],
 )
-def test_flows_between_resources_are_drawn(default: Assembly, edge: str) -> None:
-    assert f"  {edge}\n" in draw(default.templates) + "\n"
+def test_flows_between_resources_are_drawn(bulk: Assembly, edge: str) -> None:
+    assert f"  {edge}\n" in draw(bulk.templates) + "\n"
 
 
-def test_a_right_to_write_is_drawn_as_such(default: Assembly) -> None:
-    assert "ingestion_IngestDocumentsFunction -->|writes| storage_tables" in draw(default.templates)
+def test_a_right_to_write_is_drawn_as_such(bulk: Assembly) -> None:
+    assert "ingestion_IngestDocumentsFunction -->|writes| storage_tables" in draw(bulk.templates)
 
 
 def test_text_around_the_diagram_is_kept() -> None:

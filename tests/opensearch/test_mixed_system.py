@@ -31,7 +31,7 @@ class Commands:
     index: str
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        ours = {env_name("home"): str(self.folder / "home"), env_name("index"): self.index}
+        ours = {env_name("home"): str(self.folder / "home"), **({env_name("index"): self.index} if self.index else {})}
         environ = {name: value for name, value in os.environ.items() if not name.startswith("OPX_")} | ours
         command = [sys.executable, "-c", "from opx.system import command; command()", *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.folder, env=environ)
@@ -83,6 +83,21 @@ def test_documents_are_ingested_found_changed_and_deleted(opx: Commands, client:
 def test_a_document_that_did_not_change_is_left_alone(opx: Commands) -> None:
     opx("ingest", "docs")
     assert "unchanged" in opx("ingest", "docs")
+
+
+def test_a_bulk_job_loads_a_folder_and_answers_as_the_embedded_index_does(opx: Commands, client: OpenSearch) -> None:
+    for number in range(120):
+        text = f"# Queue {number}\n\nThe consumer of queue q{number} lags.\n\n## Fix\n\n1. Restart worker w{number}.\n"
+        (opx.folder / "docs" / f"queue-{number}.md").write_text(text)
+    assert "122 ingested, 0 unchanged" in opx("bulk", "start", "docs", "--yes")
+    embedded = Commands(opx.folder / "embedded", "")
+    embedded.folder.mkdir()
+    assert "122 ingested" in embedded("bulk", "start", str(opx.folder / "docs"), "--yes")
+    refreshed(client, opx)
+    for question in ("the volume is full", "unseal the vault", "consumer of queue q17", "restart worker w99"):
+        assert opx.titles(question)[0] == embedded.titles(question)[0]
+    assert "0 ingested, 122 unchanged" in opx("bulk", "start", "--yes")
+    assert "122 documents, 122 chunk files" in opx("bulk", "start", "--kind", "reconcile", "--yes")
 
 
 def test_a_new_index_is_made_beside_the_one_that_answers(opx: Commands, client: OpenSearch) -> None:

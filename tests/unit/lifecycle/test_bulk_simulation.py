@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from opx.lifecycle.bulk.planning import stage_hours
 from opx.ports.bulk import BatchLimits
 from tests.benchmarks.bulk_simulation import (
     ATTEMPTS,
     BEGIN,
+    CHUNKS_A_DOCUMENT,
     END,
     FIVE_MILLION,
     MORE_JOBS,
@@ -46,6 +48,15 @@ def test_five_million_are_in_within_a_day_by_quick_jobs_or_more_of_them() -> Non
     assert simulated(FIVE_MILLION, QUICK_JOBS).total_hours <= TARGET_HOURS
     assert simulated(FIVE_MILLION, MORE_JOBS, Troubles(children=0.01)).total_hours <= TARGET_HOURS
     assert simulated(FIVE_MILLION).total_hours > TARGET_HOURS  # by published defaults, if a job takes two hours
+
+
+@pytest.mark.parametrize("documents", [20_000, 400_000, FIVE_MILLION])
+def test_a_plan_has_the_hours_of_the_simulation_without_failures(documents: int) -> None:
+    planned = stage_hours(documents, documents * CHUNKS_A_DOCUMENT)
+    simulated_hours = simulated(documents).hours
+    assert planned.keys() == simulated_hours.keys()
+    for stage, hours in planned.items():
+        assert hours == pytest.approx(simulated_hours[stage], rel=0.05, abs=0.02), stage
 
 
 def test_pool_runs_no_more_than_its_slots() -> None:

@@ -56,6 +56,38 @@ def test_a_plan_is_an_estimate_in_json(opx: Opx) -> None:
     assert plan["tokens"] > 0
 
 
+def test_the_plan_of_a_folder_stores_nothing(opx: Opx) -> None:
+    for number in range(5, 45):
+        opx.write(f"page-{number}.md", f"# Disk full {number}\n\nDelete old archive logs of host-{number}.\n")
+    plan = json.loads(opx("bulk", "plan", opx.folder / "docs", "--json").stdout)
+    size = sum(path.stat().st_size for path in (opx.folder / "docs").iterdir())
+    assert (plan["documents"], plan["bytes"], plan["counted"]["sampled"], plan["dollars"]) == (45, size, 20, {})
+    assert plan["chunks"] == pytest.approx(45, abs=1)
+    assert not opx.home.exists()
+    refused = opx("bulk", "plan", opx.folder / "docs", "--kind", "reindex")
+    assert refused.exit_code == 2
+    assert "paths are for a job that ingests them" in refused.stderr
+    opx("bulk", "start", opx.folder / "docs", "--yes")
+    assert json.loads(opx("bulk", "plan", "--json").stdout)["counted"]["settled"] == 20
+
+
+def test_stores_are_compared_by_a_job(opx: Opx) -> None:
+    opx("bulk", "start", opx.folder / "docs", "--yes")
+    clean = opx("bulk", "start", "--kind", "reconcile", "--yes")
+    assert clean.exit_code == 0, clean.output
+    assert "5 objects, 5 documents, 5 chunk files" in clean.stdout
+    (opx.home / "corpus" / "documents" / "docs" / "page-3.md").unlink()
+    (chunks, *_) = sorted((opx.home / "corpus" / "chunks").glob("*.jsonl"))
+    chunks.unlink()
+    differing = opx("bulk", "start", "--kind", "reconcile", "--yes")
+    assert differing.exit_code == 1
+    assert "documents/docs/page-3.md: the catalog has a document whose object is gone" in differing.stderr
+    repaired = opx("bulk", "start", "--kind", "reconcile", "--repair", "--yes")
+    assert "1 held back" in repaired.stdout
+    again = json.loads(opx("bulk", "start", "--kind", "reconcile", "--yes", "--json").stdout)
+    assert set(again["report"]["reconciled"]["counts"]) == {"object_missing"}
+
+
 def test_documents_that_failed_are_shown_with_an_exit_code(opx: Opx) -> None:
     opx.write("empty.md", "")
     result = opx("bulk", "start", opx.folder / "docs", "--yes")

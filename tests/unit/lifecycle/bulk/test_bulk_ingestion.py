@@ -231,7 +231,7 @@ def test_a_removed_client_is_in_no_file_of_a_job(tmp_path: Path) -> None:
         removal = system.tenants.offboarding(sleep=lambda _: None)
         assert (removal.count("acme")["files of bulk jobs"], removal.count("other")["files of bulk jobs"]) == (1, 0)
         runner(system).run(job_id)
-        assert removal.count("acme")["files of bulk jobs"] == 1  # it names what failed
+        assert removal.count("acme")["files of bulk jobs"] == 2  # report and list name what failed
         second = begun(system, BulkWork(kind=BulkKind.INGEST, prefix=own))
         with pytest.raises(StoreUnavailableError, match=second.job_id):
             removal.remove("acme")

@@ -33,8 +33,9 @@ def test_five_million_documents_have_a_price_by_service_and_hours() -> None:
     assert plan.dollars["Bedrock"] == pytest.approx(15_000 * 0.01)
     assert plan.dollars["DynamoDB"] == pytest.approx(5 * 44 * 0.625 + 50 * 0.125)
     assert plan.dollars["Lambda"] == pytest.approx(5_000_000 * 3 * 0.0000133334, abs=0.01)
-    listing, batches, applying = 5_000_000 / 2_000 / 3600, 50 * 2.0, 2 * 5_000_000 / 3 / 100 / 3600
-    assert plan.hours == pytest.approx(listing + batches + applying, abs=0.01)
+    listing, batches, preparing = 5_000_000 / 2_000 / 3600, 50 * 2.0, 5_000_000 * 0.15 / 100 / 3600
+    applying = 50_000_000 / (8 * 250) / 3600  # by what the index takes
+    assert plan.hours == pytest.approx(listing + batches + preparing + applying, abs=0.01)
     assert plan.total == pytest.approx(sum(plan.dollars.values()))
 
 

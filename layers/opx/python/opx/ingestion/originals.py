@@ -162,6 +162,9 @@ class DecryptingObjectStore:
     def delete(self, key: str, *, etag: str = "") -> bool:
         return self._store.delete(key, etag=etag)
 
+    def delete_many(self, keys: Iterable[str]) -> None:
+        self._store.delete_many(keys)
+
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         return self._store.list(prefix, after=after)
 

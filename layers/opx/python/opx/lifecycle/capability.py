@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from opx.lifecycle.archive.importing import Importer
     from opx.lifecycle.consistency.comparing import Comparison
     from opx.lifecycle.consistency.processes import StartSystem
-    from opx.lifecycle.consistency.reconcile import Reconciler
+    from opx.lifecycle.consistency.reconcile import Reconciler, Repairs
     from opx.lifecycle.consistency.repair import StoreRepair
     from opx.lifecycle.consistency.store_checks import CheckedDocuments, ComparedStores, StoreChecks
     from opx.lifecycle.coverage import CoverageReport
@@ -285,12 +285,18 @@ class Lifecycle:
     ) -> Reconciler:
         """Reconciles the stores; with `thorough`, index entries are compared one by one, and all files are read.
         `progress` is called with the kind of item compared and the count so far."""
-        from opx.lifecycle.consistency.reconcile import Reconciler, Repairs
+        from opx.lifecycle.consistency.reconcile import Reconciler
 
-        stores, checks = self._compared_stores, self._checks(thorough=thorough)
-        repairs = Repairs(stores, checks, self._graph, self._ingestion, self._work)
+        checks, repairs = self._checks(thorough=thorough), self.repairs(thorough=thorough)
         compared = partial(self._compared, thorough=thorough)
         return Reconciler(self._tables, checks, repairs, progress, compared=compared)
+
+    def repairs(self, *, thorough: bool = False) -> Repairs:
+        """Repairs differences between the stores."""
+        from opx.lifecycle.consistency.reconcile import Repairs
+
+        checks = self._checks(thorough=thorough)
+        return Repairs(self._compared_stores, checks, self._graph, self._ingestion, self._work)
 
     def comparison(self, *, thorough: bool = False) -> Comparison:
         """Compares the stores by segments, which may be compared at the same time, here or elsewhere."""
@@ -301,6 +307,7 @@ class Lifecycle:
     def _compared(self, *, thorough: bool) -> Iterator[CheckedDocuments]:
         """Findings of everything: by this process, or by one for each core where there are many documents."""
         from opx.lifecycle.consistency.comparing import WHOLE
+        from opx.lifecycle.consistency.noted import NotedSegments
         from opx.lifecycle.consistency.processes import (
             DOCUMENTS_A_SEGMENT,
             SEGMENTS_A_PROCESS,
@@ -310,11 +317,13 @@ class Lifecycle:
         comparison, processes = self.comparison(thorough=thorough), cores()
         if self._restart is None or processes < 2:
             return chain.from_iterable(map(comparison.compare, WHOLE))
-        segments = comparison.segments(DOCUMENTS_A_SEGMENT, processes * SEGMENTS_A_PROCESS)
+        noted = NotedSegments(self._storage.objects, self._installation.clock, thorough=thorough)
+        segments = noted.begin(lambda: comparison.segments(DOCUMENTS_A_SEGMENT, processes * SEGMENTS_A_PROCESS))
         if len(segments) == len(WHOLE):
             return chain.from_iterable(map(comparison.compare, segments))
         opened = partial(self._restart, self._installation.settings)
-        return compared_in_processes(opened, segments, processes=processes, thorough=thorough)
+        compare = partial(compared_in_processes, opened, processes=processes, thorough=thorough)
+        return noted.compared(segments, compare)
 
     def _checks(self, *, thorough: bool) -> StoreChecks:
         from opx.lifecycle.consistency.store_checks import StoreChecks

@@ -5,9 +5,10 @@ On a machine, a job runs in the process that starts it, on all cores; on AWS, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -42,7 +43,8 @@ class BulkRequest(Request, frozen=True, kw_only=True):
     """Base of requests that state the work of a job."""
 
     kind: Annotated[
-        BulkKind, Meta(description="The objects of the corpus, or the catalog's documents into a new index.")
+        BulkKind,
+        Meta(description="Objects of the corpus, the catalog's documents into a new index, or a comparison of stores."),
     ]
     prefix: Annotated[Address, Meta(description="With ingest: only objects whose key begins so.")] = ""
     inventory: Annotated[
@@ -56,17 +58,25 @@ class BulkRequest(Request, frozen=True, kw_only=True):
         int, Meta(ge=0, description="With reindex: numbers of its vectors, where the model leaves a choice.")
     ] = 0
     collection: Annotated[str, Meta(max_length=32, description="With reindex, on AWS: the search collection.")] = ""
+    repair: Annotated[bool, Meta(description="With reconcile: repair differences, but remove nothing.")] = False
+    thorough: Annotated[bool, Meta(description="With reconcile: read every file, and compare entries one by one.")] = (
+        False
+    )
 
     def work(self) -> BulkWork:
         """Raises `InvalidInputError` for fields that are of the other kind."""
-        of_kind = {BulkKind.INGEST: ("prefix", "inventory"), BulkKind.REINDEX: _OF_REINDEX}[self.kind]
-        for name in ("prefix", "inventory", *_OF_REINDEX):
+        of_kind = _FIELDS[self.kind]
+        for name in chain.from_iterable(_FIELDS.values()):
             if getattr(self, name) and name not in of_kind:
                 raise InvalidInputError(f"{name} is not for a job of kind {self.kind}")
         return BulkWork(kind=self.kind, **{name: getattr(self, name) for name in of_kind})
 
 
-_OF_REINDEX = ("model", "model_path", "dimension", "collection")
+_FIELDS: Mapping[BulkKind, Sequence[str]] = {
+    BulkKind.INGEST: ("prefix", "inventory"),
+    BulkKind.REINDEX: ("model", "model_path", "dimension", "collection"),
+    BulkKind.RECONCILE: ("repair", "thorough"),
+}
 
 
 class PlanBulk(BulkRequest, frozen=True, kw_only=True):
@@ -145,7 +155,7 @@ def _run_here(context: Context, job: BulkJob) -> None:
     runner = LocalRunner(
         system.bulk.stages,
         system.work,
-        opened=_opened(system) if embeds else None,
+        opened=_opened(system) if embeds or job.work.kind is BulkKind.RECONCILE else None,
         processes=cores(),
         progress=context.progress,
     )

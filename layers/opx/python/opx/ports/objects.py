@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import BinaryIO, Protocol, runtime_checkable
@@ -49,6 +49,10 @@ class ObjectStore(Protocol):
     def delete(self, key: str, *, etag: str = "") -> bool:
         """Remove the object; with an etag only while it has that one. False if it has another by now, and stays. Removing
         a missing object does nothing."""
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Remove these objects, in few requests where the store can; those that are missing are passed over. After an error
+        some may be left: repeat it."""
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """All objects whose key starts with `prefix`, in the order of their keys' UTF-8 bytes; those behind the key `after`,

@@ -11,11 +11,12 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from email.errors import HeaderParseError
 from email.header import decode_header, make_header
+from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from boto3.s3.transfer import TransferConfig
@@ -32,8 +33,9 @@ from opx.adapters.limits import (
 )
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.provenance import CHANNEL_METADATA
-from opx.errors import ConditionFailedError, ObjectNotFoundError
+from opx.errors import ConditionFailedError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports import ObjectInfo, SignedUpload
+from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -164,6 +166,11 @@ PART_BYTES = MAX_CONDITIONAL_BYTES
 
 MISSING = ("NoSuchKey", "NotFound", "404", "KeyTooLongError")
 
+KEYS_A_REQUEST = 1000
+"""Objects that S3 deletes in a request at most."""
+
+DELETING_THREADS = 8
+
 CHANGED = ("ConditionalRequestConflict", "PreconditionFailed")
 """Codes for an object that doesn't match, or no longer matches, a condition."""
 
@@ -282,6 +289,22 @@ class S3ObjectStore:
                     return False
                 raise
         return True
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        """Deletes a thousand objects a request, several requests at once."""
+        left = filter(_can_exist, keys)
+        batches = list(iter(lambda: list(islice(left, KEYS_A_REQUEST)), []))
+        Each(DELETING_THREADS)(self._delete_batch, batches)
+
+    def _delete_batch(self, keys: Sequence[str]) -> None:
+        wanted: Any = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+        with translated_errors(f"delete objects of bucket {self._bucket}"):
+            errors = self._client.delete_objects(Bucket=self._bucket, Delete=wanted).get("Errors", [])
+        if errors:
+            code, key = errors[0].get("Code", ""), errors[0].get("Key", "")
+            raise StoreUnavailableError(
+                f"can't delete {len(errors)} of {len(keys)} objects: {code} for {self._uri(key)}"
+            )
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         pages = self._client.get_paginator("list_objects_v2").paginate(

@@ -22,7 +22,7 @@ import re
 import secrets
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from itertools import chain
@@ -372,6 +372,10 @@ class FolderObjectStore:
             remove_file(self._path(key), self._root)
             remove_file(self._metadata.joinpath(*path_of(key)), self._metadata)
         return True
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self.delete(key)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         for key in self._keys(prefix, after):

@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
+import random
 import time
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
 
 from opx.domain.record import replace
-from opx.edges.cli.intake import Intake, IntakeTally, warn_of
+from opx.edges.cli.intake import Intake, IntakeTally, planned_files, warn_of
 from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import CommandFailed, aligned, exit_unless, plural, print_json, print_lines, print_table, warn
 from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session
-from opx.lifecycle.bulk.job import ENDED, BulkKind, BulkStage
+from opx.errors import InvalidInputError
+from opx.ingestion.events import EventOutcome
+from opx.ingestion.files import FileToIngest
+from opx.lifecycle.bulk.job import ENDED, BulkKind, BulkStage, BulkWork
 from opx.operations import bulk
 
 if TYPE_CHECKING:
     from opx.edges.calling import OperationClient
     from opx.lifecycle.bulk.planning import BulkPlan
+    from opx.lifecycle.consistency.differences import StoreDifference
 
 POLL_SECONDS = 10.0
 SHOWN_FAILURES = 20
 _FIELDS = {
-    "kind": "--kind KIND  `ingest`: stored objects that are new or changed; `reindex`: a new index.  [default: ingest]",
+    "kind": "--kind KIND  `ingest`: stored objects that are new or changed; `reindex`: a new index; `reconcile`: compare the "
+    "stores.  [default: ingest]",
     "prefix": "--prefix KEY  Only objects whose key begins so.",
     "inventory": "--inventory ADDRESS  Manifest of an S3 Inventory in CSV, on AWS: s3://BUCKET/KEY.",
     "model": "--model NAME  With --kind reindex: another embedding model.",
     "model_path": "--model-path DIR  With --kind reindex: the folder of one.",
     "dimension": "--dimension N  With --kind reindex: numbers of its vectors.",
     "collection": "--collection NAME  With --kind reindex, on AWS: blue or green.",
+    "repair": "--repair  With --kind reconcile: repair differences, but remove nothing.",
+    "thorough": "--thorough  With --kind reconcile: read every file.",
 }
 _DEFAULTS = {"kind": BulkKind.INGEST}
-_PLANNED = CommandShape(fields=_FIELDS, without=("counted",), defaults=_DEFAULTS)
+_PLANNED = CommandShape(fields=_FIELDS, without=("counted",), defaults=_DEFAULTS, anywhere=True)
 _STARTED = CommandShape(fields=_FIELDS, defaults=_DEFAULTS, anywhere=True)
 _PATHS_HERE = (
     "paths are for a folder of this machine: upload the files to the bucket of the deployed system (`aws s3 sync`), then "
@@ -46,9 +57,10 @@ def bulk_command() -> None:
     """Ingest or reindex many documents at once, on all cores of this machine or by a state machine on AWS.
 
     \b
-    opx bulk plan                    documents, price and hours, before it starts
+    opx bulk plan [FOLDER]           documents, price and hours, before it starts
     opx bulk start FOLDER            all files of a folder
     opx bulk start --kind reindex    a new index from the stored chunks
+    opx bulk start --kind reconcile  compare all stores
     opx bulk status                  progress
     opx bulk cancel JOB              end it, and remove what it left
     """
@@ -58,10 +70,17 @@ def bulk_command() -> None:
 
 
 @bulk_command.request("plan", bulk.plan_bulk, _PLANNED)
-def plan_command(session: Session, request: bulk.PlanBulk, *, as_json: bool) -> None:
-    """Estimate a bulk job: documents, chunks, dollars by service, and hours. Nothing is changed."""
-    session.require_knowledge()
-    found = _planned(session.client, request)
+@click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path(path_type=Path))
+def plan_command(session: Session, request: bulk.PlanBulk, *, paths: tuple[Path, ...], as_json: bool) -> None:
+    """Estimate a bulk job: documents, chunks, dollars by service, and hours. Nothing is changed.
+
+    With paths, of a job that ingests these files of this machine.
+    """
+    if paths:
+        found = _planned_files(session, request, paths)
+    else:
+        session.require_knowledge()
+        found = _planned(session.client, request)
     if as_json:
         print_json(found.to_json())
     else:
@@ -78,10 +97,27 @@ def _planned(client: OperationClient, request: bulk.PlanBulk) -> BulkPlan:
         request = replace(request, counted=found.counted)
 
 
+def _planned_files(session: Session, request: bulk.PlanBulk, paths: tuple[Path, ...]) -> BulkPlan:
+    """The plan for files: some of them are stored in a home of their own, which is removed, and planned there."""
+    session.require_local(_PATHS_HERE)
+    if request.work() != BulkWork(kind=BulkKind.INGEST):
+        raise InvalidInputError("paths are for a job that ingests them, without other options")
+    from opx.lifecycle.bulk.planning import SAMPLE, enlarged
+
+    files = [one for one in planned_files(paths, session.working_folder) if isinstance(one, FileToIngest)]
+    few = random.Random(0).sample(files, min(SAMPLE, len(files)))  # noqa: S311 - a sample, the same for the same files
+    with TemporaryDirectory() as folder:
+        sampling = session.at_home(Path(folder) / "home")
+        with closing(sampling.services):
+            _put(sampling, few)
+            plan = _planned(sampling.client, request)
+    return enlarged(plan, len(files), sum(file.path.stat().st_size for file in files))
+
+
 def _plan_lines(plan: BulkPlan) -> list[str]:
     rows = [
         ("documents", f"{plan.documents:,}, {plan.bytes / 1e6:,.1f} MB" if plan.bytes else f"{plan.documents:,}"),
-        ("chunks", f"about {plan.chunks:,}, {plan.tokens:,} tokens"),
+        *([("chunks", f"about {plan.chunks:,}, {plan.tokens:,} tokens")] if plan.chunks else []),
         *((name, f"${value:,.2f}") for name, value in plan.dollars.items()),
         ("together", _price(plan)),
     ]
@@ -124,13 +160,18 @@ def start_command(
 
 def _store(session: Session, paths: tuple[Path, ...]) -> None:
     session.require_local(_PATHS_HERE)
+    warn_of(_put(session, planned_files(paths, session.working_folder)))
+
+
+def _put(session: Session, files: Sequence[FileToIngest | EventOutcome]) -> Sequence[EventOutcome]:
+    """Stores files without events; returns the outcomes of those that can't be."""
     from opx.edges.loading import QuietLoader
 
     tally = IntakeTally()
     with reporter_for_stderr(uploads=False) as reporter:
         intake = Intake(session.client, QuietLoader(session.context), session.working_folder, reporter)
-        intake.put(intake.plan(paths), {}, tally)
-    warn_of(tally.failures)
+        intake.put(files, {}, tally)
+    return tally.failures
 
 
 def _is_wanted(session: Session, request: bulk.StartBulk) -> bool:
@@ -168,16 +209,25 @@ def _print_end(found: bulk.BulkStatus, *, as_json: bool) -> None:
         print_lines(_status_lines(found))
         _warn_of(found)
     report = found.report
-    exit_unless(not (report and (report.failed or report.problems or report.unsettled)))
+    differs = report and report.reconciled and report.reconciled.total
+    exit_unless(not (differs or (report and (report.failed or report.problems or report.unsettled))))
 
 
 def _warn_of(found: bulk.BulkStatus) -> None:
     warn(*(f"failed: {one.object_key}: {one.reason}" for one in found.failures[:SHOWN_FAILURES]))
     if found.report:
         warn(*found.report.problems)
+        warn(*(f"{one.object_key or one.document_id}: {one.text}" for one in _differences(found)))
+
+
+def _differences(found: bulk.BulkStatus) -> Sequence[StoreDifference]:
+    compared = found.report and found.report.reconciled
+    return compared.differences[:SHOWN_FAILURES] if compared else ()
 
 
 # -- status and cancellation
+
+_COMPARED = ("objects", "documents", "chunk_files", "outlines", "index_documents")
 
 
 @bulk_command.request("status", bulk.get_bulk_job, CommandShape(arguments=("job_id",), without=("after", "limit")))
@@ -209,6 +259,13 @@ def _status_lines(found: bulk.BulkStatus) -> list[str]:
     ]
     if report is None:
         rows.append(("shards", f"{job.shards:,}; {found.prepared:,} prepared, {found.applied:,} applied"))
+    elif report.reconciled:
+        compared = report.reconciled
+        counts = (f"{getattr(compared, name):,} {name.replace('_', ' ')}" for name in _COMPARED)
+        rows.append(("compared", f"{', '.join(counts)} in {report.seconds:,.0f} s"))
+        rows.append(
+            ("differences", f"{compared.total:,}; {compared.repaired:,} repaired, {compared.held_back:,} held back")
+        )
     else:
         counts = (
             f"{getattr(report, name):,} {name}" for name in ("ingested", "unchanged", "skipped", "deleted", "failed")

@@ -99,6 +99,12 @@ class WorkingFolder:
         return self.home is not None and path.is_relative_to(self.home)
 
 
+def planned_files(paths: Iterable[str | Path], working_folder: WorkingFolder) -> list[FileToIngest | EventOutcome]:
+    """Files to ingest, and outcomes of those that can't be. Files in the home folder are left out."""
+    found = plan_files([canonical(path) for path in paths], working_folder.base)
+    return [step for step in found if isinstance(step, EventOutcome) or not working_folder.holds(step.path)]
+
+
 class Intake:
     """Ingests files of this machine."""
 
@@ -112,8 +118,7 @@ class Intake:
 
     def plan(self, paths: Iterable[str | Path]) -> list[FileToIngest | EventOutcome]:
         """Files to ingest, and outcomes of those that can't be. Files in the home folder are left out."""
-        found = plan_files([canonical(path) for path in paths], self._working_folder.base)
-        return [step for step in found if isinstance(step, EventOutcome) or not self._working_folder.holds(step.path)]
+        return planned_files(paths, self._working_folder)
 
     def put(
         self, steps: Sequence[FileToIngest | EventOutcome], metadata: Mapping[str, Any], tally: IntakeTally

@@ -69,12 +69,17 @@ class BusyError(Exception):
 
 
 class Claims:
-    """The only writer of the keys table. With `lease_seconds` of 0 a claim lasts until another worker claims the document."""
+    """The only writer of the keys table. With `lease_seconds` of 0 a claim lasts until another worker claims the document.
+
+    The item of a claimed key is kept as it was written last: the next write of the claim needn't read it, as the revision
+    that it checks tells if another worker changed it.
+    """
 
     def __init__(self, keys: Table, *, clock: Clock, lease_seconds: int) -> None:
         self._keys = keys
         self._clock = clock
         self._lease_seconds = lease_seconds
+        self._written: dict[str, Item] = {}
 
     def head(self, key: DocumentKey) -> Item | None:
         return self._keys.get({"documentKey": key.id})
@@ -97,7 +102,7 @@ class Claims:
         token = secrets.token_hex(8)
         facts = {"source": key.source, "scope": key.scope.key, "leaseToken": token, "leaseUntil": self._lease_end()}
         try:
-            self._write(key, head, facts)
+            self._written[token] = self._write(key, head, facts)
         except ConditionFailedError as exc:
             raise BusyError(event.key) from exc
         return Claim(key, event, token, head)
@@ -144,6 +149,7 @@ class Claims:
 
     def forget(self, claim: Claim) -> None:
         """Deletes the item of a key that this claim created, unless another worker has claimed it since."""
+        self._written.pop(claim.token, None)
         with suppress(ConditionFailedError):
             self._keys.delete({"documentKey": claim.key.id}, condition=Equals("leaseToken", claim.token))
 
@@ -167,9 +173,10 @@ class Claims:
             head = self.head(key) or {}
             begun = {**(head.get("writing") or {}), document_id or REMOVAL: secrets.token_hex(8)}
             try:
-                return self._write(key, head, {"scope": key.scope.key, "source": key.source, "writing": begun})
+                self._write(key, head, {"scope": key.scope.key, "source": key.source, "writing": begun})
             except ConditionFailedError:
                 continue
+            return
         raise StoreUnavailableError(f"{key.source} is being changed by other workers")
 
     def _is_leased(self, head: Item) -> bool:
@@ -180,20 +187,27 @@ class Claims:
 
     def _update(self, claim: Claim, facts: Callable[[Item], Item]) -> None:
         """Updates the item while the claim holds. Raises `ConditionFailedError` if it doesn't."""
+        known = self._written.pop(claim.token, None)
         for _ in range(_WRITES):
-            head = self.head(claim.key) or {}
+            head = known or self.head(claim.key) or {}
+            known = None
             if head.get("leaseToken") != claim.token:
                 break
             try:
-                return self._write(claim.key, head, facts(head))
+                written = self._write(claim.key, head, facts(head))
             except ConditionFailedError:
                 continue
+            if written["leaseToken"]:
+                self._written[claim.token] = written
+            return
         raise ConditionFailedError(f"another worker took over {claim.key.source}")
 
-    def _write(self, key: DocumentKey, head: Item, facts: Item) -> None:
+    def _write(self, key: DocumentKey, head: Item, facts: Item) -> Item:
         revision = int(head.get("revision", 0))
         condition = Equals("revision", revision) if revision else KeyAbsent("revision")
-        self._keys.put({**head, **facts, "documentKey": key.id, "revision": revision + 1}, condition=condition)
+        written = {**head, **facts, "documentKey": key.id, "revision": revision + 1}
+        self._keys.put(written, condition=condition)
+        return written
 
 
 def current_id(head: Item) -> str:

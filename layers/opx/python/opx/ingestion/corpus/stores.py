@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, BinaryIO
 
@@ -39,6 +39,9 @@ class GuardedObjectStore:
 
     def delete(self, key: str, *, etag: str = "") -> bool:
         return self._store.delete(key, etag=etag)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        self._store.delete_many(keys)
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         return self._store.list(prefix, after=after)
@@ -161,6 +164,13 @@ class AnnouncingObjectStore:
         if gone:
             self._enqueue(key, deleted=True)
         return gone
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        deleted = list(keys)
+        self._store.delete_many(deleted)
+        with self._unit_of_work():
+            for key in deleted:
+                self._enqueue(key, deleted=True)
 
     def open(self, key: str) -> BinaryIO:
         return self._store.open(key)

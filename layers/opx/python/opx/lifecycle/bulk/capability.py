@@ -81,6 +81,8 @@ class Bulk:
             scopes=lambda: list(ScopeDirectory(self._corpus.clients, self._corpus.projects).all()),
             filler=self._lifecycle.filler,
             searched=self._lifecycle.searched_documents,
+            comparison=lambda work: self._lifecycle.comparison(thorough=work.thorough),
+            repairs=lambda work: self._lifecycle.repairs(thorough=work.thorough),
             reindexer=lambda: self._lifecycle.reindexer,
             rebuilds=lambda: self._functions().rebuilds,
             batch=self._batch,
@@ -94,10 +96,10 @@ class Bulk:
         if known and known.is_ended:
             self.stages.files(known.job_id).clear()  # its process may have ended before it did so
         elif known and known.work == work and not known.cancelling:
-            return known if work.kind is BulkKind.INGEST or known.edition else self._with_edition(known)
+            return known if work.kind is not BulkKind.REINDEX or known.edition else self._with_edition(known)
         job = self.jobs.begin(work, by)
         try:
-            return job if work.kind is BulkKind.INGEST else self._with_edition(job)
+            return self._with_edition(job) if work.kind is BulkKind.REINDEX else job
         except OpxError:
             self.stages.cancel(job.job_id)
             raise

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 
 from opx.domain.ids import epoch_seconds, iso_time
 from opx.errors import IndexWakingError
+from opx.ingestion.events import Result
 from opx.ingestion.indexing.book import EditionState
 from opx.lifecycle.bulk.embedding import GroupEmbeddings
 from opx.lifecycle.bulk.files import BulkFiles
 from opx.lifecycle.bulk.finishing import read_report, sum_up, write_report
 from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkReport, BulkStage, Shard, ShardApplied
 from opx.lifecycle.bulk.parts import StageParts
+from opx.lifecycle.bulk.reconciling import sum_up_found
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.lifecycle.reindex.reindexing import CALIBRATE_IF_DUE, SEEN_EVERYWHERE
 from opx.runtime.threads import Each
@@ -34,6 +36,9 @@ class JobEnds:
             return read_report(files)
         self._parts.jobs.update(job_id, lambda found: found.enter(BulkStage.FINISH))
         report, applied = sum_up(files, shards, job, Each(self._parts.storage.read_threads))
+        if job.work.kind is BulkKind.RECONCILE:
+            self._reconciled(job, report)
+            report.unsettled = len(shards) - len(applied)  # segments, whose documents were estimated
         if job.work.kind is BulkKind.REINDEX and not self._switched(job, report, applied, stop):
             return None
         end = BulkStage.REFUSED if report.problems else BulkStage.DONE
@@ -43,6 +48,14 @@ class JobEnds:
         self._end(job_id, end)
         files.clear()
         return report
+
+    def _reconciled(self, job: BulkJob, report: BulkReport) -> None:
+        """Sums up what was found, and ingests what was repaired by that, where this process does."""
+        found = sum_up_found(BulkFiles(self._parts.store, job.job_id), repair=job.work.repair)
+        drain = self._parts.ingestion.drain
+        if job.work.repair and drain:
+            found.waiting = sum(1 for one in drain.run() if one.result is Result.FAILED)
+        report.reconciled = found
 
     def _switched(
         self, job: BulkJob, report: BulkReport, applied: Sequence[ShardApplied], stop: Callable[[], bool]

@@ -18,6 +18,7 @@ from opx.ports import ObjectStore
 FOLDER = "bulk/"
 SHARDS, PREPARED, APPLIED = "shards", "prepared", "applied"
 CUTS, TEXTS, VECTORS, OUTPUTS, BATCHES, READING = "cuts", "texts", "vectors", "outputs", "batches", "reading"
+FOUND = "found"
 MANIFEST, LISTING, GROUPS = "shards.json", "listing.json", "groups.json"
 REPORT, FAILURES = "report.json", "failures.jsonl"
 
@@ -87,13 +88,11 @@ class BulkFiles:
 
     def delete(self, number: int, kinds: Sequence[str]) -> None:
         """Deletes the files of a shard of these kinds, if they exist."""
-        for kind in kinds:
-            self.store.delete(self.name(kind, number))
+        self.store.delete_many(self.name(kind, number) for kind in kinds)
 
     def clear(self) -> int:
         """Deletes all files but the report and its failures; returns how many."""
         kept = {self.prefix + REPORT, self.prefix + FAILURES}
         keys = [info.key for info in self.store.list(self.prefix) if info.key not in kept]
-        for key in keys:
-            self.store.delete(key)
+        self.store.delete_many(keys)
         return len(keys)

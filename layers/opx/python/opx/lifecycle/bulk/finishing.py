@@ -22,15 +22,16 @@ def sum_up(
     files: BulkFiles, shards: Sequence[Shard], job: BulkJob, each: Each
 ) -> tuple[BulkReport, Sequence[ShardApplied]]:
     """The report of the shards that were applied so far, and their results."""
-    numbers = [shard.number for shard in shards]
+    settled = set(files.numbers(APPLIED))
+    numbers = [shard.number for shard in shards if shard.number in settled]
     found = each(lambda number: files.get(APPLIED, number, ShardApplied), numbers)
     applied = [one for one in found if one]
     report = BulkReport(job.job_id)
     for name in _COUNTS:
         setattr(report, name, sum(getattr(one, name) for one in applied))
     report.documents = job.documents
-    settled = report.ingested + report.unchanged + report.skipped + report.deleted + report.failed
-    report.unsettled = job.documents - settled
+    counted = report.ingested + report.unchanged + report.skipped + report.deleted + report.failed
+    report.unsettled = job.documents - counted
     report.failures = [failure for one in applied for failure in one.failures][:MOST_FAILURES]
     return report, applied
 

@@ -17,6 +17,7 @@ from opx.errors import (
     ConditionFailedError,
     StoreUnavailableError,
 )
+from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.ports import Clock, Equals, KeyAbsent, KeyRange, Table
 
 SUBJECT, _TARGETS = "bulk", "bulk targets"
@@ -25,10 +26,11 @@ _WRITES = 5
 
 class BulkKind(StrEnum):
     """`INGEST`: objects of the corpus that the catalog doesn't have as they are. `REINDEX`: the catalog's documents, into a
-    new edition of the index."""
+    new edition of the index. `RECONCILE`: all stores, compared with one another."""
 
     INGEST = "ingest"
     REINDEX = "reindex"
+    RECONCILE = "reconcile"
 
 
 class BulkStage(StrEnum):
@@ -49,7 +51,8 @@ ENDED = (BulkStage.DONE, BulkStage.REFUSED, BulkStage.CANCELLED)
 
 class BulkWork(Record, frozen=True, kw_only=True):
     """The work of a job. `prefix` limits an ingestion to objects whose key begins so; `inventory` is the address of an S3
-    Inventory manifest, `s3://BUCKET/KEY`, that is read instead of a listing. The others are as those of `reindex`."""
+    Inventory manifest, `s3://BUCKET/KEY`, that is read instead of a listing. `repair` and `thorough` are as those of
+    `reconcile`, the others as those of `reindex`."""
 
     kind: BulkKind
     prefix: str = ""
@@ -58,6 +61,8 @@ class BulkWork(Record, frozen=True, kw_only=True):
     model_path: str = ""
     dimension: int = 0
     collection: str = ""
+    repair: bool = False
+    thorough: bool = False
 
 
 class BulkJob(Draft, kw_only=True):
@@ -136,7 +141,8 @@ class ShardApplied(Record, frozen=True, kw_only=True):
 
 class BulkReport(Draft):
     """Outcome of a job: documents by result, with the failed ones and their reasons (the first `MOST_FAILURES`).
-    `unsettled` listed documents have no outcome: 0 unless a result was lost. `problems` keep a new index from answering."""
+    `unsettled` listed documents have no outcome: 0 unless a result was lost. `problems` keep a new index from answering.
+    `reconciled` is what was found by comparing the stores."""
 
     job_id: str
     documents: int = 0
@@ -151,6 +157,7 @@ class BulkReport(Draft):
     failures: list[BulkFailure] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    reconciled: ReconcileReport | None = None
 
 
 class BulkJobs:

@@ -101,7 +101,7 @@ class LocalRunner:
 
     def _apply(self, job_id: str, shard: int) -> None:
         def applied() -> bool:
-            with self._work.exclusive():
+            with nullcontext() if self._stages.reconciles(job_id) else self._work.exclusive():
                 self._stages.apply(job_id, shard)
             return True
 

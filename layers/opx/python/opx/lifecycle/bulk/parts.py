@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.lifecycle.bulk.job import BulkJob, BulkJobs
+from opx.lifecycle.bulk.job import BulkJob, BulkJobs, BulkKind, BulkWork
 from opx.ports import ObjectStore, Storage, Table, Tables
 from opx.ports.bulk import BatchEmbedder, NewBatchEmbedder
 from opx.ports.tables import KEYS
@@ -17,6 +17,8 @@ from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
     from opx.domain.scopes import Scope
+    from opx.lifecycle.consistency.comparing import Comparison
+    from opx.lifecycle.consistency.reconcile import Repairs
     from opx.lifecycle.reindex.filling import Filler, SearchedDocuments
     from opx.lifecycle.reindex.reindexing import Reindexer
     from opx.ports import Queue
@@ -39,6 +41,8 @@ class StageParts:
     searched: Callable[[], SearchedDocuments]
     reindexer: Callable[[], Reindexer]
     rebuilds: Callable[[], Queue | None]
+    comparison: Callable[[BulkWork], Comparison]
+    repairs: Callable[[BulkWork], Repairs]
     batch: NewBatchEmbedder = lambda _model, _dimension: None
 
     @property
@@ -46,7 +50,10 @@ class StageParts:
         return self.tables.table(KEYS)
 
     def batch_of(self, job: BulkJob) -> BatchEmbedder | None:
-        """Embeds in batches with the model of the edition that the job writes to; None where it has no batch jobs."""
+        """Embeds in batches with the model of the edition that the job writes to; None where it has no batch jobs, and for a
+        job that embeds nothing."""
+        if job.work.kind is BulkKind.RECONCILE:
+            return None
         state = self.indexing.editions.book.read()
         edition = state.edition(job.edition) if job.edition else state.active
         return self.batch(edition.model, edition.dimension) if edition else None

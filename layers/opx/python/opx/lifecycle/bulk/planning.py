@@ -11,15 +11,17 @@ from math import ceil
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.prices import PRICES
-from opx.domain.record import Record
+from opx.domain.record import Record, replace
 from opx.errors import StoreUnavailableError
 from opx.ingestion.events import EventOutcome, Result
 from opx.ingestion.indexing.embedding_cache import CachedEmbedder
 from opx.lifecycle.bulk.job import BulkKind, BulkWork
 from opx.lifecycle.bulk.listing import SHARD_DOCUMENTS, Listed
 from opx.lifecycle.bulk.preparing import TOKEN_CHARACTERS, Cuts
+from opx.lifecycle.bulk.reconciling import SEGMENT_DOCUMENTS
 from opx.lifecycle.costs import GRAPH_WRITES, INGEST_SECONDS_A_DOCUMENT, VERSION_WRITES
 from opx.ports.bulk import BatchLimits
+from opx.runtime.threads import cores
 
 SAMPLE = 20
 """Documents that are read for an estimate, in each turn of the listing."""
@@ -32,8 +34,9 @@ STATES_A_SHARD = 6
 
 LIST_A_SECOND = 2_000
 CHILDREN = 100
-APPLY_A_SECOND = 3.0
-"""Keys a second of a listing; children at once, and documents a second that each applies."""
+PREPARE_SECONDS, APPLY_SECONDS = 0.15, 0.33
+"""Keys a second of a listing; children at once, and seconds of one for a document: reading and chunking it, and writing it to
+tables and index."""
 
 QUOTAS = BatchLimits()
 """Batch jobs at once and records of each, by the service's default quotas."""
@@ -44,8 +47,16 @@ BATCH_HOURS = 2.0
 ON_DEMAND_A_MINUTE = 6_000
 """Default quota of requests of Titan Text Embeddings V2 a minute."""
 
-INDEXING_UNITS = 10
-"""Capacity units of the collection while the job runs: an assumption."""
+COMPARE_SECONDS = 0.0134
+"""Processor time of a document's comparison: 16 processors compare a million in 14 minutes (decision 101)."""
+
+FUNCTION_GB = 2
+"""Memory of the function of the stages."""
+
+INDEXING_UNITS, SEARCH_UNITS = 8, 2
+ENTRIES_A_UNIT = 250.0
+"""Capacity units of the collection while the job runs, and entries that one takes a second: assumptions, as AWS publishes
+none."""
 
 
 class PlanCount(Record, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -161,6 +172,33 @@ class Sampler:
         return (time.perf_counter() - began) / len(few)
 
 
+def estimate_comparison(work: BulkWork, documents: int, *, cores: int) -> BulkPlan:
+    """The plan of a job that compares the stores of so many documents."""
+    seconds = documents * COMPARE_SECONDS
+    shards = 2 * ceil(documents / SEGMENT_DOCUMENTS)
+    assumed = [f"{COMPARE_SECONDS * 1000:g} ms of processor time a document"]
+    dollars: dict[str, float] = {}
+    if not cores:
+        assumed.append(f"{CHILDREN} children at once; prices of us-east-1 without free tiers")
+        dollars = {
+            "DynamoDB": 5 * documents / 1e6 * PRICES["DynamoDB, million reads of 4 KB"],
+            "Lambda": seconds * FUNCTION_GB * PRICES["Lambda arm64, GB-second"],
+            "S3": (3 * documents + 8 * shards) / 1e3 * PRICES["S3, 1,000 reads"],
+            "Step Functions": shards * STATES_A_SHARD / 1e3 * PRICES["Step Functions, 1,000 transitions"],
+        }
+    return BulkPlan(
+        work=work,
+        documents=documents,
+        bytes=0,
+        chunks=0,
+        tokens=0,
+        dollars={name: round(value, 2) for name, value in dollars.items()},
+        hours=round(seconds / 3600 / min(cores or CHILDREN, shards or 1), 2),
+        assumptions=tuple(assumed),
+        counted=PlanCount(documents=documents),
+    )
+
+
 def estimate(work: BulkWork, count: PlanCount, *, model_id: str, cores: int) -> BulkPlan:
     """The plan of a job whose documents were counted; on `cores` of this machine, or with 0 on AWS."""
     share = count.documents / count.sampled if count.sampled else 0.0
@@ -178,12 +216,14 @@ def estimate(work: BulkWork, count: PlanCount, *, model_id: str, cores: int) -> 
         assumed.append(f"hours by the time of {TIMED_TEXTS} passages, on each of {cores} cores; reading is not counted")
         dollars: dict[str, float] = {}
     else:
-        hours = _hours(work, count, chunks)
-        dollars = _dollars(work, left, tokens, model_id=model_id, hours=hours)
+        by_stage = stage_hours(count.documents, chunks, listed=not work.inventory)
+        hours = sum(by_stage.values())
+        dollars = _dollars(work, left, tokens, model_id=model_id, hours=by_stage["apply"])
         assumed += [
             f"batch jobs of {QUOTAS.maximum_records:,} records, {QUOTAS.jobs} at once, {BATCH_HOURS:g} h each",
-            f"{CHILDREN} children that apply {APPLY_A_SECOND:g} documents a second each",
-            f"{INDEXING_UNITS} capacity units of OpenSearch Serverless meanwhile; prices of us-east-1 without free tiers",
+            f"{CHILDREN} children that take {PREPARE_SECONDS + APPLY_SECONDS:g} s a document",
+            f"{INDEXING_UNITS} indexing units of OpenSearch Serverless, which take {ENTRIES_A_UNIT:g} entries a second each",
+            "prices of us-east-1 without free tiers",
         ]
     return BulkPlan(
         work=work,
@@ -198,12 +238,25 @@ def estimate(work: BulkWork, count: PlanCount, *, model_id: str, cores: int) -> 
     )
 
 
-def _hours(work: BulkWork, count: PlanCount, chunks: int) -> float:
-    listing = 0.0 if work.inventory else count.documents / LIST_A_SECOND / 3600
+def enlarged(plan: BulkPlan, documents: int, size: int) -> BulkPlan:
+    """The plan of a job on this machine for more documents, of which those of `plan` are a sample."""
+    counted = replace(plan.counted, documents=documents, bytes=size)
+    return estimate(plan.work, counted, model_id="", cores=cores())
+
+
+def stage_hours(documents: int, chunks: int, *, listed: bool = True) -> dict[str, float]:
+    """Hours of each stage on AWS, without failures: by the children's time, the quotas of the model, and what the index
+    takes. `tests/benchmarks/bulk_simulation.py` adds failures, and other limits."""
+    shards = ceil(documents / SHARD_DOCUMENTS) or 1
+    seconds_of_children = documents / min(CHILDREN, shards)
     rounds = ceil(chunks / QUOTAS.maximum_records / QUOTAS.jobs)
-    batches = rounds * BATCH_HOURS if chunks >= QUOTAS.minimum_records else chunks / ON_DEMAND_A_MINUTE / 60
-    applying = 2 * count.documents / APPLY_A_SECOND / min(CHILDREN, ceil(count.documents / SHARD_DOCUMENTS) or 1) / 3600
-    return listing + batches + applying
+    indexing = chunks / (INDEXING_UNITS * ENTRIES_A_UNIT)
+    return {
+        "list": documents / LIST_A_SECOND / 3600 if listed else 0.0,
+        "prepare": seconds_of_children * PREPARE_SECONDS / 3600,
+        "embed": rounds * BATCH_HOURS if chunks >= QUOTAS.minimum_records else chunks / ON_DEMAND_A_MINUTE / 60,
+        "apply": max(seconds_of_children * APPLY_SECONDS, indexing) / 3600,
+    }
 
 
 def _dollars(work: BulkWork, documents: float, tokens: int, *, model_id: str, hours: float) -> dict[str, float]:
@@ -216,7 +269,7 @@ def _dollars(work: BulkWork, documents: float, tokens: int, *, model_id: str, ho
         "DynamoDB": writes / 1e6 * PRICES["DynamoDB, million writes of 1 KB"]
         + 10 * documents / 1e6 * PRICES["DynamoDB, million reads of 4 KB"],
         "Lambda": documents * INGEST_SECONDS_A_DOCUMENT * (1 if is_new else 0.3) * PRICES["Lambda arm64, GB-second"],
-        "OpenSearch Serverless": hours * INDEXING_UNITS * PRICES["OpenSearch Serverless, OCU-hour"],
+        "OpenSearch Serverless": hours * (INDEXING_UNITS + SEARCH_UNITS) * PRICES["OpenSearch Serverless, OCU-hour"],
         "S3": (2 * documents * is_new + 8 * shards) / 1e3 * PRICES["S3, 1,000 writes"]
         + (6 * documents + 8 * shards) / 1e3 * PRICES["S3, 1,000 reads"],
         "Step Functions": shards * STATES_A_SHARD / 1e3 * PRICES["Step Functions, 1,000 transitions"],

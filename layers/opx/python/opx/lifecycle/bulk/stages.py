@@ -14,7 +14,7 @@ to wait) when it has to be called again, and `BulkCancelledError` when the job w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
@@ -40,6 +40,7 @@ from opx.lifecycle.bulk.ending import JobEnds
 from opx.lifecycle.bulk.files import (
     APPLIED,
     CUTS,
+    FOUND,
     GROUPS,
     MANIFEST,
     PREPARED,
@@ -70,8 +71,9 @@ from opx.lifecycle.bulk.listing import (
     objects,
 )
 from opx.lifecycle.bulk.parts import StageParts
-from opx.lifecycle.bulk.planning import BulkPlan, PlanCount, Sampler, estimate
+from opx.lifecycle.bulk.planning import BulkPlan, PlanCount, Sampler, estimate, estimate_comparison
 from opx.lifecycle.bulk.preparing import NeededTexts, prepare_heads, prepare_objects
+from opx.lifecycle.bulk.reconciling import apply_segment, compare_segment, list_segments
 from opx.lifecycle.bulk.vectors import PreparedEmbedder, VectorFile, batch_vectors, json_lines, read_vectors
 from opx.ports import Item
 from opx.runtime.threads import cores
@@ -92,6 +94,10 @@ class BulkStages:
         """True if the job builds an index, which one process of a machine may do at a time."""
         return self._parts.jobs.get(job_id).work.kind is BulkKind.REINDEX
 
+    def reconciles(self, job_id: str) -> bool:
+        """True if the job compares the stores: its repairs lock others out where they have to."""
+        return self._parts.jobs.get(job_id).work.kind is BulkKind.RECONCILE
+
     # -- list
 
     def list(self, job_id: str, stop: Callable[[], bool] = lambda: False) -> bool:
@@ -100,7 +106,9 @@ class BulkStages:
         files = self.files(job_id)
         if job.work.kind is BulkKind.REINDEX:
             self._await_edition(job)
-        if not list_documents(files, lambda after: self._listed(job.work, after), stop, self._most):
+        if job.work.kind is BulkKind.RECONCILE:
+            list_segments(files, self._parts.comparison(job.work))
+        elif not list_documents(files, lambda after: self._listed(job.work, after), stop, self._most):
             return False
         shards = self.shards(job_id)
 
@@ -138,6 +146,9 @@ class BulkStages:
     def plan(self, work: BulkWork, known: PlanCount, stop: Callable[[], bool] = lambda: False) -> BulkPlan:
         """Estimates work by the documents behind those of `known`, listed until `stop` returns True."""
         parts = self._parts
+        if work.kind is BulkKind.RECONCILE:
+            here = cores() if parts.tables.in_folder else 0
+            return estimate_comparison(work, parts.comparison(work).documents(), cores=here)
         batch_or_cores = 0 if parts.batch(work.model, work.dimension) else cores()
         sampler = Sampler(
             parts.ingestion.pipeline, self._chunks_of, parts.indexing.document_embedder, times=batch_or_cores > 0
@@ -161,6 +172,8 @@ class BulkStages:
         return found
 
     def _prepared(self, job: BulkJob, files: BulkFiles, shard: int, *, attempt: int, embed: bool) -> ShardPrepared:
+        if job.work.kind is BulkKind.RECONCILE:
+            return compare_segment(files, shard, self._parts.comparison(job.work))
         embedder = self._parts.indexing.document_embedder
         batch = self._parts.batch_of(job)
         usable = batch if batch and batch.model_id == embedder.model_id and not embed else None
@@ -219,6 +232,8 @@ class BulkStages:
         return found
 
     def _applied(self, job: BulkJob, files: BulkFiles, shard: int) -> ShardApplied:
+        if job.work.kind is BulkKind.RECONCILE:
+            return self._reconciled(job, files, shard)
         is_reindex = job.work.kind is BulkKind.REINDEX
         prepared = files.get(PREPARED, shard, ShardPrepared) or _unprepared(files, shard)
         embedder = PreparedEmbedder(self._parts.indexing.document_embedder, keeps=self._parts.tables.in_folder)
@@ -235,6 +250,12 @@ class BulkStages:
             event = ObjectEvent(failure.object_key, deleted=False, sequencer="")
             self._parts.corpus.failures.record(event, UnparsableDocumentError(failure.reason), 1)
         return replace(applied, embedded=embedder.embedded)
+
+    def _reconciled(self, job: BulkJob, files: BulkFiles, shard: int) -> ShardApplied:
+        if files.read(files.name(FOUND, shard)) is None:
+            compare_segment(files, shard, self._parts.comparison(job.work))
+        repairs = self._parts.repairs(job.work) if job.work.repair else None
+        return apply_segment(files, self.shards(job.job_id)[shard], repairs)
 
     def _vectors(self, job: BulkJob, files: BulkFiles, shard: int) -> Iterator[VectorFile]:
         """The vectors of a shard's texts, from its own file and from the output of a batch job."""
@@ -269,7 +290,7 @@ class BulkStages:
         found = files.get(APPLIED, shard, ShardApplied)
         if found:
             return found
-        keys = [str(row.get("key") or row["documentKey"]) for row in files.lines(files.name(SHARDS, shard))]
+        keys = list(map(_named, files.lines(files.name(SHARDS, shard))))
         failures = tuple(BulkFailure(key, reason) for key in keys)
         if job.work.kind is BulkKind.INGEST:
             for key in keys:
@@ -312,11 +333,17 @@ class BulkStages:
 
     def _edition_of(self, job: BulkJob) -> AbstractContextManager[Any]:
         """Binds index and embedder to the edition that the job builds, within the block."""
-        if job.work.kind is BulkKind.INGEST:
-            return self._parts.indexing.writers.writing()
-        return self._parts.indexing.editions.bound(self._open_edition(job))
+        if job.work.kind is BulkKind.REINDEX:
+            return self._parts.indexing.editions.bound(self._open_edition(job))
+        return self._parts.indexing.writers.writing()
 
 
 def _unprepared(files: BulkFiles, shard: int) -> ShardPrepared:
     rows = files.lines(files.name(SHARDS, shard))
-    return ShardPrepared(shard=shard, left=tuple(str(row.get("key") or row["documentKey"]) for row in rows))
+    return ShardPrepared(shard=shard, left=tuple(map(_named, rows)))
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    """Name of a line of a shard: of an object, a document, or a segment of the stores."""
+    name = row.get("key") or row.get("documentKey")
+    return str(name or f"{row['kind']} behind {row['low'] or 'none'} up to {row['high'] or 'the last'}")

@@ -17,6 +17,7 @@ from opx.ingestion.indexing.words import FOLDER as WORDS
 from opx.learning.outcome_store import rows_of as outcome_rows
 from opx.learning.pattern_rows import rows_of as pattern_rows
 from opx.lifecycle.bulk.files import FOLDER as BULK
+from opx.lifecycle.bulk.files import FOUND, REPORT
 from opx.lifecycle.bulk.job import BulkJobs, BulkKind
 from opx.lifecycle.clients.holdings import CountedHolding, HeldItems, Holding, delete, in_table, is_of
 from opx.lifecycle.retention.holds import LIFTED
@@ -191,7 +192,7 @@ def bulk_holdings(tables: Tables, storage: Storage, clock: Clock) -> list[Holdin
 
     def count(held: HeldItems) -> int:
         own = Scope(held.client_id).prefix.encode()
-        named = (info.key for info in storage.objects.list(BULK) if info.key.endswith(".jsonl"))
+        named = (info.key for info in storage.objects.list(BULK) if _may_name(info.key))
         return sum(own in _content(storage.objects, key) for key in named)
 
     def remove(_: HeldItems) -> None:
@@ -201,6 +202,11 @@ def bulk_holdings(tables: Tables, storage: Storage, clock: Clock) -> list[Holdin
         storage.history.erase(BULK)
 
     return [CountedHolding("files of bulk jobs", count, remove)]
+
+
+def _may_name(key: str) -> bool:
+    """True for a file of a bulk job that may name documents."""
+    return key.endswith((".jsonl", REPORT)) or f"/{FOUND}/" in key
 
 
 def _content(objects: ObjectStore, key: str) -> bytes:

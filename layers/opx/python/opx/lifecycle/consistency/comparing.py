@@ -52,6 +52,10 @@ class StoreSegment(Record, frozen=True):
     low: str = ""
     high: str = ""
 
+    @property
+    def counts_documents(self) -> bool:
+        return self.kind is SegmentKind.DOCUMENTS
+
     def reaches(self, key: str) -> bool:
         return not self.high or key <= self.high
 
@@ -72,14 +76,24 @@ class Comparison:
     def segments(self, documents: int, most: int) -> list[StoreSegment]:
         """Segments of about so many documents each, and at most `most` of a kind, which together are everything; `WHOLE` for
         a catalog with fewer documents. Raises `StoreUnavailableError`."""
+        return self.cut(documents, most)[0]
+
+    def documents(self) -> int:
+        """The number of documents of the catalog, estimated where there are many."""
         sample, share = self._sample()
-        count = min(most, len(sample) * share // documents)
+        return len(sample) * share
+
+    def cut(self, documents: int, most: int) -> tuple[list[StoreSegment], int]:
+        """As `segments`, with the number of documents of all together, estimated where there are many."""
+        sample, share = self._sample()
+        total = len(sample) * share
+        count = min(most, total // documents)
         if count < 2:
-            return list(WHOLE)
+            return list(WHOLE), total
         ids = [f"{number * 16**_DIGITS // count:0{_DIGITS}x}" for number in range(1, count)]
         files = sorted(chain.from_iterable(map(_objects_of, sample)))
         keys = list(dict.fromkeys(files[number * len(files) // count] for number in range(1, count)))
-        return [*_cut(SegmentKind.OBJECTS, keys), *_cut(SegmentKind.DOCUMENTS, ids)]
+        return [*_cut(SegmentKind.OBJECTS, keys), *_cut(SegmentKind.DOCUMENTS, ids)], total
 
     def compare(self, segment: StoreSegment) -> Iterator[CheckedDocuments]:
         """Findings of a segment, batch by batch. Raises `StoreUnavailableError`."""

@@ -56,15 +56,15 @@ class CompareSegment:
 
 def compared_in_processes(
     opened: OpenState[HasLifecycle], segments: Sequence[StoreSegment], *, processes: int, thorough: bool
-) -> Iterator[CheckedDocuments]:
-    """Findings of each segment, in the order in which they are compared. Raises `StoreUnavailableError`, also if a process
-    was ended."""
+) -> Iterator[tuple[StoreSegment, CheckedDocuments]]:
+    """Each segment with its findings, in the order in which they are compared. Raises `StoreUnavailableError`, also if a
+    process was ended."""
     idle: SimpleQueue[Child[HasLifecycle]] = SimpleQueue()
 
-    def compared(segment: StoreSegment) -> CheckedDocuments:
+    def compared(segment: StoreSegment) -> tuple[StoreSegment, CheckedDocuments]:
         child = idle.get()
         try:
-            return child.call(CompareSegment(segment, thorough))
+            return segment, child.call(CompareSegment(segment, thorough))
         except ChildLostError as exc:
             raise StoreUnavailableError(f"comparing the stores failed: {exc}; run it again") from exc
         finally:
