@@ -87,6 +87,7 @@ def command() -> None:
         print_quietly(f"opx, version {__version__}\n")
         return
     from opx.edges.cli.forwarding import forwarded
+    from opx.runtime.frames import with_room
     from opx.runtime.garbage import collect_seldom
 
     collect_seldom()
@@ -96,4 +97,4 @@ def command() -> None:
         sys.exit(code)
     from opx.edges.cli.main import main
 
-    main(bootstrap, connect, examined)
+    with_room(main)(bootstrap, connect, examined)
