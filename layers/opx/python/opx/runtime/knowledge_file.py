@@ -78,6 +78,10 @@ class Marked(Struct, frozen=True):
                 raise self.error(f"{self.path or 'the file'} needs the key {key!r}")
         return found
 
+    @property
+    def is_scalar(self) -> bool:
+        return isinstance(self.node, yaml.ScalarNode)
+
     def text(self) -> str:
         """A non-empty string, stripped."""
         if isinstance(self.node, yaml.ScalarNode) and self.node.tag == _TEXT and self.node.value.strip():
