@@ -95,6 +95,9 @@ def command() -> None:
     code = forwarded(arguments, os.environ)
     if code is not None:
         sys.exit(code)
+    from opx.runtime.patterns import PatternCache
+
+    PatternCache().begin()
     from opx.edges.cli.main import main
 
     with_room(main)(bootstrap, connect, examined)
