@@ -43,7 +43,8 @@ BYTES = re.compile(b"[\\x00-\\x08]")
 
 def found():
     first = NAMED.search("xxAAÉ")
-    return [first.groupdict(), first.lastgroup, VERBOSE.match("xy")[0], CHARACTERS.findall("äb • c"), bool(BYTES.match(b"\0"))]
+    text = VERBOSE.match("xy")[0]
+    return [first.groupdict(), first.lastgroup, text, CHARACTERS.findall("äb • c"), bool(BYTES.match(b"\0"))]
 """
 TEXTS, ALL = 3, 4
 """Patterns of the module that are text, and all of them."""
