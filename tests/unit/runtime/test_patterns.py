@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from opx.runtime import patterns
 from tests.support.cli_support import ROOT, environment
 
 PROGRAM = """
@@ -21,7 +22,7 @@ from opx.runtime.patterns import PatternCache
 parser, compiled = sys.modules["re._parser"], []
 original = parser.parse
 parser.parse = lambda text, *rest: compiled.append(text) or original(text, *rest)
-PatternCache(sys.argv[2]).begin()
+PatternCache().begin()
 import module_with_patterns as module
 
 secret = re.compile("secret-of-a-question", re.ASCII)
@@ -59,12 +60,16 @@ def run(tmp_path: Path) -> Run:
 class Run:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.file = folder / "cache"
+        self.cache = folder / "cache"
+
+    @property
+    def file(self) -> Path:
+        return Path(f"{self.cache}{Path(patterns.__file__).parent}/patterns.{sys.implementation.cache_tag}.patterns")
 
     def __call__(self, **variables: str) -> tuple[int, object]:
         """The number of patterns that a process compiled, and facts about those of the module."""
-        line = [sys.executable, "-W", "error", "-c", PROGRAM, str(self.folder), str(self.file)]
-        env = {**environment(), "PYTHONDONTWRITEBYTECODE": "", **variables}
+        line = [sys.executable, "-W", "error", "-c", PROGRAM, str(self.folder)]
+        env = {**environment(), "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(self.cache), **variables}
         done = subprocess.run(line, env=env, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
         count, *facts = json.loads(done.stdout)
         return count, facts
@@ -97,7 +102,7 @@ def test_nothing_is_written_where_python_writes_no_modules(run: Run) -> None:
 
 
 def test_a_folder_that_cant_be_written_is_no_error(run: Run) -> None:
-    run.file.mkdir()
+    run.file.mkdir(parents=True)
     first, facts = run()
     assert run() == (first, facts)
-    assert [path.name for path in run.folder.iterdir() if path.name.startswith("cache.")] == []
+    assert [path.name for path in run.file.parent.glob("*.patterns*")] == [run.file.name]

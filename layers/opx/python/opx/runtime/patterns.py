@@ -9,15 +9,13 @@ Without the file, or with one of another release of Python, everything is compil
 from __future__ import annotations
 
 import atexit
-import contextlib
-import marshal
-import os
 import sys
 from array import array
 from importlib import import_module
-from importlib.util import cache_from_source
 from types import FrameType
 from typing import Any
+
+from opx.runtime.compiled import CompiledFile
 
 _RELEASE = f"{sys.version} {array('I').itemsize}"
 _IMPORTING = "<frozen importlib._bootstrap>"
@@ -30,20 +28,12 @@ MOST = 10_000
 class PatternCache:
     """Patterns of modules by text and flags, each as the further arguments of `_sre.compile`."""
 
-    def __init__(self, path: str = "") -> None:
-        self._path = path or cache_from_source(__file__).removesuffix(".pyc") + ".patterns"
+    def __init__(self) -> None:
+        self._file = CompiledFile(__file__, "patterns")
         self._compiler: Any = import_module("re._compiler")
         self._compile = self._compiler.compile
-        self._kept: dict[tuple[str, int], tuple[Any, ...]] = self._read()
+        self._kept: dict[tuple[str, int], tuple[Any, ...]] = self._file.read(_RELEASE) or {}
         self._before = len(self._kept)
-
-    def _read(self) -> Any:
-        try:
-            with open(self._path, "rb") as file:  # noqa: PTH123 - pathlib takes 5 ms
-                release, kept = marshal.load(file)  # noqa: S302 - written by this program, as the modules beside it
-        except (OSError, EOFError, ValueError, TypeError):
-            return {}
-        return kept if release == _RELEASE else {}
 
     def begin(self) -> None:
         """Has `re` use the cache, and write what is new at the end of the process."""
@@ -70,17 +60,9 @@ class PatternCache:
         return made
 
     def save(self) -> None:
-        """Writes the file if there are new patterns, unless Python is to write no compiled modules."""
-        if len(self._kept) == self._before or sys.dont_write_bytecode:
-            return
-        own = f"{self._path}.{os.getpid()}"
-        with contextlib.suppress(OSError):  # as for a .pyc: the folder belongs to somebody else
-            with open(own, "wb") as file:  # noqa: PTH123
-                marshal.dump((_RELEASE, self._kept), file)
-            try:
-                os.replace(own, self._path)  # noqa: PTH105
-            except OSError:
-                os.unlink(own)  # noqa: PTH108
+        """Writes the file if there are new patterns."""
+        if len(self._kept) > self._before:
+            self._file.write(_RELEASE, self._kept)
 
 
 def _is_importing(frame: FrameType | None) -> bool:
