@@ -87,7 +87,6 @@ def command() -> None:
         print_quietly(f"opx, version {__version__}\n")
         return
     from opx.edges.cli.forwarding import forwarded
-    from opx.runtime.frames import with_room
     from opx.runtime.garbage import collect_seldom
 
     collect_seldom()
@@ -95,8 +94,11 @@ def command() -> None:
     code = forwarded(arguments, os.environ)
     if code is not None:
         sys.exit(code)
+    from opx.runtime.docstrings import without_docstrings
+    from opx.runtime.frames import with_room
     from opx.runtime.patterns import PatternCache
 
+    without_docstrings()
     PatternCache().begin()
     from opx.edges.cli.main import main
 
