@@ -21,7 +21,7 @@ class CompiledFile:
         self.path = f"{cache_from_source(source).removesuffix('.pyc')}.{name}"
 
     def read(self, release: str) -> Any:
-        """What was written; None without a file, and for a damaged one or another release's."""
+        """Returns the data that was written; None without a file, and for a damaged one or another release's."""
         try:
             with open(self.path, "rb") as file:  # noqa: PTH123 - pathlib takes 5 ms
                 found, data = marshal.load(file)  # noqa: S302 - written by this program, as the modules beside it
@@ -33,7 +33,7 @@ class CompiledFile:
         if sys.dont_write_bytecode:
             return
         own = f"{self.path}.{os.getpid()}"
-        with contextlib.suppress(OSError):  # as for a .pyc: the folder belongs to somebody else
+        with contextlib.suppress(OSError):  # as for a .pyc: the folder may be read-only
             with open(own, "wb") as file:  # noqa: PTH123
                 marshal.dump((release, data), file)
             try:
