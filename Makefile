@@ -202,10 +202,11 @@ destroy: $(VENV)/.ready-dev ## destroy an environment's stacks, with the CONTEXT
 adopt: $(VENV)/.ready-dev ## deploy and take back what an earlier deployment left in the account; with the same CONTEXT
 	@$(BIN)/python -m infra.deploy --adopt $(if $(filter 1 y yes true,$(YES)),--yes) $(if $(ASSEMBLY),--app $(ASSEMBLY)) $(if $(DOCTOR),--doctor $(DOCTOR)) $(CONTEXT)
 
-schemas: $(VENV)/.ready ## write the interface documents of tools, HTTP and Python to docs/api
+schemas: $(VENV)/.ready ## write the interface documents of tools, HTTP and Python to docs/api, and effects.json
 	$(BIN)/python -m opx.edges.schemas docs/api
 	$(BIN)/python .ci/python_api.py docs/api/python.md
 	$(BIN)/python -m opx.edges.policy_table docs/tenants.md
+	$(BIN)/python .ci/effects.py
 
 man: $(VENV)/.ready-dev ## write a manual page for each command to build/man
 	@$(BIN)/python .ci/man_pages.py build/man

@@ -8,7 +8,6 @@ import json
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from opx.adapters.aws.object_store import ORIGINAL, S3ObjectStore, S3UploadSigne
 from opx.adapters.aws.ports import S3Storage
 from opx.domain.documents import DocumentKey
 from opx.domain.provenance import CHANNEL_METADATA
+from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import Result, parse_event

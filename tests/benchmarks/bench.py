@@ -32,11 +32,11 @@ from tests.benchmarks.served import OPX
 SIZES = (1_000, 10_000, 100_000)
 SERVED = 10_000
 CACHE = ROOT / "build" / "bench"
-_OURS = ("OPX_", "OMP_", "OPENBLAS_", "MKL_")
+_OURS = ("OPX_", "OMP_", "OPENBLAS_", "MKL_", "PYTHONDONTWRITEBYTECODE")
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without settings of the product and of numerical libraries."""
+    """The environment without settings of the product, of numerical libraries, and of Python's compiled modules."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import pytest
 
 from infra.constructs.layer_contents import ROOT
@@ -28,7 +26,7 @@ def environment(assembly: Assembly, stack: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("stack", FUNCTION_STACKS)
 def test_the_environment_names_fields_of_the_settings_and_nothing_else(default: Assembly, stack: str) -> None:
-    known = {env_name(field.name) for field in fields(Settings)}
+    known = {env_name(name) for name in Settings.__struct_fields__}
     assert set(environment(default, stack)) <= known
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import fields
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -198,7 +197,7 @@ def test_sync_function_may_list_and_start_jobs_and_nothing_else(managed: Assembl
 
 def test_sync_function_knows_the_knowledge_base_and_its_data_source(managed: Assembly) -> None:
     variables = managed.only(STACK, "Lambda::Function")["Environment"]["Variables"]
-    assert set(variables) <= {env_name(field.name) for field in fields(Settings)}
+    assert set(variables) <= {env_name(name) for name in Settings.__struct_fields__}
     assert variables["OPX_KNOWLEDGE_BASE_ID"] == "<KnowledgeBase.KnowledgeBaseId>"
     assert variables["OPX_DATA_SOURCE_ID"] == "<DataSource.DataSourceId>"
 

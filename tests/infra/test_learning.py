@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -131,7 +130,7 @@ class TestFunctions:
     def test_their_environments_make_valid_settings_and_nothing_else(self, default: Assembly) -> None:
         for function in default.resources(STACK, "Lambda::Function").values():
             variables = function["Environment"]["Variables"]
-            assert set(variables) <= {env_name(field.name) for field in fields(Settings)}
+            assert set(variables) <= {env_name(name) for name in Settings.__struct_fields__}
             settings = Settings.from_environ(variables)
             assert (settings.backend, settings.table_prefix) == ("aws", "dev-")
             assert settings.learning_failed_url

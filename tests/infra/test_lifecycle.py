@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from infra.constructs.layer_contents import ROOT
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, LIFECYCLE, PATTERNS, PROJECTS, USES
 from opx.settings import Settings, env_name
@@ -51,7 +49,7 @@ def test_the_function_may_do_exactly_this(default: Assembly) -> None:
 
 def test_its_environment_makes_valid_settings_and_nothing_else(default: Assembly) -> None:
     variables = prune(default)["Environment"]["Variables"]
-    assert set(variables) <= {env_name(field.name) for field in fields(Settings)}
+    assert set(variables) <= {env_name(name) for name in Settings.__struct_fields__}
     settings = Settings.from_environ(variables)
     assert (settings.backend, settings.table_prefix) == ("aws", "dev-")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from io import BytesIO
 
 import boto3
@@ -282,7 +281,7 @@ def test_the_function_may_do_exactly_this(default: Assembly) -> None:
 
 def test_its_environment_makes_valid_settings_and_nothing_else(default: Assembly) -> None:
     variables = recorder(default)["Environment"]["Variables"]
-    assert set(variables) <= {env_name(field.name) for field in fields(Settings)}
+    assert set(variables) <= {env_name(name) for name in Settings.__struct_fields__}
     settings = Settings.from_environ(variables)
     assert settings.backend == "aws"
     assert settings.ingest_queue_url.endswith("/dev-opx-knowledge-ingest")

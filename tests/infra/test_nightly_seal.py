@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from infra.constructs.layer_contents import ROOT
 from opx.ports.tables import ALL_TABLES, ANNOUNCEMENTS, AUDIT, DOCUMENTS, GAPS, KEYS, LIFECYCLE
 from opx.settings import Settings, env_name
@@ -48,7 +46,7 @@ def test_the_function_reads_what_an_archive_has_and_writes_seals_alone(default: 
 
 def test_its_environment_makes_valid_settings_and_nothing_else(default: Assembly) -> None:
     variables = seal(default)["Environment"]["Variables"]
-    assert set(variables) <= {env_name(field.name) for field in fields(Settings)}
+    assert set(variables) <= {env_name(name) for name in Settings.__struct_fields__}
     settings = Settings.from_environ(variables)
     assert (settings.backend, settings.table_prefix, settings.signing_key) == ("aws", "dev-", f"secretsmanager:{KEY}")
 

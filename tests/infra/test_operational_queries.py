@@ -117,7 +117,7 @@ def test_function_has_only_the_rights_of_tools_granted_to_an_agent(monkeypatch: 
 
 def test_settings_are_those_that_the_library_knows(queries: Assembly) -> None:
     function = queries.only("queries", "Lambda::Function")
-    known = {env_name(field) for field in Settings.__dataclass_fields__}
+    known = {env_name(name) for name in Settings.__struct_fields__}
     assert set(function["Environment"]["Variables"]) <= known
     assert function["Environment"]["Variables"]["OPX_BACKEND"] == "aws"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 
 import aws_cdk as cdk
 import pytest
@@ -58,7 +57,7 @@ def test_the_function_may_do_exactly_this(default: Assembly) -> None:
 
 def test_its_environment_makes_valid_settings_and_nothing_else(default: Assembly) -> None:
     variables = roll_up(default)["Environment"]["Variables"]
-    assert set(variables) <= {env_name(field.name) for field in fields(Settings)}
+    assert set(variables) <= {env_name(name) for name in Settings.__struct_fields__}
     settings = Settings.from_environ(variables)
     assert (settings.backend, settings.table_prefix) == ("aws", "dev-")
 

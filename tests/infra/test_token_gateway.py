@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from fnmatch import fnmatch
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 from lambdas.identify_callers.handler import make_handler as make_interceptor
 from lambdas.retrieve_knowledge.handler import make_handler as make_retrieve
+from opx.domain.record import replace
 from opx.edges.gateway_callers import IDENTITY_HEADER, MIN_KEY_CHARACTERS
 from opx.operations.system import System
 from opx.settings import Settings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -30,7 +29,7 @@ def test_the_bucket_has_the_name_that_is_known() -> None:
 
 def test_every_field_is_read_from_its_variable() -> None:
     examples = {"int": "100", "float": "2.5", "str": "x"}
-    environ = {env_name(f.name): examples[str(f.type)] for f in fields(Settings)}
+    environ = {env_name(name): examples[Settings.__annotations__[name]] for name in Settings.__struct_fields__}
     chosen = {"OPX_BACKEND": "aws", "OPX_SEARCH_GENERATION": "classic", "OPX_CHUNK_OVERLAP": "7"}
     chosen |= {"OPX_SEARCH_ENGINE": "bedrock_knowledge_base", "OPX_OCR": "textract"}
     chosen |= {"OPX_SEARCH_LEGS": "vector", "OPX_FUSION": "min_max", "OPX_RERANKER": "chat"}
@@ -41,9 +40,8 @@ def test_every_field_is_read_from_its_variable() -> None:
     chosen |= {"OPX_SEARCH_OWN_IDS": "on", "OPX_SEARCH_COLLECTION": "green", "OPX_WARM_WORDS": "on"}
     chosen |= {"OPX_NEXT_SEARCH_OWN_IDS": "off", "OPX_NEXT_SEARCH_GENERATION": "classic"}
     settings = Settings.from_environ({**environ, **chosen})
-    for field in fields(Settings):
-        raw = {**environ, **chosen}[env_name(field.name)]
-        assert str(getattr(settings, field.name)) == raw
+    for name in Settings.__struct_fields__:
+        assert str(getattr(settings, name)) == {**environ, **chosen}[env_name(name)]
 
 
 def test_the_name_of_a_variable_is_the_prefix_and_the_field() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from opx.errors import KnowledgeConfigError
 from opx.text.procedures.commands import PROGRAMS
 from opx.text.procedures.effects import MAX_LENGTH, SECTION, effect_table, read_effects
 
+ROOT = Path(__file__).parents[3]
 READ, UNKNOWN, REVERSIBLE, PAGES, COSTS, DESTRUCTIVE = Effect
 
 READING = [
@@ -32,6 +34,12 @@ READING = [
     "Get-Service web",
     "INFO memory",
 ]
+
+
+def test_the_json_that_is_read_has_the_table() -> None:
+    made = runpy.run_path(str(ROOT / ".ci" / "effects.py"))
+    table = (made["FOLDER"] / "effects.yaml").read_text("utf-8")
+    assert (made["FOLDER"] / "effects.json").read_text("utf-8") == made["as_json"](table), "run make schemas"
 
 
 def effect(command: str, language: str = "") -> Effect:

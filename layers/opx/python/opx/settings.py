@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 from pathlib import Path
+
+from msgspec import Struct
 
 from opx.domain.queries import Fusion
 from opx.errors import InvalidInputError
@@ -62,6 +63,7 @@ _SEARCHING: dict[str, tuple[str, ...]] = {
 }
 """Accepted values of the search settings."""
 
+_CONFIDENTIAL = ("index", "api_token")
 MOST_RESEARCH_SECONDS = 25.0
 """On AWS: five seconds less than the timeout of the HTTP API and the function."""
 
@@ -72,8 +74,7 @@ def index_module(scheme: str) -> str:
     return name if scheme.isidentifier() and find_spec(name) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Names and limits. Each field is set by `OPX_` and its name in capitals, e.g. `OPX_HOME`.
 
     `backend` is `embedded` (one folder, no network) or `aws`. Times are in seconds, sizes in bytes. The last five name
@@ -151,7 +152,7 @@ class Settings:
     store: str = ""
     tables: str = ""
     queue: str = ""
-    index: str = field(default="", repr=False)
+    index: str = ""
     embedder: str = ""
     secrets: str = ""
     knowledge_file: str = ""
@@ -248,7 +249,7 @@ class Settings:
     signing_key: str = ""
     log_level: str = "INFO"
     api_url: str = ""
-    api_token: str = field(default="", repr=False)
+    api_token: str = ""
     aws_profile: str = ""
     aws_region: str = ""
     environment: str = ""
@@ -262,14 +263,19 @@ class Settings:
         self._check_reading()
         self._check_searching()
         self._check_models()
-        for each in fields(self):
-            value = getattr(self, each.name)
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
             if isinstance(value, int | float) and not value >= 0:
-                raise InvalidInputError(f"{env_name(each.name)} must be at least 0, not {value}")
+                raise InvalidInputError(f"{env_name(name)} must be at least 0, not {value}")
         if self.chunk_tokens < MIN_CHUNK_TOKENS:
             raise InvalidInputError(f"OPX_CHUNK_TOKENS must be at least {MIN_CHUNK_TOKENS}, not {self.chunk_tokens}")
         if not 0 <= self.chunk_overlap < self.chunk_tokens:
             raise InvalidInputError("OPX_CHUNK_OVERLAP must be at least 0 and below OPX_CHUNK_TOKENS")
+
+    def __repr__(self) -> str:
+        """All but what may have a password."""
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in _CONFIDENTIAL)
+        return f"Settings({', '.join(shown)})"
 
     def address(self, port: str) -> str:
         """The address of a port's adapter:
@@ -388,10 +394,10 @@ class Settings:
     def from_environ(cls, environ: Mapping[str, str], **overrides: object) -> Settings:
         """Read `OPX_*` variables; `overrides` win. Raises `InvalidInputError` for a value of the wrong type."""
         values: dict[str, object] = {}
-        for each in fields(cls):
-            raw = environ.get(env_name(each.name))
+        for name in cls.__struct_fields__:
+            raw = environ.get(env_name(name))
             if raw is not None:
-                values[each.name] = _convert(each.name, str(each.type), raw)
+                values[name] = _convert(name, cls.__annotations__[name], raw)
         return cls(**{**values, **overrides})  # type: ignore[arg-type]
 
     @classmethod

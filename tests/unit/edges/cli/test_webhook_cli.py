@@ -30,7 +30,7 @@ def declared(tmp_path: Path) -> str:
 @pytest.fixture
 def server(opx: Opx, declared: str) -> Iterator[str]:
     """The address of a server for the webhooks of the command's own folder."""
-    from dataclasses import replace
+    from opx.domain.record import replace
 
     services = opx.services()
     services.installation.settings = replace(services.settings, knowledge_file=declared)

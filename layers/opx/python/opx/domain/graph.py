@@ -7,12 +7,12 @@ without evidence. A node or an edge merges all statements about it that a reader
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec.structs import force_setattr
 
 from opx.domain.documents import KnowledgeDocument, Remark
 from opx.domain.knowledge import Tier
@@ -205,8 +205,7 @@ def shown(things: Iterable[T]) -> tuple[T, ...]:
     return tuple(replace(one, evidence=tuple(replace(proof, key_id=UNSET) for proof in one.evidence)) for one in things)
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(Struct, frozen=True):
     """Bounds of a traversal: direction, edge types, hops, fan-out and time range.
 
     `fan_out` bounds the edges followed from one node, the newest first; `most_nodes` the nodes reached in total. `since`
@@ -222,7 +221,7 @@ class Walk:
     until: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "direction", Direction(self.direction))
+        force_setattr(self, "direction", Direction(self.direction))
         for name, value, most in (
             ("hops", self.hops, MAX_HOPS),
             ("fan_out", self.fan_out, MAX_FAN_OUT),

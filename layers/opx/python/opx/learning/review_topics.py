@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from opx.text.fields import query_terms
 
@@ -43,7 +43,7 @@ def topic_of(text: str) -> ReviewTopic | None:
 @cache
 def topics() -> tuple[ReviewTopic, ...]:
     """All topics."""
-    data = json.loads(files("opx.learning").joinpath("review_topics.json").read_text(encoding="utf-8"))
+    data = json.loads(Path(__file__).with_name("review_topics.json").read_bytes())
     return tuple(ReviewTopic(**one) for one in data)
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 from opx.domain.learning import GATES, EntryType, Pattern
 from opx.learning.review_topics import ReviewTopic, topic_of
@@ -84,7 +84,7 @@ def model_of(question: PatternQuestion, pattern: Pattern) -> str:
 @cache
 def models() -> Mapping[str, LinearModel]:
     """The models by name."""
-    data = json.loads(files("opx.learning").joinpath("similarity.json").read_text(encoding="utf-8"))
+    data = json.loads(Path(__file__).with_name("similarity.json").read_bytes())
     return {name: LinearModel.from_json(model) for name, model in data["models"].items()}
 
 

@@ -6,6 +6,7 @@ import base64
 import json
 import logging
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
@@ -453,6 +454,26 @@ def from_json(text: str) -> Item:
         return item
     restored: Item = json.loads(text, object_hook=_restore)
     return restored
+
+
+def to_row(item: Mapping[str, Any]) -> str | bytes:
+    """The item as JSON; with bytes, as in a cached vector, coded by Huffman's code: base64 alone takes a third more."""
+    text = to_json(item)
+    if BYTES not in text:
+        return text
+    packer = zlib.compressobj(strategy=zlib.Z_HUFFMAN_ONLY)
+    return packer.compress(text.encode("utf-8", "surrogatepass")) + packer.flush()
+
+
+def from_row(row: str | bytes) -> Item:
+    """The item of a row of this or an earlier release, which had JSON only. Raises `ValueError`."""
+    if isinstance(row, str):
+        return from_json(row)
+    try:
+        text = row if row.startswith(b"{") else zlib.decompress(row)
+    except zlib.error as exc:
+        raise ValueError(f"a row can't be unpacked: {exc}") from exc
+    return from_json(text.decode("utf-8", "surrogatepass"))
 
 
 def _plain(value: object) -> object:

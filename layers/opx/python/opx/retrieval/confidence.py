@@ -13,8 +13,8 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -177,9 +177,7 @@ ModelsOf = Callable[[str, str, SearchMode], Judges]
 
 @cache
 def _shipped() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads(
-        files("opx.retrieval").joinpath("confidence.json").read_text(encoding="utf-8")
-    )
+    found: Mapping[str, Any] = json.loads(Path(__file__).with_name("confidence.json").read_bytes())
     return found
 
 

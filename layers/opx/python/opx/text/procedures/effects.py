@@ -7,14 +7,13 @@ never called read. `languages` reads what isn't shell; `rules` explains how a ru
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from msgspec import Struct, field
 
 from opx.domain.procedures import Blast, Classified, Effect
@@ -442,8 +441,7 @@ def effect_table(extra: Mapping[str, Classified] | None = None) -> EffectTable:
 
 @cache
 def _packaged() -> EffectTable:
-    text = files("opx.text.procedures").joinpath("effects.yaml").read_text(encoding="utf-8")
-    data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    data = json.loads(Path(__file__).with_suffix(".json").read_bytes())  # of the .yaml beside it, by .ci/effects.py
     flags = frozenset(data["flags"].split())
     stated: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for names, given in data["programs"].items():
@@ -467,7 +465,7 @@ def read_effects(path: Path | None = None) -> dict[str, Classified]:
 
 def _effect_of(entry: Marked) -> Classified:
     """`destructive`, or `{effect: reversible, blast: service, undo: acmectl failback}`."""
-    if isinstance(entry.node, yaml.ScalarNode):
+    if entry.is_scalar:
         return Classified(effect=_one_of(Effect, entry))
     fields = entry.fields(required=("effect",), optional=("blast", "undo"))
     return Classified(
