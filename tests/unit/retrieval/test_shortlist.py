@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from opx.adapters.embedded import search_index
 from opx.adapters.embedded.search_index import EmbeddedIndex
+from opx.adapters.embedded.segments import SegmentFacts, SharedFields, indexed_chunk
 from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.queries import Fusion, QueryConfig
 from opx.domain.record import replace
@@ -41,13 +41,12 @@ def index(tmp_path: Path) -> Iterator[EmbeddedIndex]:
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The entries whose rows are decoded."""
     found: list[str] = []
-    decode = search_index.indexed_chunk
 
-    def recording(entry: tuple[str, str], *more: object) -> IndexedChunk:
+    def recording(entry: tuple[str, str], row: SharedFields, facts: SegmentFacts) -> IndexedChunk:
         found.append(entry[0])
-        return decode(entry, *more)  # type: ignore[arg-type]
+        return indexed_chunk(entry, row, facts)
 
-    monkeypatch.setattr(search_index, "indexed_chunk", recording)
+    monkeypatch.setattr("opx.adapters.embedded.search_index.indexed_chunk", recording)
     return found
 
 
