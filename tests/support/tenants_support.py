@@ -15,7 +15,7 @@ from opx.ingestion.events import ObjectEvent
 from opx.lifecycle.retention.holds import Hold, Holds
 from opx.operations.system import System
 from opx.ports.models import ChatReply, ChatRequest, read_answer
-from opx.ports.tables import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS, LIFECYCLE
+from opx.ports.tables import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS, LIFECYCLE, from_row, to_json
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
@@ -127,7 +127,7 @@ def rows(services: System) -> set[tuple[str, str]]:
         services.tables.table(spec)
         database: Any = ports_of(services)._home.questions if spec in (AUDIT, GAPS) else ports_of(services)._home.main
         query = f'SELECT _item FROM "{spec.name}"'
-        found |= {(spec.name, row[0]) for row in database.connection().execute(query)}
+        found |= {(spec.name, to_json(from_row(row[0]))) for row in database.connection().execute(query)}
     messages = ports_of(services)._home.main.connection().execute("SELECT body FROM queue_messages")
     corpus = services.settings.home_path / "corpus"
     files = {(str(path.relative_to(corpus)), path.read_text("latin-1")) for path in corpus.rglob("*") if path.is_file()}

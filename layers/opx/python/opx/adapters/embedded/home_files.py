@@ -32,7 +32,7 @@ from opx.domain.ids import iso_time
 from opx.errors import OpxError, StoreUnavailableError
 from opx.ports import Clock
 from opx.ports.files import FileDamage, Loss, MendedFiles, StoreFile
-from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec, from_json
+from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec, from_row
 
 if TYPE_CHECKING:
     from opx.adapters.embedded.salvage import Salvaged
@@ -241,16 +241,16 @@ def _row_problems(connection: sqlite3.Connection, spec: TableSpec) -> Iterator[s
     names = key_names(spec)
     columns = ", ".join(map(quoted, (*names, ITEM)))
     damaged = 0
-    for *keys, text in connection.execute(f"SELECT {columns} FROM {quoted(spec.name)}"):  # noqa: S608
-        damaged += not _is_item(text, dict(zip(names, keys, strict=True)))
+    for *keys, row in connection.execute(f"SELECT {columns} FROM {quoted(spec.name)}"):  # noqa: S608
+        damaged += not _is_item(row, dict(zip(names, keys, strict=True)))
     if damaged:
         yield f"{damaged:,} rows of {spec.name} are no items with their keys"
 
 
-def _is_item(text: object, key: dict[str, object]) -> bool:
+def _is_item(row: Any, key: dict[str, object]) -> bool:
     try:
-        item = from_json(str(text))
-    except (ValueError, RecursionError):
+        item = from_row(row)
+    except (ValueError, AttributeError, RecursionError):
         return False
     return isinstance(item, dict) and all(item.get(name) == value for name, value in key.items())
 
