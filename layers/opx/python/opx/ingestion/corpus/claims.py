@@ -71,8 +71,8 @@ class BusyError(Exception):
 class Claims:
     """The only writer of the keys table. With `lease_seconds` of 0 a claim lasts until another worker claims the document.
 
-    The item of a claimed key is kept as it was written last: the next write of the claim needn't read it, as the revision
-    that it checks tells if another worker changed it.
+    The item of a claimed key is kept as it was written last: the next write of the claim needn't read it, and fails on
+    its revision if another worker changed it.
     """
 
     def __init__(self, keys: Table, *, clock: Clock, lease_seconds: int) -> None:
