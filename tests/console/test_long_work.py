@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.browser, pytest.mark.enable_socket]
 
+QUESTIONS = 400
+"""Questions of an evaluation that is long enough to be stopped."""
+
 
 class SlowModel(HttpDouble):
     """A language model that answers once it is let, and with an error."""
@@ -75,17 +78,17 @@ def test_research_is_stopped_at_its_next_step(
 
 
 def test_an_evaluation_is_stopped(page: Page, console: Console) -> None:
-    for number in range(120):
+    for number in range(QUESTIONS):
         add(console, f"the disk of host {number} is full", DISK)
     go(page, console, "quality")
     page.get_by_role("button", name="Run an evaluation").click()
-    page.get_by_role("status").get_by_text(re.compile(r"\d+ of 120 questions asked")).wait_for()
+    page.get_by_role("status").get_by_text(re.compile(rf"\d+ of {QUESTIONS} questions asked")).wait_for()
     page.get_by_role("button", name="Stop").click()
     eventually(lambda: jobs(console)[0]["state"] == "cancelled")
     page.get_by_text("it was cancelled").wait_for()
     (run,) = runs(console)
     assert run["state"] != "done"
-    assert run["asked"] < 120
+    assert run["asked"] < QUESTIONS
 
 
 def test_a_question_becomes_a_canary_and_is_answered(page: Page, console: Console) -> None:
