@@ -1,5 +1,5 @@
-import { render, screen } from "@testing-library/react";
-import { describe, expect, it } from "vitest";
+import { cleanup, render, screen } from "@testing-library/react";
+import { afterEach, describe, expect, it } from "vitest";
 import type { Costs } from "../api/schema";
 import { MonthsCosts } from "./HealthCosts";
 
@@ -21,6 +21,14 @@ const BILLED: Costs = {
   ],
 };
 
+/** What React has put off is done while there is a window. */
+afterEach(async () => {
+  cleanup();
+  await new Promise((resolve) => {
+    setTimeout(resolve, 50);
+  });
+});
+
 const shown = (): string => document.body.textContent ?? "";
 
 describe("costs of a deployment", () => {
@@ -38,7 +46,6 @@ describe("costs of a deployment", () => {
 
 describe("costs of a system on this machine", () => {
   it("are none, and its use is shown", () => {
-    document.body.replaceChildren();
     render(<MonthsCosts costs={{ ...BILLED, isBilled: false, budget: 0 }} />);
     expect(shown()).toContain("AWS bills nothing");
     expect(shown()).not.toContain("An estimate");
