@@ -9,6 +9,7 @@ from typing import Any
 
 import boto3
 import pytest
+from msgspec.structs import force_setattr
 
 from lambdas.seal_knowledge.handler import make_handler
 from opx.domain.scopes import Identity
@@ -59,7 +60,7 @@ def cloud(aws: boto3.Session, time: FakeTime) -> Iterator[Cloud]:
         deployed.s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
         aws.client("secretsmanager").create_secret(Name=KEY_NAME)  # as a stack makes it: without a value
         settings = deployed.services.installation.settings
-        object.__setattr__(settings, "signing_key", DEPLOYED_KEY + KEY_NAME)
+        force_setattr(settings, "signing_key", DEPLOYED_KEY + KEY_NAME)
         deployed.put(DISK, "# Disk full\n\nMove the files to another volume.\n")
         deployed.put(VAULT, "# Vault\n\nThree key holders unseal the vault.\n")
         deployed.deliver()

@@ -134,7 +134,9 @@ class TestBuilding:
         else:
             (built / name).write_bytes(whole[: -len(whole) // 50])
         assert model_folder(settings) == built
-        assert len((built / name).read_bytes()) == len(whole)
+        assert (built / name).stat().st_size == pytest.approx(
+            len(whole), abs=100
+        )  # ONNX Runtime's varies by some bytes
 
     def test_a_build_that_fails_leaves_nothing(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(building, "GRAPH", "\ud800")

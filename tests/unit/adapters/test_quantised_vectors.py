@@ -98,7 +98,7 @@ class TestNearest:
             assert found.keys() <= scores.keys()
             last = sorted(scores.values(), reverse=True)[min(wanted, len(scores)) - 1] if scores else 0.0
             expected = {entry: score for entry, score in scores.items() if score > last - 1e-6 * abs(last)}
-            assert {entry: found.get(entry) for entry in expected} == pytest.approx(expected, abs=2e-6, rel=2e-6)
+            assert {entry: found.get(entry) for entry in expected} == pytest.approx(expected, abs=5e-6, rel=5e-6)
 
     @pytest.mark.parametrize("shares", [(0.9, 0.2), (1.0, 0.9), (0.6, 1.0), (0.2, 0.9)])
     @pytest.mark.parametrize("kind", KINDS)
