@@ -9,28 +9,19 @@ from pathlib import Path
 import pytest
 
 from opx.ingestion.events import ObjectEvent
-from opx.lifecycle.consistency.comparing import SegmentKind, StoreSegment
+from opx.lifecycle.consistency.comparing import StoreSegment
 from opx.lifecycle.consistency.noted import NOTED_SECONDS, NotedSegments
 from opx.lifecycle.consistency.processes import compared_in_processes
 from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.ports import ObjectStore
 from opx.settings import Settings
 from opx.system import bootstrap
+from tests.support.segments_support import objects, unknown_objects
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Settings:
-    """A home with objects that the catalog doesn't know."""
-    settings = Settings(home=str(tmp_path / "home"))
-    with bootstrap(settings) as system:
-        for number in range(12):
-            system.storage.objects.put(f"documents/runbooks/{number:02}.md", b"# Unknown\n\nText.\n")
-    return settings
-
-
-def objects(*bounds: str) -> list[StoreSegment]:
-    pairs = zip(["", *bounds], [*bounds, ""], strict=True)
-    return [StoreSegment(SegmentKind.OBJECTS, low, high) for low, high in pairs]
+    return unknown_objects(tmp_path)
 
 
 def noted_in(store: ObjectStore) -> list[str]:

@@ -27,6 +27,7 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from tests.e2e.systems import SystemUnderTest, key_of
 from tests.support.builders import a_change, an_entry
+from tests.support.segments_support import objects, unknown_objects
 
 DOCUMENTS = 40
 PREFIXES = (
@@ -143,17 +144,7 @@ def test_changed_sidecar_is_found_wherever_the_listing_is_cut(
 
 @pytest.fixture
 def home(tmp_path: Path) -> Settings:
-    """A home without documents but for objects that the catalog doesn't know."""
-    settings = Settings(home=str(tmp_path / "home"))
-    with bootstrap(settings) as system:
-        for number in range(12):
-            system.storage.objects.put(f"documents/runbooks/{number:02}.md", b"# Unknown\n\nText.\n")
-    return settings
-
-
-def objects(*bounds: str) -> list[StoreSegment]:
-    pairs = zip(["", *bounds], [*bounds, ""], strict=True)
-    return [StoreSegment(SegmentKind.OBJECTS, low, high) for low, high in pairs]
+    return unknown_objects(tmp_path)
 
 
 def test_processes_find_what_one_finds(home: Settings) -> None:

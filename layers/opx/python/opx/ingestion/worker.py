@@ -324,9 +324,7 @@ class QueueDrain:
                     self._queue.send(message.body, delay_seconds=math.ceil(outcome.delay_seconds))
                     self._queue.done(message.receipt)
                 elif outcome.result is Result.RETRY:
-                    delay = (
-                        0 if full else math.ceil(outcome.delay_seconds)
-                    )  # waiting makes no room: the next run goes on
+                    delay = 0 if full else math.ceil(outcome.delay_seconds)  # waiting makes no room on a disk
                     self._queue.retry(message.receipt, delay_seconds=delay)
                 else:
                     self._queue.done(message.receipt)

@@ -9,6 +9,8 @@ from typing import BinaryIO, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from opx.errors import ObjectNotFoundError
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
@@ -57,6 +59,15 @@ class ObjectStore(Protocol):
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         """All objects whose key starts with `prefix`, in the order of their keys' UTF-8 bytes; those behind the key `after`,
         which needn't exist. `metadata` may be empty."""
+
+
+def read_object(store: ObjectStore, key: str) -> bytes | None:
+    """The content of an object; None if it is missing. Raises `StoreUnavailableError`."""
+    try:
+        with store.open(key) as stream:
+            return stream.read()
+    except ObjectNotFoundError:
+        return None
 
 
 class ReplaceableObjects(Protocol):

@@ -12,8 +12,9 @@ import msgspec
 from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.procedures import Outline
 from opx.domain.record import Record, from_json, prepared
-from opx.errors import DamagedStoreError, InvalidInputError, ObjectNotFoundError
+from opx.errors import DamagedStoreError, InvalidInputError
 from opx.ports import ObjectStore
+from opx.ports.objects import read_object
 
 VERSION_FILE = re.compile(r"chunks/([0-9a-f]+)\.(?:jsonl|outline\.json)\Z")
 """Name of a version's file within its scope, with the document id."""
@@ -133,10 +134,8 @@ def _beginning(pieces: Iterable[str], length: int) -> str:
 
 
 def _outline_on_file(store: ObjectStore, name: str) -> _OutlineFile | None:
-    try:
-        with store.open(name) as stream:
-            data = stream.read()
-    except ObjectNotFoundError:
+    data = read_object(store, name)
+    if data is None:
         return None
     try:
         return msgspec.json.decode(data, type=prepared(_OutlineFile))

@@ -14,6 +14,7 @@ import msgspec
 from opx.domain.record import Record, from_json, to_json
 from opx.errors import ObjectNotFoundError
 from opx.ports import ObjectStore
+from opx.ports.objects import read_object
 
 FOLDER = "bulk/"
 SHARDS, PREPARED, APPLIED = "shards", "prepared", "applied"
@@ -80,11 +81,7 @@ class BulkFiles:
     # -- bytes
 
     def read(self, key: str) -> bytes | None:
-        try:
-            with self.store.open(key) as stream:
-                return stream.read()
-        except ObjectNotFoundError:
-            return None
+        return read_object(self.store, key)
 
     def delete(self, number: int, kinds: Sequence[str]) -> None:
         """Deletes the files of a shard of these kinds, if they exist."""

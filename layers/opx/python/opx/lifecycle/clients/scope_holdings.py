@@ -9,7 +9,7 @@ from opx.connectors.capability import Connectors
 from opx.connectors.repository import REGISTERED
 from opx.connectors.streams.definitions import REGISTERED as REGISTERED_STREAMS
 from opx.domain.scopes import Scope, scope_of_object
-from opx.errors import InvalidInputError, InvalidScopeError, ObjectNotFoundError, StoreUnavailableError
+from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.events import parse_event
 from opx.ingestion.indexing.capability import Indexing
@@ -21,7 +21,8 @@ from opx.lifecycle.bulk.files import FOUND, REPORT
 from opx.lifecycle.bulk.job import BulkJobs, BulkKind
 from opx.lifecycle.clients.holdings import CountedHolding, HeldItems, Holding, delete, in_table, is_of
 from opx.lifecycle.retention.holds import LIFTED
-from opx.ports import Clock, Item, ObjectStore, Storage, Tables, WorkQueue
+from opx.ports import Clock, Item, Storage, Tables, WorkQueue
+from opx.ports.objects import read_object
 from opx.ports.tables import (
     ALL_TABLES,
     AUDIT,
@@ -193,7 +194,7 @@ def bulk_holdings(tables: Tables, storage: Storage, clock: Clock) -> list[Holdin
     def count(held: HeldItems) -> int:
         own = Scope(held.client_id).prefix.encode()
         named = (info.key for info in storage.objects.list(BULK) if _may_name(info.key))
-        return sum(own in _content(storage.objects, key) for key in named)
+        return sum(own in (read_object(storage.objects, key) or b"") for key in named)
 
     def remove(_: HeldItems) -> None:
         for kind in BulkKind:
@@ -207,14 +208,6 @@ def bulk_holdings(tables: Tables, storage: Storage, clock: Clock) -> list[Holdin
 def _may_name(key: str) -> bool:
     """True for a file of a bulk job that may name documents."""
     return key.endswith((".jsonl", REPORT)) or f"/{FOUND}/" in key
-
-
-def _content(objects: ObjectStore, key: str) -> bytes:
-    try:
-        with objects.open(key) as stream:
-            return stream.read()
-    except ObjectNotFoundError:
-        return b""
 
 
 def _folder(storage: Storage, name: str, at: int) -> Holding:

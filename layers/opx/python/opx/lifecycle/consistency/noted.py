@@ -10,11 +10,11 @@ import msgspec
 from msgspec import field
 
 from opx.domain.record import Record, from_json
-from opx.errors import ObjectNotFoundError
 from opx.lifecycle.consistency.comparing import WHOLE, StoreSegment
 from opx.lifecycle.consistency.differences import StoreFinding
 from opx.lifecycle.consistency.store_checks import CheckedDocuments
 from opx.ports import Clock, ObjectStore
+from opx.ports.objects import read_object
 
 NOTED_SECONDS = 86_400.0
 """Time after which an interrupted comparison begins anew. Until then its findings are as good as new ones: each repair looks
@@ -62,7 +62,7 @@ class NotedSegments:
 
     def begin(self, cut: Callable[[], Sequence[StoreSegment]]) -> Sequence[StoreSegment]:
         """The segments of the interrupted comparison, or of a new one, which `cut` makes."""
-        data = self._read(self._folder + _SEGMENTS)
+        data = read_object(self._store, self._folder + _SEGMENTS)
         known = from_json(_Noted, json.loads(data)) if data else None
         if known and self._clock() - known.began < NOTED_SECONDS:
             return known.segments
@@ -77,7 +77,7 @@ class NotedSegments:
         known: set[StoreSegment] = set()
         names = {segment: f"{self._folder}{number:05}.json" for number, segment in enumerate(segments)}
         for segment, name in names.items():
-            data = self._read(name)
+            data = read_object(self._store, name)
             if data:
                 known.add(segment)
                 yield from_json(SegmentFound, json.loads(data)).checked
@@ -85,13 +85,6 @@ class NotedSegments:
             self._store.put(names[segment], msgspec.json.encode(SegmentFound.of(checked)))
             yield checked
         self._clear()
-
-    def _read(self, key: str) -> bytes | None:
-        try:
-            with self._store.open(key) as stream:
-                return stream.read()
-        except ObjectNotFoundError:
-            return None
 
     def _clear(self) -> None:
         self._store.delete_many([info.key for info in self._store.list(self._folder)])
