@@ -30,7 +30,7 @@ from botocore.client import BaseClient
 
 from opx.adapters.embedded.table import SqliteTable
 from opx.ingestion.corpus.claims import current_id
-from opx.lifecycle.bulk import stages
+from opx.lifecycle.bulk import kinds
 from opx.lifecycle.bulk.job import BulkJob
 from opx.ports.tables import KEYS
 from tests.bulk.bulk_cloud import BulkCloud, a_bulk_cloud, deployed_text
@@ -186,7 +186,7 @@ def main() -> None:
     parser.add_argument("--moto", action="store_true", help="S3 and DynamoDB of moto")
     chosen = parser.parse_args()
     logging.disable(logging.CRITICAL)
-    stages.SHARD_DOCUMENTS = chosen.shard  # type: ignore[attr-defined]
+    kinds.SHARD_DOCUMENTS = chosen.shard  # type: ignore[attr-defined]
     kind = "moto" if chosen.moto else "light"
     with an_account(kind) as bulk:
         bulk.put_pages(chosen.documents)

@@ -18,7 +18,7 @@ from opx.adapters.aws.executions import StateMachineRunner
 from opx.adapters.aws.ports import OpenSearchIndexes
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
-from opx.lifecycle.bulk import stages
+from opx.lifecycle.bulk import ingesting
 from opx.lifecycle.bulk.applying import apply_objects
 from opx.lifecycle.bulk.finishing import read_report
 from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkReport, BulkWork
@@ -133,6 +133,6 @@ def a_bulk_cloud(
         system.indexing.editions._clock = clock.clock
         functions.handlers[FUNCTION] = make_handler(lambda: system)
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(stages, "apply_objects", partial(apply_objects, sleep=clock.sleep))
+        patch.setattr(ingesting, "apply_objects", partial(apply_objects, sleep=clock.sleep))
         runner = StateMachineRunner(machine.client, machine.arn, children=children, tolerated=tolerated)
         yield BulkCloud(cloud, system, machine, functions, batches, clock, runner)

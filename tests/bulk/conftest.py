@@ -9,7 +9,7 @@ import boto3
 import pytest
 from botocore.client import BaseClient
 
-from opx.lifecycle.bulk import stages
+from opx.lifecycle.bulk import kinds
 from tests.bulk.bulk_cloud import BulkCloud, a_bulk_cloud, deployed_text
 from tests.doubles.step_functions import INTERPRETED, Kill
 from tests.infra.templates import synthesise
@@ -35,7 +35,7 @@ def aws(aws_session: boto3.Session) -> Iterator[boto3.Session]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shards of four documents."""
-    monkeypatch.setattr(stages, "SHARD_DOCUMENTS", 4)
+    monkeypatch.setattr(kinds, "SHARD_DOCUMENTS", 4)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from opx.adapters.aws.executions import StateMachineRunner
 from opx.adapters.aws.opensearch import ensure_index, opensearch_client
 from opx.adapters.aws.ports import OpenSearchIndexes, SearchCollection
 from opx.adapters.embedded.home import HomeDatabases, HomeTables
-from opx.lifecycle.bulk import stages
+from opx.lifecycle.bulk import ingesting
 from opx.lifecycle.bulk.applying import apply_objects
 from opx.lifecycle.bulk.files import MANIFEST
 from opx.ports import ObjectInfo
@@ -128,7 +128,7 @@ def a_light_cloud(aws: boto3.Session, definition: str, folder: Path, *, children
         )
         functions.handlers["opx-bulk-stage"] = make_handler(lambda: system)
         patch = stack.enter_context(pytest.MonkeyPatch.context())
-        patch.setattr(stages, "apply_objects", partial(apply_objects, sleep=clock.sleep))
+        patch.setattr(ingesting, "apply_objects", partial(apply_objects, sleep=clock.sleep))
         runner = StateMachineRunner(machine.client, machine.arn, children=children)
         yield LightCloud(cast("Any", _Search(search)), system, machine, functions, batches, clock, runner)
 

@@ -10,7 +10,7 @@ import pytest
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
 from opx.ingestion.events import ObjectEvent, Result
-from opx.lifecycle.bulk import reconciling, stages
+from opx.lifecycle.bulk import reconciling
 from opx.lifecycle.bulk.files import PREPARED, BulkFiles
 from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkStage, ShardPrepared
 from opx.lifecycle.consistency.comparing import Comparison
@@ -99,15 +99,16 @@ def test_an_interrupted_comparison_goes_on_with_the_segments_that_lack_a_result(
     before = filled.system.bulk.stages.files(job.job_id).numbers(PREPARED)
     assert 0 < len(before) < 12
     again: list[int] = []
+    compare_segment = reconciling.compare_segment
 
     def compare(files: BulkFiles, shard: int, comparison: Comparison) -> ShardPrepared:
         again.append(shard)
-        return reconciling.compare_segment(files, shard, comparison)
+        return compare_segment(files, shard, comparison)
 
     filled.functions.before = lambda _event: None
     assert filled.begin(BulkKind.RECONCILE).job_id == job.job_id
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "compare_segment", compare)
+        patch.setattr(reconciling, "compare_segment", compare)
         found = compared(filled, job)
     assert sorted(again) == sorted(set(range(12)) - set(before))
     assert (found.documents, found.total) == (DOCUMENTS, 0)

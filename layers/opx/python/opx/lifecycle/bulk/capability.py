@@ -96,15 +96,18 @@ class Bulk:
         if known and known.is_ended:
             self.stages.files(known.job_id).clear()  # its process may have ended before it did so
         elif known and known.work == work and not known.cancelling:
-            return known if work.kind is not BulkKind.REINDEX or known.edition else self._with_edition(known)
+            return self._with_edition(known)
         job = self.jobs.begin(work, by)
         try:
-            return self._with_edition(job) if work.kind is BulkKind.REINDEX else job
+            return self._with_edition(job)
         except OpxError:
             self.stages.cancel(job.job_id)
             raise
 
     def _with_edition(self, job: BulkJob) -> BulkJob:
+        """Starts the edition that the job builds, if it builds one that isn't started."""
+        if job.work.kind is not BulkKind.REINDEX or job.edition:
+            return job
         reindexer, work = self._lifecycle.reindexer, job.work
         if reindexer.is_under_way:
             raise InvalidInputError("a new index is being built already: finish it with `opx reindex`, or discard it")

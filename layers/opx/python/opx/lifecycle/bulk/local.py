@@ -97,11 +97,11 @@ class LocalRunner:
             return report
 
     def _building(self, job_id: str) -> AbstractContextManager[None]:
-        return self._work.exclusive_reindex() if self._stages.builds_index(job_id) else nullcontext()
+        return self._work.exclusive_reindex() if self._stages.kind_of(job_id).builds_index else nullcontext()
 
     def _apply(self, job_id: str, shard: int) -> None:
         def applied() -> bool:
-            with nullcontext() if self._stages.reconciles(job_id) else self._work.exclusive():
+            with self._work.exclusive() if self._stages.kind_of(job_id).applies_alone else nullcontext():
                 self._stages.apply(job_id, shard)
             return True
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
-from opx.lifecycle.bulk.job import BulkJob, BulkJobs, BulkKind, BulkWork
+from opx.lifecycle.bulk.job import BulkJobs, BulkWork
 from opx.ports import ObjectStore, Storage, Table, Tables
-from opx.ports.bulk import BatchEmbedder, NewBatchEmbedder
+from opx.ports.bulk import NewBatchEmbedder
 from opx.ports.tables import KEYS
 from opx.runtime.knowledge_file import Installation
 
@@ -48,15 +48,6 @@ class StageParts:
     @property
     def keys(self) -> Table:
         return self.tables.table(KEYS)
-
-    def batch_of(self, job: BulkJob) -> BatchEmbedder | None:
-        """Embeds in batches with the model of the edition that the job writes to; None where it has no batch jobs, and for a
-        job that embeds nothing."""
-        if job.work.kind is BulkKind.RECONCILE:
-            return None
-        state = self.indexing.editions.book.read()
-        edition = state.edition(job.edition) if job.edition else state.active
-        return self.batch(edition.model, edition.dimension) if edition else None
 
     @property
     def store(self) -> ObjectStore:

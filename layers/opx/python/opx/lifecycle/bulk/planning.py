@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from math import ceil
 
-from opx.domain.documents import DocumentChunk
 from opx.domain.prices import PRICES
 from opx.domain.record import Record, replace
 from opx.errors import StoreUnavailableError
@@ -17,8 +16,7 @@ from opx.ingestion.events import EventOutcome, Result
 from opx.ingestion.indexing.embedding_cache import CachedEmbedder
 from opx.lifecycle.bulk.job import BulkKind, BulkWork
 from opx.lifecycle.bulk.listing import SHARD_DOCUMENTS, Listed
-from opx.lifecycle.bulk.preparing import TOKEN_CHARACTERS, Cuts
-from opx.lifecycle.bulk.reconciling import SEGMENT_DOCUMENTS
+from opx.lifecycle.bulk.preparing import TOKEN_CHARACTERS
 from opx.lifecycle.costs import GRAPH_WRITES, INGEST_SECONDS_A_DOCUMENT, VERSION_WRITES
 from opx.ports.bulk import BatchLimits
 from opx.runtime.threads import cores
@@ -46,9 +44,6 @@ BATCH_HOURS = 2.0
 
 ON_DEMAND_A_MINUTE = 6_000
 """Default quota of requests of Titan Text Embeddings V2 a minute."""
-
-COMPARE_SECONDS = 0.0134
-"""Processor time of a document's comparison: 16 processors compare a million in 14 minutes (decision 101)."""
 
 FUNCTION_GB = 2
 """Memory of the function of the stages."""
@@ -94,19 +89,15 @@ class BulkPlan(Record, frozen=True, kw_only=True):
         return sum(self.dollars.values())
 
 
+Sample = Callable[[dict[str, str], ExitStack], Sequence[str] | EventOutcome]
+"""Reads the texts of a listed document that are embedded, or returns the outcome of one that needs nothing."""
+
+
 class Sampler:
     """Reads a sample of the listed documents. With `times`, the time that a passage takes on this machine is measured."""
 
-    def __init__(
-        self,
-        cuts: Cuts,
-        chunks_of: Callable[[Sequence[str]], Iterator[DocumentChunk]],
-        embedder: CachedEmbedder,
-        *,
-        times: bool,
-    ) -> None:
-        self._cuts = cuts
-        self._chunks_of = chunks_of
+    def __init__(self, read: Sample, embedder: CachedEmbedder, *, times: bool) -> None:
+        self._read = read
         self._embedder = embedder
         self._times = times
 
@@ -151,14 +142,6 @@ class Sampler:
             seconds_a_text=known.seconds_a_text or self._timed(texts),
         )
 
-    def _read(self, line: dict[str, str], stack: ExitStack) -> list[str] | EventOutcome:
-        if "documentKey" in line:
-            return [chunk.text for chunk in self._chunks_of([line["documentKey"]])]
-        found = self._cuts.cut(line["key"], stack)
-        if isinstance(found, EventOutcome):
-            return found
-        return [chunk.text for chunk in found.chunks()] if found.is_embedded else []
-
     def _timed(self, texts: Sequence[str]) -> float:
         if not (self._times and texts):
             return 0.0
@@ -170,33 +153,6 @@ class Sampler:
         except StoreUnavailableError:
             return 0.0
         return (time.perf_counter() - began) / len(few)
-
-
-def estimate_comparison(work: BulkWork, documents: int, *, cores: int) -> BulkPlan:
-    """The plan of a job that compares the stores of so many documents."""
-    seconds = documents * COMPARE_SECONDS
-    shards = 2 * ceil(documents / SEGMENT_DOCUMENTS)
-    assumed = [f"{COMPARE_SECONDS * 1000:g} ms of processor time a document"]
-    dollars: dict[str, float] = {}
-    if not cores:
-        assumed.append(f"{CHILDREN} children at once; prices of us-east-1 without free tiers")
-        dollars = {
-            "DynamoDB": 5 * documents / 1e6 * PRICES["DynamoDB, million reads of 4 KB"],
-            "Lambda": seconds * FUNCTION_GB * PRICES["Lambda arm64, GB-second"],
-            "S3": (3 * documents + 8 * shards) / 1e3 * PRICES["S3, 1,000 reads"],
-            "Step Functions": shards * STATES_A_SHARD / 1e3 * PRICES["Step Functions, 1,000 transitions"],
-        }
-    return BulkPlan(
-        work=work,
-        documents=documents,
-        bytes=0,
-        chunks=0,
-        tokens=0,
-        dollars={name: round(value, 2) for name, value in dollars.items()},
-        hours=round(seconds / 3600 / min(cores or CHILDREN, shards or 1), 2),
-        assumptions=tuple(assumed),
-        counted=PlanCount(documents=documents),
-    )
 
 
 def estimate(work: BulkWork, count: PlanCount, *, model_id: str, cores: int) -> BulkPlan:
