@@ -138,20 +138,22 @@ class GroupsOfCopies:
     """
 
     def __init__(self) -> None:
-        self._firsts: list[tuple[int, int, Comparable]] = []
+        self._firsts: list[tuple[int, int, DocumentChunk]] = []
         self._alike: defaultdict[tuple[str, ...] | str, list[int]] = defaultdict(list)
 
     def place(self, chunk: DocumentChunk, mark: int, new: int) -> int:
         """The group of a chunk whose fingerprint is `mark`; `new`, a group that begins with it, if it is no copy."""
         alike, begins = self._alike[_headings(chunk)], self._alike[_beginning(chunk)]
-        mine = Comparable(chunk)
+        mine = None
         for at in sorted({*alike, *begins}) if alike or begins else ():
             group, other, first = self._firsts[at]
-            if (other ^ mark).bit_count() <= MAX_DISTANCE and mine.is_copy_of(first):
-                return group
+            if (other ^ mark).bit_count() <= MAX_DISTANCE:
+                mine = mine or Comparable(chunk)
+                if mine.is_copy_of(Comparable(first)):
+                    return group
         alike.append(len(self._firsts))
         begins.append(len(self._firsts))
-        self._firsts.append((new, mark, mine))
+        self._firsts.append((new, mark, chunk))
         return new
 
 
@@ -203,11 +205,16 @@ def _letters_of(title: str, section: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _beginning(chunk: DocumentChunk) -> str:
-    """The first words of the content, which chunks with the same text have in common."""
-    words = chunk.content[:_BEGINNING].split(None, _FIRST_WORDS)
-    if len(words) <= _FIRST_WORDS:  # the last one may be cut
-        words = chunk.content.split(None, _FIRST_WORDS)
-    return " ".join(words[:_FIRST_WORDS]).lower()
+    return _first_words(chunk.content)
+
+
+@lru_cache(maxsize=_TEXTS_KEPT)
+def _first_words(text: str) -> str:
+    """The first words, which chunks with the same text have in common."""
+    found = text[:_BEGINNING].split(None, _FIRST_WORDS)
+    if len(found) <= _FIRST_WORDS:  # the last one may be cut
+        found = text.split(None, _FIRST_WORDS)
+    return " ".join(found[:_FIRST_WORDS]).lower()
 
 
 def _letters(heading: str) -> str:
