@@ -26,7 +26,7 @@ def test_title_and_content_come_from_their_paths() -> None:
 def test_several_contents_are_paragraphs_under_their_names() -> None:
     category = a_category(title="$.title", content="$.problem | $.missing | $.fix.steps[*].value")
     data = record(title="T", problem="It broke.", fix={"steps": [{"value": "stop"}, {"value": "start"}]})
-    assert text_of(data, "a.json", category) == "## problem\n\nIt broke.\n\n## steps\n\nstop\n\nstart\n"
+    assert text_of(data, "a.json", category) == "## Problem\n\nIt broke.\n\n## Steps\n\nstop\n\nstart\n"
 
 
 def test_lists_and_objects_become_bullets() -> None:
@@ -78,7 +78,7 @@ def test_a_vulnerability_of_nvd_is_read() -> None:
     }
     source = parsed(record(cve=cve), "a.json", shipped("security/cve"))
     assert source.title == "CVE-2030-0001: A flaw."
-    assert "".join(source.lines) == "## descriptions\n\nA flaw.\n\n## criteria\n\ncpe:2.3:a:x:y\n"
+    assert "".join(source.lines) == "## Descriptions\n\nA flaw.\n\n## Criteria\n\ncpe:2.3:a:x:y\n"
     assert source.metadata == {
         "tags": ["CWE-79"],
         "severity": "HIGH",

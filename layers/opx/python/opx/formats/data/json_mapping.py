@@ -151,7 +151,12 @@ def _content(paths: tuple[FieldPath, ...], record: dict[str, Any]) -> str:
     parts = [(label, _as_text(values)) for label, values in found if values]
     if len(paths) == 1:
         return "".join(f"{text}\n" for _, text in parts)
-    return "".join(f"## {label}\n\n{text}\n\n" for label, text in parts)[:-1]
+    return "".join(f"## {_heading(label)}\n\n{text}\n\n" for label, text in parts)[:-1]
+
+
+def _heading(label: str) -> str:
+    """A field's name as a heading: `failure_description` -> `Failure description`. One with other capitals stays as it is."""
+    return label.replace("_", " ").capitalize() if label.islower() else label
 
 
 def _as_text(values: list[Any]) -> str:
