@@ -60,6 +60,14 @@ def test_a_document_has_title_section_facts_text_and_source(opx: Opx) -> None:
     assert result.exit_code == 0
 
 
+def test_a_passage_of_many_short_sections_is_named_by_the_first_and_the_last(tmp_path: Path) -> None:
+    opx, sections = Opx(tmp_path), ("Impact", "Trigger", "Detection", "Repair", "Lessons")
+    text = "# Quokkas\n\n" + "".join(f"## {name}\n\nThe {name.lower()} of quokkas.\n\n" for name in sections)
+    opx("ingest", opx.write("postmortems/quokkas.md", text))
+    first = opx("search", "quokkas", *ANY).stdout.splitlines()[0]
+    assert first == "1. Quokkas > Impact / … / Lessons"
+
+
 def test_the_source_is_a_line_of_the_local_file(folder: Opx) -> None:
     lines = folder("search", "load average", *ANY, "--limit", "1").stdout.splitlines()
     source = next(line for line in lines if "cpu.md" in line)

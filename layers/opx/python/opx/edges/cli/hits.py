@@ -285,7 +285,16 @@ def receipt_line(answer: Answer, screen: Screen) -> str:
 
 def heading(hit: RetrievalResult | DocumentAnswer) -> str:
     """`Title > Section > Subsection`, on one line."""
-    return printable(" > ".join(part for part in (hit.title, hit.section) if part))
+    return printable(" > ".join(part for part in (hit.title, _few_headings(hit.section)) if part))
+
+
+_MOST_HEADINGS = 3
+
+
+def _few_headings(section: str) -> str:
+    """The headings of a passage; of one with many short sections, the first and the last: `Summary / … / Actions`."""
+    headings = section.split(" / ")
+    return section if len(headings) <= _MOST_HEADINGS else f"{headings[0]} / … / {headings[-1]}"
 
 
 def score_line(hit: RetrievalResult) -> str:
