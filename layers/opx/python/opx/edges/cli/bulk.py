@@ -33,7 +33,7 @@ POLL_SECONDS = 10.0
 SHOWN_FAILURES = 20
 _FIELDS = {
     "kind": "--kind KIND  `ingest`: stored objects that are new or changed; `reindex`: a new index; `reconcile`: compare the "
-    "stores.  [default: ingest]",
+    "stores.",
     "prefix": "--prefix KEY  Only objects whose key begins so.",
     "inventory": "--inventory ADDRESS  Manifest of an S3 Inventory in CSV, on AWS: s3://BUCKET/KEY.",
     "model": "--model NAME  With --kind reindex: another embedding model.",
@@ -119,13 +119,14 @@ def _plan_lines(plan: BulkPlan) -> list[str]:
         ("documents", f"{plan.documents:,}, {plan.bytes / 1e6:,.1f} MB" if plan.bytes else f"{plan.documents:,}"),
         *([("chunks", f"about {plan.chunks:,}, {plan.tokens:,} tokens")] if plan.chunks else []),
         *((name, f"${value:,.2f}") for name, value in plan.dollars.items()),
-        ("together", _price(plan)),
+        ("together" if plan.dollars else "time", _price(plan)),
     ]
     return [*aligned(rows), *(f"assumed: {one}" for one in plan.assumptions)]
 
 
 def _price(plan: BulkPlan) -> str:
-    hours = f"about {plan.hours:,.1f} h" if plan.hours >= 0.1 else f"about {plan.hours * 60:,.0f} min"
+    minutes = max(1, round(plan.hours * 60))
+    hours = f"about {plan.hours:,.1f} h" if plan.hours >= 0.1 else f"about {minutes} min"
     return f"${plan.total:,.2f}, {hours}" if plan.dollars else hours
 
 

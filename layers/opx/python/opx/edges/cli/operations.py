@@ -224,9 +224,9 @@ def _option(fact: FieldFacts, shape: CommandShape) -> click.Option:
         flags,
         type=_type(fact),
         multiple=fact.is_list,
-        required=fact.required,
+        required=fact.required and fact.name not in shape.defaults,
         default=None if fact.is_list else default,
-        show_default=default not in (None, "") and not fact.is_list,
+        show_default=default not in (None, "", 0) and not fact.is_list,
         metavar=metavar,
         help=about,
     )
