@@ -41,11 +41,6 @@ _CONVERTED = "vectors-converted.f32"
 _BLOCK = 8_192
 
 
-def has_earlier_vectors(database: IndexDatabase) -> bool:
-    """True if the index has rows, and none of this release's files."""
-    return not database.meta(ROWS) and _slots(database) > 0
-
-
 def check_earlier_vectors(folder: Path, database: IndexDatabase, dimension: int) -> None:
     """Raises `IndexUnavailableError` if rows are missing in the file of an earlier release."""
     path = _path(folder, database)

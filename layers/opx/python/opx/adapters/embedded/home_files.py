@@ -361,10 +361,10 @@ class _SegmentCheck:
 
     def _read_rows(self) -> None:
         """Opens the vectors. Those of an earlier release are compared with their checksums when they are converted."""
-        from opx.adapters.embedded.earlier_vectors import check_earlier_vectors, has_earlier_vectors
+        from opx.adapters.embedded.earlier_vectors import check_earlier_vectors
         from opx.adapters.embedded.vector_files import ROWS, StoredRows
 
-        if has_earlier_vectors(self._database):
+        if self._database.has_earlier_vectors:
             check_earlier_vectors(self._folder, self._database, self._dimension())
         else:
             base = self._folder / self._database.meta(ROWS, ROWS)

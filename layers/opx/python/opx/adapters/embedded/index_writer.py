@@ -14,7 +14,7 @@ from types import TracebackType
 import numpy as np
 
 from opx.adapters.embedded.durable_files import held
-from opx.adapters.embedded.earlier_vectors import PATTERN, convert, has_earlier_vectors
+from opx.adapters.embedded.earlier_vectors import PATTERN, convert
 from opx.adapters.embedded.lexical import SMALL_HEAP_BYTES, WRITER_HEAP_BYTES, LexicalWriter, term_files
 from opx.adapters.embedded.segments import (
     SPREAD,
@@ -64,7 +64,7 @@ class IndexWriter:
             opened.enter_context(held(self._folder / "writer.lock", busy, seconds=_LOCK_SECONDS))
             self._database = IndexDatabase(self._folder / "index.db")
             opened.callback(self._database.close)
-            if has_earlier_vectors(self._database):
+            if self._database.has_earlier_vectors:
                 convert(self._folder, self._database, self._dimension, self._identity)
             opened.callback(self._record_files)
             self._lexical = LexicalWriter(self._folder / "terms", self._heap_bytes)

@@ -21,7 +21,6 @@ import numpy as np
 from msgspec import Struct
 
 from opx.adapters.embedded.durable_files import make_folders
-from opx.adapters.embedded.earlier_vectors import has_earlier_vectors
 from opx.adapters.embedded.hits import SPARE_HITS, Scored, leg_of, levelled, provisional_name, with_ties
 from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Location
 from opx.adapters.embedded.segment_map import Mask, Numbers, SegmentMap
@@ -156,8 +155,8 @@ class EmbeddedIndex:
     def _convert_earlier(self) -> None:
         """Has the vectors of an index of an earlier release converted when it is first opened."""
         with self._database.snapshot():
-            converted = not has_earlier_vectors(self._database)
-        if converted:
+            has_earlier = self._database.has_earlier_vectors
+        if not has_earlier:
             return
         from opx.adapters.embedded.index_writer import IndexWriter
 
