@@ -160,7 +160,7 @@ def terms_of(chunk: DocumentChunk, language: str) -> tuple[frozenset[str], froze
 def stored(vectors: tuple[tuple[float, ...], ...]) -> npt.NDArray[np.float64]:
     """Vectors as the index stores them."""
     rows = quantised(np.array(vectors, np.float32))
-    return vectors_of(rows["codes"], rows["low"], rows["step"]).astype(np.float64)
+    return vectors_of(rows).astype(np.float64)
 
 
 def cosine(entry: IndexEntry, query: Sequence[float]) -> float:

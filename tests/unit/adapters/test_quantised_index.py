@@ -55,7 +55,7 @@ def scanned(version: int, number: int = 1) -> dict[str, float]:
     query, found = np.array(any_vector(f"q {number}")), {}
     for entry in entries:
         rows = quantised(np.array(entry.vectors, np.float32))
-        found[entry.indexed.entry_id] = float((vectors_of(rows["codes"], rows["low"], rows["step"]) @ query).max())
+        found[entry.indexed.entry_id] = float((vectors_of(rows) @ query).max())
     return found
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opx.adapters.embedded import vectors
-from opx.adapters.embedded.vector_files import quantised, record_of, vectors_of
+from opx.adapters.embedded.vector_files import quantised, vectors_of
 from opx.adapters.embedded.vectors import NearestRows, best_of_each
 
 Floats = npt.NDArray[np.float32]
@@ -41,13 +41,10 @@ class Stored:
 
     def __init__(self, rows: Floats) -> None:
         self._rows = quantised(rows)
-        record = record_of(rows.shape[1])
-        parts = self._rows.view(np.uint8).reshape(len(rows), -1)[:, : record.itemsize]
-        self.records: npt.NDArray[np.void] = np.frombuffer(parts.tobytes(), record)
+        self.records: npt.NDArray[np.void] = self._rows["record"].copy()
 
     def vectors(self, slots: npt.NDArray[np.intp]) -> Floats:
-        rows = self._rows[slots]
-        return vectors_of(rows["codes"], rows["low"], rows["step"])
+        return vectors_of(self._rows[slots])
 
 
 class Filtered:
@@ -149,7 +146,7 @@ class TestRecords:
             assert margins.max() < 0.1 * np.linalg.norm(rows, axis=1).max() * np.linalg.norm(query)
 
     def test_row_of_zeros_has_a_record(self) -> None:
-        record = quantised(np.zeros((1, 8), np.float32))[0]
+        record = quantised(np.zeros((1, 8), np.float32))["record"][0]
         assert (record["step"], record["length"], record["error"]) == (0, 0, 0)
 
     def test_few_rows_are_all_scored(self) -> None:

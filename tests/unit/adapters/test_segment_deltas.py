@@ -257,7 +257,7 @@ def test_full_disk_stops_a_compaction_and_no_change(tmp_path: Path, monkeypatch:
         put = VectorWriter.put
 
         def full(self: VectorWriter, slot: int, rows: Rows) -> None:
-            if "-" in self._files[0]._path.name:
+            if "-" in self._records._path.name:
                 raise OSError(errno.ENOSPC, "No space left on device")
             put(self, slot, rows)
 

@@ -33,10 +33,6 @@ Floats = npt.NDArray[np.float32]
 DIMENSIONS = (1, 3, 16, 385)
 
 
-def unpacked(rows: npt.NDArray[np.void]) -> Floats:
-    return vectors_of(rows["codes"], rows["low"], rows["step"])
-
-
 class TestRows:
     @settings(max_examples=60, deadline=None)
     @given(kind=st.sampled_from(KINDS), dimension=st.sampled_from(DIMENSIONS), seed=st.integers(0, 1_000))
@@ -45,7 +41,7 @@ class TestRows:
     ) -> None:
         vectors = any_rows(kind, 300, dimension, seed)
         largest = np.abs(vectors).max(axis=1, keepdims=True)
-        assert (np.abs(unpacked(quantised(vectors)) - vectors) <= largest / 64_000).all()
+        assert (np.abs(vectors_of(quantised(vectors)) - vectors) <= largest / 64_000).all()
 
     @settings(max_examples=60, deadline=None)
     @given(
@@ -56,19 +52,20 @@ class TestRows:
         vectors = np.where(np.abs(vectors) < 1e-30, np.float32(0), vectors)
         for each in (vectors, any_rows("spread", 50, 7, abs(exponent)) * np.float32(10.0**exponent)):
             rows = quantised(each)
-            assert quantised(unpacked(rows)).tobytes() == rows.tobytes()
+            assert quantised(vectors_of(rows)).tobytes() == rows.tobytes()
 
     @settings(max_examples=60, deadline=None)
     @given(kind=st.sampled_from(KINDS), dimension=st.sampled_from(DIMENSIONS), seed=st.integers(0, 1_000))
     def test_have_the_lengths_of_their_two_parts(self, kind: str, dimension: int, seed: int) -> None:
         rows = quantised(any_rows(kind, 100, dimension, seed))
-        high = rows["codes"] * rows["step"].astype(float)[:, None]
-        assert rows["length"] == pytest.approx(np.linalg.norm(high, axis=1), rel=1e-6)
-        assert rows["error"] == pytest.approx(np.linalg.norm(unpacked(rows) - high, axis=1), rel=1e-4, abs=1e-6)
+        records = rows["record"]
+        high = records["codes"] * records["step"].astype(float)[:, None]
+        assert records["length"] == pytest.approx(np.linalg.norm(high, axis=1), rel=1e-6)
+        assert records["error"] == pytest.approx(np.linalg.norm(vectors_of(rows) - high, axis=1), rel=1e-4, abs=1e-6)
 
     @pytest.mark.parametrize("smallest", [1e-45, 1e-40, 1e-38])
     def test_of_numbers_next_to_nothing_are_next_to_nothing(self, smallest: float) -> None:
-        assert np.abs(unpacked(quantised(np.full((1, 4), smallest, np.float32)))).max() <= 2e-38
+        assert np.abs(vectors_of(quantised(np.full((1, 4), smallest, np.float32)))).max() <= 2e-38
 
     def test_take_780_bytes_at_384_components(self) -> None:
         assert (row_of(384).itemsize, record_of(384).itemsize) == (780, 396)
@@ -93,7 +90,7 @@ class AnIndexOfVectors:
         wanted = quantised(self.vectors[:count])
         slots = np.arange(0, count, 7)
         return rows.rows(0, count).tobytes() == wanted.tobytes() and bool(
-            (rows.vectors(slots) == unpacked(wanted[slots])).all()
+            (rows.vectors(slots) == vectors_of(wanted[slots])).all()
         )
 
 

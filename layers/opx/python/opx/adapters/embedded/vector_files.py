@@ -3,7 +3,7 @@
 A component is a multiple of its row's unit, a 32,512th of the row's largest. The high bytes are in a file of records (`.i8`),
 with the step that they count and two lengths, from which bounds of a row's product with a query follow. The low bytes are in
 a file of their own (`.lo`): a search reads them for the few rows that it scores exactly. Both files only grow; compaction
-writes others.
+writes others. The stored row is the vector: scores are those of what it stands for.
 """
 
 from __future__ import annotations
@@ -42,30 +42,15 @@ Floats = npt.NDArray[np.float32]
 Numbers = npt.NDArray[np.intp]
 
 
-def row_of(dimension: int) -> np.dtype[np.void]:
-    """The fields of a row, which stands for `codes * step + low * step / 256`. The first part has length `length`, the second
-    one `error`."""
-    return _fields(dimension, 5)
-
-
 def record_of(dimension: int) -> np.dtype[np.void]:
-    """The fields of a row that are in the file of records: all but `low`."""
-    return _fields(dimension, 4)
+    """The first part of a row: `codes * step`, of length `length`, differs from the row by `error`."""
+    codes, rest = (np.int8, (dimension,)), (np.int8, (-dimension % 4,))
+    return np.dtype([("codes", *codes), ("rest", *rest), ("step", "<f4"), ("length", "<f4"), ("error", "<f4")])
 
 
-def _fields(dimension: int, count: int) -> np.dtype[np.void]:
-    names, bytes_of_each = ["codes", "step", "length", "error", "low"], (np.int8, (dimension,))
-    width = -(-dimension // 4) * 4
-    ends = [width, width + 4, width + 8, width + 12, width + 12 + dimension]
-    formats = [bytes_of_each, "<f4", "<f4", "<f4", bytes_of_each]
-    return np.dtype(
-        {
-            "names": names[:count],
-            "formats": formats[:count],
-            "offsets": [0, *ends[: count - 1]],
-            "itemsize": ends[count - 1],
-        }
-    )
+def row_of(dimension: int) -> np.dtype[np.void]:
+    """The parts of a row, each in a file of its own. `low` counts 256ths of the record's step."""
+    return np.dtype([("record", record_of(dimension)), ("low", np.int8, (dimension,))])
 
 
 def quantised(vectors: Floats) -> Rows:
@@ -74,14 +59,14 @@ def quantised(vectors: Floats) -> Rows:
     step = _rounded(np.abs(vectors).max(axis=1) / np.float32(_CODES))
     unit = step / np.float32(_UNITS)
     numbers = np.rint(vectors / np.where(unit > 0, unit, np.float32(1))[:, None])
-    numbers = np.clip(numbers, -_CODES * _UNITS, _CODES * _UNITS).astype(
-        np.int16
-    )  # beyond them where a unit is denormal
+    most = _CODES * _UNITS  # exceeded where a unit is denormal
+    numbers = np.clip(numbers, -most, most).astype(np.int16)
     codes = (numbers + _UNITS // 2) // _UNITS
     low = numbers - codes * _UNITS
-    rows["codes"], rows["low"], rows["step"] = codes, low, step
-    rows["length"] = step * _lengths(codes)
-    rows["error"] = unit * _lengths(low)
+    rows["low"] = low
+    records = rows["record"]
+    records["codes"], records["step"] = codes, step
+    records["length"], records["error"] = step * _lengths(codes), unit * _lengths(low)
     return rows
 
 
@@ -96,10 +81,13 @@ def _lengths(numbers: npt.NDArray[np.int16]) -> Floats:
     return lengths
 
 
-def vectors_of(codes: npt.NDArray[np.int8], low: npt.NDArray[np.int8], steps: Floats) -> Floats:
-    """The vectors that rows with these fields stand for."""
-    numbers = codes.astype(np.int16) * np.int16(_UNITS) + low
-    vectors: Floats = numbers * (steps / np.float32(_UNITS))[:, None]
+def vectors_of(rows: Rows) -> Floats:
+    """The vectors that rows stand for."""
+    return _summed(rows["record"]["codes"], rows["low"], rows["record"]["step"])
+
+
+def _summed(codes: npt.NDArray[np.int8], low: npt.NDArray[np.int8], step: Floats) -> Floats:
+    vectors: Floats = (codes.astype(np.int16) * np.int16(_UNITS) + low) * (step / np.float32(_UNITS))[:, None]
     return vectors
 
 
@@ -126,9 +114,9 @@ class VectorWriter:
     def __init__(self, base: Path, dimension: int) -> None:
         """`base` is the path of the files without their endings; they are made if they are missing."""
         self._dimension = dimension
-        self._split = record_of(dimension).itemsize
         records, low = paths_of(base)
-        self._files = [_PartWriter(records, self._split), _PartWriter(low, dimension)]
+        self._records = _PartWriter(records, record_of(dimension).itemsize)
+        self._low = _PartWriter(low, dimension)
 
     def write(self, slot: int, vectors: Sequence[Vector] | Floats) -> bytes:
         """Writes the rows of `vectors` at `slot` and the following ones; returns their bytes. Raises `ValueError` for
@@ -144,18 +132,17 @@ class VectorWriter:
 
     def put(self, slot: int, rows: Rows) -> None:
         """Writes rows as they are."""
-        parts = np.split(rows.view(np.uint8).reshape(len(rows), rows.dtype.itemsize), [self._split], axis=1)
-        for file, part in zip(self._files, parts, strict=True):
-            file.write(slot, part)
+        self._records.write(slot, rows["record"])
+        self._low.write(slot, rows["low"])
 
     def sync(self) -> None:
         """Returns when all rows written are on disk."""
-        for file in self._files:
-            file.sync()
+        self._records.sync()
+        self._low.sync()
 
     def close(self) -> None:
-        for file in self._files:
-            file.close()
+        self._records.close()
+        self._low.close()
 
 
 class _PartWriter:
@@ -169,7 +156,7 @@ class _PartWriter:
         if new:
             sync_folder(path.parent)
 
-    def write(self, slot: int, parts: npt.NDArray[np.uint8]) -> None:
+    def write(self, slot: int, parts: npt.NDArray[Any]) -> None:
         there, end = self._file.seek(0, SEEK_END) // self._row_bytes, slot + len(parts)
         check_rows(self._path, there, slot)  # no gap: it would be read as zeros
         if end > there:
@@ -217,14 +204,12 @@ class StoredRows:
         if not len(slots):
             return np.empty((0, self.dimension), np.float32)
         low = self._read_low(slots, 1) if self._mapped_low is None else self._mapped_low[slots]
-        return vectors_of(self.records["codes"][slots], low, self.records["step"][slots])
+        return _summed(self.records["codes"][slots], low, self.records["step"][slots])
 
     def rows(self, first: int, end: int) -> Rows:
         """The rows from a slot to another. Raises as `vectors`."""
         rows = np.empty(end - first, row_of(self.dimension))
-        split = self.records.dtype.itemsize
-        bytes_of_each = rows.view(np.uint8).reshape(len(rows), rows.dtype.itemsize)
-        bytes_of_each[:, :split] = self.records[first:end].view(np.uint8).reshape(len(rows), split)
+        rows["record"] = self.records[first:end]
         rows["low"] = self._read_low(np.array([first]), len(rows))
         return rows
 

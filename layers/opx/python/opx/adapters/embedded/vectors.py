@@ -136,9 +136,9 @@ class _Query:
     """A query in codes, and the lengths from which the bounds of a product follow."""
 
     def __init__(self, query: Floats) -> None:
-        row = quantised(query[None])
-        self._codes = row["codes"]
-        self._step = row["step"][0]
+        record = quantised(query[None])["record"]
+        self._codes = record["codes"]
+        self._step = record["step"][0]
         self._length = float(np.linalg.norm(query))
         self._error = float(np.linalg.norm(query - self._codes[0] * self._step))
 
