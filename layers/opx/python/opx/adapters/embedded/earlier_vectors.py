@@ -52,9 +52,7 @@ def convert(folder: Path, database: IndexDatabase, dimension: int, identity: str
     as they were written keeps its checksum, and so remains a damaged one."""
     check_earlier_vectors(folder, database, dimension)
     old, base, slots = _path(folder, database), folder / ROWS, _slots(database)
-    log.warning(
-        "converting %s vectors of %s, once: it needs %s MB", f"{slots:,}", folder, slots * 2 * dimension // 10**6
-    )
+    log.warning("converting %s vectors of %s, which an earlier release has stored", f"{slots:,}", folder)
     for path in paths_of(base):
         path.unlink(missing_ok=True)  # of a conversion that was cut off
     with old.open("rb") as file:
