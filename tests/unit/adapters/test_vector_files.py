@@ -124,6 +124,14 @@ class TestFiles:
         index.write(2_100, 3_000)
         assert stored_rows(index.base, 5, 3_000, before) is not before
 
+    def test_map_that_a_writer_has_lengthened_by_half_is_not_used_on(self, tmp_path: Path) -> None:
+        index = AnIndexOfVectors(tmp_path)
+        index.write(0, 2_000)
+        os.truncate(paths_of(index.base)[0], 5_000 * record_of(5).itemsize)
+        before = stored_rows(index.base, 5, 2_000)
+        index.write(2_000, 3_000)
+        assert index.is_right(stored_rows(index.base, 5, 3_000, before), 3_000)
+
     def test_files_of_the_same_name_are_not_taken_for_those_before(self, tmp_path: Path) -> None:
         (tmp_path / "other").mkdir()
         index, other = AnIndexOfVectors(tmp_path), AnIndexOfVectors(tmp_path / "other")

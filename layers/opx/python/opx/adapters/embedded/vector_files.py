@@ -194,6 +194,7 @@ class StoredRows:
             self.identity = _identity(os.fstat(file.fileno()), os.fstat(self._low))
         if os.fstat(self._low).st_size <= _MOST_MAPPED:
             self._mapped_low = _mapped(self._low, np.dtype((np.int8, (dimension,))))
+            self.records = self.records[: len(self._mapped_low)]  # a writer lengthens one file after the other
 
     def __del__(self) -> None:
         if hasattr(self, "_low"):
