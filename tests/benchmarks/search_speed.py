@@ -108,8 +108,7 @@ def measure(size: int, questions: int, folder: Path, vectors_each: int) -> dict[
     figures = {"chunks": size, "vectors_each": vectors_each, "build_s": built, "open_s": time.perf_counter() - started}
     figures |= _latencies(index, corpus, where, questions)
     figures |= _answers(index, corpus, questions, folder / "home")
-    figures["vectors_mb"] = sum(path.stat().st_size for path in folder.glob("vectors*.f32")) / 1e6
-    figures["records_mb"] = sum(path.stat().st_size for path in folder.glob("vectors*.i8")) / 1e6
+    figures["vectors_mb"] = sum(path.stat().st_size for path in folder.glob("rows*")) / 1e6
     memory = psutil.Process().memory_full_info()
     figures |= {"rss_mb": memory.rss / 1e6, "uss_mb": memory.uss / 1e6}
     index.close()

@@ -69,10 +69,13 @@ CASES: dict[str, tuple[Find, dict[str, tuple[Damage, ...]]]] = {
     "main database": (in_home("opx.db"), {NAMED: TO_DATABASE, MENDED: (blank_end,)}),
     "questions": (in_home("questions.db"), {NAMED: (truncate, blank_beginning, replace_by_noise)}),
     "index database": (in_home("index/index.db"), {MENDED: (*TO_DATABASE, alter, blank_end)}),
-    "vectors": (
-        in_home("index/vectors.f32"),
-        {MENDED: (truncate, empty, alter, blank_beginning, blank_end, replace_by_noise, remove, make_folder)},
-    ),
+    **{
+        f"vectors ({ending})": (
+            in_home(f"index/rows.{ending}"),
+            {MENDED: (truncate, empty, alter, blank_beginning, blank_end, replace_by_noise, remove, make_folder)},
+        )
+        for ending in ("i8", "lo")
+    },
     "list of segments": (in_home("index/terms/meta.json"), {MENDED: EVERY}),
     **{
         f"terms ({ending})": (term_file(ending), {MENDED: (truncate, empty, alter, remove, replace_by_noise)})
@@ -99,7 +102,8 @@ QUICK = {
     ("main database", blank_beginning),
     ("questions", blank_beginning),
     ("index database", truncate),
-    ("vectors", alter),
+    ("vectors (i8)", alter),
+    ("vectors (lo)", alter),
     ("list of segments", remove),
     ("terms (idx)", alter),
     ("rights of index/terms", withdraw_rights),

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opx.adapters.embedded import vectors
+from opx.adapters.embedded.vector_files import record_of
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.scopes import scope_of_object
 from opx.errors import DamagedStoreError
@@ -278,24 +278,21 @@ def test_a_lost_folder_of_terms_is_found_and_made_again(home: Path) -> None:
     assert missing_answers(home) == []
 
 
-@pytest.mark.parametrize("field", ["codes", "step", "length", "error"])
-def test_an_altered_copy_of_a_vector_is_found_and_made_again(
-    home: Path, monkeypatch: pytest.MonkeyPatch, field: str
-) -> None:
-    monkeypatch.setattr(vectors, "QUANTISED_FROM", 1)
-    path = home / "index" / "vectors.i8"
-    assert not missing_answers(home)  # the copy is made where it is missing
-    whole = path.read_bytes()
-    records = np.frombuffer(bytearray(whole), vectors.record_of(services_dimension(home)))
-    altered = records.copy()
-    altered[field][3] += 1
-    path.write_bytes(altered.tobytes())
+@pytest.mark.parametrize("field", ["codes", "step", "length", "error", "low"])
+def test_an_altered_vector_is_found_and_made_again(home: Path, field: str) -> None:
+    dimension = services_dimension(home)
+    path, kind = home / "index" / "rows.i8", record_of(dimension)
+    if field == "low":
+        path, kind = home / "index" / "rows.lo", np.dtype([("low", np.int8, (dimension,))])
+    stored = np.frombuffer(path.read_bytes(), kind).copy()
+    stored[field][3] += 1
+    path.write_bytes(stored.tobytes())
     (found,) = reconciled(home).differences
-    assert (found.problem, found.object_key) == (Problem.STORE_DAMAGED, "index/vectors.i8")
-    assert found.text.endswith("1 of its records are not those of vectors.f32")
-    assert repaired(home).folder
+    assert found.problem is Problem.INDEX_DAMAGED
+    assert found.text.endswith("its vectors were altered")
+    assert repaired(home).is_whole
     assert not reconciled(home).total
-    assert path.read_bytes() == whole
+    assert missing_answers(home) == []
 
 
 def services_dimension(home: Path) -> int:

@@ -92,6 +92,17 @@ class Recorded:
         self.notes: list[str] = []
         self._files: dict[int, File] = {}
 
+    @classmethod
+    def at(cls, folder: Path) -> Recorded:
+        """The state of a folder with files, all of which are on the disk."""
+        state = cls(str(folder))
+        for path in folder.rglob("*"):
+            file = None if path.is_dir() else File(bytearray(path.read_bytes()), path.read_bytes())
+            state.names[str(path)] = state.synced[str(path)] = file
+            if file is not None:
+                state._files[path.stat().st_ino] = file
+        return state
+
     def do(self, call: Call) -> None:
         getattr(self, f"_{call.kind}")(call)
 

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from opx.adapters.embedded import search_index
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.adapters.embedded.segments import IndexDatabase
+from opx.adapters.embedded.vector_files import quantised, vectors_of
 from opx.domain.documents import DocumentChunk
 from opx.domain.ids import day_number, day_text
 from opx.domain.knowledge import Tier
@@ -99,13 +101,13 @@ def collection(request: pytest.FixtureRequest) -> list[IndexEntry]:
     return a_collection(request.param)
 
 
-@pytest.fixture(scope="module", params=[50_000, 1], ids=["all rows scored", "by records"])
+@pytest.fixture(scope="module", params=[10**6, 1], ids=["all rows scored", "by records"])
 def index(
     request: pytest.FixtureRequest, collection: list[IndexEntry], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedIndex]:
     """An index of the collection that once held other entries too, so that there are dead rows and terms."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("opx.adapters.embedded.vectors.QUANTISED_FROM", request.param)
+        patch.setattr("opx.adapters.embedded.vectors._FEW_ROWS", request.param)
         index = EmbeddedIndex(tmp_path_factory.mktemp("index"), model_id="m", dimension=VECTOR_DIMENSION)
         dead = [an_entry(f"disk pod {n}", source="dead", index=n, document_id="dead") for n in range(300)]
         half = list(changes(collection))
@@ -154,9 +156,16 @@ def terms_of(chunk: DocumentChunk, language: str) -> tuple[frozenset[str], froze
     return title, title | content
 
 
+@cache
+def stored(vectors: tuple[tuple[float, ...], ...]) -> npt.NDArray[np.float64]:
+    """Vectors as the index stores them."""
+    rows = quantised(np.array(vectors, np.float32))
+    return vectors_of(rows).astype(np.float64)
+
+
 def cosine(entry: IndexEntry, query: Sequence[float]) -> float:
     """Of the nearest of its vectors."""
-    return max(float(np.dot(np.array(vector, dtype=np.float64), query)) for vector in entry.vectors)
+    return float((stored(tuple(map(tuple, entry.vectors))) @ np.array(query)).max())
 
 
 def nearest(collection: Sequence[IndexEntry], query: Sequence[float], where: SearchFilter, depth: int) -> list[str]:

@@ -16,6 +16,7 @@ from opx.adapters.embedded.segments import packed, unpacked
 from opx.errors import IncompatibleIndexError, IndexUnavailableError
 from opx.ports import SearchRequest
 from tests.support.builders import EVERYONE, a_change, a_unit_vector, an_entry
+from tests.support.earlier_index import as_of_format_4
 from tests.support.embedded_index_writer import open_index
 
 QUESTION = SearchRequest(EVERYONE, text="common", vector=a_unit_vector(1), depth=10)
@@ -37,16 +38,6 @@ def test_damaged_line_is_reported(damage: Callable[[bytes], bytes]) -> None:
         unpacked(damage(packed("Restart the service and watch its log.")))
 
 
-def as_of_earlier_release(folder: Path) -> None:
-    """Makes an index one of format 4, with text as its entries and without notes of commits."""
-    with closing(sqlite3.connect(folder / "index.db")) as database, database:
-        rows = database.execute("SELECT segment, position, chunk FROM entries").fetchall()
-        lines = [(unpacked(chunk), segment, position) for segment, position, chunk in rows]
-        database.executemany("UPDATE entries SET chunk = ? WHERE segment = ? AND position = ?", lines)
-        database.execute("UPDATE meta SET value = replace(value, 'format-5', 'format-4') WHERE name = 'identity'")
-        database.execute("DROP TABLE commits")
-
-
 def identity(folder: Path) -> str:
     with closing(sqlite3.connect(folder / "index.db")) as database:
         return str(database.execute("SELECT value FROM meta WHERE name = 'identity'").fetchone()[0])
@@ -56,10 +47,9 @@ def test_index_of_an_earlier_release_is_read_and_changed(tmp_path: Path) -> None
     with closing(open_index(tmp_path)) as index:
         index.apply([a_change(an_entry("common first", source="a.md"))])
         before = index.search(QUESTION)
-    as_of_earlier_release(tmp_path)
+    as_of_format_4(tmp_path)
     with closing(open_index(tmp_path)) as index, closing(open_index(tmp_path)) as reader:
         assert index.search(QUESTION).chunks == reader.search(QUESTION).chunks == before.chunks
-        assert identity(tmp_path).endswith("format-4")
         index.apply([a_change(an_entry("common second", source="b.md"))])
         for each in (index, reader):
             texts = {chunk.chunk.content for chunk in each.search(QUESTION).chunks.values()}
@@ -72,6 +62,6 @@ def test_index_of_an_earlier_release_is_read_and_changed(tmp_path: Path) -> None
 def test_index_of_an_unknown_format_is_refused(tmp_path: Path) -> None:
     open_index(tmp_path).close()
     with closing(sqlite3.connect(tmp_path / "index.db")) as database, database:
-        database.execute("UPDATE meta SET value = replace(value, 'format-5', 'format-6') WHERE name = 'identity'")
+        database.execute("UPDATE meta SET value = replace(value, 'format-6', 'format-7') WHERE name = 'identity'")
     with pytest.raises(IncompatibleIndexError, match="opx reindex"):
         open_index(tmp_path)

@@ -1,11 +1,8 @@
-"""The nearest rows by the quantised copy of a vector file: the same as by scoring every row, under every kind of filter."""
+"""The nearest rows by their high bytes: the same as by scoring every row, under every kind of filter."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -13,22 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opx.adapters.embedded.vectors import (
-    QUANTISED_FROM,
-    QuantisedRows,
-    RecordWriter,
-    best_of_each,
-    quantised,
-    quantised_rows,
-    records_path,
-)
+from opx.adapters.embedded import vectors
+from opx.adapters.embedded.vector_files import quantised, vectors_of
+from opx.adapters.embedded.vectors import NearestRows, best_of_each
 
-Rows = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float32]
 
 KINDS = ("spread", "near one another", "along axes", "with copies", "in clusters", "not of length one")
 
 
-def any_rows(kind: str, count: int, dimension: int, seed: int) -> Rows:
+def any_rows(kind: str, count: int, dimension: int, seed: int) -> Floats:
     """Rows of unit length, except for the last kind."""
     random = np.random.default_rng(seed)
     rows = random.standard_normal((count, dimension))
@@ -45,13 +36,25 @@ def any_rows(kind: str, count: int, dimension: int, seed: int) -> Rows:
     return rows.astype(np.float32)
 
 
+class Stored:
+    """Rows in memory."""
+
+    def __init__(self, rows: Floats) -> None:
+        self._rows = quantised(rows)
+        self.records: npt.NDArray[np.void] = self._rows["record"].copy()
+
+    def vectors(self, slots: npt.NDArray[np.intp]) -> Floats:
+        return vectors_of(self._rows[slots])
+
+
 class Filtered:
     """Entries with one row or several, of which those of some segments pass a filter."""
 
-    def __init__(self, rows: Rows, share: float, segment: int, each: int, seed: int) -> None:
+    def __init__(self, rows: Floats, share: float, segment: int, each: int, seed: int) -> None:
         random = np.random.default_rng(seed)
-        self.rows = rows
-        self.quantised = QuantisedRows(quantised(rows), lambda slots: rows[slots])
+        stored = Stored(rows)
+        self.rows = stored.vectors(np.arange(len(rows)))
+        self.quantised = NearestRows(stored)
         self.entry_of = np.repeat(np.arange(len(rows)), random.integers(1, each + 1, len(rows)))[: len(rows)]
         bounds = np.flatnonzero(np.diff(self.entry_of // segment, prepend=-1, append=-1))
         passing = random.random(len(bounds) - 1) < share
@@ -62,19 +65,26 @@ class Filtered:
         assert (np.diff(slots) > 0).all()
         return self.entry_of[slots]
 
-    def scored(self, query: Rows) -> dict[int, float]:
+    def scored(self, query: Floats) -> dict[int, float]:
         """The exact product of every entry that passes."""
         slots = np.flatnonzero(self.passes)
         entries, scores = best_of_each(self.entry_of[slots], self.rows[slots] @ query)
         return dict(zip(entries.tolist(), scores.tolist(), strict=True))
 
-    def nearest(self, query: Rows, wanted: int) -> dict[int, float]:
+    def nearest(self, query: Floats, wanted: int) -> dict[int, float]:
         found = self.quantised.nearest((self.starts, self.ends), query, wanted, self.holders)
         entries, scores = best_of_each(self.entry_of[found[0]], found[1])
         return dict(zip(entries.tolist(), scores.tolist(), strict=True))
 
 
 class TestNearest:
+    @pytest.fixture(autouse=True, scope="class")
+    @staticmethod
+    def few_are_not_scored_at_once() -> Iterator[None]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(vectors, "_FEW_ROWS", 0)
+            yield
+
     @settings(max_examples=80, deadline=None)
     @given(
         kind=st.sampled_from(KINDS),
@@ -128,113 +138,18 @@ class TestRecords:
     def test_bound_the_exact_product(self, kind: str, dimension: int, seed: int) -> None:
         from opx.adapters.embedded.vectors import _Query
 
-        rows = any_rows(kind, 500, dimension, seed)
+        stored = Stored(any_rows(kind, 500, dimension, seed))
+        rows = stored.vectors(np.arange(500))
         for query in (rows[0], any_rows("along axes", 1, dimension, seed + 1)[0]):
-            middles, margins = _Query(query).bounds(quantised(rows))
+            middles, margins = _Query(query).bounds(stored.records)
             assert (np.abs(middles - rows.astype(float) @ query.astype(float)) <= margins).all()
             assert margins.max() < 0.1 * np.linalg.norm(rows, axis=1).max() * np.linalg.norm(query)
 
     def test_row_of_zeros_has_a_record(self) -> None:
-        record = quantised(np.zeros((1, 8), np.float32))[0]
+        record = quantised(np.zeros((1, 8), np.float32))["record"][0]
         assert (record["step"], record["length"], record["error"]) == (0, 0, 0)
 
-
-class AVectorFile:
-    """A vector file with its copy, as a writer keeps them."""
-
-    def __init__(self, folder: Path, count: int = QUANTISED_FROM + 3_000) -> None:
-        self.path = folder / "vectors.f32"
-        self.rows = any_rows("spread", count, 4, 1)
-        self.note = ""
-
-    def write(self, start: int, stop: int) -> None:
-        self.path.write_bytes(self.rows.tobytes())
-        writer = RecordWriter(self.path, 4, self.note, lambda count: self.rows[:count])
-        for at in range(start, stop, 10_000):
-            writer.write(at, self.rows[at : min(at + 10_000, stop)])
-        writer.sync()
-        self.note = writer.note
-        writer.close()
-
-    def read(self, count: int, **more: Any) -> QuantisedRows | None:
-        return quantised_rows(self.path, self.note, self.rows[:count], **more)
-
-    def nearest(self, query: Rows) -> set[int]:
-        read = self.read(QUANTISED_FROM)
-        assert read is not None
-        runs = np.array([0]), np.array([QUANTISED_FROM])
-        return set(read.nearest(runs, query, 1, lambda slots: slots)[0].tolist())
-
-    def is_right(self, count: int) -> bool:
-        read = self.read(count)
-        return read is not None and bool((read.records[:count] == quantised(self.rows[:count])).all())
-
-
-class TestCopy:
-    @pytest.fixture
-    def file(self, tmp_path: Path) -> AVectorFile:
-        return AVectorFile(tmp_path)
-
-    def test_few_rows_have_none(self, file: AVectorFile) -> None:
-        file.write(0, QUANTISED_FROM - 1)
-        assert (file.note, records_path(file.path).exists()) == ("", False)
-        assert file.read(QUANTISED_FROM - 1) is None
-
-    def test_covers_earlier_rows_once_there_are_many(self, file: AVectorFile) -> None:
-        file.write(0, QUANTISED_FROM - 1)
-        file.write(QUANTISED_FROM - 1, QUANTISED_FROM + 1)
-        assert file.is_right(QUANTISED_FROM + 1)
-
-    def test_covers_rows_of_a_writer_that_knew_nothing_of_it(self, file: AVectorFile) -> None:
-        file.write(0, QUANTISED_FROM)
-        file.write(QUANTISED_FROM + 2_000, QUANTISED_FROM + 3_000)
-        assert file.is_right(QUANTISED_FROM + 3_000)
-
-    def test_rows_of_an_unfinished_batch_are_written_over(self, file: AVectorFile) -> None:
-        file.write(0, QUANTISED_FROM)
-        note, file.rows = file.note, file.rows.copy()
-        file.write(QUANTISED_FROM, QUANTISED_FROM + 2_000)
-        file.note, file.rows[QUANTISED_FROM:] = note, any_rows("spread", 3_000, 4, 9)
-        file.write(QUANTISED_FROM, QUANTISED_FROM + 1_000)
-        assert file.is_right(QUANTISED_FROM + 1_000)
-
-    def test_map_is_used_on_while_records_are_added(self, file: AVectorFile) -> None:
-        file.write(0, QUANTISED_FROM)
-        before = file.read(QUANTISED_FROM)
-        assert before is not None
-        file.write(QUANTISED_FROM, QUANTISED_FROM + 3_000)
-        after = file.read(QUANTISED_FROM + 3_000, known=before)
-        assert after is not None
-        assert after.records is before.records
-        assert after.latest is not before.latest
-        assert (before.records[: QUANTISED_FROM + 3_000] == quantised(file.rows)).all()
-
-    @pytest.mark.parametrize("damage", ["cut short", "missing", "of other rows"])
-    def test_damaged_one_is_not_used_and_written_anew(self, file: AVectorFile, damage: str) -> None:
-        file.write(0, QUANTISED_FROM)
-        path = records_path(file.path)
-        if damage == "missing":
-            path.unlink()
-        elif damage == "cut short":
-            path.write_bytes(path.read_bytes()[:-700_000])
-        else:
-            with TemporaryDirectory() as folder:
-                other = AVectorFile(Path(folder))
-                other.rows = any_rows("spread", len(other.rows), 4, 2)
-                other.write(0, QUANTISED_FROM)
-                path.write_bytes(records_path(other.path).read_bytes())
-        assert file.read(QUANTISED_FROM) is None
-        file.write(QUANTISED_FROM, QUANTISED_FROM + 10)
-        assert file.is_right(QUANTISED_FROM + 10)
-
-    def test_vector_file_that_is_cut_short_while_it_is_read_is_an_error(self, file: AVectorFile) -> None:
-        file.write(0, QUANTISED_FROM)
-        assert 17 in file.nearest(file.rows[17])
-        os.truncate(file.path, 1_000)
-        with pytest.raises(OSError, match=r"vectors\.f32 has been cut short"):
-            file.nearest(file.rows[-5_000])
-
-    def test_note_of_another_vector_file_counts_for_nothing(self, file: AVectorFile) -> None:
-        file.write(0, QUANTISED_FROM)
-        file.note = file.note.replace("vectors", "vectors-0badc0de")
-        assert file.read(QUANTISED_FROM) is None
+    def test_few_rows_are_all_scored(self) -> None:
+        rows = any_rows("spread", 1_000, 16, 1)
+        found = Filtered(rows, 0.5, 8, 3, 1)
+        assert found.nearest(rows[0], 1).keys() == found.scored(rows[0]).keys()

@@ -21,6 +21,7 @@ from opx.adapters.embedded import index_writer, segments
 from opx.adapters.embedded.search_index import EmbeddedIndex, _View
 from opx.adapters.embedded.segment_map import SegmentMap
 from opx.adapters.embedded.segments import SPREAD, IndexDatabase, SegmentRow, SharedFields
+from opx.adapters.embedded.vector_files import Rows, VectorWriter
 from opx.domain.scopes import Scope
 from opx.ports import DocumentChange, SearchFilter, SearchRequest
 from tests.support.builders import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
@@ -49,14 +50,13 @@ def whole(folder: Path) -> SegmentMap:
 
 
 def seen(found: SegmentMap, where: SearchFilter) -> tuple[object, ...]:
-    """The result of a filter: locations, slots, the start of each entry's, and counts."""
+    """The result of a filter: locations, the slots of each entry, those of segments, and counts."""
     allowed = found.allowed(where)
-    entries = found.entries_of(allowed)
-    slots, starts = found.slots_of(entries)
-    each = starts.tolist() if starts is not None else list(range(len(entries)))
+    entries = np.flatnonzero(np.repeat(allowed, found.counts))
     locations = found.locations(entries.tolist())
+    runs = [part.tolist() for part in (*found.runs_at(entries), *found.runs_of(allowed))]
     shares = round(found.share(allowed), 9), found.live_in(where.scopes), found.live
-    return locations, slots.tolist(), each, shares, found.entries_at(locations, allowed).size
+    return locations, runs, shares, found.entries_at(locations, allowed).size
 
 
 def filters() -> Iterator[SearchFilter]:
@@ -197,11 +197,12 @@ class TestFollowing:
         with opened(tmp_path) as writer, opened(tmp_path) as reader:
             writer.apply(changes(writer, "w", 3))
             with reader._snapshot() as view:
-                before = seen(view.segments, EVERYONE), view.matrix.copy()
+                slots = np.arange(view.segments.slots)
+                before = seen(view.segments, EVERYONE), view.rows.vectors(slots)
                 for version in range(4, 104):
                     writer.apply(changes(writer, "w", version))
                 assert seen(view.segments, EVERYONE) == before[0]
-                assert (view.matrix == before[1]).all()
+                assert (view.rows.vectors(slots) == before[1]).all()
             assert seen(view_of(reader).segments, EVERYONE) == seen(whole(tmp_path), EVERYONE)
             assert view_of(reader).generation == view_of(writer).generation
 
@@ -220,7 +221,8 @@ class TestCopiedHomes:
         with opened(ours) as reader:
             reader.apply(changes(reader, "v", 4))
             known = view_of(reader).generation
-            shutil.copy(theirs / "vectors.f32", ours / "vectors.f32")
+            for path in theirs.glob("rows*"):
+                shutil.copy(path, ours)
             with (
                 closing(sqlite3.connect(theirs / "index.db")) as source,
                 closing(sqlite3.connect(ours / "index.db")) as target,
@@ -252,20 +254,20 @@ def test_full_disk_stops_a_compaction_and_no_change(tmp_path: Path, monkeypatch:
     with opened(tmp_path) as index:
         for version in (4, 9, 14):
             index.apply(changes(index, "w", version))
-        write = index_writer.VectorWriter.write
+        put = VectorWriter.put
 
-        def full(self: index_writer.VectorWriter, slot: int, vectors: object) -> bytes:
-            if "-" in self._path.name:
+        def full(self: VectorWriter, slot: int, rows: Rows) -> None:
+            if "-" in self._records._path.name:
                 raise OSError(errno.ENOSPC, "No space left on device")
-            return write(self, slot, vectors)  # type: ignore[arg-type]
+            put(self, slot, rows)
 
         with monkeypatch.context() as patch:
-            patch.setattr(index_writer.VectorWriter, "write", full)
+            patch.setattr(VectorWriter, "put", full)
             index.apply(changes(index, "w", 19))
-            assert [path.name for path in tmp_path.glob("vectors*")] == ["vectors.f32"]
+            assert sorted(path.name for path in tmp_path.glob("rows*")) == ["rows.i8", "rows.lo"]
             assert seen(view_of(index).segments, EVERYONE) == seen(whole(tmp_path), EVERYONE)
         index.apply(changes(index, "w", 1))
-        assert len(list(tmp_path.glob("vectors-*.f32"))) == 1
+        assert len(list(tmp_path.glob("rows-*"))) == 2
         assert seen(view_of(index).segments, EVERYONE) == seen(whole(tmp_path), EVERYONE)
 
 

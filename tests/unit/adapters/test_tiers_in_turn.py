@@ -29,7 +29,7 @@ def opened(folder: Path) -> EmbeddedIndex:
 def folder(tmp_path: Path) -> Path:
     index = opened(tmp_path / "index")
     texts = [f"{QUESTIONS[number % 4]} topic{number} {'lags ' * (number % 5)}" for number in range(ENTRIES)]
-    tiers = [list(Tier)[number % 3] for number in range(ENTRIES)]
+    tiers = [list(Tier)[max(2 - number % 5, 0)] for number in range(ENTRIES)]  # most are in the first one
     index.apply(
         a_change(an_entry(text, tier=tier, category=CATEGORIES[tier], vector=any_vector(text)))
         for text, tier in zip(texts, tiers, strict=True)
@@ -76,12 +76,13 @@ def test_a_change_is_found_by_the_same_question(folder: Path) -> None:
     index.close()
 
 
-def test_the_next_tier_computes_nothing_again(folder: Path) -> None:
+def test_the_next_tier_computes_nothing_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(vectors, "_FEW_ROWS", 0)
     index = opened(folder)
     by_words = patch.object(LexicalSearcher, "_found", autospec=True, side_effect=LexicalSearcher._found)
-    by_rows = patch.object(vectors, "products", side_effect=vectors.products)
-    with by_words as found, by_rows as products:
+    by_rows = patch.object(vectors._Query, "bounds", autospec=True, side_effect=vectors._Query.bounds)
+    with by_words as found, by_rows as bounds:
         for tier in Tier:
             index.search(a_request(QUESTIONS[0], tier=tier))
-    assert (found.call_count, products.call_count) == (1, 1)
+    assert (found.call_count, bounds.call_count) == (1, 1)
     index.close()

@@ -10,14 +10,12 @@ from msgspec import Struct, field
 
 
 class StoreFile(StrEnum):
-    """Content of a damaged file. `ENTRIES` are those of one document in an index that can be read; `COPY` is derived from
-    another file of an index, which makes it again; `IRREGULAR` is something else than a file under the name of one, such as
-    a folder or a link; `UNREADABLE` lacks its owner's right to read it."""
+    """Content of a damaged file. `ENTRIES` are those of one document in an index that can be read; `IRREGULAR` is something
+    else than a file under the name of one, such as a folder or a link; `UNREADABLE` lacks its owner's right to read it."""
 
     DATABASE = "database"
     INDEX = "index"
     ENTRIES = "entries"
-    COPY = "copy"
     IRREGULAR = "irregular"
     UNREADABLE = "unreadable"
 

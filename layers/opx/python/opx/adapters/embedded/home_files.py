@@ -37,6 +37,7 @@ from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec, from_row
 if TYPE_CHECKING:
     from opx.adapters.embedded.salvage import Salvaged
     from opx.adapters.embedded.segments import IndexDatabase, SegmentRow
+    from opx.adapters.embedded.vector_files import StoredRows
 
 MAIN, QUESTIONS, INDEX = "opx.db", "questions.db", "index.db"
 _SPECS = {MAIN: tuple(spec for spec in ALL_TABLES if spec not in (AUDIT, GAPS)), QUESTIONS: (AUDIT, GAPS)}
@@ -103,7 +104,7 @@ class HomeFiles:
             found = list(self.damaged())
             databases = {one.file for one in found if one.kind is StoreFile.DATABASE}
             folders = {one.file.partition("/")[0] for one in found if one.kind is StoreFile.INDEX}
-            others = {one.file for one in found if one.kind in (StoreFile.IRREGULAR, StoreFile.COPY)}
+            others = {one.file for one in found if one.kind is StoreFile.IRREGULAR}
             folders |= {name for name in others if name.partition("/")[0] not in folders}
             if databases or folders:
                 self._set_aside(sorted(databases), sorted(folders), mended, progress)
@@ -323,16 +324,10 @@ class IndexFiles:
         if whole := problem.of_files():
             yield self._damage(*whole)
             return
-        intact = []
         for row in rows:
             if found := problem.of_segment(row):
                 key_id = database.segment(row.id)[1].key_id
                 yield FileDamage(self._folder.name, StoreFile.ENTRIES, found, key_id)
-            else:
-                intact.append(row)
-        if copy := problem.of_copy(intact):
-            name, found = copy
-            yield FileDamage(f"{self._folder.name}/{name}", StoreFile.COPY, found)
 
     def _unchanged(self) -> AbstractContextManager[None]:
         busy = StoreUnavailableError(f"another process has been writing to {self._folder} for too long")
@@ -343,29 +338,37 @@ class _SegmentCheck:
     """Compares segments with their checksums, and with the entries of the term index."""
 
     def __init__(self, folder: Path, database: IndexDatabase, rows: Sequence[SegmentRow]) -> None:
-        from opx.adapters.embedded.segments import VECTORS
-
         self._folder = folder
         self._database = database
         self._slots = max((row.first_slot + row.slots for row in rows), default=0)
-        self._vectors = folder / database.meta("vectors", VECTORS)
+        self._rows: StoredRows | None = None
         self._checksums = database.checksums()
 
     def of_files(self) -> tuple[str, str] | None:
         """Name and problem of a file that can't be read as a whole."""
         from opx.adapters.embedded.lexical import TERMS, LexicalReader
-        from opx.adapters.embedded.segments import read_rows
 
         try:
-            self._rows = read_rows(self._vectors, self._dimension(), self._slots)
+            self._read_rows()
         except (OpxError, OSError, ValueError) as exc:
-            return self._vectors.name, str(exc)
+            return "vectors", str(exc)
         try:
             self._terms = LexicalReader(self._folder / TERMS).latest()
             self._terms.count_in(0)
         except (OpxError, OSError) as exc:
             return TERMS, str(exc)
         return None
+
+    def _read_rows(self) -> None:
+        """Opens the vectors. Those of an earlier release are compared with their checksums when they are converted."""
+        from opx.adapters.embedded.earlier_vectors import check_earlier_vectors
+        from opx.adapters.embedded.vector_files import ROWS, StoredRows
+
+        if self._database.has_earlier_vectors:
+            check_earlier_vectors(self._folder, self._database, self._dimension())
+        else:
+            base = self._folder / self._database.meta(ROWS, ROWS)
+            self._rows = StoredRows(base, self._dimension(), self._slots)
 
     def of_segment(self, row: SegmentRow) -> str:
         """The problem of a segment; "" if it is as it was written."""
@@ -381,20 +384,12 @@ class _SegmentCheck:
             digest.add_entries(self._database.entries_of(row.id))
         except OpxError:
             return "its entries were altered"
-        digest.add_vectors(self._rows[row.first_slot : row.first_slot + row.slots].tobytes())
+        if self._rows is not None:
+            digest.add_vectors(self._rows.rows(row.first_slot, row.first_slot + row.slots).tobytes())
         found = digest.checksums(*self._database.segment(row.id))
         if found.entries != known.entries:
             return "its entries were altered"
-        return "" if found.vectors == known.vectors else "its vectors were altered"
-
-    def of_copy(self, rows: Sequence[SegmentRow]) -> tuple[str, str] | None:
-        """Name and problem of the copy of the vectors in integers, where it isn't that of these segments."""
-        from opx.adapters.embedded.vectors import RECORDS, records_path, wrong_records
-
-        runs = ((row.first_slot, row.first_slot + row.slots) for row in rows)
-        wrong = wrong_records(self._vectors, self._database.meta(RECORDS), self._rows, runs)
-        problem = f"{wrong:,} of its records are not those of {self._vectors.name}"
-        return (records_path(self._vectors).name, problem) if wrong else None
+        return "its vectors were altered" if self._rows is not None and found.vectors != known.vectors else ""
 
     def _dimension(self) -> int:
         """The dimension in the identity of the index: `model/dimension/analyzer-N/format-N`."""

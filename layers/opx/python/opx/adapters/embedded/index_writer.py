@@ -3,47 +3,38 @@
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from errno import EDQUOT, ENOSPC
 from itertools import groupby, islice
-from os import SEEK_END
 from pathlib import Path
 from types import TracebackType
 
 import numpy as np
 
-from opx.adapters.embedded.durable_files import held, private, sync_file, sync_folder
+from opx.adapters.embedded.durable_files import held
+from opx.adapters.embedded.earlier_vectors import PATTERN, convert
 from opx.adapters.embedded.lexical import SMALL_HEAP_BYTES, WRITER_HEAP_BYTES, LexicalWriter, term_files
 from opx.adapters.embedded.segments import (
     SPREAD,
-    VECTORS,
     IndexDatabase,
-    Matrix,
     SegmentDigest,
     SegmentFacts,
     SegmentRow,
-    check_rows,
     entry_line,
     indexed_chunk,
-    read_rows,
 )
-from opx.adapters.embedded.vectors import RECORDS, RecordWriter, records_path
+from opx.adapters.embedded.vector_files import ROWS, StoredRows, VectorWriter, paths_of
 from opx.domain.ids import day_number
 from opx.domain.results import IndexedChunk
-from opx.errors import EmbeddingError, IndexUnavailableError, UnwritableStoreError
-from opx.ports import DocumentChange, IndexEntry, Vector, Vectors
+from opx.errors import IndexUnavailableError, UnwritableStoreError
+from opx.ports import DocumentChange, IndexEntry, Vectors
 
 log = logging.getLogger(__name__)
 
 _BLOCK = 256
 """Entries held in memory at a time."""
-
-_SPARE = 8
-"""The vector file grows by an eighth more than it needs, of which the disk stores nothing, so that readers have it mapped for
-some commits to come: the pages of a new mapping are looked up one by one."""
 
 _DEAD_ROWS_KEPT = 10_000
 _LOCK_SECONDS = 120
@@ -53,64 +44,16 @@ _Facets = tuple[str, str, str, str, str, str, str, int | None]
 """Scope, category, tier, language, document, tags, services, and the day of the last update, as in `SegmentRow`."""
 
 
-class VectorWriter:
-    """Writes rows from a slot on. Slots beyond the last committed one are garbage and may be overwritten."""
-
-    def __init__(self, path: Path, dimension: int, noted: str = "") -> None:
-        """`noted` is what the last commit says of the records of these rows (`RecordWriter`)."""
-        self._path = path
-        self._row_bytes = 4 * dimension
-        self._dimension = dimension
-        new = not path.exists()
-        self._file = os.fdopen(private(str(path), os.O_RDWR | (os.O_CREAT if new else 0)), "r+b")
-        if new:
-            sync_folder(path.parent)
-        self.records = RecordWriter(path, dimension, noted, self._first_rows)
-
-    def _first_rows(self, count: int) -> Matrix:
-        self._file.flush()
-        return read_rows(self._path, self._dimension, count)
-
-    def write(self, slot: int, vectors: Sequence[Vector] | Matrix) -> bytes:
-        """Writes `vectors` at `slot` and the following ones; returns the bytes written. Raises `ValueError` for
-        another dimension, and `IndexUnavailableError` if rows before the slot are missing."""
-        rows = np.asarray(vectors, dtype="<f4")
-        if rows.shape[1:] != (self._dimension,):
-            raise ValueError(f"vectors have dimension {rows.shape[1:]}, the index has {self._dimension}")
-        if not (np.isfinite(rows).all() and rows.any(axis=1).all()):
-            raise EmbeddingError("the embedding model gives vectors that are all zeros, or have no finite numbers")
-        there = self._file.seek(0, SEEK_END) // self._row_bytes
-        check_rows(self._path, there, slot)  # no gap: it would be read as zeros
-        if slot + len(rows) > there:
-            self._file.truncate((slot + len(rows)) * self._row_bytes * (_SPARE + 1) // _SPARE)
-        self._file.seek(slot * self._row_bytes)
-        data = rows.tobytes()
-        self._file.write(data)
-        self.records.write(slot, rows)
-        return data
-
-    def sync(self) -> None:
-        """Returns when all rows written are on disk."""
-        sync_file(self._file)
-        self.records.sync()
-
-    def close(self) -> None:
-        self._file.close()
-        self.records.close()
-
-
 class IndexWriter:
     """Holds the folder's write lock while it is open. Raises `IndexUnavailableError` if it can't get it. What it changes
-    becomes an index of `identity`, which names the format. `small` is for batches of a few documents."""
+    becomes an index of `identity`, which names the format; one with vectors of an earlier release, as soon as it is opened.
+    `small` is for batches of a few documents."""
 
-    def __init__(
-        self, folder: Path, dimension: int, identity: str, *, patience: float | None = None, small: bool = False
-    ) -> None:
+    def __init__(self, folder: Path, dimension: int, identity: str, *, small: bool = False) -> None:
         self._folder = folder
         self._heap_bytes = SMALL_HEAP_BYTES if small else WRITER_HEAP_BYTES
         self._identity = identity
         self._dimension = dimension
-        self._patience = _LOCK_SECONDS if patience is None else patience
         self._applied = False
         self._changed: set[int] = set()
         self._live_slots = 0
@@ -118,13 +61,15 @@ class IndexWriter:
     def __enter__(self) -> IndexWriter:
         busy = IndexUnavailableError(f"another process has been writing to {self._folder} for too long")
         with ExitStack() as opened:
-            opened.enter_context(held(self._folder / "writer.lock", busy, seconds=self._patience))
+            opened.enter_context(held(self._folder / "writer.lock", busy, seconds=_LOCK_SECONDS))
             self._database = IndexDatabase(self._folder / "index.db")
             opened.callback(self._database.close)
+            if self._database.has_earlier_vectors:
+                convert(self._folder, self._database, self._dimension, self._identity)
             opened.callback(self._record_files)
             self._lexical = LexicalWriter(self._folder / "terms", self._heap_bytes)
             opened.callback(self._lexical.close)
-            self._vectors = VectorWriter(self._vector_path(), self._dimension, self._database.meta(RECORDS))
+            self._vectors = VectorWriter(self._base(), self._dimension)
             opened.callback(self._close_vectors)
             self._opened = opened.pop_all()
         return self
@@ -143,11 +88,12 @@ class IndexWriter:
             self._database.put_file_checksums(term_files(self._folder, self._database.known_files()))
 
     def _close_vectors(self) -> None:
-        """Closes the current vector file, which compaction may have changed."""
+        """Closes the current vector files, which compaction may have changed."""
         self._vectors.close()
 
-    def _vector_path(self) -> Path:
-        return self._folder / self._database.meta("vectors", VECTORS)
+    def _base(self) -> Path:
+        """The path of the vector files without their endings."""
+        return self._folder / self._database.meta(ROWS, ROWS)
 
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
         """Writes the batch and makes it visible at once; returns each change's entry ids."""
@@ -157,6 +103,7 @@ class IndexWriter:
         with self._database.transaction():
             self._database.forget_file_checksums()
             self._database.set_meta("identity", self._identity)
+            self._database.set_meta(ROWS, self._base().name)
             self._database.begin_batch(batch)
         with self._database.transaction():
             self._changed, self._live_slots = set(), self._database.live_slots()
@@ -165,17 +112,9 @@ class IndexWriter:
             self._database.next_generation(self._changed, self._live_slots)
             self._database.end_batch(batch)
             self._vectors.sync()
-            self._database.set_meta(RECORDS, self._vectors.records.note)
             self._lexical.commit()
         self._applied = True
         return written
-
-    def add_records(self) -> None:
-        """Writes the records of rows that have none: an earlier release has written them, or the file was lost."""
-        with self._database.transaction():
-            self._vectors.records.cover(int(self._database.meta("next_slot", "0")))
-            self._vectors.sync()
-            self._database.set_meta(RECORDS, self._vectors.records.note)
 
     def _clean_up(self) -> list[int]:
         """Removes leftovers of crashed batches and replaced segments from the lexical index; takes effect with the commit."""
@@ -191,42 +130,41 @@ class IndexWriter:
         return buried
 
     def _compact(self) -> None:
-        """Writes the vectors of live segments to a new file when most of the old one is dead.
+        """Writes the vectors of live segments to new files when most of the old ones is dead.
 
-        The old file stays until the next batch, so that a reader that has just read its name can still open it. Where the
-        disk has no room for a second one, the batch goes on with the old one.
+        The old files stay until the next batch, so that a reader that has just read their name can still open them. Where the
+        disk has no room for others, the batch goes on with the old ones.
         """
-        old = self._vector_path()
-        for path in self._folder.glob("vectors*"):
-            if path.stem != old.stem:
+        old = self._base()
+        for path in (*self._folder.glob(f"{ROWS}*"), *self._folder.glob(PATTERN)):
+            if path not in paths_of(old):
                 path.unlink()
         if int(self._database.meta("next_slot", "0")) <= 2 * self._database.live_slots() + _DEAD_ROWS_KEPT:
             return
-        fresh = self._folder / f"vectors-{secrets.token_hex(4)}.f32"
+        fresh = self._folder / f"{ROWS}-{secrets.token_hex(4)}"
         self._vectors.close()
         try:
             self._copy_live(old, fresh)
         except (OSError, UnwritableStoreError) as exc:
             if isinstance(exc, OSError) and exc.errno not in (ENOSPC, EDQUOT):
                 raise
-            log.warning("no room to compact %s: %s", old, exc)
-            for path in (fresh, records_path(fresh)):
+            log.warning("no room to compact the vectors of %s: %s", self._folder, exc)
+            for path in paths_of(fresh):
                 path.unlink(missing_ok=True)
-        self._vectors = VectorWriter(self._vector_path(), self._dimension, self._database.meta(RECORDS))
+        self._vectors = VectorWriter(self._base(), self._dimension)
 
     def _copy_live(self, old: Path, fresh: Path) -> None:
         segments = self._database.segments()
-        rows = read_rows(old, self._dimension, max((row.first_slot + row.slots for row in segments), default=0))
+        rows = StoredRows(old, self._dimension, max((row.first_slot + row.slots for row in segments), default=0))
         slot = 0
         with closing(VectorWriter(fresh, self._dimension)) as vectors, self._database.transaction():
             for row in segments:
-                vectors.write(slot, rows[row.first_slot : row.first_slot + row.slots])
+                vectors.put(slot, rows.rows(row.first_slot, row.first_slot + row.slots))
                 self._database.move_segment(row.id, slot)
                 slot += row.slots
             vectors.sync()
             self._database.set_meta("next_slot", str(slot))
-            self._database.set_meta("vectors", fresh.name)
-            self._database.set_meta(RECORDS, vectors.records.note)
+            self._database.set_meta(ROWS, fresh.name)
             self._database.next_generation(None, slot)
 
     def _write(self, change: DocumentChange, batch: str) -> list[str]:
@@ -285,10 +223,11 @@ class IndexWriter:
 
     def _copy(self, row: SegmentRow, facts: SegmentFacts, kept: list[tuple[int, str, str]], batch: str) -> None:
         self._vectors.sync()
-        rows = read_rows(self._vector_path(), self._dimension, row.first_slot + row.slots)[row.first_slot :]
+        end = row.first_slot + row.slots
+        vectors = StoredRows(self._base(), self._dimension, end).vectors(np.arange(row.first_slot, end)).tolist()
         bounds = row.bounds
         entries = [
-            IndexEntry(indexed_chunk((entry, chunk), row, facts), rows[bounds[at] : bounds[at + 1]].tolist())
+            IndexEntry(indexed_chunk((entry, chunk), row, facts), vectors[bounds[at] : bounds[at + 1]])
             for at, entry, chunk in kept
         ]
         shared = _shared(entries[0].indexed, facts.key_id)

@@ -1,6 +1,6 @@
 """Implements `SearchIndex` in one folder: SQLite records live entries, tantivy ranks by words, exact cosines by meaning.
 
-A batch of changes is written to the vector file and to tantivy first, invisibly, and becomes visible with
+A batch of changes is written to the vector files and to tantivy first, invisibly, and becomes visible with
 one SQLite commit. Readers take their hits from the two engines and keep those that are live in SQLite, all within one
 SQLite snapshot, so that a crash at any moment leaves the state before or after, and readers never wait for the writer.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
@@ -17,50 +18,28 @@ from pathlib import Path
 from threading import Lock
 
 import numpy as np
-import numpy.typing as npt
-from msgspec import Struct, field
+from msgspec import Struct
 
 from opx.adapters.embedded.durable_files import make_folders
 from opx.adapters.embedded.hits import SPARE_HITS, Scored, leg_of, levelled, provisional_name, with_ties
 from opx.adapters.embedded.lexical import MAX_QUERY_TERMS, LexicalReader, LexicalSearcher, Location
 from opx.adapters.embedded.segment_map import Mask, Numbers, SegmentMap
-from opx.adapters.embedded.segments import (
-    VECTORS,
-    Generation,
-    IndexDatabase,
-    MappedVectors,
-    Matrix,
-    index_errors,
-    indexed_chunk,
-    map_vectors,
-)
-from opx.adapters.embedded.vectors import (
-    RECORDS,
-    LatestProducts,
-    QuantisedRows,
-    best_of_each,
-    lacks_records,
-    products,
-    quantised_rows,
-)
+from opx.adapters.embedded.segments import Generation, IndexDatabase, index_errors, indexed_chunk
+from opx.adapters.embedded.vector_files import ROWS, Floats, StoredRows, stored_rows
+from opx.adapters.embedded.vectors import NearestRows, best_of_each
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.errors import IncompatibleIndexError, InvalidInputError, OpxError
+from opx.errors import IncompatibleIndexError, IndexUnavailableError, InvalidInputError, StoreUnavailableError
 from opx.ports import DocumentChange, HeldDocument, SearchFilter, SearchRequest, SearchResponse
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
 
-FORMATS = ("5", "4")
-"""Versions of the file format that can be read, the one that is written first. Part of an index's identity. 4 has entries
-that are not compressed, which 5 may have, too: its first change makes it an index of 5."""
+FORMATS = ("6", "5", "4")
+"""Versions of the file format that can be read, the one that is written first. Part of an index's identity. 5 and 4 have
+vectors of float32, which are converted when the index is opened. 4 has entries that are not compressed, which 6 may have,
+too."""
 
 log = logging.getLogger(__name__)
-
-_PATIENCE = 5.0
-"""Seconds that an index which is opened waits for a writer, to add what an earlier release didn't write."""
-
-_GATHER_BELOW = 0.1
-"""Share of rows below which copying the wanted ones costs less than scoring all."""
 
 _FILTER_AFTERWARDS_ABOVE = 0.1
 """Share of entries that pass a filter above which the words are searched without it first, with a larger limit."""
@@ -80,20 +59,15 @@ _FEW_DOCUMENTS = 8
 _CHUNKS_KEPT = 4096
 """Chunks that a process keeps of those that searches found, about 3 KB each."""
 
-Floats = npt.NDArray[np.float32]
-
 
 class _View(Struct, frozen=True):
-    """One consistent state: the live segments, their vectors and terms, and its generation. `matrix` has the first rows of
-    `mapped`, which later states use, too."""
+    """One consistent state: the live segments, their vectors and terms, and its generation. Later states use `rows`, too."""
 
     generation: Generation
     segments: SegmentMap
-    matrix: Matrix
-    quantised: QuantisedRows | None
+    rows: StoredRows
+    nearest: NearestRows
     lexical: LexicalSearcher
-    mapped: MappedVectors
-    latest: LatestProducts = field(default_factory=LatestProducts)
 
 
 class _KeptChunks:
@@ -143,7 +117,7 @@ class EmbeddedIndex:
             try:
                 self._check_identity(f"{model_id}/{dimension}/analyzer-{ANALYZER_VERSION}/format-")
                 self._lexical = LexicalReader(folder / "terms")
-                self._add_records()
+                self._convert_earlier()
             except BaseException:
                 self._database.close()
                 raise
@@ -178,23 +152,23 @@ class EmbeddedIndex:
                 "run `opx reindex`, which makes one for this program, or delete that folder and run `opx rebuild`"
             )
 
-    def _add_records(self) -> None:
-        """Has the copy of the vectors written that a large index of an earlier release lacks, if nobody else is writing.
-        Without it searches are the same, but slower."""
+    def _convert_earlier(self) -> None:
+        """Has the vectors of an index of an earlier release converted when it is first opened."""
         with self._database.snapshot():
-            slots = int(self._database.meta("next_slot", "0"))
-            vectors = self._folder / self._database.meta("vectors", VECTORS)
-            note = self._database.meta(RECORDS)
-        if not lacks_records(vectors, note, slots):
+            has_earlier = self._database.has_earlier_vectors
+        if not has_earlier:
             return
         from opx.adapters.embedded.index_writer import IndexWriter
 
-        writer = IndexWriter(self._folder, self._dimension, self._identity, patience=_PATIENCE)
         try:
-            with index_errors(self._folder), writer:
-                writer.add_records()
-        except OpxError as exc:
-            log.info("all vectors of %s are scored: %s", self._folder, exc)
+            with IndexWriter(self._folder, self._dimension, self._identity):
+                pass  # it converts what it opens
+        except IndexUnavailableError:
+            raise
+        except (OSError, sqlite3.Error, StoreUnavailableError) as exc:
+            raise IndexUnavailableError(
+                f"the index in {self._folder} is one of an earlier release, and can't be converted: {exc}"
+            ) from exc
 
     # -- writing
 
@@ -311,11 +285,9 @@ class EmbeddedIndex:
                 return None  # another thread follows a later commit already
             if view is None or view.generation != generation:
                 segments = self._segments_after(view)
-                path = self._folder / self._database.meta("vectors", VECTORS)
-                mapped = map_vectors(path, self._dimension, segments.slots, view.mapped if view else None)
-                matrix = mapped.rows[: segments.slots]
-                quantised = self._quantised(matrix, view)
-                view = self._view = _View(generation, segments, matrix, quantised, searcher[1], mapped)
+                base = self._folder / self._database.meta(ROWS, ROWS)
+                rows = stored_rows(base, self._dimension, segments.slots, view.rows if view else None)
+                view = self._view = _View(generation, segments, rows, NearestRows(rows), searcher[1])
                 self._chunks.keep_live(segments)
         return view
 
@@ -330,11 +302,6 @@ class EmbeddedIndex:
         if later is None or later.live_slots != self._database.live_slots():
             return SegmentMap(self._database.each_segment())  # too much is dead, or a note was cut short
         return later
-
-    def _quantised(self, matrix: Matrix, view: _View | None) -> QuantisedRows | None:
-        """The copy of the rows of the state that SQLite shows; the map of the last view is used on."""
-        vectors = self._folder / self._database.meta("vectors", VECTORS)
-        return quantised_rows(vectors, self._database.meta(RECORDS), matrix, view.quantised if view else None)
 
     def _read(self, view: _View, locations: set[Location]) -> dict[Location, IndexedChunk]:
         """The chunks at these locations."""
@@ -375,46 +342,27 @@ def _vector_leg(view: _View, request: SearchRequest, allowed: Mask) -> list[Scor
     query = np.asarray(request.vector, dtype=np.float32)
     if not np.isfinite(query).all():
         raise InvalidInputError("the vector of a question has numbers that are not finite")
+    nearest = _nearest(view, view.segments.runs_of(allowed), query)
     if not where.has_terms:
-        return _nearest_allowed(view, allowed, query)(wanted)
+        return nearest(wanted)
     having = view.lexical.count(where)
     if having <= _LISTED_ENTRIES:
         entries = view.segments.entries_at(view.lexical.locations(where), allowed)
-        if view.quantised is None:
-            return _nearest(view, entries, query)(wanted)
-        return _nearest_quantised(view, view.quantised, view.segments.runs_at(entries), query)(wanted)
+        return _nearest(view, view.segments.runs_at(entries), query)(wanted)
     count = int(view.segments.counts[allowed].sum())
     first = wanted + int(_SPARE_SHARE * wanted * count / max(having, 1))
-    return _nearest_with_terms(view, _nearest_allowed(view, allowed, query), where, wanted, first)
+    return _nearest_with_terms(view, nearest, where, wanted, first)
 
 
-def _nearest_allowed(view: _View, allowed: Mask, query: Floats) -> Callable[[int], list[Scored]]:
-    """As `_nearest`, of the entries of allowed segments."""
-    if view.quantised is None:
-        return _nearest(view, view.segments.entries_of(allowed), query)
-    return _nearest_quantised(view, view.quantised, view.segments.runs_of(allowed), query)
-
-
-def _nearest_quantised(
-    view: _View, quantised: QuantisedRows, runs: tuple[Numbers, Numbers], query: Floats
-) -> Callable[[int], list[Scored]]:
-    """As `_nearest`, of the entries whose rows are in these runs of slots."""
+def _nearest(view: _View, runs: tuple[Numbers, Numbers], query: Floats) -> Callable[[int], list[Scored]]:
+    """Returns a function of the number of entries to list, the nearest first, of those whose rows are in these runs of slots.
+    An entry is as near as the nearest of its vectors."""
 
     def nearest(count: int) -> list[Scored]:
-        slots, scores = quantised.nearest(runs, query, count, view.segments.holders)
+        slots, scores = view.nearest.nearest(runs, query, count, view.segments.holders)
         return _listed(view, *best_of_each(view.segments.holders(slots), scores), count)
 
     return nearest
-
-
-def _nearest(view: _View, entries: Numbers, query: Floats) -> Callable[[int], list[Scored]]:
-    """Returns a function of the number of entries to list, the nearest first. An entry is as near as the nearest of its
-    vectors."""
-    slots, starts = view.segments.slots_of(entries)
-    scores = _cosines(view, slots, query)
-    if starts is not None and len(starts):
-        scores = np.maximum.reduceat(scores, starts)
-    return lambda count: _listed(view, entries, scores, count)
 
 
 def _listed(view: _View, entries: Numbers, scores: Floats, count: int) -> list[Scored]:
@@ -438,12 +386,6 @@ def _nearest_with_terms(
         if len(kept) >= wanted or len(near) < first << doublings:
             return kept[:wanted]
     return []
-
-
-def _cosines(view: _View, slots: Numbers, query: Floats) -> Floats:
-    if len(slots) < len(view.matrix) * _GATHER_BELOW:
-        return products(view.matrix[slots], query)
-    return view.latest.of(view.matrix, query)[slots]
 
 
 def _best(scores: Floats, count: int) -> Numbers:

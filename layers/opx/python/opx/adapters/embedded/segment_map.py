@@ -115,10 +115,6 @@ class SegmentMap:
         """Share of the live entries that are in allowed segments."""
         return float(self.counts[allowed].sum()) / self.live if self.live else 0.0
 
-    def entries_of(self, allowed: Mask) -> Numbers:
-        """The entries of allowed segments, ascending."""
-        return np.flatnonzero(allowed[self._arrays.segment_of.first(self._entries)])
-
     def entries_at(self, locations: Iterable[tuple[int, int]], allowed: Mask) -> Numbers:
         """The entries at those locations that are in allowed segments, ascending."""
         known, starts = self._arrays.by_id, self._arrays.starts.first(len(self._live))
@@ -126,15 +122,6 @@ class SegmentMap:
             starts[known[segment]] + position for segment, position in locations if self.is_among(segment, allowed)
         )
         return np.sort(np.fromiter(found, dtype=np.intp))
-
-    def slots_of(self, entries: Numbers) -> tuple[Numbers, Numbers | None]:
-        """The slots of these entries, concatenated, and the start of each entry's; None if each has one."""
-        firsts = self._arrays.first_slots_of.first(self._entries)[entries]
-        if not self._arrays.has_several:
-            return firsts, None
-        counts = self._arrays.slot_counts.first(self._entries)[entries].astype(np.intp)
-        starts = np.cumsum(counts) - counts
-        return np.repeat(firsts - starts, counts) + np.arange(int(counts.sum())), starts
 
     def runs_of(self, allowed: Mask) -> tuple[Numbers, Numbers]:
         """The first slot of each allowed segment, and the end of its slots, ascending."""
@@ -241,7 +228,6 @@ class _Arrays:
         self.segment_of = _Growing(np.int32)
         self.first_slots_of = _Growing(np.intp)
         self.slot_counts = _Growing(SPREAD)
-        self.has_several = False
         self.slots = 0
 
     def add(self, rows: Sequence[SegmentRow]) -> None:
@@ -268,7 +254,6 @@ class _Arrays:
 
     def _add_entries(self, rows: Sequence[SegmentRow], counts: Numbers, before: int) -> None:
         ones = np.ones(int(counts.max()), SPREAD).tobytes()
-        self.has_several |= any(row.spread for row in rows)
         spread = b"".join(row.spread or ones[: row.count * SPREAD.itemsize] for row in rows)
         each = np.frombuffer(spread, SPREAD)
         self.slot_counts.extend(each)

@@ -14,67 +14,21 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 from msgspec import Struct
 
 from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.vector_files import ROWS
 from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Tier
 from opx.domain.record import from_json
 from opx.domain.results import LATER_FACTS, IndexedChunk, later_facts
 from opx.errors import DamagedStoreError, IndexUnavailableError, StoreUnavailableError
 
-# -- the vector file: unit vectors of float32, read through a memory map, which opens at once at any size
-
-VECTORS = "vectors.f32"
-"""Name of an index's first file; compaction writes others."""
-
-Matrix = npt.NDArray[np.float32]
-
-
-def read_rows(path: Path, dimension: int, count: int) -> Matrix:
-    """The first `count` rows, shape (count, dimension), mapped and read-only. Raises `IndexUnavailableError` if the file has
-    fewer."""
-    if count == 0:
-        return np.empty((0, dimension), dtype=np.float32)
-    check_rows(path, path.stat().st_size // (4 * dimension) if path.is_file() else 0, count)
-    rows: Matrix = np.memmap(path, dtype="<f4", mode="r", shape=(count, dimension)).view(np.ndarray)
-    return rows
-
-
-class MappedVectors(Struct, frozen=True):
-    """All rows of a vector file, also those behind the last committed one, and the identity of the file."""
-
-    rows: Matrix
-    file: tuple[int, int]
-
-
-def map_vectors(path: Path, dimension: int, needed: int, before: MappedVectors | None = None) -> MappedVectors:
-    """Maps a vector file, of which so many rows are needed, if the mapping `before` isn't one of them already."""
-    if not needed:
-        return MappedVectors(read_rows(path, dimension, 0), (0, 0))
-    found = path.stat() if path.is_file() else None
-    file = (found.st_dev, found.st_ino) if found else (0, 0)
-    if before is not None and before.file == file and len(before.rows) >= needed:
-        return before
-    there = found.st_size // (4 * dimension) if found else 0
-    return MappedVectors(read_rows(path, dimension, max(needed, there)), file)
-
-
-def check_rows(path: Path, there: int, needed: int) -> None:
-    """Raises `IndexUnavailableError` if vectors are missing at the end of the file."""
-    if there < needed:
-        raise IndexUnavailableError(
-            f"the index in {path.parent} is damaged: {path.name} has {there:,} of {needed:,} vectors. `opx repair` makes a "
-            "new one from the documents"
-        )
-
-
 # -- segments
 
 
 class SegmentRow(Struct, frozen=True):
-    """A segment as the database holds it. Its `count` entries have `slots` consecutive rows in the vector file.
+    """A segment as the database holds it. Its `count` entries have `slots` consecutive rows in the vector files.
 
     `tags` and `services` are joined by newlines; `updated_day` counts from 1970-01-01. `spread` is the number of rows per
     entry, as little-endian 16-bit numbers; it is empty if each has one.
@@ -133,11 +87,11 @@ class SegmentDigest:
             self._entries.update(json.dumps(row, separators=(",", ":")).encode() + b"\n")
 
     def add_vectors(self, rows: bytes) -> None:
-        """Adds vectors as the file holds them."""
+        """Adds rows of vectors, with all of their fields."""
         self._vectors.update(rows)
 
     def checksums(self, row: SegmentRow, facts: SegmentFacts) -> SegmentChecksums:
-        """The checksums of all that was added; the position in the vector file is no part of them, as compaction moves it."""
+        """The checksums of all that was added. The position in the files is no part of them, as compaction moves it."""
         fields = [getattr(row, name) for name in _SEALED_FIELDS]
         shared = [*fields, row.spread.hex(), facts.key_id, facts.trust, facts.source_uri, facts.last_updated]
         self._entries.update(json.dumps(shared, separators=(",", ":")).encode())
@@ -339,6 +293,11 @@ class IndexDatabase:
     def set_meta(self, name: str, value: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
+    @property
+    def has_earlier_vectors(self) -> bool:
+        """True if the vectors are in the file of an earlier release (`earlier_vectors`)."""
+        return not self.meta(ROWS) and self.meta("next_slot", "0") != "0"
+
     # -- commits: the changes of each generation, for readers of an earlier one
 
     def generation(self) -> Generation:
@@ -352,7 +311,7 @@ class IndexDatabase:
 
     def next_generation(self, changed: Iterable[int] | None, live_slots: int) -> None:
         """Counts a commit that added or removed these segments, or changed all if it is None, and left so many rows of the
-        vector file live."""
+        vector files live."""
         number = int(self.meta("generation", "0")) + 1
         segments = None if changed is None else np.array(sorted(set(changed)), _IDS).tobytes()
         self.set_meta("generation", str(number))
@@ -361,7 +320,7 @@ class IndexDatabase:
         self._db.execute("DELETE FROM commits WHERE generation <= ?", (number - _COMMITS_KEPT,))
 
     def live_slots(self) -> int:
-        """The number of rows of the vector file that belong to segments: as noted by the last commit, or counted."""
+        """The number of rows of the vector files that belong to segments: as noted by the last commit, or counted."""
         query = "SELECT live_slots FROM commits WHERE generation = ?"
         noted = self._db.execute(query, (int(self.meta("generation", "0")),)).fetchone()
         counted = f"SELECT COALESCE(SUM(COALESCE(slots, count)), 0) FROM {_SEGMENTS}"  # noqa: S608
@@ -429,7 +388,7 @@ class IndexDatabase:
         self._db.execute("UPDATE segments SET first_slot = ? WHERE id = ?", (first_slot, segment))
 
     def drop_segment(self, segment: int) -> int:
-        """Removes a segment that exists; returns the number of its rows in the vector file."""
+        """Removes a segment that exists; returns the number of its rows in the vector files."""
         query = f"SELECT COALESCE(slots, count) FROM {_SEGMENTS} WHERE id = ?"  # noqa: S608
         slots = int(self._db.execute(query, (segment,)).fetchone()[0])
         self._db.execute("DELETE FROM segments WHERE id = ?", (segment,))

@@ -394,8 +394,6 @@ class StoreChecks:
     def damaged_files(self) -> Iterator[StoreFinding]:
         """Damage of databases and indexes on this machine, for a thorough check."""
         found = list(self._stores_files.damaged()) if self._thorough and self._stores_files else []
-        yield from (_damaged_store(one) for one in found if one.kind is StoreFile.COPY)
-        found = [one for one in found if one.kind is not StoreFile.COPY]
         files = [one for one in found if one.kind is not StoreFile.ENTRIES]
         if files:  # the tables may be in one of them
             yield from map(_damaged_store, files)
