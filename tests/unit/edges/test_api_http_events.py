@@ -259,7 +259,7 @@ class TestReply:
         body = reply(200, {"content": "a \ud800 ü"})["body"]
         assert json.loads(body.encode("utf-8")) == {"content": "a \ud800 ü"}
 
-    @pytest.mark.parametrize("character", ["x", '"', "\n", "ü", "語"])
+    @pytest.mark.parametrize("character", ["x", '"', "\n", "ü", "語", "🔥"])
     def test_a_reply_above_lambdas_limit_is_refused(self, character: str) -> None:
         """Whatever a character becomes on its way."""
         written = len(json.dumps(json.dumps(character, ensure_ascii=False))) - 6

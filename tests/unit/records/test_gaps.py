@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -214,6 +215,19 @@ class TestLog:
         assert sorted((gap.absent.name if gap.absent else "", gap.count) for gap in all_of(log)) == [
             ("", 2), ("QueueHighCritical", 1), ("QueueLowCritical", 1)
         ]  # fmt: skip
+
+    def test_no_other_gap_is_read_for_an_absent_name(self, table: SqliteTable, log: GapLog) -> None:
+        log.add(a_gap("What is a good espresso?"))
+        with patch.object(table, "query", side_effect=AssertionError("reads gaps")):
+            log.add(a_gap_of(MISSING, "QueueHighCritical fires"))
+        assert {gap.absent for gap in all_of(log)} == {None, MISSING}
+
+    def test_absent_names_are_limited_as_other_gaps(self, table: SqliteTable, clock: Clock) -> None:
+        log = GapLog(table, days=30, clock=clock, most=2)
+        for number in range(4):
+            log.add(a_gap_of(replace(MISSING, name=f"Queue{number}"), f"Queue{number} fires"))
+        assert len(all_of(log)) == 2
+        assert log.dropped(SCOPE) == 2
 
     def test_report_in_the_same_words_belongs_to_what_is_absent(self, log: GapLog) -> None:
         log.add(a_gap_of(MISSING, callers=("x",)))

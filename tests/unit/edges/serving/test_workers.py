@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -209,6 +210,22 @@ class TestProcesses:
                 time.sleep(0.01)
             assert workers.run(process_of, unreported) == os.getpid()
             assert slow.result() != os.getpid()
+
+    def test_who_waits_longest_has_the_next_turn(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "PATIENCE", 60.0)
+        answered: Counter[int] = Counter()
+
+        def ask(number: int) -> None:
+            while answered.total() < 40:  # each comes again at the moment at which its process becomes idle
+                workers.run(partial(resting, 0.01), unreported)
+                answered[number] += 1
+
+        with some_workers(system, 2, ready=1) as workers, ThreadPoolExecutor(4) as pool:
+            monkeypatch.setattr(AnswerProcesses, "_another", lambda _: None)
+            for client in [pool.submit(ask, number) for number in range(4)]:
+                client.result()
+        assert len(answered) == 4
+        assert max(answered.values()) <= 15
 
     def test_one_that_does_not_start_is_reported(
         self, system: System, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

@@ -128,5 +128,5 @@ def answered(
     found = answer.results or (answer.unconfirmed if unconfirmed else ())
     if budget and found:
         text = str(answer.understood.get("text") or question)
-        answer = replace(answer, documents=questions.handover(context.reader).documents(text, found, budget))
+        answer = replace(answer, documents=questions.handover(search.reader).documents(text, found, budget))
     return answer if receipt else replace(answer, receipt=None)

@@ -52,9 +52,10 @@ log = logging.getLogger(__name__)
 LIBRARY_RERANKERS = ("local", "off")
 """Settings with which no model reranks."""
 
-_REMEMBERED = 4096
-_LONGEST_REMEMBERED = 500
-"""Number of commands whose effect is cached, and the characters of the longest."""
+_COMMANDS, _LONG_COMMANDS = 16_384, 1024
+"""Numbers of commands whose effect is cached: those of 100,000 chunks. Of long ones there are few, of .3 to 10 ms each."""
+_LONG = 500
+"""Characters of a long command."""
 
 
 class ExperienceByScope(Protocol):
@@ -207,11 +208,10 @@ class Questions:
     @cached_property
     def _classify(self) -> Classify:
         """Classifies a command's effect. The latest are cached, as the same steps are handed over again and again."""
-        effects = self.effects
-        remembered = lru_cache(_REMEMBERED)(effects.classify)
+        short, long = (lru_cache(size)(self.effects.classify) for size in (_COMMANDS, _LONG_COMMANDS))
 
         def classify(command: Command) -> Classified:
-            found = remembered if len(command.text) <= _LONGEST_REMEMBERED else effects.classify
+            found = short if len(command.text) <= _LONG else long
             return found(command.text, command.language)
 
         return classify

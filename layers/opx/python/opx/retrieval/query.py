@@ -126,6 +126,11 @@ class KnowledgeQuery:
         self._learnt = learnt
         self._past = past
 
+    @property
+    def reader(self) -> Reader:
+        """The reader whose questions are answered, with the scopes that it may see."""
+        return self._reader
+
     def query(self, query: str, config: QueryConfig | None = None, *, expand_graph: bool = False) -> Results:
         """The results that reach `min_confidence`, ranked by confidence x trust; the list's `unconfirmed` has the best of
         the others, with their `band`. Both are empty if nothing is near the question. Raises as `answer`.

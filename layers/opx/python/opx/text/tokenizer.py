@@ -74,14 +74,15 @@ def tokens_of_characters(tokens: list[int], characters: int) -> int | None:
 # -- estimates
 
 
-_PUNCTUATION = "`|/-_.,:;=\"'(){}[]<>$*#+&%!?@\\~^"
-_DIGITS = "0123456789"
+_PUNCTUATION = b"`|/-_.,:;=\"'(){}[]<>$*#+&%!?@\\~^"
+_DIGITS = b"0123456789"
 
 
 def estimated_tokens(text: str) -> int:
     """Estimates the number of cl100k tokens. Fitted to 20,000 blocks of runbooks by least squares: nine of ten are
     within 20 %, and all together within 2 %."""
-    marks = sum(map(text.count, _PUNCTUATION))
-    digits = sum(map(text.count, _DIGITS))
-    wide = len(text.encode("utf-8", "surrogatepass")) - len(text)
+    data = text.encode("utf-8", "surrogatepass")
+    marks = len(data) - len(data.translate(None, _PUNCTUATION))
+    digits = len(data) - len(data.translate(None, _DIGITS))
+    wide = len(data) - len(text)
     return math.ceil(0.38 * len(text.split()) + 0.64 * marks + 0.126 * len(text) + 0.51 * digits + 0.65 * wide)

@@ -105,6 +105,24 @@ def _create_index(connection: sqlite3.Connection, spec: TableSpec, columns: tupl
     )
 
 
+# -- SQL that reads the items of several keys
+
+
+def keys_query(spec: TableSpec, keys: Sequence[tuple[Any, ...]]) -> tuple[str, list[Any]]:
+    """Statement and parameters. The keys are filled up to a power of two, lest SQLite compiles a statement for each number:
+    no item has a key of NULLs."""
+    names = key_names(spec)
+    missing = (1 << (len(keys) - 1).bit_length()) - len(keys)
+    values = ", ".join([f"({', '.join('?' * len(names))})"] * (len(keys) + missing))
+    columns = ", ".join(f"key{at}" for at in range(len(names)))
+    is_key = " AND ".join(f"items.{quoted(name)} = wanted.key{at}" for at, name in enumerate(names))
+    statement = (
+        f"WITH wanted ({columns}) AS (VALUES {values})"  # noqa: S608
+        f" SELECT items.{ITEM} FROM wanted CROSS JOIN {quoted(spec.name)} AS items WHERE {is_key}"
+    )
+    return statement, [*(value for key in keys for value in key), *[None] * (missing * len(names))]
+
+
 # -- SQL that reads one page of a query
 
 LAST_CHARACTER = "\U0010ffff"
@@ -219,15 +237,16 @@ class SqliteTable:
     def get_many(self, keys: Sequence[Mapping[str, Any]]) -> list[Item]:
         for key in keys:
             check_table_key(self._spec, key)
-        remaining = iter({self._key_values(key): key for key in keys}.values())
+        remaining = iter(dict.fromkeys(map(self._key_values, keys)))
         found: list[Item] = []
         if not self._exists():
             return found
-        # A transaction per batch, to read its snapshot once.
         while batch := list(islice(remaining, KEYS_A_READ)):
-            with self._database.transaction(immediate=False) as connection:
-                items = (self._stored(connection, key) for key in batch)
-                found.extend(item for item in items if item is not None)
+            statement, parameters = keys_query(self._spec, batch)
+            with self._database.translated_errors():
+                rows = self._database.connection().execute(statement, parameters).fetchall()
+            items = (self._item_of(row[0]) for row in rows)
+            found.extend(item for item in items if not self._is_expired(item))
         return found
 
     def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:

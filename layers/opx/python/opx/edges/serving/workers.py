@@ -12,7 +12,9 @@ import multiprocessing
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
@@ -113,9 +115,10 @@ class AnswerProcesses:
         self._system = system
         self._start = start
         self._most = most if start is not None and most > 1 else 0
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._running: set[_Worker] = set()
+        self._waiting: deque[Future[_Worker | None]] = deque()
         self._starting = 0
         self._here = 0
         self._closed = False
@@ -123,7 +126,7 @@ class AnswerProcesses:
     @property
     def ready(self) -> int:
         """Number of processes that answer, beside this one."""
-        with self._changed:
+        with self._lock:
             return len(self._running)
 
     def run(self, work: Work[R], report: Report) -> R:
@@ -137,35 +140,56 @@ class AnswerProcesses:
             log.exception("a process that answers questions was lost: the question is answered by the server")
             self._forget(worker)
             return self._run_here(work, report)
-        with self._changed:
-            self._idle.append(worker)
-            self._changed.notify()
+        with self._lock:
+            self._hand_over(worker)
         for metric, value, labels in done.reported:
             report(metric, value, **labels)
         result: R = done.result
         return result
 
     def _run_here(self, work: Work[R], report: Report) -> R:
-        with self._changed:
+        with self._lock:
             self._here += 1
         try:
             return work(self._system, report)
         finally:
-            with self._changed:
+            with self._lock:
                 self._here -= 1
 
     def _taken(self) -> _Worker | None:
-        """An idle process, the one that answered last; None if there is none, or none becomes idle soon."""
-        with self._changed:
-            if not self._idle and (self._here or self._running):
+        """An idle process, the one that answered last; None if there is none, or none becomes idle soon. Who waits longest
+        gets the next one."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            if self._here or self._running:
                 self._another()
-            if self._running and not self._idle:
-                self._changed.wait_for(lambda: self._idle or not self._running, PATIENCE)
-            return self._idle.pop() if self._idle else None
+            if not self._running:
+                return None
+            turn: Future[_Worker | None] = Future()
+            self._waiting.append(turn)
+        with contextlib.suppress(TimeoutError):
+            return turn.result(PATIENCE)
+        with self._lock:
+            if turn.done():  # just now
+                return turn.result()
+            self._waiting.remove(turn)
+            return None
+
+    def _hand_over(self, worker: _Worker) -> None:
+        if self._waiting:
+            self._waiting.popleft().set_result(worker)
+        else:
+            self._idle.append(worker)
+
+    def _release_all(self) -> None:
+        """Has those who wait answer by themselves, as no process is left."""
+        while self._waiting:
+            self._waiting.popleft().set_result(None)
 
     def start_another(self) -> None:
         """Starts one more process in the background, if there may be one."""
-        with self._changed:
+        with self._lock:
             self._another()
 
     def _another(self) -> None:
@@ -176,13 +200,12 @@ class AnswerProcesses:
 
     def _add(self, start: StartSystem) -> None:
         worker = self._started(start)
-        with self._changed:
+        with self._lock:
             self._starting -= 1
             is_late = self._closed
             if worker is not None and not is_late:
                 self._running.add(worker)
-                self._idle.append(worker)
-                self._changed.notify_all()
+                self._hand_over(worker)
         if worker is not None and is_late:
             worker.close()
 
@@ -201,17 +224,18 @@ class AnswerProcesses:
             return None
 
     def _forget(self, worker: _Worker) -> None:
-        with self._changed:
+        with self._lock:
             self._running.discard(worker)
-            self._changed.notify_all()
+            if not self._running:
+                self._release_all()
         worker.close()
 
     def close(self) -> None:
         """Ends the processes. Everything is computed here from now on."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             ended, self._idle, self._running = list(self._running), [], set()
-            self._changed.notify_all()
+            self._release_all()
         for worker in ended:
             worker.close()
 

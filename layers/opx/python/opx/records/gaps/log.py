@@ -135,16 +135,16 @@ class GapLog:
         """
         found = new.gap_id
         if self._table.get({"scopeKey": new.scope_key, "gapId": found}) is None:  # else no other gap needs to be read
-            gaps = list(self.gaps(new.scope_key))
-            alike = _most_alike(gaps, new)
-            if alike is None and self._create(new, gaps):
+            gaps = list(self.gaps(new.scope_key)) if new.may_be_alike else None
+            alike = _most_alike(gaps, new) if gaps else None
+            if alike is None and self._create(new, self._table.count(new.scope_key) if gaps is None else len(gaps)):
                 return new
             found = alike.gap_id if alike else found
         return self._change(new.scope_key, found, lambda gap: gap.counting(new) if gap else new)
 
-    def _create(self, new: Gap, gaps: list[Gap]) -> bool:
-        """Store a new gap; False if another caller has just created the same one."""
-        self._make_room(gaps)
+    def _create(self, new: Gap, count: int) -> bool:
+        """Store a new gap beside `count` others; False if another caller has just created the same one."""
+        self._make_room(new.scope_key, count + 1 - self._most)
         self._record_scope(new.scope_key)
         try:
             self._table.put(self._item(new), condition=KeyAbsent())
@@ -206,11 +206,13 @@ class GapLog:
             return changed
         raise StoreUnavailableError(f"gap {gap_id} can't be changed: too many concurrent writers")
 
-    def _make_room(self, gaps: list[Gap]) -> None:
-        surplus = len(gaps) + 1 - self._most
+    def _make_room(self, scope_key: str, surplus: int) -> None:
         if surplus <= 0:
             return
-        gaps.sort(key=lambda gap: (gap.status is not GapStatus.CLOSED, gap.count, gap.last_asked_at, gap.gap_id))
+        gaps = sorted(
+            self.gaps(scope_key),
+            key=lambda gap: (gap.status is not GapStatus.CLOSED, gap.count, gap.last_asked_at, gap.gap_id),
+        )
         for gap in gaps[:surplus]:
             self._table.delete({"scopeKey": gap.scope_key, "gapId": gap.gap_id})
             if gap.status is not GapStatus.CLOSED:

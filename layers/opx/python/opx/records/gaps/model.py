@@ -164,6 +164,12 @@ class Gap(Record, frozen=True):
         """Priority: frequency times nearness of existing knowledge."""
         return self.count * (_FAR_OFF + self.nearest.confidence)
 
+    @property
+    def may_be_alike(self) -> bool:
+        """False if only the gap with its id can be the same as this new one: that of an absent identifier, unless its reader
+        reports it."""
+        return self.absent is None or bool(self.missing)
+
     def likeness(self, new: Gap) -> float:
         """Similarity of the closest example to a new gap's single question; negative for another intent.
 
