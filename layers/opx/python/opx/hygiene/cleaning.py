@@ -250,10 +250,9 @@ def _hints_of(text: str) -> frozenset[str]:
         text = invisible.blanked(text) if _UNSEEN.search(text) else text
     lowered = text.lower()
     groups, in_words, foreign = _hints()
-    distinct = set(lowered.split())
-    distinct -= _WORDS.harmless
-    words = f" {' '.join(distinct)} "
-    long_words = " ".join([word for word in distinct if len(word) >= _LONG_WORD])
+    new = set(lowered.split()) - _WORDS.harmless
+    words = f" {' '.join(new)} "
+    long_words = " ".join([word for word in new if len(word) >= _LONG_WORD])
     parts = [hint for hint in in_words if hint in long_words]
     parts += rare_tokens(long_words)
     found = list(parts)
@@ -262,7 +261,7 @@ def _hints_of(text: str) -> frozenset[str]:
             parts.append(base)
             found += [hint for hint in hints if hint in words]
             found += [hint for hint in phrases if hint in lowered]
-    _WORDS.note(distinct, parts)
+    _WORDS.note(new, parts)
     if not text.isascii():
         found += [hint for hint in foreign if hint in lowered]
     return frozenset(found)
