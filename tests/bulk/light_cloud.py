@@ -51,7 +51,7 @@ class AccountTables(HomeTables):
 
     in_folder = False
 
-    def unit_of_work(self) -> AbstractContextManager[Any]:
+    def unit_of_work(self, *, synced: bool = True) -> AbstractContextManager[Any]:
         return nullcontext()
 
 

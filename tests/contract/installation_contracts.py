@@ -43,8 +43,9 @@ class TablesContract:
         tables.check_item(PROJECTS, PROJECT)
         assert list(tables.every_item(PROJECTS)) == []
 
-    def test_a_unit_of_work_keeps_what_was_written_in_it(self, tables: Tables) -> None:
-        with tables.unit_of_work():
+    @pytest.mark.parametrize("synced", [True, False])
+    def test_a_unit_of_work_keeps_what_was_written_in_it(self, tables: Tables, *, synced: bool) -> None:
+        with tables.unit_of_work(synced=synced):
             tables.table(PROJECTS).put(PROJECT)
         assert tables.table(PROJECTS).get(PROJECT) == PROJECT
 

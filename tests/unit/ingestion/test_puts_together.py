@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from opx.adapters.embedded import object_store
+from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.durable_files import sync_all
 from opx.domain.scopes import Scope
 from opx.errors import UnwritableStoreError
@@ -43,6 +47,27 @@ def test_batch_whose_files_are_not_durable_is_repeated_before_it_is_seen(
         assert system.index.count(where) == 3
     assert synced[0] == 6
     assert not any(synced[1:]), "what replaces an object waits for the disk by itself"
+
+
+def test_commits_that_a_repeated_event_makes_again_do_not_wait_for_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits: Counter[bool] = Counter()
+    transaction = Database.transaction
+
+    @contextmanager
+    def counted(self: Database, *, immediate: bool = True, synced: bool = True) -> Iterator[sqlite3.Connection]:
+        outermost = immediate and not self.connection().in_transaction
+        with transaction(self, immediate=immediate, synced=synced) as connection:
+            before = connection.total_changes
+            yield connection
+            commits[synced] += outermost and self.path.name == "opx.db" and connection.total_changes > before
+
+    with bootstrap(Settings(home=str(tmp_path)), embedder=WordEmbedder()) as system:
+        system.manager.ingest_batch("internal", "runbooks/procedures", ["# Disk\n\nFind the biggest directories.\n"])
+        monkeypatch.setattr(Database, "transaction", counted)
+        system.manager.ingest_batch("internal", "runbooks/procedures", ["# Load\n\nFind the busiest process.\n"])
+    assert commits == {True: 3, False: 4}, "event, before and after the index; queue, claim, vectors, queue"
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import accumulate
 
@@ -84,7 +84,8 @@ class Cleaner:
         for block in _blocks(pieces):
             text = "".join(block)
             hints = _hints_of(text)
-            wanted = _lines_to_examine(block, text, hints)
+            by_line = _lines_to_examine(block, text, hints)
+            wanted = sorted(by_line)
             at = 0
             while at < len(block):
                 following = bisect_left(wanted, at)
@@ -93,11 +94,11 @@ class Cleaner:
                 if until > at:
                     yield from self._passed(block[at:until])
                 if until < len(block):
-                    yield from self._piece(block[until], hints)
+                    yield from self._piece(block[until], by_line.get(until, _NONE), hints)
                 at = until + 1
             self._forget()
         for piece in self._masker.rest():
-            self._examine(piece, self._line, None)
+            self._examine(piece, self._line, None, None)
             self._position += len(piece)
             yield piece
 
@@ -122,14 +123,16 @@ class Cleaner:
         self._tail = pieces[-1]
         return pieces
 
-    def _piece(self, piece: str, hints: frozenset[str]) -> Iterator[str]:
+    def _piece(self, piece: str, own: Set[str], hints: Set[str]) -> Iterator[str]:
+        """Cleans a line; `own` are the hints in it, `hints` those in its block."""
         line = self._line
         self._line += piece.endswith("\n")
         piece, removed = invisible.removed(piece)
         if removed:
             self._suspect(line, f"{removed} invisible characters were removed", (0, len(piece)))
-        for cleaned in self._masker.feed(piece, line, hints):
-            self._examine(cleaned, line, hints)
+        within = hints if self._masker.is_open else own  # lines that were held come with this one
+        for cleaned in self._masker.feed(piece, line, own):
+            self._examine(cleaned, line, within, hints)
             self._position += len(cleaned)
             self._tail = cleaned
             if cleaned:
@@ -141,11 +144,11 @@ class Cleaner:
         self._unnoted[RemarkKind.MASKED_SECRET] += max(0, len(findings) - _MOST_NOTED)
         del findings[_MOST_NOTED:]
 
-    def _examine(self, text: str, line: int, hints: frozenset[str] | None) -> None:
-        for found in suspicions(text, hints):
+    def _examine(self, text: str, line: int, own: Set[str] | None, hints: Set[str] | None) -> None:
+        for found in suspicions(text, own):
             self._suspect(line, found.reason, (found.start, found.end))
         tail = self._tail if len(self._tail) <= _LONGEST_TAIL and self._tail.strip() else ""
-        if tail and hints != frozenset() and text.strip():
+        if tail and hints != _NONE and text.strip():
             for found in _across(tail, text, hints):
                 self._suspect(line, found.reason, (found.start - len(tail), found.end - len(tail)))
 
@@ -162,6 +165,7 @@ class Cleaner:
 
 
 _EVERYWHERE = 1 << 62
+_NONE: frozenset[str] = frozenset()
 
 
 def overlaps(spans: Sequence[Span], start: int, end: int) -> bool:
@@ -170,16 +174,20 @@ def overlaps(spans: Sequence[Span], start: int, end: int) -> bool:
     return at < len(spans) and spans[at][0] < end
 
 
-def _lines_to_examine(block: Sequence[str], text: str, hints: frozenset[str]) -> Sequence[int]:
-    """Positions in the block, ascending, of lines with a hint or with invisible characters."""
-    unseen = [] if text.isascii() else [match.start() for match in _UNSEEN.finditer(text)]
+def _lines_to_examine(block: Sequence[str], text: str, hints: frozenset[str]) -> Mapping[int, Set[str]]:
+    """Hints by the positions in the block of their lines. Where a hint may be hidden, every line may have every hint."""
+    unseen = not text.isascii() and _UNSEEN.search(text)
     if not hints and not unseen:
-        return ()
+        return {}
     lowered = text.lower()
-    if unseen or len(lowered) != len(text):  # a hint may be hidden, or elsewhere than in the text
-        return range(len(block))
+    if unseen or len(lowered) != len(text):  # a hint may be elsewhere than in the text
+        return dict.fromkeys(range(len(block)), hints)
     ends = list(accumulate(map(len, block)))
-    return sorted({bisect_right(ends, at) for hint in hints for at in _positions(lowered, hint)})
+    found: defaultdict[int, set[str]] = defaultdict(set)
+    for hint in hints:
+        for at in _positions(lowered, hint):
+            found[bisect_right(ends, at)].add(hint)
+    return found
 
 
 def _positions(text: str, literal: str) -> Iterator[int]:
@@ -196,7 +204,7 @@ def _truncated(kind: RemarkKind, remarks: Sequence[Remark], unnoted: int) -> Seq
     return [*first, Remark(kind, f"and {len(remarks) + unnoted - len(first):,} more")]
 
 
-def _across(tail: str, text: str, hints: frozenset[str] | None) -> list[Suspicion]:
+def _across(tail: str, text: str, hints: Set[str] | None) -> list[Suspicion]:
     """Suspicions that begin in the line before and end in this one: lines of a paragraph may be wrapped anywhere."""
     joined = tail.replace("\n", " ") + text
     return [found for found in suspicions(joined, hints) if 0 < found.start < len(tail) < found.end]
@@ -237,19 +245,50 @@ def _cut(text: str) -> int:
 
 
 def _hints_of(text: str) -> frozenset[str]:
-    """The literals of secrets and instructions that the text contains."""
+    """The literals of secrets and instructions that the text may contain: each is in one of its words, or in the text."""
     if not text.isascii():
         text = invisible.blanked(text) if _UNSEEN.search(text) else text
     lowered = text.lower()
-    anywhere, in_words, foreign = _hints()
-    words = " ".join([word for word in lowered.split() if len(word) >= _LONG_WORD])
-    found = [hint for base, hints in anywhere if base in lowered for hint in hints if hint in lowered]
-    found += [hint for hint in in_words if hint in words]
-    found += rare_tokens(words)
+    groups, in_words, foreign = _hints()
+    new = set(lowered.split()) - _WORDS.harmless
+    words = f" {' '.join(new)} "
+    long_words = " ".join([word for word in new if len(word) >= _LONG_WORD])
+    parts = [hint for hint in in_words if hint in long_words]
+    parts += rare_tokens(long_words)
+    found = list(parts)
+    for base, hints, phrases in groups:
+        if base in words:
+            parts.append(base)
+            found += [hint for hint in hints if hint in words]
+            found += [hint for hint in phrases if hint in lowered]
+    _WORDS.note(new, parts)
     if not text.isascii():
         found += [hint for hint in foreign if hint in lowered]
     return frozenset(found)
 
+
+class _KnownWords:
+    """Words of earlier texts by whether a part of a hint is in them: most words were in other texts before."""
+
+    _MOST, _LONGEST = 100_000, 40
+
+    def __init__(self) -> None:
+        self.harmless: set[str] = set()
+        self._others: set[str] = set()
+
+    def note(self, words: Set[str], parts: Iterable[str]) -> None:
+        """Remembers words, in which no parts are but these; a part may begin or end with the blank beside the word."""
+        new = [word for word in words - self._others if len(word) <= self._LONGEST]
+        text = f" {' '.join(new)} "
+        within = [part for part in parts if part in text]
+        others = {word for word in new if any(part in f" {word} " for part in within)}
+        if len(self.harmless) + len(self._others) > self._MOST:
+            self.harmless, self._others = set(), set()
+        self.harmless.update(word for word in new if word not in others)
+        self._others |= others
+
+
+_WORDS = _KnownWords()
 
 _BASES = (
     *(
@@ -274,24 +313,30 @@ _BASES = (
 """Literals that other hints contain, or stand with: those are searched only where the literal is."""
 
 
+_Group = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""Part of a word, and literals that are searched where it is: those that contain it, in a word and the blanks around it, and
+those that are searched in the text, as they have several words or stand near it."""
+
+
 @cache
-def _hints() -> tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...], tuple[str, ...]]:
-    """Literals that may be anywhere, behind the one that they need; those that occur in long words only; and those that
-    are not ASCII."""
+def _hints() -> tuple[tuple[_Group, ...], tuple[str, ...], tuple[str, ...]]:
+    """Literals that may be anywhere, in groups; those that occur in long words only; and those that are not ASCII."""
     issued = {hint for form in issued_formats() for hint in form.hints}
     in_words = (issued - {*CONTEXT_HINTS}) | {*encoded_hints()}
     everything = {HINT, *STRUCTURE_HINTS, *in_words}
     everything.update(hint for form in secret_formats() for hint in form.hints)
     everything.update(hint for form in instruction_formats() for hint in form.hints)
     foreign = {hint for hint in everything if not hint.isascii()}
-    return _behind_bases(everything - in_words - foreign), tuple(sorted(in_words)), tuple(sorted(foreign))
+    return tuple(_groups(everything - in_words - foreign)), tuple(sorted(in_words)), tuple(sorted(foreign))
 
 
-def _behind_bases(hints: set[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    groups: dict[str, tuple[str, ...]] = {}
+def _groups(hints: set[str]) -> Iterator[_Group]:
     left = set(hints)
     for base in _BASES:
         behind = {hint for hint in left if base in hint or hint in BEHIND.get(base, ())}
-        groups[base] = tuple(sorted(behind))
         left -= behind
-    return (*groups.items(), *((hint, (hint,)) for hint in sorted(left)))
+        phrases = {hint for hint in behind if " " in hint.strip(" ") or base not in hint}
+        yield base, tuple(sorted(behind - phrases)), tuple(sorted(phrases))
+    for hint in sorted(left):
+        word = max(hint.split(" "), key=len)
+        yield (word, (), (hint,)) if " " in hint.strip(" ") else (hint, (hint,), ())

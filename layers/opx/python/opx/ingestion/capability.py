@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.scopes import Scope
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opx.ingestion.evidence import EvidenceRules
     from opx.ingestion.manager import IngestionManager, WaysIn
     from opx.ingestion.originals import OriginalsKey, OriginalsProtection
-    from opx.ingestion.pipeline import CutBefore, IngestionPipeline
+    from opx.ingestion.pipeline import CutBefore, IngestionPipeline, UnitOfWork
     from opx.ingestion.prepared import Extract
     from opx.ingestion.worker import IngestionWorker, QueueDrain
 
@@ -107,6 +107,7 @@ class Ingestion:
             index=self._indexing.written_index,
             rules=ChunkingRules(settings.chunk_tokens, settings.chunk_overlap),
             unit_of_work=self._tables.unit_of_work,
+            repeatable=self._repeatable,
             read_threads=self._storage.read_threads,
             puts_together=self._storage.together,
             index_identity=self._indexing.identity,
@@ -119,6 +120,11 @@ class Ingestion:
             cut_before=cut_before,
             clock=installation.clock,
         )
+
+    @property
+    def _repeatable(self) -> UnitOfWork:
+        """For writes that are made again if a loss of power takes them: the event is still in the queue then."""
+        return partial(self._tables.unit_of_work, synced=False)
 
     @property
     def readable_store(self) -> ObjectStore:
@@ -167,7 +173,7 @@ class Ingestion:
             pipeline,
             self._corpus.failures,
             rules,
-            unit_of_work=self._tables.unit_of_work,
+            unit_of_work=self._repeatable,
             after=self._after,
             settle=None if self._work.in_process else self._corpus.announcements.settle,
         )
@@ -180,7 +186,7 @@ class Ingestion:
         from opx.ingestion.worker import QueueDrain
 
         work = self._work
-        return QueueDrain(work.queue, self.worker, exclusive=work.exclusive, unit_of_work=self._tables.unit_of_work)
+        return QueueDrain(work.queue, self.worker, exclusive=work.exclusive, unit_of_work=self._repeatable)
 
     def _fingerprint(self, info: ObjectInfo, sidecar: ObjectInfo | None) -> str:
         return self.pipeline.fingerprint(info, sidecar)

@@ -66,6 +66,9 @@ log = logging.getLogger(__name__)
 # -- publishing
 
 
+UnitOfWork = Callable[[], AbstractContextManager[Any]]
+"""Groups writes into one commit where the store can; see `Tables.unit_of_work`."""
+
 Step = Claim | Prepared
 """A change to publish: a prepared document, or only the claim on a document to remove from the index."""
 
@@ -81,7 +84,7 @@ class Publisher:
         index: SearchIndex,
         chunks: Chunks,
         layout: Callable[[], str],
-        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        unit_of_work: UnitOfWork = nullcontext,
         copies: ChunkCopies | None = None,
         graph: GraphWriter | None = None,
         writers: Writers | None = None,
@@ -264,7 +267,8 @@ CutBefore = Callable[[str, str, ExitStack], CutDocument | None]
 
 
 class IngestionPipeline:
-    """Applies events to chunks, index and catalog. One instance may serve several threads."""
+    """Applies events to chunks, index and catalog. One instance may serve several threads. `repeatable` is a unit of work for
+    claims, which may be lost with those who hold them."""
 
     def __init__(
         self,
@@ -275,7 +279,8 @@ class IngestionPipeline:
         embedder: Embedder,
         index: SearchIndex,
         rules: ChunkingRules,
-        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        unit_of_work: UnitOfWork = nullcontext,
+        repeatable: UnitOfWork | None = None,
         read_threads: int = 1,
         puts_together: Callable[[], AbstractContextManager[Any]] = nullcontext,
         index_identity: str = "",
@@ -310,7 +315,7 @@ class IngestionPipeline:
             graph=graph,
             writers=self._writers,
         )
-        self._unit_of_work = unit_of_work
+        self._repeatable = repeatable or unit_of_work
         self._puts_together = puts_together
         self._each = Each(read_threads)  # several at a time where reading and storing mean waiting for a network
 
@@ -426,7 +431,7 @@ class IngestionPipeline:
     def _claims(self, events: Sequence[ObjectEvent]) -> list[EventOutcome | Claim]:
         claims: list[EventOutcome | Claim] = []
         try:
-            with self._unit_of_work():
+            with self._repeatable():
                 for event in events:
                     claims.append(self._claim(event))  # noqa: PERF401 - claims before an error are released
         except StoreUnavailableError as exc:

@@ -134,9 +134,10 @@ class Prepared:
             self.document = replace(self.document, remarks=bounded((*self.document.remarks, *statements.remarks)))
 
     def entries(self) -> Iterator[IndexEntry]:
+        facts = _facts_of(self.document)
         for chunk, vectors in zip(self.chunks(), self.vectors, strict=True):
             flags = (FLAG,) if overlaps(self.suspected, chunk.start, chunk.end) else ()
-            yield IndexEntry(as_indexed(chunk, self.document, flags), vectors)
+            yield IndexEntry(_indexed(chunk, facts, flags, near_duplicates.fingerprint(chunk.own_text)), vectors)
 
 
 class Chunks:
@@ -238,15 +239,24 @@ def as_indexed(
 
     The metadata come from the document: a chunk file is shared by documents with the same text, and has those of one.
     """
+    mark = near_duplicates.fingerprint(chunk.own_text) if fingerprint is None else fingerprint
+    return _indexed(chunk, _facts_of(document), flags, mark)
+
+
+def _facts_of(document: KnowledgeDocument) -> Mapping[str, Any]:
+    """The fields that all index entries of a document have in common, and the metadata of its chunks."""
     key = document.key
-    chunk = replace(chunk, metadata=ChunkMetadata.of(document))
+    facts = {name: getattr(document, name) for name in _DOCUMENT_FACTS}
+    names = {"key_id": key.id, "scope_key": key.scope.key, "last_updated": document.last_updated}
+    return facts | names | {"metadata": ChunkMetadata.of(document)}
+
+
+def _indexed(chunk: DocumentChunk, facts: Mapping[str, Any], flags: tuple[str, ...], fingerprint: str) -> IndexedChunk:
+    shared = dict(facts)
     return IndexedChunk(
-        entry_id=entry_id(key.id, chunk.chunk_id),
-        chunk=chunk,
-        key_id=key.id,
-        scope_key=key.scope.key,
-        last_updated=document.last_updated,
+        entry_id=entry_id(shared["key_id"], chunk.chunk_id),
+        chunk=replace(chunk, metadata=shared.pop("metadata")),
         flags=flags,
-        fingerprint=near_duplicates.fingerprint(chunk.own_text) if fingerprint is None else fingerprint,
-        **{name: getattr(document, name) for name in _DOCUMENT_FACTS},
+        fingerprint=fingerprint,
+        **shared,
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
@@ -51,6 +52,7 @@ OBJECT_METADATA = "opx-document"
 _MAY_BE_RULES = frozenset((".json", ".rules", ".yaml", ".yml"))
 _SPOOL_BYTES = 1024 * 1024
 _LINE_PIECE = 65_536
+_LINES_TOGETHER = 64
 _HASH_BLOCK = 1024 * 1024
 _KEEP_LINES_BELOW = 1024 * 1024
 """Characters of text up to which its lines are kept in memory instead of scanned again."""
@@ -334,14 +336,15 @@ def _spool(pieces: Iterator[str], text: IO[str]) -> _Spooled:
     digest = hashlib.sha256()
     heading = ""
     kept: list[Line] | None = []
-    for line in scan(pieces):
-        text.write(line.text)
-        digest.update(line.text.encode("utf-8", "surrogatepass"))
-        if line.level == 1 and not heading:
-            heading = line.heading
+    lines = scan(pieces)
+    while some := list(islice(lines, _LINES_TOGETHER)):
+        joined = "".join([line.text for line in some])
+        text.write(joined)
+        digest.update(joined.encode("utf-8", "surrogatepass"))
+        heading = heading or next((line.heading for line in some if line.level == 1 and line.heading), "")
         if kept is not None:
-            kept.append(line)
-            kept = kept if line.start < _KEEP_LINES_BELOW else None
+            kept += some
+            kept = kept if some[-1].start < _KEEP_LINES_BELOW else None
     return _Spooled(heading, digest.hexdigest(), kept)
 
 

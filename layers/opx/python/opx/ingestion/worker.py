@@ -15,7 +15,7 @@ from opx.domain.record import replace
 from opx.errors import InvalidInputError, StoreUnavailableError, ThrottledError, UnwritableStoreError
 from opx.ingestion.corpus.failures import FailureLog
 from opx.ingestion.events import EventOutcome, ObjectEvent, Result, parse_event
-from opx.ingestion.pipeline import IngestionPipeline, Progress, postponed
+from opx.ingestion.pipeline import IngestionPipeline, Progress, UnitOfWork, postponed
 from opx.ports import Message, Queue
 from opx.runtime.deadlines import remaining
 from opx.runtime.metrics import Metric, Report
@@ -152,8 +152,6 @@ _POSTPONED_SECONDS = 5.0
 Observer = Callable[[EventOutcome], None]
 Waits = Callable[[int], None]
 """Receives the number of waiting messages while another process works on the queue."""
-UnitOfWork = Callable[[], AbstractContextManager[Any]]
-"""Groups writes into one commit where the store can; see `Tables.unit_of_work`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,8 +173,9 @@ class Tables(Protocol):
     def check_item(self, spec: TableSpec, item: Mapping[str, Any]) -> None:
         """Raises `InvalidInputError` for an item that the table wouldn't store."""
 
-    def unit_of_work(self) -> AbstractContextManager[Any]:
-        """Groups writes into one commit where the store can; nothing depends on it but speed."""
+    def unit_of_work(self, *, synced: bool = True) -> AbstractContextManager[Any]:
+        """Groups writes into one commit where the store can; nothing depends on it but speed. One that isn't `synced` needn't
+        wait for the disk: a loss of power may take it, unless a later commit was synced."""
 
     def purge_expired(self) -> int:
         """Delete items whose `ttl` has passed, where the store doesn't do so itself; returns their number."""

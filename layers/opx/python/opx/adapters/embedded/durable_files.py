@@ -131,14 +131,21 @@ def place_unsynced(file: BinaryIO, target: Path) -> None:
 
 
 def sync_all(paths: Sequence[Path]) -> None:
-    """Returns when these files and their names are on the disk. It serves several requests in the time of one."""
-    if not paths:
-        return
-    with ThreadPoolExecutor(min(_SYNCS_AT_ONCE, len(paths))) as pool:
-        list(pool.map(_sync_path, paths))
+    """Returns when these files and their names are on the disk."""
+    sync_files(paths)
     for folder in dict.fromkeys(path.parent for path in paths):
         with suppress(FileNotFoundError):
             sync_folder(folder)
+
+
+def sync_files(paths: Sequence[Path]) -> None:
+    """Returns when the contents of these files are on the disk, which serves several requests in the time of one."""
+    if len(paths) < 2:
+        for path in paths:
+            _sync_path(path)
+        return
+    with ThreadPoolExecutor(min(_SYNCS_AT_ONCE, len(paths))) as pool:
+        list(pool.map(_sync_path, paths))
 
 
 def _sync_path(path: Path) -> None:

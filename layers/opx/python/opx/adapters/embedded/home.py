@@ -82,8 +82,8 @@ class HomeTables:
     def check_item(self, spec: TableSpec, item: Mapping[str, Any]) -> None:
         check_item(spec, item)
 
-    def unit_of_work(self) -> AbstractContextManager[Any]:
-        return self._databases.main.transaction()
+    def unit_of_work(self, *, synced: bool = True) -> AbstractContextManager[Any]:
+        return self._databases.main.transaction(synced=synced)
 
     def purge_expired(self) -> int:
         return sum(self._table(spec).purge_expired() for spec in ALL_TABLES if spec.ttl)

@@ -43,6 +43,7 @@ from opx.adapters.embedded.durable_files import (
     remove_file,
     sync_all,
     sync_file,
+    sync_files,
     sync_folder,
     temporary_file,
     translated_os_errors,
@@ -298,7 +299,7 @@ class FolderObjectStore:
     def _store(self, group: Mapping[str, _GroupedPut]) -> None:
         """In the order of a single put: contents, then metadata, then the names of the objects, each of them on the disk
         before the next."""
-        sync_all([put.file for put in group.values()])
+        sync_files([put.file for put in group.values()])
         with locked(self._root / ".lock"), ExitStack() as temporary:
             records = []
             for key, put in group.items():
@@ -307,7 +308,7 @@ class FolderObjectStore:
                     file.write(versions_data(versions))
                     file.flush()
                     records.append((Path(file.name), _joined(self._metadata, key)))
-            sync_all([file for file, _ in records])
+            sync_files([file for file, _ in records])
             move_all_into_place(records)
             move_all_into_place([(put.file, self._path(key)) for key, put in group.items()])
 

@@ -204,6 +204,8 @@ MAX_PASSAGES = 20
 Pair = tuple[str, str]
 
 _WORD = re.compile(r"\w+")
+_FEW_WORDS = 20
+"""So many are found in less time than a passage is divided into words."""
 
 
 def whole_lines(passages: Iterable[DocumentChunk]) -> Iterator[DocumentChunk]:
@@ -263,7 +265,10 @@ class NameFinder:
         if not self._by_word:
             return
         text = "\n".join((*passage.section, passage.content)).casefold()
-        words = self._by_word.keys() & set(_WORD.findall(text))
+        if len(self._by_word) <= _FEW_WORDS:
+            words = {word for word in self._by_word if word in text}
+        else:
+            words = self._by_word.keys() & set(_WORD.findall(text))
         named = {key for word in words for key, name in self._by_word[word] if has_words(text, name)}
         for key in named:
             self._note(key, passage.chunk_id)

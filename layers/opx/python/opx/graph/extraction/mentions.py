@@ -246,6 +246,8 @@ class Dictionary:
 
     def found_in(self, text: str) -> list[str]:
         """The keys that the text names, each once, in order of occurrence."""
+        if self._names.keys().isdisjoint(map(str.lower, _WORD.findall(text))):  # most texts
+            return []
         words = list(_WORD.finditer(text))
         found: dict[str, None] = {}
         for at, word in enumerate(words):

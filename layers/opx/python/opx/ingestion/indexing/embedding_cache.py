@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import struct
+import sys
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -160,12 +161,27 @@ def _key(model_id: str, text: str) -> str:
 
 
 def packed(vectors: Vectors) -> bytes:
-    return b"".join(struct.pack(f"<{len(vector)}f", *vector) for vector in vectors)
+    return b"".join(map(_floats_of, vectors))
+
+
+def _floats_of(vector: Vector) -> bytes:
+    """Little-endian 32-bit floats; memory that holds some is copied as it is."""
+    try:
+        view = memoryview(vector)  # type: ignore[arg-type]
+    except TypeError:
+        view = memoryview(array("f", vector))
+    if view.format != "f" or sys.byteorder == "big":
+        return struct.pack(f"<{len(vector)}f", *vector)
+    return view.tobytes()
 
 
 def unpacked(data: bytes, size: int) -> Vectors:
     """Splits the data into vectors of `size` bytes."""
-    return tuple(array("f", struct.unpack_from(f"<{size // 4}f", data, at)) for at in range(0, len(data), size))
+    vectors = tuple(array("f", data[at : at + size]) for at in range(0, len(data), size))
+    if sys.byteorder == "big":
+        for vector in vectors:
+            vector.byteswap()
+    return vectors
 
 
 # -- cache metrics
