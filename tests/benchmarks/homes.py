@@ -10,7 +10,8 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 
@@ -19,17 +20,27 @@ from opx.domain.documents import ChunkMetadata, DocumentChunk, KnowledgeDocument
 from opx.domain.ids import chunk_id, content_hash, document_id
 from opx.domain.knowledge import Tier
 from opx.domain.scopes import Scope
+from opx.ingestion.corpus.catalog import document_item
+from opx.ingestion.corpus.chunk_files import outline_data, outline_file
 from opx.ingestion.prepared import as_indexed
 from opx.operations.system import System
 from opx.ports import DocumentChange, IndexEntry
+from opx.ports.tables import DOCUMENTS
+from opx.retrieval.judging import expired_since
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx.text.procedures.outline import outline_of
 from tests.benchmarks.corpora import CLIENT, EVERYBODY, PROJECTS, Corpus, Passages, SyntheticDocument, load_passages
 
 DOCUMENTS_A_BATCH = 250
 TRUST = {"internal": 1.0, "specialized": 0.9, "internet": 0.6}
-INDEX, UNUSED, BUILD_FILE = "index", "unused", "build.json"
-"""The index, a copy of everything else as it was made, and the figures of its making, in a home."""
+INDEX, CORPUS, UNUSED, BUILD_FILE = "index", "corpus", "unused", "build.json"
+"""The index, the documents' outlines, a copy of everything else as it was made, and the figures of its making, in a home."""
+_KEPT = (INDEX, CORPUS, UNUSED)
+
+WITH_DOCUMENTS = 10_000
+"""Chunks up to which a home has its documents, too, from which answers over HTTP are assembled: an outline takes 8 ms. The
+answers of larger homes consist of the passages that were found, as those of a document that is gone."""
 
 READERS = {"no filter": {"client_id": CLIENT, "project_id": PROJECTS[0]}, "5 % tenant": {"client_id": CLIENT}}
 """Readers that see everything, and 5 % of it."""
@@ -105,7 +116,7 @@ def source_hash() -> str:
 def home_of(folder: Path, chunks: int, corpus: Corpus) -> Path:
     """A home with so many chunks, made unless the folder has it; `build.json` in it has the figures of its making.
 
-    Of a home that was used before, everything but the index is put back: it has cached the vectors of questions.
+    Of a home that was used before, everything but index and documents is put back: it has cached the vectors of questions.
     """
     home = folder / f"home-{chunks}-{corpus.name}-{source_hash()}"
     if not (home / UNUSED / BUILD_FILE).exists():
@@ -113,7 +124,7 @@ def home_of(folder: Path, chunks: int, corpus: Corpus) -> Path:
         _make_room(folder, f"home-{chunks}-*")
         figures = _fill(home, chunks, corpus)
         (home / BUILD_FILE).write_text(json.dumps(figures), encoding="utf-8")
-        shutil.copytree(home, home / UNUSED, ignore=shutil.ignore_patterns(INDEX))
+        shutil.copytree(home, home / UNUSED, ignore=shutil.ignore_patterns(INDEX, CORPUS))
     _put_back(home)
     return home
 
@@ -122,7 +133,7 @@ def _put_back(home: Path) -> None:
     for path in home.iterdir():
         if path.is_file():
             path.unlink()
-        elif path.name not in (INDEX, UNUSED):
+        elif path.name not in _KEPT:
             shutil.rmtree(path)
     shutil.copytree(home / UNUSED, home, dirs_exist_ok=True)
 
@@ -143,10 +154,24 @@ def _fill(home: Path, chunks: int, corpus: Corpus) -> dict[str, float]:
             started, before = time.perf_counter(), time.process_time()
             system.indexing.index.apply(changes)
             wall, cpu = wall + time.perf_counter() - started, cpu + time.process_time() - before
+            if chunks <= WITH_DOCUMENTS:
+                _keep(system, batch)
             count += sum(len(document.chunks) for document in batch)
             vectors += sum(len(one.vectors) for document in batch for one in document.chunks)
     index = home / INDEX
     return {"chunks": count, "vectors": vectors, "build_s": wall, "build_cpu_s": cpu, "disk_mb": megabytes(index)}
+
+
+def _keep(system: System, documents: Sequence[SyntheticDocument]) -> None:
+    """Stores the documents in the catalog, with their outlines, but for expired ones, which pruning would delete."""
+    today = datetime.now(UTC).date().isoformat()
+    for document in documents:
+        stored = _stored(document)
+        if not expired_since(stored, system.installation.knowledge, today):
+            text = "\n\n".join(one.text for one in document.chunks)
+            outline = outline_of(stored.document_id, stored.title, text)
+            system.corpus.store.put(outline_file(stored.key, stored.document_id), outline_data(outline))
+            system.tables.table(DOCUMENTS).put(document_item(stored))
 
 
 def _group_projects(system: System) -> None:

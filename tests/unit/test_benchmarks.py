@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.errors import OpxError
 from opx.facade.knowledge import Knowledge
@@ -104,6 +105,16 @@ def test_a_home_that_was_used_is_as_it_was_made(tmp_path: Path, corpus: Corpus) 
     assert (made / "index").stat().st_ino == index
     with Knowledge.open(made, **homes.READERS["no filter"]) as knowledge, pytest.raises(OpxError):
         knowledge.call(get_audit_record, GetAuditRecord(receipt_id=receipt))
+
+
+def test_passages_are_found_in_documents_that_can_be_read(home: Path) -> None:
+    reader = Identity(**homes.READERS["no filter"])
+    with bootstrap(Settings(home=str(home))) as system:
+        found = system.questions.search(reader).answer("drain the node", QueryConfig(min_confidence=0)).results
+        documents = system.questions.documents
+        texts = [documents.outline(system.corpus.projects.reader(reader), one.document_id)[1].text for one in found]
+    assert texts
+    assert all(one.content in text for one, text in zip(found, texts, strict=True))
 
 
 def test_answers_are_measured_in_every_mode(home: Path) -> None:
