@@ -22,7 +22,7 @@ from tests.isolation.worlds import (
 )
 
 WORDS_OF_A_TEXT = 14
-WORDS_OF_A_PROBLEM, WORDS_OF_A_SOLUTION = 2, 3
+WORDS_OF_A_PROBLEM, WORDS_OF_A_SOLUTION = 2, 7
 _CONSONANTS, _VOWELS = "bdfgklmnprtvz", "aiou"
 
 
