@@ -103,8 +103,8 @@ def test_a_killed_job_of_a_new_index_goes_on_where_it_was(tmp_path: Path, moment
         before = contents(system)
     killed_at(home, MOMENTS[moment], BulkKind.REINDEX, "other")
     with system_at(home) as system:
-        job = system.bulk.jobs.all(limit=1)[0]
-        assert job.work.kind is BulkKind.REINDEX
+        job = system.bulk.jobs.last(BulkKind.REINDEX)
+        assert job
         report = resumed(system, job.job_id)
         assert (report.documents, report.ingested, report.unsettled, report.problems) == (PAGES, PAGES, 0, [])
         after = contents(system)
