@@ -14,7 +14,7 @@ import pytest
 from tests.faults.disks import Disk
 from tests.faults.homes import ACME, Template, compared, differences, facts
 from tests.faults.power import Call, Left, Recorded, read_log
-from tests.support.attacks import AttackReport, kills
+from tests.support.attacks import Attack, AttackReport, kills
 from tests.support.earlier_index import as_of_format_5
 
 CUTS = max(4, kills(12) // 4)
@@ -70,29 +70,49 @@ def test_power_cut_takes_nothing_that_was_acknowledged(
         for at in sorted(chance.randint(1, len(recorded.calls)) for _ in range(CUTS)):
             for call in recorded.calls[done:at]:
                 state.do(call)
-            done, home = at, tmp_path / "after" / "home"
-            shutil.rmtree(home.parent, ignore_errors=True)
-            state.write_to(home.parent, left, chance)
-            problems = problems_after_cut(disk, recorded, home, len(state.notes))
-            found.tried += 1
-            found.losses += problems.total() > 0
-            found.examples += [f"at {at}: {dict(problems)}"] if problems else []
+            done, home = at, cut(state, tmp_path, left, chance)
+            note(found, at, problems_after_cut(disk, recorded, home, len(state.notes)))
     assert not found.examples
+
+
+def cut(state: Recorded, folder: Path, left: Left, chance: random.Random) -> Path:
+    """The home as a power cut leaves it."""
+    home = folder / "after" / "home"
+    shutil.rmtree(home.parent, ignore_errors=True)
+    state.write_to(home.parent, left, chance)
+    return home
+
+
+def note(found: Attack, at: int, problems: Counter[str]) -> None:
+    """Adds a cut behind so many calls, with its problems."""
+    found.tried += 1
+    found.losses += problems.total() > 0
+    found.examples += [f"at {at}: {dict(problems)}"] if problems else []
+
+
+def lost(before: dict[str, Any], home: Path) -> Counter[str]:
+    """Problems of what a home had before; what is there twice is mended by the rest of the work."""
+    there = compared(before, facts(home))
+    return Counter({what: count for what, count in there.items() if not what.startswith("doubled")})
+
+
+def differing(home: Path) -> Counter[str]:
+    """Differences between the stores of a home."""
+    return Counter({str(problem): count for problem, count in differences(home).counts.items()})
 
 
 def problems_after_cut(disk: Disk, run: Run, home: Path, done: int) -> Counter[str]:
     """Problems after a power cut behind so many lines, and after the rest of the work."""
     problems: Counter[str] = Counter()
     if done:
-        there = compared(run.facts[done - 1], facts(home))
-        problems += Counter({what: count for what, count in there.items() if not what.startswith("doubled")})
+        problems += lost(run.facts[done - 1], home)
     rest = disk.run(home, run.lines[done:])
     is_done = "the previous index is still kept" in rest.output  # the last line was finished, but not acknowledged
     if (rest.exit and not is_done) or not rest.is_explained:
         problems[f"the next run: {rest.exit} {rest.output[-300:]}"] += 1
         return problems
     problems += compared(run.facts[-1], facts(home))
-    return problems + Counter({str(problem): count for problem, count in differences(home).counts.items()})
+    return problems + differing(home)
 
 
 @pytest.mark.attack
@@ -114,14 +134,7 @@ def test_power_cut_while_an_index_is_converted_leaves_it_as_it_was_or_converted(
             state.do(call)
             if "/index/" not in call.data.decode(errors="replace") and at % 5:
                 continue
-            after = tmp_path / "after" / "home"
-            shutil.rmtree(after.parent, ignore_errors=True)
-            state.write_to(after.parent, left, chance)
-            there = compared(before, facts(after))
-            problems = Counter({what: count for what, count in there.items() if not what.startswith("doubled")})
-            problems += Counter({str(problem): count for problem, count in differences(after).counts.items()})
-            found.tried += 1
-            found.losses += problems.total() > 0
-            found.examples += [f"at {at}: {dict(problems)}"] if problems else []
+            after = cut(state, tmp_path, left, chance)
+            note(found, at, lost(before, after) + differing(after))
     assert not found.examples
     assert found.tried > 10

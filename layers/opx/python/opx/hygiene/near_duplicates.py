@@ -65,7 +65,10 @@ class Comparable:
 
     def __init__(self, chunk: DocumentChunk) -> None:
         self._chunk = chunk
-        self._content = _kept_content(chunk.content)
+
+    @cached_property
+    def _content(self) -> _Content:
+        return _kept_content(self._chunk.content)
 
     @property
     def text(self) -> list[str]:
@@ -138,22 +141,20 @@ class GroupsOfCopies:
     """
 
     def __init__(self) -> None:
-        self._firsts: list[tuple[int, int, DocumentChunk]] = []
+        self._firsts: list[tuple[int, int, Comparable]] = []
         self._alike: defaultdict[tuple[str, ...] | str, list[int]] = defaultdict(list)
 
     def place(self, chunk: DocumentChunk, mark: int, new: int) -> int:
         """The group of a chunk whose fingerprint is `mark`; `new`, a group that begins with it, if it is no copy."""
-        alike, begins = self._alike[_headings(chunk)], self._alike[_beginning(chunk)]
-        mine = None
+        alike, begins = self._alike[_headings(chunk)], self._alike[_first_words(chunk.content)]
+        mine = Comparable(chunk)
         for at in sorted({*alike, *begins}) if alike or begins else ():
             group, other, first = self._firsts[at]
-            if (other ^ mark).bit_count() <= MAX_DISTANCE:
-                mine = mine or Comparable(chunk)
-                if mine.is_copy_of(Comparable(first)):
-                    return group
+            if (other ^ mark).bit_count() <= MAX_DISTANCE and mine.is_copy_of(first):
+                return group
         alike.append(len(self._firsts))
         begins.append(len(self._firsts))
-        self._firsts.append((new, mark, chunk))
+        self._firsts.append((new, mark, mine))
         return new
 
 
@@ -202,10 +203,6 @@ def _headings(chunk: DocumentChunk) -> tuple[str, ...]:
 @lru_cache(maxsize=_HEADINGS_KEPT)
 def _letters_of(title: str, section: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(_letters, (title, *section)))
-
-
-def _beginning(chunk: DocumentChunk) -> str:
-    return _first_words(chunk.content)
 
 
 @lru_cache(maxsize=_TEXTS_KEPT)

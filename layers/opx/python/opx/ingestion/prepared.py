@@ -134,10 +134,11 @@ class Prepared:
             self.document = replace(self.document, remarks=bounded((*self.document.remarks, *statements.remarks)))
 
     def entries(self) -> Iterator[IndexEntry]:
-        facts = _facts_of(self.document)
+        facts, metadata = _facts_of(self.document), ChunkMetadata.of(self.document)
         for chunk, vectors in zip(self.chunks(), self.vectors, strict=True):
             flags = (FLAG,) if overlaps(self.suspected, chunk.start, chunk.end) else ()
-            yield IndexEntry(_indexed(chunk, facts, flags, near_duplicates.fingerprint(chunk.own_text)), vectors)
+            mark = near_duplicates.fingerprint(chunk.own_text)
+            yield IndexEntry(_indexed(replace(chunk, metadata=metadata), facts, flags, mark), vectors)
 
 
 class Chunks:
@@ -240,23 +241,17 @@ def as_indexed(
     The metadata come from the document: a chunk file is shared by documents with the same text, and has those of one.
     """
     mark = near_duplicates.fingerprint(chunk.own_text) if fingerprint is None else fingerprint
-    return _indexed(chunk, _facts_of(document), flags, mark)
+    return _indexed(replace(chunk, metadata=ChunkMetadata.of(document)), _facts_of(document), flags, mark)
 
 
 def _facts_of(document: KnowledgeDocument) -> Mapping[str, Any]:
-    """The fields that all index entries of a document have in common, and the metadata of its chunks."""
+    """The fields that all index entries of a document have in common."""
     key = document.key
     facts = {name: getattr(document, name) for name in _DOCUMENT_FACTS}
-    names = {"key_id": key.id, "scope_key": key.scope.key, "last_updated": document.last_updated}
-    return facts | names | {"metadata": ChunkMetadata.of(document)}
+    return facts | {"key_id": key.id, "scope_key": key.scope.key, "last_updated": document.last_updated}
 
 
 def _indexed(chunk: DocumentChunk, facts: Mapping[str, Any], flags: tuple[str, ...], fingerprint: str) -> IndexedChunk:
-    shared = dict(facts)
     return IndexedChunk(
-        entry_id=entry_id(shared["key_id"], chunk.chunk_id),
-        chunk=replace(chunk, metadata=shared.pop("metadata")),
-        flags=flags,
-        fingerprint=fingerprint,
-        **shared,
+        entry_id=entry_id(facts["key_id"], chunk.chunk_id), chunk=chunk, flags=flags, fingerprint=fingerprint, **facts
     )
