@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cli_support import environment
+
 PASSAGES, DOCUMENTS, COMMAND_MODULES = 97, 119, 129
 """Of the library, packages included: of a search for passages alone, of one that hands documents over (it reads the catalog,
 the corpus store and the table of effects), and of the command, which renders them. Raise them only for what a search itself
@@ -77,3 +79,19 @@ def test_one_search_imports_few_modules(home: Path, program: str, most: int) -> 
     assert "opx.operations.search" in loaded
     assert len(loaded) <= most, f"{len(loaded)} modules:\n" + "\n".join(loaded)
     assert "importlib.resources" not in lines, "files of the package are read by their paths, which takes 4 ms less"
+
+
+def test_a_command_writes_nothing_of_its_own_among_the_compiled_modules(home: Path, tmp_path: Path) -> None:
+    """A file of ours there would end every command once it is damaged."""
+    line = [
+        sys.executable,
+        "-c",
+        "from opx.system import command; command()",
+        "--home",
+        str(home),
+        "search",
+        "restarting",
+    ]
+    env = {**environment(), "PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
+    subprocess.run(line, env=env, check=True, capture_output=True, timeout=100)
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".pyc"}

@@ -94,12 +94,6 @@ def command() -> None:
     code = forwarded(arguments, os.environ)
     if code is not None:
         sys.exit(code)
-    from opx.runtime.docstrings import without_docstrings
-    from opx.runtime.frames import with_room
-    from opx.runtime.patterns import PatternCache
-
-    without_docstrings()
-    PatternCache().begin()
     from opx.edges.cli.main import main
 
-    with_room(main)(bootstrap, connect, examined)
+    main(bootstrap, connect, examined)

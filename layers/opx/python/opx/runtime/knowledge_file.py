@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
@@ -26,9 +25,11 @@ from opx.domain.knowledge import (
 from opx.domain.scopes import Identity, Scope
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.ports import Clock
-from opx.runtime.compiled import CompiledFile
-from opx.runtime.yaml_nodes import InvalidYamlError, Node, as_plain, composed
+from opx.runtime.yaml_nodes import InvalidYamlError, as_plain, composed
 from opx.settings import Settings
+
+if TYPE_CHECKING:
+    import yaml
 
 T = TypeVar("T")
 
@@ -48,19 +49,20 @@ class Marked(Struct, frozen=True):
     Reading it as another type raises `KnowledgeConfigError` with file and line.
     """
 
-    node: Node
+    node: Any
+    """A node of PyYAML."""
     file: str
     path: str = ""
 
     def error(self, problem: str) -> KnowledgeConfigError:
-        return KnowledgeConfigError(f"{self.file}:{self.node[2] + 1}: {problem}")
+        return KnowledgeConfigError(f"{self.file}:{self.node.start_mark.line + 1}: {problem}")
 
     def entries(self) -> dict[str, Marked]:
         """The values of a mapping by key, in the order of the file. Rejects duplicate keys."""
-        if not isinstance(self.node[1], tuple):
+        if self.node.id != "mapping":
             raise self.error(f"{self.path or 'the file'} must be a mapping (key: value)")
         found: dict[str, Marked] = {}
-        for key_node, value_node in self.node[1]:
+        for key_node, value_node in self.node.value:
             key = Marked(key_node, self.file, "key").text()
             if key in found:
                 raise Marked(key_node, self.file).error(f"duplicate key {key!r}; give it once")
@@ -81,25 +83,25 @@ class Marked(Struct, frozen=True):
 
     @property
     def is_scalar(self) -> bool:
-        return isinstance(self.node[1], str)
+        return bool(self.node.id == "scalar")
 
     def text(self) -> str:
         """A non-empty string, stripped."""
-        if self.is_scalar and self.node[0] == _TEXT and self.node[1].strip():
-            return str(self.node[1]).strip()
+        if self.is_scalar and self.node.tag == _TEXT and self.node.value.strip():
+            return str(self.node.value).strip()
         raise self.error(f"{self.path} must be a string; put it in quotes if it looks like another type")
 
     def number(self) -> float:
-        if self.is_scalar and self.node[0] in _NUMBERS:
+        if self.is_scalar and self.node.tag in _NUMBERS:
             try:
-                return float(self.node[1])
+                return float(self.node.value)
             except ValueError:
                 pass  # notations of YAML only, such as .inf
         raise self.error(f"{self.path} must be a number")
 
     def flag(self) -> bool:
-        if self.node[1] in ("true", "false"):
-            return bool(self.node[1] == "true")
+        if self.node.value in ("true", "false"):
+            return bool(self.node.value == "true")
         raise self.error(f"{self.path} must be true or false")
 
     def plain(self) -> Any:
@@ -111,28 +113,21 @@ class Marked(Struct, frozen=True):
 
     def items(self) -> list[Marked]:
         """The values of a list."""
-        if not isinstance(self.node[1], list):
+        if self.node.id != "sequence":
             raise self.error(f"{self.path} must be a list, such as [a, b]")
-        return [Marked(node, self.file, f"{self.path}[{at}]") for at, node in enumerate(self.node[1])]
+        return [Marked(node, self.file, f"{self.path}[{at}]") for at, node in enumerate(self.node.value)]
 
 
 @lru_cache(maxsize=2)
-def _composed(data: bytes, *, is_kept: bool) -> Node | None:
-    """The parsed file, cached as it is read once per section. The default one is kept compiled, too: importing the parser
-    alone takes a twentieth of the time of a search in a new process."""
-    compiled, release = CompiledFile(__file__, "nodes"), hashlib.sha256(data).hexdigest()
-    node: Node | None = compiled.read(release) if is_kept else None
-    if node is None:
-        node = composed(data)
-        if is_kept and node is not None:
-            compiled.write(release, node)
-    return node
+def _composed(data: bytes) -> yaml.Node | None:
+    """The parsed file, cached as it is read once per section."""
+    return composed(data)
 
 
-def read_marked(path: Path, file: str, *, is_kept: bool = False) -> Marked:
+def read_marked(path: Path, file: str) -> Marked:
     """The top value of a YAML file, named `file` in errors. Raises `KnowledgeConfigError` for invalid YAML."""
     try:
-        node = _composed(path.read_bytes(), is_kept=is_kept)
+        node = _composed(path.read_bytes())
     except OSError as exc:
         raise KnowledgeConfigError(f"{file}: can't be read: {exc.strerror or exc}") from exc
     except InvalidYamlError as exc:
@@ -180,9 +175,7 @@ def load_knowledge(path: Path | None = None, *, check_json_path: PathCheck | Non
     functions load this file at every cold start.
     """
     file, name = (path, str(path)) if path else _default_file()
-    top = read_marked(file, name, is_kept=path is None).fields(
-        required=("default_category", "tiers", "categories"), optional=SECTIONS
-    )
+    top = read_marked(file, name).fields(required=("default_category", "tiers", "categories"), optional=SECTIONS)
     default_trust = _default_trust(top["tiers"])
     categories: dict[str, Category] = {}
     for category_path, entry in top["categories"].entries().items():
@@ -199,7 +192,7 @@ def load_knowledge(path: Path | None = None, *, check_json_path: PathCheck | Non
 def read_section(name: str, path: Path | None = None) -> Marked | None:
     """One of `SECTIONS`; None if the file lacks it. Raises `KnowledgeConfigError`."""
     file, name_of_file = (path, str(path)) if path else _default_file()
-    return read_marked(file, name_of_file, is_kept=path is None).entries().get(name)
+    return read_marked(file, name_of_file).entries().get(name)
 
 
 def _default_file() -> tuple[Path, str]:

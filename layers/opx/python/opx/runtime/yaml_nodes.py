@@ -1,15 +1,12 @@
-"""Parses YAML into plain tuples, which can be kept in a file. The parser is imported when it is needed."""
+"""Parses YAML into nodes with their lines. The parser is imported when it is needed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
 
-Node = tuple[str, Any, int]
-"""Tag, value and line, from 0. The value of a scalar is text, that of a sequence a list of nodes, and that of a mapping a
-tuple of pairs of nodes."""
-
-_RECURSIVE = "an anchor contains itself"
+if TYPE_CHECKING:
+    import yaml
 
 
 class InvalidYamlError(Exception):
@@ -20,58 +17,42 @@ class InvalidYamlError(Exception):
         self.line = line
 
 
-def composed(data: bytes) -> Node | None:
+def composed(data: bytes) -> yaml.Node | None:
     """The top node; None for an empty file. Nodes of an alias are the same. Raises `InvalidYamlError`."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is ten times as fast, but not in every build
     try:
-        top = yaml.compose(data, Loader=loader)
+        top: yaml.Node | None = yaml.compose(data, Loader=loader)
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         raise InvalidYamlError(mark.line + 1 if mark else 1, str(exc.problem or exc.context)) from exc
     except yaml.YAMLError as exc:
         raise InvalidYamlError(1, " ".join(str(exc).split())) from exc
-
-    def simple(node: Any, convert: Callable[[Any], Any]) -> Node:
-        value = node.value
-        if isinstance(node, yaml.SequenceNode):
-            value = [convert(each) for each in value]
-        elif isinstance(node, yaml.MappingNode):
-            value = tuple((convert(key), convert(each)) for key, each in value)
-        return node.tag, value, node.start_mark.line
-
-    return None if top is None else _converted(top, simple)
+    if top is not None:
+        _refuse_cycles(top, {})
+    return top
 
 
-def as_plain(node: Node) -> Any:
+def as_plain(node: yaml.Node) -> Any:
     """The value as strings, numbers, booleans, lists and mappings. Raises `InvalidYamlError`."""
     import yaml
 
-    def full(node: Node, convert: Callable[[Any], Any]) -> Any:
-        tag, value, _ = node
-        if isinstance(value, list):
-            return yaml.SequenceNode(tag, [convert(each) for each in value])
-        if isinstance(value, tuple):
-            return yaml.MappingNode(tag, [(convert(key), convert(each)) for key, each in value])
-        return yaml.ScalarNode(tag, value)
-
     try:
-        return yaml.SafeLoader("").construct_document(_converted(node, full))
+        return yaml.SafeLoader("").construct_document(deepcopy(node))  # the constructor merges `<<` in place
     except yaml.YAMLError as exc:
-        raise InvalidYamlError(node[2] + 1, " ".join(str(exc).split())) from exc
+        raise InvalidYamlError(node.start_mark.line + 1, " ".join(str(exc).split())) from exc
 
 
-def _converted(top: Any, one: Callable[[Any, Callable[[Any], Any]], Any]) -> Any:
-    """The tree with each node converted, once also where several aliases have it."""
-    done: dict[int, Any] = {}
-
-    def convert(node: Any) -> Any:
-        if id(node) not in done:
-            done[id(node)] = None
-            done[id(node)] = one(node, convert)
-        if done[id(node)] is None:
-            raise InvalidYamlError(1, _RECURSIVE)
-        return done[id(node)]
-
-    return convert(top)
+def _refuse_cycles(node: yaml.Node, is_done: dict[int, bool]) -> None:
+    if not isinstance(node.value, list):
+        return
+    if id(node) in is_done:
+        if not is_done[id(node)]:
+            raise InvalidYamlError(node.start_mark.line + 1, "an anchor contains itself")
+        return
+    is_done[id(node)] = False
+    for entry in node.value:
+        for inner in entry if isinstance(entry, tuple) else (entry,):
+            _refuse_cycles(inner, is_done)
+    is_done[id(node)] = True
