@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from opx.graph.questions.answers import GraphCoverage, Uncovered, coverage
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from tests.support.cli_support import Opx
 from tests.support.fakes import WordsEmbedder
 from tests.support.graph_world import ACME, NOW, an_edge, shop, write_statements
 
@@ -72,3 +75,16 @@ def test_an_empty_graph_lacks_nothing(services: System) -> None:
 def test_the_report_survives_the_wire(graph: KnowledgeGraph) -> None:
     found = coverage(graph, since="2031-01-01")
     assert GraphCoverage.from_json(found.to_json()) == found
+
+
+def test_targets_of_links_to_pages_that_are_not_here_are_no_runbooks(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    opx.write(
+        "runbooks/disk.md",
+        "# Disk full\n\nSee [the old page](gone/disk-usage.md) and [Redis](redis.md).\n\n1. Run `df -h`.\n",
+    )
+    opx.write("runbooks/redis.md", "# Redis full\n\nRelated: [gone](../gone.md)\n\n1. Run `redis-cli info`.\n")
+    assert opx("ingest", opx.folder / "docs").exit_code == 0
+    found = json.loads(opx("graph", "coverage", "--json").stdout)
+    assert found["lookedAt"]["runbook"] == 2
+    assert len(found["runbooksWithoutAlert"]) == 2

@@ -111,8 +111,29 @@ class TestEmptyCode:
         opx.write("pkg/run.py", "def run():\n    return 1\n")
         found = opx("ingest", opx.folder / "docs")
         assert found.exit_code == 0, found.output
-        assert "1 empty file of code skipped" in found.output
+        assert "1 file without content skipped" in found.output
         assert "__init__" not in opx("failed").stdout
+
+    @pytest.mark.parametrize(
+        ("name", "text"), [("pkg/py.typed", ""), ("docs/_index.md", "---\ntitle: Runbooks\nweight: 3\n---\n\n")]
+    )
+    def test_a_marker_and_the_page_of_a_section_are_skipped(self, opx: Opx, name: str, text: str) -> None:
+        opx.write(name, text)
+        found = opx("ingest", opx.folder / "docs")
+        assert (found.exit_code, "1 file without content skipped" in found.output) == (0, True), found.output
+        assert "nothing failed" in opx("failed").stdout
+
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [("disk.md", ""), ("disk.md", "---\ntitle: Disk\n---\n"), ("docs/_index.md", "---\ntitle: Runbooks\n")],
+    )
+    def test_a_document_that_lost_its_text_fails(self, opx: Opx, name: str, text: str) -> None:
+        opx.write(name, text)
+        assert opx("ingest", opx.folder / "docs").exit_code == 1
+
+    def test_the_page_of_a_section_with_text_is_ingested(self, opx: Opx) -> None:
+        opx.write("docs/_index.md", "---\ntitle: Runbooks\n---\n\nAll pages of the platform team.\n")
+        assert "1 ingested" in opx("ingest", opx.folder / "docs").output
 
     def test_one_that_was_emptied_is_removed(self, opx: Opx) -> None:
         opx.write("pkg/run.py", "def run():\n    return 1\n")

@@ -37,6 +37,11 @@ def test_an_undamaged_folder_has_no_failure(opx: Opx) -> None:
     assert "failed" not in found.output
 
 
+def test_its_clients_are_not_among_those_of_the_installation(opx: Opx) -> None:
+    assert opx("doctor").exit_code == 0
+    assert json.loads(opx("client", "list", "--json").stdout) == []
+
+
 def test_an_index_that_was_lost_is_a_failure_and_the_next_step_repairs_it(opx: Opx) -> None:
     shutil.rmtree(opx.home / "index")
     found = opx("doctor")

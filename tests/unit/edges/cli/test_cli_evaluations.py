@@ -80,3 +80,13 @@ def test_without_questions_the_remedy_is_named(opx: Opx) -> None:
 def test_options_of_datasets_need_one(opx: Opx) -> None:
     found = opx("eval", "run", "--mode", "fast")
     assert (found.exit_code, "are for a DATASET" in found.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("question", ["disk", "grow the disk of hosts", "delete logs of the printer", "boil an egg"])
+def test_a_question_without_a_page_is_refused_exactly_where_a_search_finds_nothing_likely(
+    opx: Opx, question: str
+) -> None:
+    assert opx("eval", "add", question).exit_code == 0
+    (judged,) = json.loads(opx("eval", "show", a_run(opx), "--json").stdout)
+    bands = {one["band"] for one in json.loads(opx("search", question, "--json").stdout)["documents"]}
+    assert (judged["reply"]["verdict"] == "refused") == (not bands & {"sure", "likely"})

@@ -87,6 +87,29 @@ def titles(services: System) -> dict[str, str]:
     return {document.source_uri: document.title for document in found}
 
 
+def keys_of(services: System) -> dict[str, str]:
+    """Name in the corpus of each current document, by the name of its file."""
+    knowledge, catalog = services.installation.knowledge, services.corpus.catalog
+    found = (document for path in knowledge.categories for document in catalog.in_category(path))
+    return {Path(document.source_uri).name: Path(document.source).name for document in found}
+
+
+def test_a_renamed_file_keeps_its_document_while_it_is_watched(opx: Opx, services: System, base: Knowledge) -> None:
+    if isinstance(base.loader, RemoteLoader):
+        pytest.skip("S3's etags don't tell that a file has the content of another")
+    old = opx.write("redis.md", "# Redis\n\nRaise maxmemory.\n")
+    follower = following(opx, base)
+    new = old.rename(old.with_name("memory.md"))
+    follower.react([old, new])
+    assert keys_of(services) == {"memory.md": "redis.md"}
+    new.write_text("# Redis\n\nRaise maxmemory by half.\n")
+    follower.react([new])
+    assert keys_of(services) == {"memory.md": "redis.md"}
+    new.unlink()
+    follower.react([new])
+    assert keys_of(services) == {}
+
+
 def test_existing_files_are_ingested_first(opx: Opx, services: System, base: Knowledge) -> None:
     opx.write("a.md", "# A\n\ntext\n")
     following(opx, base)

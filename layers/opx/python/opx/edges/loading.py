@@ -18,7 +18,7 @@ from opx.edges.client import AGAIN, ATTEMPTS, RemoteClient, pause_before
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome, PutFile, Result
 from opx.ingestion.files import FileToIngest, file_digest, sidecar_of, unreadable
-from opx.ingestion.states import EMPTY_CODE, ObjectPhase, ObjectState
+from opx.ingestion.states import NOTHING_TO_KNOW, ObjectPhase, ObjectState
 from opx.operations.context import unwatched
 from opx.operations.corpus import (
     MAX_BATCH,
@@ -220,7 +220,7 @@ class Waiting:
 
 
 def _outcome(state: ObjectState) -> EventOutcome:
-    is_skipped = bool(state.kept_out) or state.reason == EMPTY_CODE
+    is_skipped = bool(state.kept_out) or state.reason in NOTHING_TO_KNOW
     return EventOutcome(
         Result.SKIPPED if is_skipped else _DONE[state.state],
         state.object_key,
@@ -313,7 +313,11 @@ class _Upload:
         facts = _facts(file.path)
         beside = _facts(sidecar) if sidecar else None
         wanted = PrepareUpload(
-            source=file.source, sha256=facts.sha256, size=facts.size, metadata=dict(metadata), sidecar=beside
+            source=file.source,
+            sha256=facts.sha256,
+            size=facts.size,
+            metadata=file.described(metadata) if file.renamed else dict(metadata),
+            sidecar=beside,
         )
         answer = self._client.call(prepare_upload, wanted)
         key = answer.object_key

@@ -30,10 +30,18 @@ from opx.ingestion.channels import channel_metadata
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, EventOutcome, Result
-from opx.ingestion.files import FileToIngest, described, file_digest, plan_files, sidecar_of, unreadable
+from opx.ingestion.files import (
+    OBJECT_METADATA,
+    FileToIngest,
+    described,
+    file_digest,
+    plan_files,
+    sidecar_of,
+    stated_facts,
+    unreadable,
+)
 from opx.ingestion.given_documents import Content, read_document
 from opx.ingestion.originals import MAGIC
-from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.reviews import Review, carried_metadata, review_metadata
 from opx.ports import ObjectInfo, ObjectStore
 
@@ -191,7 +199,7 @@ class CorpusWriter:
         """Copies a file and its sidecar into the corpus store. Returns an outcome only if nothing was put: `UNCHANGED`, or
         `FAILED` because the file can't be read."""
         key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{file.source.lstrip('/')}"
-        text = metadata_text(described(file.source, metadata))
+        text = metadata_text(file.described(metadata))
         try:
             digest = file_digest(file.path)
             current = self.current_if(key, text, lambda info, stored: _same(info, digest, stored, file.path))
@@ -259,12 +267,8 @@ _UPDATES = ("lastUpdated", "last_updated", "updated")
 
 def _kept_facts(store: ObjectStore, info: ObjectInfo) -> dict[str, Any]:
     """The facts of an object that also hold for its next content."""
-    try:
-        facts = json.loads(info.metadata.get(OBJECT_METADATA) or "{}")
-    except (ValueError, RecursionError):
-        return {}
     left_out = (*_UPDATES, *(() if store.attests(info) else ("category",)))
-    return {name: value for name, value in facts.items() if name not in left_out} if isinstance(facts, dict) else {}
+    return {name: value for name, value in stated_facts(info).items() if name not in left_out}
 
 
 def _check_facts(facts: Mapping[str, Any], name: str) -> None:

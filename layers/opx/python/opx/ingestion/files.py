@@ -4,6 +4,7 @@ sidecars."""
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ from typing import Any
 
 from opx.errors import InvalidInputError
 from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome, Result
+from opx.ports import ObjectInfo
+
+OBJECT_METADATA = "opx-document"
+"""Name of the object's user metadata with the uploader's facts as JSON, which win over the document's own."""
 
 MAX_DEPTH = 64
 """Levels of folders below the one that is read."""
@@ -31,10 +36,15 @@ _HASH_BLOCK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class FileToIngest:
-    """A file on disk and the source name of its document."""
+    """A file on disk and the source name of its document. `renamed` is the name of the file where it has another one."""
 
     path: Path
     source: str
+    renamed: str = ""
+
+    def described(self, metadata: Mapping[str, Any]) -> dict[str, Any]:
+        """Metadata for its object: the name and path of the file, and the caller's metadata."""
+        return described(self.renamed or self.source, metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +128,15 @@ def source_name(path: Path, base: Path) -> str:
 def described(source: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Metadata for a file's object: its name and source, and the caller's metadata."""
     return {"name": source.rsplit("/", 1)[-1], "source_uri": source, **metadata}
+
+
+def stated_facts(info: ObjectInfo) -> dict[str, Any]:
+    """The uploader's facts of an object; none if they are malformed."""
+    try:
+        facts = json.loads(info.metadata.get(OBJECT_METADATA) or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def sidecar_of(path: Path) -> Path | None:

@@ -38,7 +38,7 @@ from opx.ingestion.events import DOCUMENTS_FOLDER, EventOutcome, ObjectEvent, Re
 from opx.ingestion.indexing.editions import OneIndex, Writers
 from opx.ingestion.prepared import ChunkingRules, Chunks, CutDocument, Extract, Prepared
 from opx.ingestion.reading import DocumentReader, title_path
-from opx.ingestion.states import EMPTY_CODE, is_empty_code
+from opx.ingestion.states import nothing_to_know
 from opx.ports import (
     ChunkCopies,
     Clock,
@@ -470,8 +470,8 @@ class IngestionPipeline:
         info = self._store.head(key)
         if info is None:
             return self._missing(claim)
-        if is_empty_code(key, info):
-            return self._missing(claim, EMPTY_CODE)
+        if reason := nothing_to_know(self._store, key, info):
+            return self._missing(claim, reason)
         fingerprint = self.fingerprint(info, self._reader.sidecar(key))
         if self._is_in_order(claim.key, claim.head, fingerprint):
             self._catalog.release(claim, applied=True)
@@ -499,8 +499,9 @@ class IngestionPipeline:
 
     def _cut_unclaimed(self, event: ObjectEvent, key: DocumentKey, stack: ExitStack) -> CutDocument | EventOutcome:
         info = self._store.head(event.key)
-        if info is None or is_empty_code(event.key, info):
-            return EventOutcome(Result.SKIPPED, event.key, EMPTY_CODE if info else "the object is gone")
+        reason = nothing_to_know(self._store, event.key, info) if info else "the object is gone"
+        if info is None or reason:
+            return EventOutcome(Result.SKIPPED, event.key, reason)
         fingerprint = self.fingerprint(info, self._reader.sidecar(event.key))
         head = self._catalog.head(key) or {}
         if self._is_in_order(key, head, fingerprint):

@@ -38,6 +38,7 @@ from opx.hygiene.cleaning import Cleaner, Span
 from opx.ingestion.categorising import CategoryChoice
 from opx.ingestion.channels import ChannelRules, arrival_of
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.files import OBJECT_METADATA
 from opx.ingestion.reviews import review_of, reviewed
 from opx.ports import Clock, ObjectInfo, ObjectStore
 from opx.ports.models import ParsingTools
@@ -45,9 +46,6 @@ from opx.text.languages import READ_CHARACTERS, detect_language
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-OBJECT_METADATA = "opx-document"
-"""Name of the object's user metadata with the uploader's facts as JSON, which win over the document's own."""
 
 _MAY_BE_RULES = frozenset((".json", ".rules", ".yaml", ".yml"))
 _SPOOL_BYTES = 1024 * 1024

@@ -6,31 +6,52 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from itertools import chain
+from pathlib import PurePosixPath
 
 from opx.domain.documents import DocumentKey, is_kept_out
 from opx.domain.record import Record
 from opx.domain.scopes import scope_of_object
-from opx.errors import InvalidInputError, StoreUnavailableError
+from opx.errors import InvalidInputError, StoreUnavailableError, UnparsableDocumentError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.corpus.failures import FailureLog, failure_id
 from opx.ingestion.events import SIDECAR_SUFFIX
+from opx.ingestion.files import stated_facts
 from opx.ports import IndexSync, Item, ObjectInfo, ObjectStore
 from opx.runtime.threads import Each
 
 log = logging.getLogger(__name__)
 
 
-EMPTY_CODE = "an empty file of code, as packages have them: nothing to know"
+EMPTY_MARKER = "an empty file of code or of an unknown format, as packages have them: nothing to know"
+FRONT_MATTER_ONLY = "the page of a section, with front matter and no text below it: nothing to know"
+NOTHING_TO_KNOW = frozenset({EMPTY_MARKER, FRONT_MATTER_ONLY})
+"""Reasons for which an object becomes no document and is no failure."""
+
+_SECTION_PAGES = frozenset({"_index.md", "index.md"})
+_SECTION_PAGE_BYTES = 65_536
 
 
-def is_empty_code(object_key: str, info: ObjectInfo) -> bool:
-    """True for an empty file of code (`__init__.py`), which becomes no document and is no failure."""
-    if info.size:
-        return False
-    from opx.formats.registry import family_of
+def nothing_to_know(store: ObjectStore, object_key: str, info: ObjectInfo) -> str:
+    """One of `NOTHING_TO_KNOW` for an empty marker (`__init__.py`, `py.typed`) and for a section's page without text, ""
+    for other objects. Raises `ObjectNotFoundError`."""
+    path = PurePosixPath(object_key)
+    if not info.size:
+        from opx.formats.registry import family_of, is_known
 
-    return family_of(object_key) == "code"
+        return EMPTY_MARKER if family_of(object_key) == "code" or not is_known(path.suffix) else ""
+    if path.name not in _SECTION_PAGES or info.size > _SECTION_PAGE_BYTES:
+        return ""
+    with store.open(object_key) as stream:
+        lines = iter(stream.read().decode("utf-8", "replace").splitlines(keepends=True))
+    from opx.formats.markup.plain import read_front_matter
+
+    try:
+        metadata, read = read_front_matter(lines, object_key)
+    except UnparsableDocumentError:
+        return ""
+    return "" if metadata is None or any(map(str.strip, chain(read, lines))) else FRONT_MATTER_ONLY
 
 
 class ObjectPhase(StrEnum):
@@ -45,7 +66,8 @@ class ObjectPhase(StrEnum):
 class ObjectState(Record, frozen=True, omit_defaults=True):
     """State of an object of the corpus. `document_id`, `title` and `chunks` of an ingested one, `reason` and `mark` of a
     failed one: `mark` distinguishes a new failure from one that the object had before it was put again. `kept_out` is the
-    reason why an ingested one is not indexed: it is past its retention."""
+    reason why an ingested one is not indexed: it is past its retention. `file` is the name of the file that an ingested one
+    was put from, and `etag` the object's."""
 
     object_key: str
     state: ObjectPhase
@@ -55,6 +77,8 @@ class ObjectState(Record, frozen=True, omit_defaults=True):
     reason: str = ""
     mark: str = ""
     kept_out: str = ""
+    file: str = ""
+    etag: str = ""
 
 
 class ObjectStates:
@@ -88,13 +112,20 @@ class ObjectStates:
             title, chunks = (document.title, document.chunk_count) if document else ("", 0)
             kept_out = document.remarks[0].text if document and is_kept_out(document) else ""
             return ObjectState(
-                object_key, ObjectPhase.INGESTED, current_id(head), title, 0 if kept_out else chunks, kept_out=kept_out
+                object_key,
+                ObjectPhase.INGESTED,
+                current_id(head),
+                title,
+                0 if kept_out else chunks,
+                kept_out=kept_out,
+                file=str(stated_facts(info).get("source_uri") or ""),
+                etag=info.etag,
             )
         failure = self._failures.get(failure_id(object_key))
         if failure:
             return ObjectState(object_key, ObjectPhase.FAILED, reason=failure.reason, mark=failure.mark)
-        if info and not current_id(head) and is_empty_code(object_key, info):
-            return ObjectState(object_key, ObjectPhase.DELETED, reason=EMPTY_CODE)
+        if info and not current_id(head) and (reason := nothing_to_know(self._store, object_key, info)):
+            return ObjectState(object_key, ObjectPhase.DELETED, reason=reason)
         if info or current_id(head) or head.get("writing"):
             return ObjectState(object_key, ObjectPhase.WAITING)
         return ObjectState(object_key, ObjectPhase.DELETED)

@@ -319,7 +319,7 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
     for a name that no object can have, and `TooLargeError`.
     """
     from opx.ingestion.events import SIDECAR_SUFFIX
-    from opx.ingestion.reading import OBJECT_METADATA
+    from opx.ingestion.files import OBJECT_METADATA
 
     signer = context.system.corpus.upload_signer
     if signer is None:
@@ -607,8 +607,7 @@ def upload_metadata(context: Context, source: str, metadata: Mapping[str, Any]) 
     """The metadata of the object for a file with this source name: what is known about it, and how it came."""
     from opx.ingestion.channels import channel_metadata
     from opx.ingestion.corpus_writer import metadata_text
-    from opx.ingestion.files import described
-    from opx.ingestion.reading import OBJECT_METADATA
+    from opx.ingestion.files import OBJECT_METADATA, described
 
     text = metadata_text(described(source, metadata))
     return {OBJECT_METADATA: text, **channel_metadata(channel_of(context))}

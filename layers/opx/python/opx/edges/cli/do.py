@@ -233,7 +233,7 @@ def step_lines(walk: StepWalk, at: int) -> Iterator[str]:
         yield from _with_annotations("\n".join(lead).strip("\n").split("\n"))
     elif step.section and (not at or walk.steps[at - 1].section != step.section):
         yield from ("", Screen.current().styled(f"## {printable(step.section)}", "bold"))
-    yield from ("", click.style(f"Step {step.name} ({at + 1} of {len(walk.steps)}){title}", bold=True))
+    yield from ("", click.style(f"Step {step.name} of {len(walk.steps)}{title}", bold=True))
     yield from (_warning(text) for text in (*step.warnings, *part.warnings))
     if step.effect is Effect.DESTRUCTIVE:
         yield click.style(DESTROYS, fg="red", bold=True)

@@ -87,8 +87,8 @@ def ingest_command(
     try:
         with reporter_for_stderr(uploads=session.is_remote) as reporter:
             intake = Intake(session.client, session.loader, session.working_folder, reporter)
-            steps = intake.plan(paths)
             folders = [folder for path in paths if (folder := canonical(path)).is_dir()]
+            steps = intake.renamed(folders, intake.plan(paths))
             removed = intake.missing(folders, steps, force=force) if mirror else []
             gone = [] if mirror else list(intake.gone(folders, steps))
             intake.put(steps, metadata, tally)

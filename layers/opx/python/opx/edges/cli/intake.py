@@ -15,11 +15,12 @@ from opx.domain.documents import RemarkKind
 from opx.domain.scopes import scope_of_object
 from opx.edges.cli.output import exit_unless, plural, safe, warn
 from opx.edges.cli.reporting import Reporter, remarks_summary
-from opx.edges.loading import remove_objects, stored_under
+from opx.edges.loading import KEYS_AT_ONCE, remove_objects, stored_under
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, EventOutcome, Result
-from opx.ingestion.files import LEFT_OUT, FileToIngest, plan_files, source_name
-from opx.ingestion.states import EMPTY_CODE
+from opx.ingestion.files import LEFT_OUT, FileToIngest, file_digest, plan_files, source_name
+from opx.ingestion.states import NOTHING_TO_KNOW, ObjectState
+from opx.operations.corpus import GetObjectStates, get_object_states
 from opx.operations.documents import ListCategories, list_categories
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ class IntakeTally:
 
     @property
     def empty(self) -> int:
-        """Empty files of code."""
-        return sum(one.result is Result.SKIPPED and one.reason == EMPTY_CODE for one in self.outcomes.values())
+        """Files without anything to know: empty markers, and pages of front matter alone."""
+        return sum(one.result is Result.SKIPPED and one.reason in NOTHING_TO_KNOW for one in self.outcomes.values())
 
     @property
     def left_out(self) -> list[EventOutcome]:
@@ -149,6 +150,53 @@ class Intake:
             tally.add(outcome)
             self._reporter.settled(outcome)
 
+    def renamed(
+        self, folders: Iterable[Path], steps: Sequence[FileToIngest | EventOutcome]
+    ) -> list[FileToIngest | EventOutcome]:
+        """The steps, in which a file that was renamed within its folder keeps the document of its former name, so that
+        outcomes and versions stay with it. It is known by its content, or as the file that the document was last put from.
+        Documents of the folder that files are named from, and files whose new folder means another category, are new."""
+        present = _present(steps)
+        stored: set[str] = set()
+        lost: list[str] = []
+        for folder in (folder for folder in folders if folder != self._working_folder.base):
+            keys, gone = self._stored_and_lost(folder, present)
+            stored.update(map(source_of, keys))
+            lost += gone
+        files = [step for step in steps if isinstance(step, FileToIngest)]
+        new = {file.source: file for file in files if file.source.lstrip("/") not in stored}
+        former = self._former_names(new, lost) if new and lost else {}
+        renamed = {name: FileToIngest(new[name].path, source, renamed=name) for name, source in former.items()}
+        return [renamed.get(step.source, step) if isinstance(step, FileToIngest) else step for step in steps]
+
+    def renamed_from(self, path: Path, folder: Path) -> list[str]:
+        """Keys of documents of this folder that were last put from a file, or the files of a folder, with another name."""
+        name = source_name(path, self._working_folder.base)
+        lost = self._stored_and_lost(folder, _present(self.plan([folder])))[1]
+        return [one.object_key for one in self._states(lost) if one.file == name or one.file.startswith(f"{name}/")]
+
+    def _former_names(self, new: Mapping[str, FileToIngest], lost: Sequence[str]) -> dict[str, str]:
+        """The names of documents without a file, by the new names of their files."""
+        states = list(self._states(lost))
+        former = {state.file: source_of(state.object_key) for state in states if state.file in new}
+        by_content = {
+            state.etag: source_of(state.object_key) for state in states if state.file not in new and state.etag
+        }
+        model = self._client.call(list_categories, ListCategories()).model()
+        for name, file in new.items():
+            etag = "" if name in former else _digest(file.path)
+            source = by_content.get(etag, "")
+            if source and model.category_of_path(source) == model.category_of_path(name):
+                del by_content[etag]
+                former[name] = source
+                click.echo(safe(f"renamed: {source} -> {name}; its versions and outcomes stay"))
+        return former
+
+    def _states(self, object_keys: Sequence[str]) -> Iterator[ObjectState]:
+        for at in range(0, len(object_keys), KEYS_AT_ONCE):
+            wanted = GetObjectStates(object_keys=tuple(object_keys[at : at + KEYS_AT_ONCE]))
+            yield from self._client.call(get_object_states, wanted).states
+
     def missing(
         self, folders: Iterable[Path], steps: Sequence[FileToIngest | EventOutcome], *, force: bool
     ) -> list[str]:
@@ -200,6 +248,13 @@ class Intake:
 
 def _present(steps: Sequence[FileToIngest | EventOutcome]) -> set[str]:
     return {step.source.lstrip("/") for step in steps if isinstance(step, FileToIngest)}
+
+
+def _digest(path: Path) -> str:
+    try:
+        return file_digest(path)
+    except OSError:  # reported when it is put
+        return ""
 
 
 def settled(loader: Loader, keys: Collection[str]) -> IntakeTally:
@@ -293,7 +348,7 @@ def summary(tally: IntakeTally, started: float) -> str:
     if tally.left_out:
         text += f", {len(tally.left_out):,} left out"
     if tally.empty:
-        text += f", {plural(tally.empty, 'empty file')} of code skipped"
+        text += f", {plural(tally.empty, 'file')} without content skipped"
     if tally.left_to_others:
         text += f", {tally.left_to_others:,} left to the workers of this corpus"
     seconds = time.perf_counter() - started

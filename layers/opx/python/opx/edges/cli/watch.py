@@ -113,7 +113,7 @@ class Follower:
         tally = IntakeTally()
         with reporter_for_stderr() as reporter:
             intake = Intake(self._client, self._loader, self._working_folder, reporter)
-            steps = intake.plan([self.folder])
+            steps = intake.renamed([self.folder], intake.plan([self.folder]))
             intake.put(steps, self._metadata, tally)
             intake.remove(self._missing(intake, steps), tally)
             intake.work(tally)
@@ -154,13 +154,24 @@ class Follower:
         if not all(path.exists() for path in relevant):
             self._sleep(SETTLE_SECONDS)
         present = [path for path in relevant if path.exists()]
-        intake.put(intake.plan(present), self._metadata, tally)
+        intake.put(self._with_renames(intake, intake.plan(present)), self._metadata, tally)
         if self._delete and self.folder.is_dir():  # a folder that vanished as a whole was probably moved or unmounted
             for path in relevant:
                 if path not in present:
-                    intake.remove(intake.stored_under(path), tally)
+                    keys = intake.stored_under(path) or intake.renamed_from(path, self.folder)
+                    intake.remove([key for key in keys if key not in tally.sent], tally)
         intake.work(tally)
         return tally
+
+    def _with_renames(
+        self, intake: Intake, steps: list[FileToIngest | EventOutcome]
+    ) -> list[FileToIngest | EventOutcome]:
+        """The steps, in which renamed files keep their documents; the folder is only looked through for unknown files."""
+        if all(isinstance(step, EventOutcome) or intake.stored_at(step.source.lstrip("/")) for step in steps):
+            return steps
+        every = intake.renamed([self.folder], intake.plan([self.folder]))
+        files = {step.path: step for step in every if isinstance(step, FileToIngest)}
+        return [files.get(step.path, step) if isinstance(step, FileToIngest) else step for step in steps]
 
     def _is_relevant(self, path: Path) -> bool:
         if not path.is_relative_to(self.folder) or self._working_folder.holds(path):

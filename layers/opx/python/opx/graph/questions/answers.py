@@ -174,11 +174,15 @@ class _CoverageReads:
         self.cut: list[str] = []
 
     def nodes(self, node_type: str) -> list[str]:
-        """The references of this type, in order. Nodes that are only mentioned count, too: an alert that fires is one."""
+        """The references of this type, in order. Nodes that are only mentioned count, too: an alert that fires is one. A
+        runbook that is only mentioned doesn't: it is the target of a link to a page that isn't here."""
         found = [node.key for node in self._store.of_type(self._scopes, node_type, limit=self._limit + 1)]
         if len(found) > self._limit:
             self.cut.append(node_type)
-        return found[: self._limit]
+        found = found[: self._limit]
+        if node_type != "runbook":
+            return found
+        return sorted(node.key for node in self._store.nodes(self._scopes, found) if node.declared)
 
     def elsewhere(self, handling: Iterable[Edge]) -> set[str]:
         """Runbooks that only alert rules name, and that no document declares."""

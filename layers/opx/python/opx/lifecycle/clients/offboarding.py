@@ -14,7 +14,7 @@ from typing import Any
 
 from opx.domain.ids import iso_time
 from opx.domain.record import replace
-from opx.domain.scopes import Scope
+from opx.domain.scopes import SELF_TEST_CLIENTS, Scope
 from opx.errors import HeldError, InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
@@ -273,10 +273,11 @@ class Administration:
         self._by = by
 
     def clients(self) -> list[ClientView]:
-        """Every registered client, and those with recorded questions or baseline values, by id."""
-        registered = {client.client_id: client for client in self._corpus.clients.all()}
-        unregistered = self._finder.recorded_clients() - registered.keys()
-        return [self.view(client_id) for client_id in sorted({*registered, *unregistered})]
+        """Every registered client, and those with recorded questions or baseline values, by id; those of self-tests, whose
+        documents are deleted, are left out."""
+        registered = {client.client_id for client in self._corpus.clients.all()}
+        known = registered | self._finder.recorded_clients()
+        return [self.view(client_id) for client_id in sorted(known.difference(SELF_TEST_CLIENTS))]
 
     def view(self, client_id: str) -> ClientView:
         """One client. Raises `InvalidScopeError` for a malformed id."""

@@ -17,7 +17,7 @@ from opx.graph.capability import Graph
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus_writer import metadata_text
 from opx.ingestion.events import ObjectEvent, Result
-from opx.ingestion.reading import OBJECT_METADATA
+from opx.ingestion.files import OBJECT_METADATA
 from opx.lifecycle.consistency.catalog_rows import KeyRows
 from opx.lifecycle.consistency.comparing import SegmentKind
 from opx.lifecycle.consistency.differences import REMOVALS, UNREPAIRED, Problem, ReconcileReport, StoreFinding

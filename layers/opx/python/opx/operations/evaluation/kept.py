@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta
 
 from opx.domain.ids import iso_time, stable_hash
+from opx.domain.queries import Band
 from opx.domain.record import Record, replace, rounded
 from opx.errors import EvaluationNotFoundError
-from opx.operations.evaluation.abstention import FLOOR, abstention, refused
+from opx.operations.evaluation.abstention import abstention, refused
 from opx.operations.evaluation.bands import calibrations, is_right
 from opx.operations.evaluation.datasets import LabelledQuestion
 from opx.operations.evaluation.figures import WHOLE, latencies, ndcg
@@ -256,9 +257,13 @@ def question_id_of(text: str) -> str:
     return stable_hash("own question", " ".join(text.casefold().split()))[:12]
 
 
+SHOWN_FROM = Band.LIKELY.least
+"""Lowest confidence of what commands, tools and the console show as an answer; a weak result is shown as none."""
+
+
 def figures_of(run: EvaluationRun, mode: str) -> ModeFigures:
     """The figures of a mode."""
-    at, first = abstention(run, mode), calibrations(run, mode)["first page"]
+    at, first = abstention(run, mode, SHOWN_FROM), calibrations(run, mode)["first page"]
     taken = latencies(run, mode)[WHOLE]
     pairs = list(zip(run.questions, run.replies[mode], strict=True))
     sources = dict.fromkeys(question.kind for question, _ in pairs if question.answerable)
@@ -281,7 +286,7 @@ Pairs = Sequence[tuple[LabelledQuestion, JudgedReply]]
 
 def _figures_of_source(name: str, pairs: Pairs) -> SourceFigures:
     own = [pair for pair in pairs if pair[0].answerable and pair[0].kind == name]
-    answered = fmean(float(not refused(reply, FLOOR)) for _, reply in own)
+    answered = fmean(float(not refused(reply, SHOWN_FROM)) for _, reply in own)
     return SourceFigures(name, len(own), _mean_ndcg(own), rounded(answered))
 
 
@@ -305,7 +310,7 @@ RIGHT_VERDICTS = frozenset((ReplyVerdict.RIGHT, ReplyVerdict.REFUSED))
 
 
 def verdict(question: LabelledQuestion, reply: JudgedReply) -> ReplyVerdict:
-    if refused(reply, FLOOR):
+    if refused(reply, SHOWN_FROM):
         return ReplyVerdict.UNSURE if question.answerable else ReplyVerdict.REFUSED
     if not question.answerable:
         return ReplyVerdict.FALSE
