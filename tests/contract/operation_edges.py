@@ -344,7 +344,7 @@ def over_mcp(world: World, operation: Operation[Any, Any], fields: Json) -> Edge
 
     found = anyio.run(call)
     text = found.content[0].text
-    return EdgeReply(code="REPROMPT", message=text) if found.is_error else EdgeReply(found.structured_content, text)
+    return EdgeReply(code="REPROMPT", message=text) if found.is_error else EdgeReply(text=text)
 
 
 def command(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeReply:

@@ -1,7 +1,10 @@
-"""Five incidents over the Model Context Protocol, played by an agent that does nothing but follow `next`."""
+"""Five incidents over the Model Context Protocol, played by an agent that sees structured results alone, and does nothing but
+follow `Next:`."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,35 +49,37 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         yield system
 
 
-async def played(server: Any, incident: str, wanted: str) -> tuple[list[str], list[str]]:
-    """The titles and the commands that the agent has after at most `MOST_CALLS`: it begins with a search, stops as soon as it
-    has the wanted command, and follows the first `next` otherwise."""
-    titles: list[str] = []
-    commands: list[str] = []
+NEXT = re.compile(r"^Next: (?P<tool>\w+)\((?P<arguments>.*?)\)(?: of this Document ID)?:", re.MULTILINE)
+ARGUMENT = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\d+)')
+
+
+async def played(server: Any, incident: str, wanted: str) -> tuple[str, str]:
+    """The first and the last answer of at most `MOST_CALLS`. The agent begins with a search, stops as soon as it reads the
+    wanted command, and follows the first `Next:` otherwise."""
+    answers: list[str] = []
     tool, arguments = "search_runbooks", {"query": incident}
     async with Client(server) as client:
-        for _ in range(MOST_CALLS):
+        while len(answers) < MOST_CALLS:
             found = await client.call_tool(tool, arguments)
             assert not found.is_error, found.content
             reply = found.structured_content
-            documents = reply.get("documents") or ([reply] if "steps" in reply else [])
-            titles += [one["title"] for one in documents]
-            steps = [step for one in documents[:1] for step in one.get("steps", ())]
-            commands += [command["text"] for step in steps for command in step.get("commands", ())]
-            following = [*(call for one in documents[:1] for call in one.get("next", ())), *reply.get("next", ())]
-            if any(wanted in command for command in commands) or not following:
+            answers.append(reply["answer"])
+            following = NEXT.search(answers[-1])
+            if wanted in answers[-1] or following is None:
                 break
-            tool, arguments = following[0]["tool"], following[0]["arguments"]
-    return titles, commands
+            first = reply["documents"][0] if "documents" in reply else reply
+            given = {name: json.loads(value) for name, value in ARGUMENT.findall(following["arguments"])}
+            tool, arguments = following["tool"], {"document": first["documentId"], **given}
+    return answers[0], answers[-1]
 
 
 @pytest.mark.parametrize("incident", INCIDENTS)
 def test_agent_gets_runnable_commands_of_the_right_runbook(system: System, incident: str) -> None:
     context = Context(system, Caller(Identity()))
     title, wanted = INCIDENTS[incident]
-    titles, commands = anyio.run(played, make_server(tools_for(context), context), incident, wanted)
-    assert titles[0] == title
-    assert any(wanted in command for command in commands), commands
+    first, last = anyio.run(played, make_server(tools_for(context), context), incident, wanted)
+    assert first.startswith(f"Source: {title}\n")
+    assert wanted in last
 
 
 def test_procedure_for_an_alert_takes_one_call(system: System) -> None:
@@ -85,10 +90,10 @@ def test_procedure_for_an_alert_takes_one_call(system: System) -> None:
             alert = '[FIRING:1] KubePodCrashLooping (namespace="payments" pod="payments-gateway-7d9c")'
             return await client.call_tool("find_procedure", {"alert": alert})
 
-    reply = anyio.run(call).structured_content
-    assert reply["document"]["title"] == "Pod in CrashLoopBackOff"
-    assert reply["labels"] == {"namespace": "payments", "pod": "payments-gateway-7d9c"}
-    assert any(one["effect"] == "read" for one in reply["commands"])
+    answer = anyio.run(call).structured_content["answer"]
+    assert "\nSource: Pod in CrashLoopBackOff\n" in answer
+    assert "[Command 1: read; note: the example has NS=catalog; the alert says namespace=payments]" in answer
+    assert "the alert says pod=payments-gateway-7d9c]" in answer
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from opx.domain.record import Json, without_references
+from opx.edges.schemas import components
+from opx.operations.registry import Operation
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
@@ -72,6 +75,13 @@ def an_api_event(path: str, session: Mapping[str, Any] | None = None, **argument
 def bedrock_values(arguments: Mapping[str, str]) -> list[dict[str, str]]:
     types = {"max_results": "integer"}
     return [{"name": name, "type": types.get(name, "string"), "value": value} for name, value in arguments.items()]
+
+
+def reply_schema(operation: Operation[Any, Any]) -> Json:
+    """The JSON Schema of an operation's reply, as its OpenAPI document has it."""
+    (schema,), named = components([operation.reply])
+    found: Json = without_references(schema, named)
+    return found
 
 
 def text_of(response: Mapping[str, Any]) -> str:

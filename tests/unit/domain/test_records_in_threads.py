@@ -16,9 +16,9 @@ from typing import Any
 
 from opx.domain.record import from_json
 from opx.domain.requests import fields_of
-from opx.edges.schemas import inlined
+from opx.edges.schemas import components
 
-FIRST = {"convert": lambda kind: None, "inspect": fields_of, "describe": inlined}[sys.argv[1]]
+FIRST = {"convert": lambda kind: None, "inspect": fields_of, "describe": lambda kind: components([kind])}[sys.argv[1]]
 THREADS = 8
 HEAD = """
 from __future__ import annotations

@@ -91,17 +91,28 @@ class TestTools:
             "find_procedure",
         }
 
-    def test_tools_are_read_only_and_declare_their_schemas(self, services: System) -> None:
+    def test_tools_are_read_only_and_declare_their_arguments(self, services: System) -> None:
         tool = listed(a_server(services))["search_docs"]
         assert tool.annotations.read_only_hint
         assert set(tool.input_schema["properties"]) == {"query", "thoroughness", "limit", "max_tokens", "at_least"}
-        assert tool.output_schema["type"] == "object"
 
-    def test_an_answer_is_text_and_json_that_fits_the_schema(self, services: System) -> None:
+    def test_the_list_of_the_default_tools_takes_at_most_12_kb(self, services: System) -> None:
+        tools = [
+            one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in listed(a_server(services)).values()
+        ]
+        assert len(tools) == 8
+        assert len(json.dumps(tools)) <= 12_000
+
+    def test_an_answer_is_text_and_beside_it_the_ids_and_bands_of_what_it_names(self, services: System) -> None:
         result = ask(a_server(services), "search_docs", query="disk full ENOSPC", thoroughness="fast")
         assert not result.is_error
-        assert set(result.structured_content) >= {"results", "partial", "notes"}
-        assert result.content[0].text
+        (document,) = [d for d in services.corpus.catalog.in_category("runbooks/procedures") if d.title == "Disk full"]
+        found = result.structured_content
+        assert list(found) == ["answer", "results", "receiptId"]
+        assert found["answer"] == result.content[0].text
+        assert [one["documentId"] for one in found["results"]] == [document.document_id]
+        assert f"Confidence: {found['results'][0]['band']}" in found["answer"]
+        assert f"[Receipt ID: {found['receiptId']}]" in found["answer"]
 
     def test_a_document_can_be_looked_up(self, services: System) -> None:
         (document,) = [d for d in services.corpus.catalog.in_category("runbooks/procedures") if d.title == "Disk full"]

@@ -13,7 +13,6 @@ import pytest
 from opx.domain.graph import EdgeStatement
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain
-from opx.edges.schemas import output_schema
 from opx.edges.tools import MAX_RESPONSE_BYTES, call_tool
 from opx.errors import InvalidInputError, InvalidReferenceError, NodeNotFoundError
 from opx.hygiene.untrusted import QUOTED
@@ -21,7 +20,7 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
 from opx.operations.system import System
-from tests.support.agent_calls import a_function_event, a_system, text_of
+from tests.support.agent_calls import a_function_event, a_system, reply_schema, text_of
 from tests.support.fakes import FakeContext, function_logs
 from tests.support.graph_support import CHECKOUT, seed_graph, write
 
@@ -51,7 +50,7 @@ def test_related_things_come_with_their_relation_and_the_passage_that_proves_it(
 @pytest.mark.parametrize("arguments", [{"reference": "service:checkout", "hops": "2"}, {"reference": "db-01"}])
 def test_answer_matches_its_schema(services: System, arguments: dict[str, str]) -> None:
     found = plain(call(services, "find_related", **arguments))
-    schema = output_schema(load().tools()["find_related"])
+    schema = reply_schema(load().tools()["find_related"])
     jsonschema.validate(found, schema)
     assert set(found) == set(schema["properties"])
     proofs = {passage["chunkId"] for passage in found["evidence"]}
@@ -95,7 +94,7 @@ def test_a_connection_is_explained_step_by_step(services: System) -> None:
     text, found = reply.text(), plain(reply)
     assert "1. runbook:checkout documents service:checkout (2026-02-01) [1]\n2. service:checkout depends on" in text
     assert "3. service:payments hosted on host:db-01 (2026-03-02) [2]" in text
-    schema = output_schema(load().tools()["explain_relation"])
+    schema = reply_schema(load().tools()["explain_relation"])
     jsonschema.validate(found, schema)
     assert set(found) == set(schema["properties"])
     assert [step["edgeType"] for step in found["steps"]] == ["documents", "depends_on", "hosted_on"]

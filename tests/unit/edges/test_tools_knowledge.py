@@ -16,7 +16,6 @@ from opx.domain.research import Finding, ResearchReport, ResearchStep, StepKind
 from opx.domain.results import Absent, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain
-from opx.edges.schemas import output_schema
 from opx.edges.tools import call_tool
 from opx.errors import (
     DocumentNotFoundError,
@@ -34,7 +33,7 @@ from opx.operations.system import System
 from opx.ports import SearchRequest, SearchResponse
 from opx.retrieval.citations import NOTHING_FOUND, handed_over
 from opx.runtime.metrics import Metric, Report, unreported
-from tests.support.agent_calls import DISK, DISK_TITLE, a_system, id_of
+from tests.support.agent_calls import DISK, DISK_TITLE, a_system, id_of, reply_schema
 from tests.support.fakes import Measured
 
 NOBODY = Identity()
@@ -287,7 +286,7 @@ class TestResearch:
 
     def test_reply_has_known_fields_and_matches_its_description(self) -> None:
         reply = plain(ResearchAnswer(self.REPORT))
-        described = output_schema(load().tools()["research_topic"])
+        described = reply_schema(load().tools()["research_topic"])
         jsonschema.validate(reply, described)
         assert set(reply) == set(described["properties"])
         assert (reply["topic"], reply["searchesPerformed"]) == ("disks", 4)

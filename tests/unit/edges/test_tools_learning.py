@@ -14,7 +14,6 @@ from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain
 from opx.edges.mcp import tools_for
-from opx.edges.schemas import output_schema
 from opx.edges.tools import call_tool
 from opx.errors import InvalidInputError, NotOrchestratorError
 from opx.operations import load
@@ -24,7 +23,7 @@ from opx.operations.learning import ProcessCheckpoint, process_checkpoint
 from opx.operations.registry import LEARNING
 from opx.operations.system import System
 from opx.settings import Settings
-from tests.support.agent_calls import a_function_event, an_api_event, body_of, text_of
+from tests.support.agent_calls import a_function_event, an_api_event, body_of, reply_schema, text_of
 from tests.support.cli_support import word_services
 from tests.support.fakes import FakeContext, function_logs
 
@@ -76,7 +75,7 @@ def test_replies_match_their_schemas(services: System) -> None:
     }
     assert replies.keys() == NAMES
     for name, reply in replies.items():
-        jsonschema.validate(plain(reply), output_schema(load().tools()[name]))
+        jsonschema.validate(plain(reply), reply_schema(load().tools()[name]))
         assert reply.text()
 
 

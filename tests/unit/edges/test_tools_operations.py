@@ -16,7 +16,6 @@ from opx.domain.record import replace
 from opx.domain.requests import RequestError
 from opx.domain.scopes import Identity, Reader, reader_of
 from opx.edges.calling import plain
-from opx.edges.schemas import output_schema
 from opx.edges.tools import MAX_RESPONSE_BYTES, call_tool
 from opx.errors import InvalidInputError, InvalidScopeError, StoreUnavailableError
 from opx.operations import load
@@ -27,7 +26,7 @@ from opx.operations.telemetry import GetBaseline, get_baseline
 from opx.ports.telemetry import LogQuery
 from opx.runtime.knowledge_file import Installation
 from opx.settings import Settings
-from tests.support.agent_calls import a_function_event, an_api_event, body_of, state_of, text_of
+from tests.support.agent_calls import a_function_event, an_api_event, body_of, reply_schema, state_of, text_of
 from tests.support.fakes import FakeContext, function_logs
 from tests.support.telemetry_support import GROUP, RULES, fake_stores
 
@@ -118,7 +117,7 @@ def test_tools_are_those_that_agents_know() -> None:
 @pytest.mark.parametrize("name", sorted(CALLS))
 class TestEveryTool:
     def test_answer_is_as_described(self, name: str, context: Context) -> None:
-        schema = output_schema(TOOLS[name])
+        schema = reply_schema(TOOLS[name])
         answer = plain(call_tool(TOOLS[name], context, CALLS[name].items()))
         jsonschema.validate(json.loads(json.dumps(answer)), schema)
         assert set(answer) == set(schema["properties"])

@@ -23,7 +23,7 @@ from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.registry import GROUPS, KNOWLEDGE, MAX_FUNCTION_PARAMETERS, MAX_TOOLS, ToolGroup
 from opx.operations.system import System
-from tests.support.agent_calls import DISK, DISK_TITLE, a_system, id_of
+from tests.support.agent_calls import DISK, DISK_TITLE, a_system, id_of, reply_schema
 
 DOCS = Path(__file__).parents[3] / "docs" / "api"
 KINDS = ("openapi", "functions", "gateway")
@@ -108,7 +108,7 @@ def test_input_lists_choices_and_default() -> None:
 
 @pytest.mark.parametrize("name", TOOLS)
 def test_tool_has_a_described_answer(name: str) -> None:
-    schema = schemas.output_schema(TOOLS[name])
+    schema = reply_schema(TOOLS[name])
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["type"] == "object"
     assert schema["properties"]
@@ -132,14 +132,14 @@ def answer_of(services: System, name: str, **arguments: object) -> dict[str, Any
     [("search_runbooks", DISK_TITLE), ("search_runbooks", "unknown"), ("search_docs", DISK_TITLE)],
 )
 def test_answers_are_as_described(services: System, name: str, argument: str) -> None:
-    answer, schema = answer_of(services, name, query=argument), schemas.output_schema(TOOLS[name])
+    answer, schema = answer_of(services, name, query=argument), reply_schema(TOOLS[name])
     jsonschema.validate(answer, schema)
     assert set(schema["required"]) <= set(answer) <= set(schema["properties"])
 
 
 def test_details_are_as_described(services: System) -> None:
     answer = answer_of(services, "get_document_details", document_id=id_of(services, DISK))
-    schema = schemas.output_schema(TOOLS["get_document_details"])
+    schema = reply_schema(TOOLS["get_document_details"])
     jsonschema.validate(answer, schema)
     assert set(answer) == set(schema["properties"])
 

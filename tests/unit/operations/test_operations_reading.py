@@ -4,6 +4,7 @@ outcomes."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,14 +20,14 @@ from opx.domain.requests import RequestError
 from opx.domain.scopes import Identity
 from opx.edges.calling import plain
 from opx.edges.mcp import make_server, tools_for
-from opx.edges.schemas import functions, input_schema, output_schema
+from opx.edges.schemas import functions, input_schema
 from opx.edges.tools import call_tool
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.operations import load
 from opx.operations.context import Caller, Context
 from opx.operations.outcomes import RecordOutcome, record_outcome
 from opx.operations.system import System
-from tests.support.agent_calls import a_system, id_of
+from tests.support.agent_calls import a_system, id_of, reply_schema
 from tests.support.api_requests import call as http_call
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -103,10 +104,8 @@ class TestProcedure:
         assert lines[first + 1] == "[Command 2: read; note: the example has -n old; the alert says namespace=prod]"
         assert lines[first + 3 : first + 5] == ["kubectl -n prod rollout restart deployment/web", second]
 
-    def test_over_mcp_commands_stand_once_in_the_structure_and_the_text_is_not_repeated(self, services: System) -> None:
-        found = over_mcp(services, "find_procedure", alert="web-crash.md", labels="namespace=prod")
-        reply = found.structured_content
-        assert "content" not in reply["document"]
+    def test_commands_stand_once_in_the_json(self, services: System) -> None:
+        reply = plain(tool(services, "find_procedure", alert="web-crash.md", labels="namespace=prod"))
         assert [one["text"] for one in reply["commands"]] == [
             "kubectl -n prod logs <pod>",
             "kubectl -n prod rollout restart deployment/web",
@@ -116,7 +115,7 @@ class TestProcedure:
         assert reply["commands"][0]["asWritten"] == "kubectl -n <namespace> logs <pod>"
         assert reply["commands"][2]["differs"] == ["-n old; the alert says namespace=prod"]
         jsonschema.validate(
-            plain(tool(services, "find_procedure", alert="tea")), output_schema(load().tools()["find_procedure"])
+            plain(tool(services, "find_procedure", alert="tea")), reply_schema(load().tools()["find_procedure"])
         )
 
     def test_external_procedure_is_quoted_unchanged_and_followed_by_its_commands(self, services: System) -> None:
@@ -140,7 +139,7 @@ class TestObjects:
     def test_alert_and_labels_are_taken_as_objects_over_mcp(self, services: System) -> None:
         found = over_mcp(services, "find_procedure", alert=ALERT, labels={"pod": "web-2"})
         assert not found.is_error, found.content
-        assert found.structured_content["labels"] == {"alertname": "WebCrash", "namespace": "prod", "pod": "web-2"}
+        assert "\nkubectl -n prod logs web-2\n" in re.sub("\n +", "\n", found.structured_content["answer"])
 
     def test_and_over_http(self, services: System) -> None:
         body = {"alert": ALERT, "labels": {"pod": "web-2"}}

@@ -131,9 +131,9 @@ class TestTenants:
         refused = over_mcp(server, token, "read_document", document=id_of(system, of_others))
         assert (refused.is_error, "no document" in refused.content[0].text) == (True, True)
         found = over_mcp(server, token, "search_docs", query="open the safe, unseal the vault", limit=20)
-        titles = [one["title"] for one in found.structured_content["results"]]
+        text = found.content[0].text
         mine, theirs = (DOCUMENT_TITLES[key] for key in (own, of_others))
-        assert (mine in titles, theirs in titles) == (True, False)
+        assert (mine in text, theirs in text) == (True, False)
 
 
 DOCUMENT_TITLES = {OF_ACME: "Unseal the acme vault", OF_RIVAL: "Open the rival safe"}
@@ -142,7 +142,7 @@ DOCUMENT_TITLES = {OF_ACME: "Unseal the acme vault", OF_RIVAL: "Open the rival s
 class TestTools:
     def test_they_answer_over_mcp_without_a_token_on_loopback(self, open_to_all: LocalServer) -> None:
         found = over_mcp(open_to_all, "", "search_docs", query=DISK_TITLE)
-        assert found.structured_content["results"][0]["title"] == DISK_TITLE
+        assert found.content[0].text.startswith(f"Source: {DISK_TITLE}\n")
 
     @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
     def test_messages_are_posted(self, open_to_all: LocalServer, method: str) -> None:

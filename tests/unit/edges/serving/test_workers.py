@@ -129,7 +129,8 @@ class TestAnswers:
         with serving(system, TOKENS, workers=two) as server:
             found = over_mcp(server, "acme", "search_docs", query=DISK_TITLE)
             refused = over_mcp(server, "acme", "search_docs", query="")
-        assert found.structured_content["results"][0]["title"] == DISK_TITLE
+        assert found.content[0].text.startswith(f"Source: {DISK_TITLE}\n")
+        assert found.structured_content["answer"] == found.content[0].text
         assert refused.is_error
 
     def test_clients_see_their_own_documents_alone(self, system: System, two: AnswerProcesses) -> None:

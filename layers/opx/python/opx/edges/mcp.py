@@ -26,8 +26,8 @@ from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.queries import MAX_BUDGET
 from opx.edges.calling import LocalClient
 from opx.edges.client import is_loopback
-from opx.edges.schemas import input_schema, output_schema
-from opx.edges.tool_replies import IN_TEXT, RunTool, ToolReply, called_here
+from opx.edges.schemas import input_schema
+from opx.edges.tool_replies import RunTool, ToolReply, called_here
 from opx.edges.tools import granted
 from opx.errors import InvalidInputError, OpxError
 from opx.operations import load
@@ -170,7 +170,6 @@ def _described(operation: Operation[Any, Any]) -> types.Tool:
         name=operation.name,
         description=tool.description,
         input_schema=input_schema(operation, objects=True),
-        output_schema=_without_text(output_schema(operation)),
         annotations=types.ToolAnnotations(
             read_only_hint=not tool.writes, destructive_hint=False, idempotent_hint=True, open_world_hint=False
         ),
@@ -180,16 +179,6 @@ def _described(operation: Operation[Any, Any]) -> types.Tool:
 def _result(reply: ToolReply) -> types.CallToolResult:
     content = types.TextContent(type="text", text=reply.text)
     return types.CallToolResult(content=[content], structured_content=reply.structured, is_error=reply.failed)
-
-
-def _without_text(schema: Any) -> Any:
-    """The schema in which fields that the text may have are optional."""
-    if isinstance(schema, dict):
-        found = {name: _without_text(one) for name, one in schema.items()}
-        if isinstance(found.get("required"), list):
-            found["required"] = [name for name in found["required"] if name not in IN_TEXT]
-        return found
-    return [_without_text(one) for one in schema] if isinstance(schema, list) else schema
 
 
 # -- documents as resources

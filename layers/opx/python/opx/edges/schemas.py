@@ -69,13 +69,6 @@ def components(kinds: Sequence[Any]) -> tuple[list[Json], Json]:
     return [_plain(one) for one in schemas], {name: _described(one) for name, one in sorted(named.items())}
 
 
-def inlined(kind: Any) -> Json:
-    """The schema of a type with references replaced by their schemas."""
-    (schema,), named = components([kind])
-    found: Json = without_references(schema, named)
-    return found
-
-
 def _described(schema: Any) -> Any:
     """A schema without docstrings of record types, which are for programmers, and without internal fields."""
     found = _plain(schema)
@@ -264,11 +257,6 @@ def input_schema(operation: Operation[Any, Any], *, objects: bool = False) -> Js
         **({"required": required} if required else {}),  # OpenAPI 3.0 allows no empty list
         "additionalProperties": False,
     }
-
-
-def output_schema(operation: Operation[Any, Any]) -> Json:
-    """The JSON Schema of a tool's answer."""
-    return inlined(operation.reply)
 
 
 def _may_be_object(field: FieldFacts) -> bool:

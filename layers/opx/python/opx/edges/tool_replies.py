@@ -11,18 +11,21 @@ from opx.edges.calling import plain, text_of
 from opx.edges.failures import attempt
 from opx.edges.tools import call_tool
 from opx.operations.context import Context
-from opx.operations.registry import Operation
+from opx.operations.registry import Operation, is_agent_reply
 from opx.runtime.deadlines import deadline
 
 CALL_SECONDS = 50.0
 """Clients wait for 60 s by default (MCP TypeScript SDK: `DEFAULT_REQUEST_TIMEOUT_MSEC`)."""
 
-IN_TEXT = ("answer", "content")
-"""Fields whose value is in the text of a reply: the structured result leaves them out."""
+FACTS = (
+    *("documentId", "receiptId", "patternId", "entryId", "outcomeId", "gapId"),
+    *("band", "state", "counted", "partial", "untrusted"),
+)
+"""Fields of a reply that programs use. The structured result has them beside the text, which states everything else."""
 
 
 class ToolReply(Struct, frozen=True):
-    """The text of a reply, and its JSON without what the text has; or the message of a failure."""
+    """The text of a reply, and its structured result, which has the whole text again; or the message of a failure."""
 
     text: str
     structured: Any = None
@@ -39,17 +42,22 @@ def called_here(operation: Operation[Any, Any], context: Context, arguments: Map
     def work() -> ToolReply:
         with deadline(CALL_SECONDS):
             reply = call_tool(operation, context, arguments.items())
-        text = text_of(reply)
-        return ToolReply(text, _structured(plain(reply), text))
+        text, found = text_of(reply), plain(reply)
+        return ToolReply(text, {"answer": text, **_facts(found, text)} if is_agent_reply(reply) else found)
 
     return attempt(work, lambda _, error: ToolReply(str(error["message"]), failed=True), operation.name)
 
 
-def _structured(value: Any, text: str) -> Any:
-    if isinstance(value, dict):
-        return {name: _structured(one, text) for name, one in value.items() if not _is_in_text(name, one, text)}
-    return [_structured(one, text) for one in value] if isinstance(value, list) else value
+def _facts(value: Any, text: str) -> Any:
+    """The facts of a reply where its JSON has them, without empty ones, and without items of lists that the text doesn't
+    name by an id."""
+    if isinstance(value, list):
+        return [one for one in (_facts(item, text) for item in value) if _is_named(one, text)]
+    if not isinstance(value, dict):
+        return None
+    found = {name: one if name in FACTS else _facts(one, text) for name, one in value.items()}
+    return {name: one for name, one in found.items() if one}
 
 
-def _is_in_text(name: str, value: object, text: str) -> bool:
-    return name in IN_TEXT and isinstance(value, str) and value.strip() in text
+def _is_named(facts: Any, text: str) -> bool:
+    return any(name.endswith("Id") and str(one) in text for name, one in (facts or {}).items())

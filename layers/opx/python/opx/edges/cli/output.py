@@ -84,12 +84,14 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_page(lines: Sequence[str], screen: Screen | None = None) -> None:
-    """Prints lines, by $PAGER if they don't fit on the screen, unless `--no-pager` is given."""
+    """Prints lines, by $PAGER if they don't fit on the screen, unless `--no-pager` is given. `less` shows colours with `-R`
+    alone, and old versions print links as garbage."""
     screen = screen or Screen.current()
     context = click.get_current_context(silent=True)
     is_paged = context is None or not context.meta.get(NO_PAGER)
     if is_paged and screen.is_terminal and sys.stdin.isatty() and len(lines) >= screen.height:
-        click.echo_via_pager("\n".join(map(tame, lines)), color=screen.colours)
+        os.environ["LESS"] = f"-R {os.environ.get('LESS', '-FX')}"
+        click.echo_via_pager(_LINK.sub("", "\n".join(map(tame, lines))), color=screen.colours)
     else:
         print_lines(lines)
 
@@ -122,7 +124,8 @@ def safe(text: str) -> str:
     return _UNSAFE.sub("", text.replace("\r\n", "\n"))
 
 
-_OURS = re.compile(r"(\x1b\[[0-9;]*m|\x1b\]8;;(?:(?:https?|file)://[^\x00-\x20\x7f-\x9f]*)?\x1b\\)")
+_LINK = re.compile(r"\x1b\]8;;(?:(?:https?|file)://[^\x00-\x20\x7f-\x9f]*)?\x1b\\")
+_OURS = re.compile(rf"(\x1b\[[0-9;]*m|{_LINK.pattern})")
 
 
 def tame(line: str) -> str:
