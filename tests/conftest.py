@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from tests.doubles.fake_time import FakeTime
 from tests.support.attacks import AttackReport
-from tests.support.sampling import EVERY, without_most_of_the_many
+from tests.support.sampling import EVERY, SEED, without_most_of_the_many
 from tests.support.scheduling import Together, turns
 
 if TYPE_CHECKING:
@@ -22,12 +23,17 @@ if TYPE_CHECKING:
 EXAMPLES = 100
 """Hypothesis's own number, for tests that name none."""
 
+FAILED_EXAMPLES = os.environ.get("OPX_TEST_EXAMPLES", "")
+"""Folder in which Hypothesis keeps the examples that failed, and tries them first. Without it, a run depends on its seed alone."""
+
 # A busy machine is no failure.
 settings.register_profile(
     "calm",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     max_examples=EXAMPLES // EVERY,
+    database=DirectoryBasedExampleDatabase(FAILED_EXAMPLES) if FAILED_EXAMPLES else None,
+    print_blob=True,
 )
 settings.load_profile("calm")
 
@@ -35,6 +41,10 @@ settings.load_profile("calm")
 def pytest_configure() -> None:
     """Leaves CDK's own check of templates, six seconds in each process, to `app.py`'s test: the others have cfn-lint's."""
     os.environ.setdefault("CDK_VALIDATION", "false")
+
+
+def pytest_report_header() -> str:
+    return f"of many alike cases one in {EVERY} is tried (OPX_TEST_SAMPLE), by the seed {SEED} (OPX_TEST_SEED)"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

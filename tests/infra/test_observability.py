@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, redirect_stdout
 from io import StringIO
@@ -42,6 +43,7 @@ from tests.infra.conftest import KEY_ARN
 from tests.infra.templates import Assembly, Resource, has_our_code, listed
 from tests.support.agent_calls import ask
 from tests.support.api_requests import call
+from tests.support.cli_support import ROOT
 from tests.support.emf import Named, measured
 from tests.support.fakes import FakeContext, function_logs
 from tests.support.stream_support import a_stream, an_incident, from_kinesis
@@ -293,6 +295,10 @@ class TestAlarms:
     def alarms(self, default: Assembly) -> dict[str, Resource]:
         found = default.resources(STACK, "CloudWatch::Alarm").values()
         return {alarm["AlarmName"].removeprefix("dev-opx-knowledge-"): alarm for alarm in found}
+
+    def test_there_are_no_more_than_the_budget_has(self, alarms: dict[str, Resource]) -> None:
+        budget = tomllib.loads((ROOT / ".ci" / "budget.toml").read_text("utf-8"))
+        assert len(alarms) <= budget["whole"]["alarms"]["most"], budget["whole"]["alarms"]["leave"]
 
     @pytest.mark.parametrize("kind", REQUIRED)
     def test_there_is_an_alarm(self, alarms: dict[str, Resource], kind: str) -> None:

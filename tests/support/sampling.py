@@ -1,6 +1,6 @@
-"""Takes a part of many cases of one kind, where `OPX_TEST_SAMPLE` asks for it: `.ci/run` does, for its time.
+"""Takes a part of many cases of one kind, where `OPX_TEST_SAMPLE` asks for it: `make test` and `.ci/run` do, for their time.
 
-Without it all are tried, as by `make test` and by the nightly workflow.
+Without it all are tried, as by `make test-all`. Which part it is depends on `OPX_TEST_SEED`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ EVERY = int(os.environ.get("OPX_TEST_SAMPLE") or 1)
 """One of so many cases is tried."""
 
 
+SEED = int(os.environ.get("OPX_TEST_SEED") or 1)
+
+
 def sampled(cases: Sequence[Case], part: int) -> Sequence[Case]:
-    """The part with this number: together, `EVERY` parts that follow each other are all cases."""
-    return cases[part % EVERY :: EVERY]
+    """The part with this number and that of the seed: together, `EVERY` parts that follow each other are all cases."""
+    return cases[(part + SEED) % EVERY :: EVERY]
 
 
 MANY = 10
@@ -30,7 +33,8 @@ _ALIKE_IN, _WHOLE = "tests/unit/", ("tests/unit/test_architecture.py", "tests/un
 
 
 def without_most_of_the_many(nodeids: Iterable[str]) -> set[str]:
-    """The cases to leave out of unit tests that have `MANY` or more: all but one of `EVERY`, in every run the same ones."""
+    """The cases to leave out of unit tests that have `MANY` or more: all but one of `EVERY`, the same ones in every run
+    with one seed."""
     if EVERY == 1:
         return set()
     cases = defaultdict[str, list[str]](list)
