@@ -24,7 +24,7 @@ EXAMPLES = 100
 """Hypothesis's own number, for tests that name none."""
 
 FAILED_EXAMPLES = os.environ.get("OPX_TEST_EXAMPLES", "")
-"""Folder in which Hypothesis keeps the examples that failed, and tries them first. Without it, a run depends on its seed alone."""
+"""Folder in which Hypothesis keeps examples that failed, and tries them first. Without it a run depends on its seed alone."""
 
 # A busy machine is no failure.
 settings.register_profile(
