@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
+from opx.domain.ids import shortened, utc_time
 from opx.errors import SourceShapeError
 from opx.formats.markdown import nested, storable
 
@@ -41,8 +41,7 @@ def thread(title: str, facts: str, body: str, posts: Iterable[Post]) -> str:
 
 def one_line(text: str, limit: int) -> str:
     """Joins text to one line, cut with an ellipsis if it is longer than `limit` characters."""
-    line = " ".join(storable(text).split())
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    return shortened(" ".join(storable(text).split()), limit)
 
 
 def described(
@@ -64,11 +63,7 @@ def described(
 def checked_time(text: str, what: str) -> str:
     """Normalises an ISO 8601 time to UTC, to the second, as `2025-03-14T09:26:53Z`; "" for none. Raises
     `SourceShapeError`."""
-    if not text:
-        return ""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as exc:
-        raise SourceShapeError(f"{what}: {text[:40]!r} is not a time such as 2025-03-14T09:26:53Z") from exc
-    aware = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
-    return aware.strftime("%Y-%m-%dT%H:%M:%SZ")
+    moment = utc_time(text) if text else ""
+    if moment is None:
+        raise SourceShapeError(f"{what}: {text[:40]!r} is not a time such as 2025-03-14T09:26:53Z")
+    return moment

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from opx.domain.ids import iso_time, stable_hash
+from opx.domain.ids import iso_time, shortened, stable_hash
 from opx.domain.record import Record
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidScopeError
@@ -93,7 +93,7 @@ def _owner(object_key: str) -> dict[str, str]:
 
 
 def _shortened(reason: str) -> str:
-    return reason if len(reason) <= MAX_REASON_CHARACTERS else reason[: MAX_REASON_CHARACTERS - 1] + "…"
+    return shortened(reason, MAX_REASON_CHARACTERS)
 
 
 def failure_id(document_key: str) -> str:
