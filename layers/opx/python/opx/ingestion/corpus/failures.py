@@ -55,7 +55,7 @@ class FailureLog:
         item = FailedItem(
             failure_id=failure_id(event.document_key),
             object_key=event.document_key,
-            reason=_shortened(mask(str(error))[0]),
+            reason=shortened(mask(str(error))[0], MAX_REASON_CHARACTERS),
             error=type(error).__name__,
             attempts=attempts,
             failed_at=iso_time(self._clock()),
@@ -90,10 +90,6 @@ def _owner(object_key: str) -> dict[str, str]:
         return {"scope": scope_of_object(object_key)[0].key}
     except InvalidScopeError:
         return {}
-
-
-def _shortened(reason: str) -> str:
-    return shortened(reason, MAX_REASON_CHARACTERS)
 
 
 def failure_id(document_key: str) -> str:
