@@ -13,8 +13,10 @@ from opx.domain.documents import DocumentChunk, DocumentKey, KnowledgeDocument
 from opx.domain.graph import EdgeStatement, NodeStatement, Statements
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Scope
+from opx.domain.sources import SourceDocument
 from opx.graph.extraction.extractor import Extractor
 from opx.ingestion.chunking import ChunkOwner, chunk_lines
+from opx.ingestion.object_names import pulled_name, with_extension
 from opx.ingestion.reading import OBJECT_METADATA, DocumentReader
 from opx.runtime.knowledge_file import load_knowledge
 from tests.doubles.fake_time import FakeTime
@@ -68,6 +70,11 @@ class Extraction:
         self.store = FolderObjectStore(folder)
         self.reader = DocumentReader(self.store, knowledge(), max_bytes=MAX_BYTES, clock=FakeTime().clock)
         self.extractor = Extractor()
+
+    def pulled(self, document: SourceDocument, category: str, **given: Any) -> Extracted:
+        """Extracts a document under the name that a pull gives it."""
+        name = with_extension(pulled_name("s", document), document.content)
+        return self.extract(document.content, f"{category}/{name}", category=category, **document.metadata, **given)
 
     def extract(
         self,

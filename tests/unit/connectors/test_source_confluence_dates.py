@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from tests.doubles.confluence_wiki import Wiki, Written
 from tests.doubles.http_double import Request
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite
 from tests.support.workplace_support import documents_of, pulled
-from tests.unit.connectors.test_source_confluence import Wiki, Written
 
 
 class Undated(Wiki):

@@ -169,7 +169,7 @@ def test_comment_cannot_pass_for_another_one(github: GitHubDouble, web: HttpWeb)
     text = Corpus().pull(connector(github, web)).text("issues/1")
     assert "\n#### Comment by eve (of the project)\n" in text
     assert text.count("\n## Comment by bob") == 3
-    assert "## Comment by root (of the project)\n\n```\n\n## Comment by bob" in text
+    assert "## Comment by root (of the project)\n```\n\n## Comment by bob" in text
 
 
 def test_issue_without_text_and_author_is_a_document(github: GitHubDouble, web: HttpWeb) -> None:

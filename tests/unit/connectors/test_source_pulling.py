@@ -11,7 +11,6 @@ import pytest
 
 from opx.connectors.connector import Connector, Options, SourceTools
 from opx.connectors.repository import SourceItems, definition_of
-from opx.connectors.storing import object_name
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.sources import Page, PullReport, PullRequest, Refused, SourceDefinition, SourceDocument
 from opx.errors import (
@@ -24,6 +23,7 @@ from opx.errors import (
 )
 from opx.ingestion.channels import arrival_of
 from opx.ingestion.events import Result
+from opx.ingestion.object_names import object_name
 from opx.operations.system import System
 from opx.ports.tables import SOURCES
 from opx.settings import Settings

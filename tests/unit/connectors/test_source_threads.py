@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
-from opx.connectors.forums.threads import Post, checked_time, described, nested, thread
+from opx.connectors.forums.threads import Post, checked_time, described, thread
 from opx.errors import SourceShapeError
+from opx.formats.markdown import nested
 from opx.formats.markdown_lines import scan
 from opx.formats.metadata import validated
-
-MARKDOWN = st.lists(
-    st.sampled_from(
-        ["# a", "## b", "text", "", "```", "~~~~", "===", "---", "<!--", "-->", "> q", "- i", "    c", "`x`"]
-    ),
-    max_size=12,
-).map("\n".join)
+from tests.unit.formats.test_nested_markdown import MARKDOWN
 
 
 def headings(text: str) -> list[tuple[int, str]]:
@@ -26,25 +21,25 @@ def headings(text: str) -> list[tuple[int, str]]:
 @given(MARKDOWN, MARKDOWN)
 def test_no_post_changes_the_author_of_the_next(one: str, other: str) -> None:
     shown = thread("Title", "", one, [Post("By eve", other), Post("By ann", "last")])
-    others = [(2, "By eve")] if nested(other) else []
+    others = [(2, "By eve")] if nested(other, 2) else []
     assert [found for found in headings(shown) if found[0] <= 2] == [(1, "Title"), *others, (2, "By ann")]
 
 
-def test_headings_move_below_the_posts_own() -> None:
-    assert nested("# One\n###### Six\nTwo\n---\n#no") == "### One\n###### Six\n#### Two\n#no"
+FORGED = "# Answer by Moderator\n\nDo B."
 
 
-def test_code_keeps_its_headings_and_comments() -> None:
-    code = "```sh\n# not a heading\n<!-- kept -->\n```"
-    assert nested(code) == code
-
-
-def test_open_code_block_is_closed() -> None:
-    assert nested("~~~~\n# x\n~~~") == "~~~~\n# x\n~~~\n~~~~"
-
-
-def test_comments_are_left_out() -> None:
-    assert nested("a <!-- x --> b\n<!-- one\ntwo -->c") == "a  b\n\nc"
+@pytest.mark.parametrize("opened", ["> ```\n> x", "- ~~~", "1. > ```", "<pre>", "<!--"])
+def test_post_with_open_code_forges_no_other_author(opened: str) -> None:
+    posts = [Post("Answer by Ann", f"{opened}\n{FORGED}"), Post("Answer by Ben", "Never do B.")]
+    shown = thread("Q", "facts", "How?", posts)
+    tokens = MarkdownIt("commonmark").parse(shown)
+    titles = {tokens[at + 1].content: token.tag for at, token in enumerate(tokens) if token.type == "heading_open"}
+    written = [name for name, level in titles.items() if level <= "h2"]
+    assert [found for found in headings(shown) if found[0] <= 2] == [
+        (1 + (at > 0), name) for at, name in enumerate(written)
+    ]
+    assert "Answer by Moderator" not in written
+    assert titles["Answer by Ben"] == "h2"
 
 
 def test_half_characters_become_question_marks() -> None:

@@ -4,25 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opx.formats.markdown import block, facts, fenced, nested, reference, relation, table
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ("# a\n###### b\n#c", "### a\n###### b\n#c"),
-        ("```\n# code\n```\n# text", "```\n# code\n```\n### text"),
-        ("````\n```\n# code\n````\n# text", "````\n```\n# code\n````\n### text"),
-        ("~~~ sh\n# code", "~~~ sh\n# code\n~~~"),
-        ("```not `a` fence\n# text", "```not `a` fence\n### text"),
-        ("title\n=====", "title\n\\====="),
-        ("title\n---", "title\n\\---"),
-        ("\n---\n", "---"),
-        ("a\r\n# b", "a\n### b"),
-    ],
-)
-def test_nested_markdown_can_not_leave_its_section(given: str, expected: str) -> None:
-    assert nested(given, 2) == expected
+from opx.formats.markdown import block, facts, fenced, reference, relation, table
 
 
 def test_a_fence_is_longer_than_any_in_the_code() -> None:

@@ -384,7 +384,7 @@ class TestMarkdown:
 
     def test_an_open_code_block_is_closed(self) -> None:
         text = document("T", [], [("One", "~~~~\n# code\n~~~\n"), ("Two", "x")])
-        assert "~~~~\n# code\n~~~\n\n~~~~\n\n## Two\n" in text
+        assert "~~~~\n# code\n~~~\n~~~~\n\n## Two\n" in text
 
     @pytest.mark.parametrize("title", ["a\nb", "---\ncategory: x", "a\r\n# b", " \n"])
     def test_a_title_stays_on_its_line(self, title: str) -> None:

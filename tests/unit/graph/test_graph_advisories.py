@@ -32,11 +32,7 @@ def a_node(*matches: dict[str, Any], **fields: Any) -> dict[str, Any]:
 def as_document(extraction: Extraction, *nodes: dict[str, Any], tokens: int = 500, **fields: Any) -> Extracted:
     """Extracts the document that the connector writes."""
     record = a_record(CVE, configurations=[{"nodes": list(nodes), **fields}])
-    document = cve_document(record, Feeds())
-    assert isinstance(document.content, str)
-    return extraction.extract(
-        document.content, f"security/cve/sources/nvd/{CVE}.md", tokens=tokens, **document.metadata
-    )
+    return extraction.pulled(cve_document(record, Feeds()), "security/cve", tokens=tokens)
 
 
 def as_record(extraction: Extraction, *nodes: dict[str, Any], **fields: Any) -> Extracted:

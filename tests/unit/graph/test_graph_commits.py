@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from opx.domain.sources import SourceDocument
 from tests.support.extraction_support import Extracted, Extraction
 
 SHA = "1f0e" * 10
@@ -21,8 +22,8 @@ def edges(extracted: Extracted) -> set[str]:
 
 
 def commit(extraction: Extraction, text: str, address: str = GITHUB) -> Extracted:
-    source = f"sources/shop/{SHA}.md"
-    return extraction.extract(text, source, tags=["commit"], author="Jane Doe", source_uri=address)
+    facts = {"tags": ["commit"], "author": "Jane Doe", "source_uri": address}
+    return extraction.pulled(SourceDocument(SHA, text, facts), "web/forums")
 
 
 def test_author_creates_the_commit(extraction: Extraction) -> None:

@@ -1,111 +1,158 @@
-"""Extraction reads the documents of connectors: techniques, issues, pages and commits, each with its own node."""
+"""Documents of connectors, pulled and shown by `opx graph show`: each is the node of its own relations."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from opx.connectors.atlassian.confluence import page_document
-from opx.connectors.atlassian.confluence_api import LoadedPage
-from opx.connectors.atlassian.jira_documents import issue_document
-from opx.connectors.security.attack import attack_document
-from opx.connectors.security.attack_bundle import AttackKnowledge
-from opx.domain.sources import SourceDocument
-from tests.doubles.attack_bundles import a_link, a_technique, an_object
-from tests.support.extraction_support import Extracted, Extraction
+from tests.doubles import github_api, jira
+from tests.doubles.attack_bundles import a_link, a_technique, an_object, publish
+from tests.doubles.confluence_wiki import Wiki, Written
+from tests.doubles.git_repository import Repository
+from tests.doubles.misbehaving_site import MisbehavingSite
+from tests.doubles.nvd_api import NvdDouble
+from tests.doubles.rfc_editor import RfcEditor
+from tests.support.cli_support import Opx
+from tests.support.pull_support import PulledHome
 
-SHELL = a_technique("T1059", "Command and Scripting Interpreter")
-POWERSHELL = a_technique("T1059.001", "PowerShell")
-PREVENTION = an_object("course-of-action", "M1038", "Execution Prevention")
-BEAR = an_object("intrusion-set", "G0007", "Bear")
-LINKS = (
-    a_link("subtechnique-of", POWERSHELL, SHELL),
-    a_link("mitigates", PREVENTION, SHELL),
-    a_link("uses", BEAR, SHELL),
-)
+FILE = b"x = 1\n"
 
 
 @pytest.fixture(scope="module")
-def extraction(tmp_path_factory: pytest.TempPathFactory) -> Extraction:
-    return Extraction(tmp_path_factory.mktemp("connectors"))
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
+    return Repository(tmp_path_factory.mktemp("git") / "shop.git")
 
 
-def pulled(extraction: Extraction, document: SourceDocument, category: str) -> Extracted:
-    assert isinstance(document.content, str)
-    return extraction.extract(
-        document.content, f"{category}/sources/s/{document.key}.md", category=category, **document.metadata
+@pytest.fixture(scope="module")
+def commits(repository: Repository) -> tuple[str, str, str]:
+    """Two commits one after the other, and their merge."""
+    first = repository.commit("Begin", {"a file.py": FILE})
+    second = repository.commit("Fix login (OPS-12)\n\nSee OPS-9.", {"a file.py": b"x = 2\n", "B.py": FILE}, first)
+    return first, second, repository.commit("Merge it", {"a file.py": b"x = 2\n", "B.py": FILE}, first, second)
+
+
+@pytest.fixture(scope="module")
+def home(
+    tmp_path_factory: pytest.TempPathFactory, repository: Repository, commits: tuple[str, ...]
+) -> Iterator[PulledHome]:
+    assert commits
+    with MisbehavingSite() as site:
+        made = PulledHome(Opx(tmp_path_factory.mktemp("pulled")), site)
+        made.pull(
+            "shop", "git_history", {"path": str(repository.path), "web_url": "https://github.com/acme/shop/commit"}
+        )
+        for add in (add_issues, add_pages, add_rfc, add_cve, add_attack, add_github_issue):
+            add(made, site)
+        yield made
+
+
+def add_issues(home: PulledHome, site: MisbehavingSite) -> None:
+    links = [{"type": {"name": "Blocks", "outward": "blocks"}, "outwardIssue": {"key": "OPS-9"}}]
+    service = jira.Jira(site)
+    service.issues = [
+        jira.an_issue(12, summary="Login fails", assignee={"displayName": "Jörg  Müller"}, issuelinks=links)
+    ]
+    home.pull("tickets", "jira", {"base_url": site.url(), "projects": ["OPS"]})
+
+
+def add_pages(home: PulledHome, site: MisbehavingSite) -> None:
+    wiki = Wiki(site, "cloud")
+    wiki.add(
+        Written("98000", "Operations", files={"98001.txt": b"A list of hosts."}),
+        Written("98304", "Deploy", "<p>Read it before</p>", "98000"),
     )
+    wiki.start()
+    options = {"base_url": site.url(), "spaces": ["OPS"], "deployment": "cloud", "attachments": True}
+    home.pull("wiki", "confluence", options)
 
 
-def of_attack(extraction: Extraction, found: dict[str, Any]) -> Extracted:
-    known = AttackKnowledge()
-    for each in (SHELL, POWERSHELL, PREVENTION, BEAR, *LINKS):
-        known.add(each)
-    return pulled(extraction, attack_document(known.entries[found["id"]], known), "security/mitre")
+def add_rfc(home: PulledHome, site: MisbehavingSite) -> None:
+    editor = RfcEditor(site)
+    editor.rfc(793, "Transmission Control Protocol")
+    editor.publish()
+    home.pull("rfcs", "rfc", {"base_url": site.url()}, "standards/rfc")
 
 
-def test_technique_and_mitigation_state_the_same_relation(extraction: Extraction) -> None:
-    technique, mitigation = of_attack(extraction, SHELL), of_attack(extraction, PREVENTION)
-    assert (technique.own, mitigation.own) == ("technique:t1059", "mitigation:m1038")
-    assert "mitigation:m1038 mitigates technique:t1059" in technique.edges & mitigation.edges
-    assert technique.edges == {
+def add_cve(home: PulledHome, site: MisbehavingSite) -> None:
+    nvd = NvdDouble(site)
+    nvd.put("CVE-2026-23113")
+    home.pull("cves", "nvd", nvd.options, "security/cve")
+
+
+def add_attack(home: PulledHome, site: MisbehavingSite) -> None:
+    shell, powershell = a_technique("T1059", "Shell"), a_technique("T1059.001", "PowerShell")
+    prevention = an_object("course-of-action", "M1038", "Execution Prevention")
+    bear = an_object("intrusion-set", "G0007", "Bear")
+    links = (
+        a_link("subtechnique-of", powershell, shell),
+        a_link("mitigates", prevention, shell),
+        a_link("uses", bear, shell),
+    )
+    publish(site, "enterprise", shell, powershell, prevention, bear, *links)
+    home.pull("techniques", "attack", {"base_url": site.url()}, "security/mitre")
+
+
+def add_github_issue(home: PulledHome, site: MisbehavingSite) -> None:
+    github_api.GitHubDouble(site).put(github_api.an_issue(7))
+    home.pull("issues", "github_issues", {"repository": github_api.REPOSITORY, "base_url": site.url()})
+
+
+def test_commit_is_the_node_of_its_author_files_and_issues(home: PulledHome, commits: tuple[str, ...]) -> None:
+    own = f"commit:{commits[1]}"
+    assert home.title(own) == "Fix login (OPS-12)"
+    assert home.edges(own) == {
+        f"user:ann a creates {own}",
+        f"{own} modifies file:a file.py",
+        f"{own} modifies file:b.py",
+        f"{own} fixes jira:ops-12",
+        f"{own} fixes jira:ops-9",
+    }
+
+
+def test_merge_is_a_node_with_its_author(home: PulledHome, commits: tuple[str, ...]) -> None:
+    own = f"commit:{commits[2]}"
+    assert home.title(own) == "Merge it"
+    assert home.edges(own) == {f"user:ann a creates {own}"}
+
+
+def test_issue_is_the_node_of_its_relations(home: PulledHome, commits: tuple[str, ...]) -> None:
+    assert home.title("jira:ops-12") == "OPS-12: Login fails"
+    assert home.edges("jira:ops-12") == {
+        "jira:ops-12 assigned_to user:jörg müller",
+        "jira:ops-12 blocks jira:ops-9",
+        f"commit:{commits[1]} fixes jira:ops-12",
+    }
+
+
+def test_page_is_the_node_of_its_relations(home: PulledHome) -> None:
+    assert home.title("confluence:98304") == "Deploy"
+    assert home.edges("confluence:98304") == {"confluence:98304 parent confluence:98000"}
+
+
+def test_attachment_is_not_a_page(home: PulledHome) -> None:
+    assert not home.has("confluence:98001")
+
+
+@pytest.mark.parametrize(
+    ("reference", "title"),
+    [
+        ("rfc:793", "RFC 793: Transmission Control Protocol"),
+        ("cve:cve-2026-23113", "CVE-2026-23113"),
+        ("technique:t1059", "T1059: Shell"),
+        ("mitigation:m1038", "M1038: Execution Prevention"),
+        ("github:acme/shop#7", "Issue 7"),
+    ],
+)
+def test_document_is_the_node_of_its_identity(home: PulledHome, reference: str, title: str) -> None:
+    assert home.title(reference).startswith(title)
+
+
+def test_technique_has_the_relations_that_both_ends_state(home: PulledHome) -> None:
+    found = home.node("technique:t1059")
+    assert home.edges("technique:t1059") == {
         "mitigation:m1038 mitigates technique:t1059",
         "technique:t1059.001 subtechnique_of technique:t1059",
         "group:g0007 uses technique:t1059",
     }
-    assert technique.remarks == mitigation.remarks == ""
-
-
-def test_issue_is_the_node_of_its_relations(extraction: Extraction) -> None:
-    link = {"type": {"name": "Blocks", "outward": "blocks"}, "outwardIssue": {"key": "OPS-9"}}
-    fields = {
-        "summary": "Login fails",
-        "assignee": {"displayName": "Jörg  Müller"},
-        "created": "2026-01-01T00:00:00Z",
-        "updated": "2026-01-02T00:00:00Z",
-        "issuelinks": [link],
-    }
-    issue = {"key": "OPS-12", "fields": fields}
-    document = issue_document(issue, comments=(), more=0, extra={}, root="https://jira.example")
-    extracted = pulled(extraction, document, "web/forums")
-    assert extracted.own == "jira:ops-12"
-    assert extracted.edges == {"jira:ops-12 assigned_to user:jörg müller", "jira:ops-12 blocks jira:ops-9"}
-
-
-def test_page_is_the_node_of_its_relations(extraction: Extraction) -> None:
-    page = LoadedPage(
-        id="98304",
-        title="Deploy",
-        space="OPS",
-        body="<p>text</p>",
-        parent="98000",
-        ancestors=("Home",),
-        author="Ann",
-        created="2026-01-01T00:00:00Z",
-        changed="2026-01-02T00:00:00Z",
-        labels=(),
-        address="https://acme.atlassian.net/wiki/spaces/OPS/pages/98304/Deploy",
-    )
-    extracted = pulled(extraction, page_document(page, ()), "web/forums")
-    assert extracted.own == "confluence:98304"
-    assert extracted.edges == {"confluence:98304 parent confluence:98000"}
-
-
-def test_commit_is_the_node_of_its_relations(extraction: Extraction, tmp_path: Path) -> None:
-    from dulwich import porcelain
-    from dulwich.repo import Repo
-
-    from opx.connectors.git_history import CommitReader
-
-    with Repo.init(str(tmp_path)) as repo:
-        (tmp_path / "a file.py").write_text("x = 1\n")
-        porcelain.add(repo, [str(tmp_path / "a file.py")])
-        commit = porcelain.commit(
-            repo, message=b"Fix login (OPS-12)", author=b"Ann <a@example.com>", committer=b"Ann <a@example.com>"
-        )
-        extracted = pulled(extraction, CommitReader(repo, "", ()).document(commit), "web/forums")
-    own = f"commit:{commit.decode()}"
-    assert extracted.own == own
-    assert extracted.edges == {f"{own} modifies file:a file.py", f"{own} fixes jira:ops-12"}
+    assert all(len(edge["evidence"]) == 2 for edge in found["edges"])

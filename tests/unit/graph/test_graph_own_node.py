@@ -9,7 +9,9 @@ import pytest
 
 from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
+from opx.domain.sources import SourceDocument
 from opx.graph.extraction.own_node import own_reference, reference_of_source
+from opx.ingestion.object_names import pulled_name, with_extension
 from tests.support.builders import a_document, changed
 from tests.support.extraction_support import Extraction
 
@@ -72,32 +74,48 @@ def test_own_reference_by_folders_without_a_category(source: str, reference: str
 
 
 @pytest.mark.parametrize(
+    ("key", "fields", "reference"),
+    [
+        ("TASK-12", {"source_uri": "https://x.example/jira/browse/TASK-12"}, "jira:task-12"),
+        ("TASK-12", {"source_uri": "https://x.example/browse/TASK-13"}, "document:sources/s/task-12~"),
+        ("98304", {"source_uri": "https://x.atlassian.net/wiki/spaces/OPS/pages/98304/A"}, "confluence:98304"),
+        ("98304", {"source_uri": "https://x.example/98304"}, "document:sources/s/98304~"),
+        (
+            "98304/attachments/98305.txt",
+            {"source_uri": "https://x.example/wiki/download/attachments/98304/98305.txt"},
+            "document:sources/s/98304/attachments/98305.txt",
+        ),
+        ("ab" * 20, {"tags": ("commit",)}, f"commit:{'ab' * 20}"),
+        ("ab" * 20, {"tags": ("other",)}, f"document:sources/s/{'ab' * 20}~"),
+        ("issues/5", {"source_uri": "https://github.com/o/r/issues/5"}, "github:o/r#5"),
+        ("CVE-2024-23113", {"category": "security/cve"}, "cve:cve-2024-23113"),
+        ("T1059.001", {"category": "security/mitre", "tags": ("T1059.001", "technique")}, "technique:t1059.001"),
+        ("M1038", {"category": "security/mitre", "tags": ("M1038", "mitigation")}, "mitigation:m1038"),
+        ("rfc9110", {"category": "standards/rfc"}, "rfc:9110"),
+        ("texts/rfc9110.txt", {"category": "standards/rfc"}, "rfc:9110"),
+    ],
+)
+def test_own_reference_of_pulled_documents(key: str, fields: dict[str, Any], reference: str) -> None:
+    document = SourceDocument(key, "text")
+    category = fields.get("category", "web/blogs")
+    name = with_extension(pulled_name("s", document), document.content)
+    assert own(f"{category}/{name}", **{**fields, "category": category}) == reference
+
+
+@pytest.mark.parametrize(
     ("source", "fields", "reference"),
     [
-        ("sources/j/TASK-12.md", {"source_uri": "https://x.example/jira/browse/TASK-12"}, "jira:task-12"),
-        ("sources/j/TASK-12.md", {"source_uri": "https://x.example/browse/TASK-13"}, "document:sources/j/task-12"),
-        (
-            "sources/c/98304.md",
-            {"source_uri": "https://x.atlassian.net/wiki/spaces/OPS/pages/98304/A"},
-            "confluence:98304",
-        ),
-        ("sources/c/98304.md", {"source_uri": "https://x.example/98304"}, "document:sources/c/98304"),
-        (f"sources/g/{'ab' * 20}.md", {"tags": ("commit",)}, f"commit:{'ab' * 20}"),
-        (f"sources/g/{'ab' * 20}.md", {"tags": ("other",)}, f"document:sources/g/{'ab' * 20}"),
-        ("sources/h/issues/5.md", {"source_uri": "https://github.com/o/r/issues/5"}, "github:o/r#5"),
-        ("sources/n/CVE-2024-23113.md", {"category": "security/cve"}, "cve:cve-2024-23113"),
+        ("tickets/TASK-12.md", {"source_uri": "https://x.example/browse/TASK-12"}, "jira:task-12"),
         ("x1.json", {"category": "security/cve", "title": "CVE-2024-23113: Format string"}, "cve:cve-2024-23113"),
-        ("sources/a/t.md", {"category": "security/mitre", "tags": ("T1059.001", "technique")}, "technique:t1059.001"),
-        ("sources/a/m.md", {"category": "security/mitre", "tags": ("M1038", "mitigation")}, "mitigation:m1038"),
+        ("CVE-2024-23113.json", {"category": "security/cve"}, "cve:cve-2024-23113"),
         (
-            "sources/a/t.json",
+            "attack/t.json",
             {"category": "security/mitre", "tags": ("execution", "Linux", "T1059")},
             "technique:t1059",
         ),
-        ("sources/r/rfc9110.md", {"category": "standards/rfc"}, "rfc:9110"),
     ],
 )
-def test_own_reference_of_documents_from_connectors(source: str, fields: dict[str, Any], reference: str) -> None:
+def test_own_reference_of_files_with_an_identity(source: str, fields: dict[str, Any], reference: str) -> None:
     assert own(source, **fields) == reference
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from opx.domain.documents import RemarkKind
 from opx.domain.graph import EdgeStatement
+from opx.domain.sources import SourceDocument
 from opx.graph.extraction.material import MAX_EDGES
 from tests.support.extraction_support import Extracted, Extraction
 
@@ -33,9 +34,8 @@ class _OnIssue:
         self._extraction = extraction
 
     def __call__(self, text: str, *, tokens: int = 500) -> Extracted:
-        return self._extraction.extract(
-            f"# TASK-123: Login\n\n{text}\n", "sources/jira/TASK-123.md", tokens=tokens, **JIRA
-        )
+        document = SourceDocument("TASK-123", f"# TASK-123: Login\n\n{text}\n", JIRA)
+        return self._extraction.pulled(document, "runbooks/architecture", tokens=tokens)
 
 
 # -- the three forms

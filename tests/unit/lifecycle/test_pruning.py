@@ -433,7 +433,7 @@ class TestOnceADay:
         self, system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("opx.lifecycle.retention.pruning.SLICE_SECONDS", 0.0)
-        monkeypatch.setattr("opx.lifecycle.retention.due.AT_ONCE", 1)
+        monkeypatch.setattr("opx.lifecycle.retention.pruning.AT_ONCE", 1)
         for number in range(3):
             ingest(system, f"documents/runbooks/{number}.md", f"# Run {number}\n\nIt.\n", expires="2023-11-16")
         later(system, 3)

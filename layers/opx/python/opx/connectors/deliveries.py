@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from opx.connectors.forums.threads import nested
 from opx.domain.ids import stable_hash
 from opx.errors import InvalidInputError, OpxError
 from opx.formats.data.replies import Shape, Words, shaped
+from opx.formats.markdown import nested
 
 
 class UnknownWebhookError(OpxError):
@@ -174,7 +174,7 @@ def document(title: str, facts: Iterable[tuple[str, str]], sections: Iterable[tu
     listed = [f"- {name}: {one_line(value)}" for name, value in facts if value]
     if listed:
         parts.append("\n".join(listed) + "\n")
-    parts += [f"## {one_line(name)}\n\n{nested(text)}\n" for name, text in sections if text.strip()]
+    parts += [f"## {one_line(name)}\n\n{nested(text, 2)}\n" for name, text in sections if text.strip()]
     return "\n".join(parts)
 
 

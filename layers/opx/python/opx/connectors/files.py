@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,7 @@ from msgspec import Meta
 from opx.connectors.connector import Batch, Connector, Options, SourceTools
 from opx.connectors.registry import checked_options
 from opx.connectors.runner import BROKEN_SECONDS, pull_summary
-from opx.domain.ids import iso_time
+from opx.domain.ids import batched, iso_time
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import (
     InvalidInputError,
@@ -75,8 +74,7 @@ class S3PrefixConnector(Connector[S3PrefixOptions]):
         store = self._store()
         since = since_of(request.since)
         before = iso_time((datetime.fromisoformat(since) - SLOW_UPLOAD).timestamp()) if since else ""
-        objects = self._listed(store, str(request.cursor.get("after", "")))
-        while batch := list(islice(objects, LISTED)):
+        for batch in batched(self._listed(store, str(request.cursor.get("after", ""))), LISTED):
             yield from self._pages(store, batch, before)
         yield Page(cursor={}, complete=True)
 

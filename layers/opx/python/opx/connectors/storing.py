@@ -1,17 +1,13 @@
-"""Stores pages of a source in the corpus: puts new and changed documents, withdraws removed ones, and names their
-objects."""
+"""Stores pages of a source in the corpus: puts new and changed documents, withdraws removed ones."""
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any, Protocol
-from urllib.parse import quote
 
 from opx.connectors.connector import Connector
 from opx.connectors.repository import KEPT_OUT, SourceItem, SourceItems
@@ -23,16 +19,14 @@ from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
 from opx.domain.sources import Page, Refused, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError
-from opx.formats.registry import is_known
 from opx.ingestion.corpus_writer import CorpusWriter, stored_bytes
+from opx.ingestion.object_names import pulled_name
 from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report, unreported
 
 PUT_AT_ONCE = 100
 MAX_KEY_BYTES = 500
 _NEVER_SEEN = "the source reports it as unchanged, but it was never ingested: pull with --everything"
-_SAFE = "/@+,=()!~ "
-_UNSAFE = re.compile(r"(^|/)\.+(/|$)|//")
 
 
 PastRetention = Callable[[str, SourceDocument], bool]
@@ -173,7 +167,7 @@ class PageStore:
 
     def _put(self, run: PullRun, document: SourceDocument, known: SourceItem | None) -> SourceItem:
         definition = run.definition
-        metadata = {**document.metadata, "source": f"sources/{definition.source_id}/{_name(document)}"}
+        metadata = {**document.metadata, "source": pulled_name(definition.source_id, document)}
         if definition.tags:
             metadata["tags"] = [*metadata.get("tags", ()), *definition.tags]
         content = hashlib.sha256(stored_bytes(document.content)).hexdigest()
@@ -194,22 +188,6 @@ class PageStore:
         return SourceItem(document.key, digest, key, run.state.run)
 
 
-def object_name(key: str) -> str:
-    """Document key as part of an object's key: readable, and without characters that object keys can't have. Different
-    keys have different names."""
-    name = quote(key.strip("/"), safe=_SAFE)
-    if name != quote(key, safe=_SAFE) or not name or len(name) > 400 or _UNSAFE.search(name) or _is_sidecar(name):
-        return f"{stable_hash('item', key)}{_extension(key)}"
-    return name
-
-
-def _name(document: SourceDocument) -> str:
-    """Object name with a mark where the format's extension will be added, so that `guide` and `guide.md` are two
-    objects."""
-    name = object_name(document.key)
-    return name if isinstance(document.content, bytes) or is_known(PurePosixPath(name).suffix) else name + "~"
-
-
 def _is_key(key: str) -> bool:
     return 0 < len(key.encode("utf-8", "surrogatepass")) <= MAX_KEY_BYTES
 
@@ -217,12 +195,3 @@ def _is_key(key: str) -> bool:
 def _refused_key(key: str) -> Refused:
     shown = key[:80].encode("utf-8", "replace").decode()
     return Refused(shown, f"its key is empty or has over {MAX_KEY_BYTES} bytes, and can't be stored")
-
-
-def _is_sidecar(name: str) -> bool:
-    return name.endswith(".metadata.json")
-
-
-def _extension(key: str) -> str:
-    match = re.search(r"\.[A-Za-z0-9]{1,8}\Z", key)
-    return match[0] if match and not _is_sidecar(key) else ""

@@ -1,4 +1,5 @@
-"""Identifiers that are equal on every machine (hashes of normalised content, never of time or machine), and UTC times."""
+"""Identifiers that are equal on every machine (hashes of normalised content, never of time or machine), UTC times, and
+pieces of a limited size."""
 
 from __future__ import annotations
 
@@ -6,8 +7,9 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime
+from itertools import islice
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -143,3 +145,18 @@ class Clock(Protocol):
     """Now, in seconds since the epoch."""
 
     def __call__(self) -> float: ...
+
+
+# -- pieces
+
+
+def shortened(text: str, most: int) -> str:
+    """The text, or its beginning and an ellipsis if it has more than `most` characters."""
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in order, `size` at a time; the last batch may have fewer."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch

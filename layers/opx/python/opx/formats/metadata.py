@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.ids import normalise
+from opx.domain.ids import normalise, shortened
 from opx.errors import UnparsableDocumentError
 from opx.formats.source import well_formed
 
@@ -103,8 +103,7 @@ def validated(raw: Mapping[str, Any], *, name: str) -> DocumentMetadata:
 def fitting(texts: Iterable[str]) -> list[str]:
     """Tags within a document's limits, each once: cut to `MAX_ITEM` characters, and the first `MAX_ITEMS` of them."""
     lines = (" ".join(normalise(well_formed(text)).split()) for text in texts)
-    cut = (line if len(line) <= MAX_ITEM else line[: MAX_ITEM - 1].rstrip() + "…" for line in lines if line)
-    return list(dict.fromkeys(cut))[:MAX_ITEMS]
+    return list(dict.fromkeys(shortened(line, MAX_ITEM) for line in lines if line))[:MAX_ITEMS]
 
 
 @dataclass(frozen=True, slots=True)

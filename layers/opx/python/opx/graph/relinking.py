@@ -18,10 +18,11 @@ from functools import cached_property
 from itertools import islice
 from math import inf
 from secrets import randbelow
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.graph import Origin, Relinked, Statements, node_type
+from opx.domain.ids import batched
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope, scope_of_key
@@ -68,8 +69,6 @@ DOCUMENTS_AT_ONCE = 20
 """Documents in one unit of work, which other writers wait for."""
 
 SCOPES_A_SEARCH = 50
-
-_T = TypeVar("_T")
 
 
 class RelinkingStore(NodesOfType, Protocol):
@@ -176,7 +175,7 @@ class Relinker:
         ends = self._clock() + (seconds or inf)
         names = [name for scope in self._scopes.all() for name in self._declared(scope)]
         first = randbelow(len(names)) if names else 0
-        for some in _batches(names[first:] + names[:first], NAMES_A_BATCH):
+        for some in batched(names[first:] + names[:first], NAMES_A_BATCH):
             self._relink(some, done, ends)
         if done.names < len(names):
             done.left_out.append(f"{len(names) - done.names:,} of {len(names):,} names")
@@ -199,7 +198,7 @@ class Relinker:
                 found.setdefault((chunk.key_id, chunk.chunk.document_id), set()).add(name.key)
             done.names += 1
         looked_at = 0
-        for some in _batches(list(found.items())[:DOCUMENTS_A_RUN], DOCUMENTS_AT_ONCE):
+        for some in batched(list(found.items())[:DOCUMENTS_A_RUN], DOCUMENTS_AT_ONCE):
             if looked_at and self._clock() >= ends:
                 break
             looked_at += len(some)
@@ -214,7 +213,7 @@ class Relinker:
         """Passages that may contain the name, of documents that may use it."""
         scope = scope_of_key(name.scope_key)
         texts = [" ".join(words) for words in spellings(name.key)]
-        for some in _batches(list(dict.fromkeys(self._scopes.naming(scope))), SCOPES_A_SEARCH):
+        for some in batched(list(dict.fromkeys(self._scopes.naming(scope))), SCOPES_A_SEARCH):
             for text in texts:
                 yield from self._search(text, some, name, done)
 
@@ -281,10 +280,6 @@ class Relinker:
         )
         ends = {key for edge in edges for key in (edge.source, edge.target)}
         return Statements(own, tuple(node for key, node in gathered.with_ends().items() if key in ends), edges)
-
-
-def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    return (items[at : at + size] for at in range(0, len(items), size))
 
 
 def _together(rows: Sequence[WaitingNames]) -> Iterator[list[WaitingNames]]:

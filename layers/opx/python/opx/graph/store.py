@@ -9,7 +9,7 @@ from itertools import groupby, islice, product
 from typing import TYPE_CHECKING
 
 from opx.domain.graph import Direction, Edge, EdgeStatement, Node, NodeStatement, Origin, Statements, Walk, node_type
-from opx.domain.ids import iso_time
+from opx.domain.ids import batched, iso_time
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.graph import manifest
@@ -379,8 +379,7 @@ class RowMover:
         """
         name, count = partition_key(scope.key, key), 0
         for index in ("", "in-index"):
-            rows = iter(self._table.query(name, index=index))
-            while batch := list(islice(rows, ROWS_AT_ONCE)):
+            for batch in batched(self._table.query(name, index=index), ROWS_AT_ONCE):
                 count += self._move(scope, batch)
         self._partitions.tidy([name])
         return count

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 
 from opx.domain.graph import MAX_FAN_OUT, MAX_NODES, Direction, Edge, EdgeName, Reached, Route, Subgraph, Walk
-from opx.domain.ids import first_day, iso_time
+from opx.domain.ids import first_day, iso_time, utc_time
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.graph.partitions import is_within
@@ -285,11 +284,9 @@ def _moment(text: str, now: float, time_of_day: str) -> str:
         return iso_time(max(0.0, now - int(ago[1]) * _SECONDS[ago[2]]))
     if _DAY.match(text) and first_day(text) is not None:
         return f"{text}T{time_of_day}Z"
-    try:
-        found = datetime.fromisoformat(text)
-        return iso_time((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
-    except (ValueError, OverflowError, OSError):
-        raise InvalidInputError(
-            f"{text[:50]!r} is not a time: write how long ago (30m, 12h, 1d, 2w), a day (2026-03-31) "
-            "or a time (2026-03-31T10:00:00Z)"
-        ) from None
+    if (found := utc_time(text)) is not None:
+        return found
+    raise InvalidInputError(
+        f"{text[:50]!r} is not a time: write how long ago (30m, 12h, 1d, 2w), a day (2026-03-31) "
+        "or a time (2026-03-31T10:00:00Z)"
+    )

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from opx.domain.documents import DocumentChunk, KnowledgeDocument, Remark, RemarkKind
-from opx.domain.ids import stable_hash
+from opx.domain.ids import batched, stable_hash
 from opx.errors import ModelError, StoreUnavailableError
 from opx.hygiene.instructions import suspicions
 from opx.hygiene.secrets import mask
@@ -172,7 +172,7 @@ class ContextWriter:
         self, about: Mapping[str, Any], missing: Mapping[str, DocumentChunk], current: Round
     ) -> tuple[dict[str, str], str]:
         """Contexts by key, and the number of missing ones with the first reason."""
-        batches = list(_batches(missing))
+        batches = list(batched(missing.items(), CHUNKS_A_CALL))
         written: dict[str, str] = {}
         problems: list[str] = []
         with ThreadPoolExecutor(min(CALLS_AT_ONCE, len(batches)), "contexts") as pool:
@@ -201,12 +201,6 @@ class ContextWriter:
             if text and 0 <= given.id < len(batch):
                 contexts[batch[given.id][0]] = text
         return contexts, "" if len(contexts) == len(batch) else f"{self._chat.name} wrote nothing usable about them"
-
-
-def _batches(missing: Mapping[str, DocumentChunk]) -> Iterator[list[tuple[str, DocumentChunk]]]:
-    items = iter(missing.items())
-    while batch := list(islice(items, CHUNKS_A_CALL)):
-        yield batch
 
 
 def _about(document: KnowledgeDocument, chunks: Sequence[DocumentChunk]) -> dict[str, Any]:

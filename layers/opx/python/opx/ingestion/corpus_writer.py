@@ -25,7 +25,7 @@ from opx.errors import (
     UnparsableDocumentError,
 )
 from opx.formats.metadata import validated
-from opx.formats.registry import is_binary, is_known
+from opx.formats.registry import is_known
 from opx.ingestion.channels import channel_metadata
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
@@ -41,6 +41,7 @@ from opx.ingestion.files import (
     unreadable,
 )
 from opx.ingestion.given_documents import Content, read_document
+from opx.ingestion.object_names import with_extension
 from opx.ingestion.originals import MAGIC
 from opx.ingestion.reviews import Review, carried_metadata, review_metadata
 from opx.ports import ObjectInfo, ObjectStore
@@ -131,7 +132,7 @@ class CorpusWriter:
         facts = dict(metadata)
         data = stored_bytes(document)
         name = str(facts.pop("source", "") or _digest(data) + _suffix(facts))
-        stored = _with_extension(name, document)
+        stored = with_extension(name, document)
         if name.endswith(SIDECAR_SUFFIX) or stored.endswith(SIDECAR_SUFFIX):
             raise InvalidInputError(
                 f"{name}: names that end with {SIDECAR_SUFFIX} are for metadata; choose another name"
@@ -303,16 +304,6 @@ def _suffix(facts: Mapping[str, Any]) -> str:
     """The extension of the file's name, if it is one of a known format."""
     suffix = PurePosixPath(str(facts.get("name") or "")).suffix
     return suffix if is_known(suffix) else ""
-
-
-def _with_extension(name: str, document: Content) -> str:
-    """The name with an extension of the document's format."""
-    suffix = PurePosixPath(name).suffix
-    if isinstance(document, bytes):
-        return name
-    if isinstance(document, str):
-        return name if is_known(suffix) and suffix != ".json" and not is_binary(suffix) else name + ".md"
-    return name if suffix == ".json" else name + ".json"
 
 
 def _same(info: ObjectInfo, digest: str, stored: ObjectInfo | None, path: Path) -> bool:

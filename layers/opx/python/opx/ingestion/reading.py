@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
-from itertools import islice
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
@@ -25,7 +24,7 @@ from opx.domain.documents import (
     expiry_of,
     fetched_expiry,
 )
-from opx.domain.ids import document_id, iso_time, normalise
+from opx.domain.ids import batched, document_id, iso_time, normalise
 from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category, KnowledgeModel, Tier, readable_retention
 from opx.domain.provenance import Provenance
 from opx.domain.record import replace
@@ -334,8 +333,7 @@ def _spool(pieces: Iterator[str], text: IO[str]) -> _Spooled:
     digest = hashlib.sha256()
     heading = ""
     kept: list[Line] | None = []
-    lines = scan(pieces)
-    while some := list(islice(lines, _LINES_TOGETHER)):
+    for some in batched(scan(pieces), _LINES_TOGETHER):
         joined = "".join([line.text for line in some])
         text.write(joined)
         digest.update(joined.encode("utf-8", "surrogatepass"))

@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from operator import mul
 
 from opx.domain.knowledge import PATTERNS_CATEGORY
 from opx.domain.learning import EntryType, Pattern, StagingEntry
@@ -19,7 +18,7 @@ from opx.errors import IndexUnavailableError
 from opx.learning.pattern_rows import pattern_id_of, problem_of, solution_of
 from opx.learning.patterns import PatternStore
 from opx.learning.similarity import errors_agree, same_technology
-from opx.ports import Embedder, SearchEngine, SearchFilter, SearchRequest, Vector, mean_vector
+from opx.ports import Embedder, SearchEngine, SearchFilter, SearchRequest, Vector, cosine, mean_vector
 from opx.text.fields import query_terms
 
 CANDIDATES = 20
@@ -145,11 +144,11 @@ class PatternMatcher:
 
     def _likeness(self, entry: StagingEntry, pattern: Pattern) -> float:
         """Sum of the likenesses of problem and solution; 0 if one is too low. A gate approval has no problem to compare."""
-        problem = _cosine(self._vectors[_problem_text(entry)], self._vectors[_problem_text(pattern)])
+        problem = cosine(self._vectors[_problem_text(entry)], self._vectors[_problem_text(pattern)])
         mine, theirs = _solution_text(entry), _solution_text(pattern)
         words, others = set(query_terms(mine)), set(query_terms(theirs))
         shared = len(words & others) / math.sqrt(max(len(words) * len(others), 1))
-        meaning = _cosine(self._vectors[mine], self._vectors[theirs])
+        meaning = cosine(self._vectors[mine], self._vectors[theirs])
         solution = meaning + shared
         agrees = errors_agree(entry.error_message, pattern.error_message)
         equal = solution >= EQUAL_SOLUTIONS and min(len(words), len(others)) >= LEAST_WORDS
@@ -196,11 +195,6 @@ def _same_technology(technology: str, pattern: Pattern) -> bool:
     if not technology or not pattern.technologies:
         return not technology and not pattern.technologies
     return any(same_technology(technology, known) for known in pattern.technologies)
-
-
-def _cosine(one: Vector, other: Vector) -> float:
-    """Cosine of unit vectors."""
-    return float(sum(map(mul, one, other)))
 
 
 def _other_codes(entry: StagingEntry, pattern: Pattern) -> bool:

@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec.structs import asdict, fields
 
-from opx.domain.ids import normalise, stable_hash
+from opx.domain.ids import normalise, shortened, stable_hash
 from opx.domain.learning import GATES, EntryType, Pattern, PatternOccurrence, StagingEntry
 from opx.domain.record import replace, to_json
 from opx.domain.scopes import Identity, Scope, scope_of_key
@@ -321,5 +321,4 @@ def _when_to_try(entry: StagingEntry) -> str:
 
 def _line(text: str, most: int) -> str:
     """The text on one line of at most `most` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+    return shortened(" ".join(text.split()), most)

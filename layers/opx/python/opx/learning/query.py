@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replaced
 from itertools import chain
-from operator import mul
 
 from opx.domain.documents import RemarkKind, expiry_of
 from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel
@@ -22,7 +21,7 @@ from opx.errors import IndexUnavailableError, InvalidInputError
 from opx.learning.pattern_rows import pattern_id_of
 from opx.learning.patterns import PatternStore
 from opx.learning.similarity import PatternQuestion, plain_name, same_problem, similarity, topic_of_pattern
-from opx.ports import Vector
+from opx.ports import Vector, cosine
 from opx.retrieval.query import Answered, Observer
 
 LEAST = 0.01
@@ -182,7 +181,7 @@ def work_cosines(embed: Callable[[str], Vector], text: str, patterns: Sequence[P
     if not topics:
         return {}
     queried, work = embed(text), {topic: embed(topic.work) for topic in set(topics.values())}
-    return {one: float(sum(map(mul, queried, work[topic]))) for one, topic in topics.items()}
+    return {one: cosine(queried, work[topic]) for one, topic in topics.items()}
 
 
 @dataclass(frozen=True, slots=True)

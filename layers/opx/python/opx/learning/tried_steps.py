@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opx.domain.documents import DocumentKey
+from opx.domain.ids import shortened
 from opx.domain.learning import StepWarning, TriedEffect
 from opx.domain.scopes import GLOBAL_KEY, scope_of_key, scope_of_object
 from opx.errors import InvalidScopeError
@@ -135,8 +136,7 @@ def _distinct(warnings: Iterable[StepWarning]) -> Iterator[StepWarning]:
 
 def _shown(text: str, most: int) -> str:
     """The text on one line of at most `most` characters, which can't pass for a line of a rendered answer."""
-    line = one_line(text)
-    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+    return shortened(one_line(text), most)
 
 
 def _key_ids(reference: str, scope_key: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from opx.domain.ids import normalise, stable_hash
+from opx.domain.ids import normalise, shortened, stable_hash
 from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.scopes import Scope
 from opx.learning.outcome_store import WARNINGS, KnownScopes, warned_partition
@@ -63,7 +63,7 @@ def warning_document(entry: StagingEntry) -> tuple[str, dict[str, Any]]:
     where = f"Tried in {entry.incident}" if entry.incident else "Tried before"
     record = {
         "id": _warning_id(entry),
-        "title": _cut(f"{phrase[:1].upper()}{phrase[1:]}: {first}", _TITLE_CHARACTERS),
+        "title": shortened(f"{phrase[:1].upper()}{phrase[1:]}: {first}", _TITLE_CHARACTERS),
         "warning": f"{where}: it {phrase}. Do not repeat it without a reason why it would be different this time.",
         "tried": tried,
         "problem": entry.failure_description,
@@ -149,10 +149,6 @@ def _from_row(row: Mapping[str, Any]) -> TriedStep:
         at=row["at"],
         whole=row["whole"],
     )
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def incidents_of(tried: Iterator[TriedStep]) -> tuple[str, ...]:

@@ -119,8 +119,8 @@ def assign_alert(context: Context, request: AssignAlert) -> AlertChange:
 
 def _stated(context: Context, folder: str, alert: str, facts: dict[str, str]) -> AlertChange:
     """Puts the document that states facts of an alert, or removes it without facts."""
-    from opx.connectors.storing import object_name
     from opx.graph.extraction.own_node import make_reference
+    from opx.ingestion.object_names import object_name
 
     name = alert.strip().removeprefix("alert:")
     reference = make_reference("alert", name)

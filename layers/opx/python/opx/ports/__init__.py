@@ -26,6 +26,7 @@ from opx.ports.search import (
     SearchResponse,
     Vector,
     Vectors,
+    cosine,
     mean_vector,
 )
 from opx.ports.tables import (
@@ -86,5 +87,6 @@ __all__ = [
     "Vector",
     "Vectors",
     "WorkQueue",
+    "cosine",
     "mean_vector",
 ]

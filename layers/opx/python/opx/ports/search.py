@@ -6,6 +6,7 @@ import math
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from operator import mul
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -24,6 +25,11 @@ Vector = Sequence[float]
 
 Vectors = Sequence[Vector]
 """The vectors of one text, at least one: a model that reads less than a chunk returns one for each window."""
+
+
+def cosine(one: Vector, other: Vector) -> float:
+    """The cosine of two vectors of length 1."""
+    return float(sum(map(mul, one, other)))
 
 
 def mean_vector(vectors: Vectors) -> Vector:

@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from opx.domain.documents import KnowledgeDocument
+from opx.domain.ids import shortened
 from opx.domain.outcomes import LearntPage
 from opx.domain.queries import Band
 from opx.domain.record import replace
@@ -170,5 +171,4 @@ def _document_of(judged: Judged) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    line = one_line(text)
-    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
+    return shortened(one_line(text), most)

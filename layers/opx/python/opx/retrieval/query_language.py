@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct, field
 
-from opx.domain.ids import day_number, day_text, first_day
+from opx.domain.ids import day_number, day_text, first_day, shortened
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.record import replace
@@ -157,8 +157,7 @@ class _Reading(Struct):
 
     def _shown(self, operator: Operator) -> str:
         end = operator.end if operator.kind is not OperatorKind.OPEN_QUOTE else operator.start + _SHOWN_CHARACTERS
-        shown = " ".join(self.text[operator.start : end].split())
-        return shown if len(shown) <= _SHOWN_CHARACTERS else shown[: _SHOWN_CHARACTERS - 1] + "…"
+        return shortened(" ".join(self.text[operator.start : end].split()), _SHOWN_CHARACTERS)
 
 
 def _question_of(reading: _Reading, config: QueryConfig, knowledge: KnowledgeModel) -> Question:

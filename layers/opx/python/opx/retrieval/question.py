@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from opx.domain.ids import day_text
+from opx.domain.ids import day_text, shortened
 from opx.domain.record import replace
 from opx.hygiene.invisible import blanked
 from opx.ports import SearchFilter
@@ -357,7 +357,7 @@ def _any_has(texts: Sequence[str], phrase: str) -> bool:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+    return shortened(text, _SHOWN_CHARACTERS)
 
 
 # -- rewording: unknown words, corrected or translated

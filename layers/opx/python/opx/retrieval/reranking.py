@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opx.domain.documents import DocumentChunk
+from opx.domain.ids import shortened
 from opx.domain.queries import ReaderVerdict
 from opx.domain.record import replace
 from opx.errors import InvalidInputError, ModelError
@@ -168,8 +169,7 @@ def _line(candidate: Candidate, reading: CandidateReading) -> str:
     lines = lines_of(candidate.text)
     if reading.verdict is ReaderVerdict.NO or not 1 <= reading.line <= len(lines):
         return ""
-    line = lines[reading.line - 1]
-    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
+    return shortened(lines[reading.line - 1], MAX_LINE)
 
 
 # -- fitting of coefficients

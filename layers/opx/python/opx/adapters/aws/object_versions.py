@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
 
 from opx.adapters.aws.object_store import MISSING, ORIGINAL, as_original, from_headers
 from opx.adapters.aws.vendor_errors import error_code, translated_errors, translated_pages
-from opx.domain.ids import iso_time
+from opx.domain.ids import batched, iso_time
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports import ObjectInfo
 from opx.ports.objects import PastObject
@@ -42,8 +41,7 @@ class S3ObjectHistory:
             with translated_errors(f"abort an upload to {self._uri(upload['Key'])}"):
                 self._client.abort_multipart_upload(Bucket=self._bucket, Key=upload["Key"], UploadId=upload["UploadId"])
             count += 1
-        versions = self._versions(prefix)
-        while batch := list(islice(versions, _AT_ONCE)):
+        for batch in batched(self._versions(prefix), _AT_ONCE):
             self._delete(batch)
             count += len(batch)
         return count

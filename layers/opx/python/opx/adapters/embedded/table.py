@@ -25,6 +25,7 @@ from opx.adapters.limits import (
     slice_of,
     with_fields,
 )
+from opx.domain.ids import batched
 from opx.errors import ConditionFailedError, DamagedStoreError
 from opx.ports import Clock, Condition, Item, ItemPage, KeyRange, Message
 from opx.ports.tables import IndexSpec, TableSpec, from_row, stored, to_row
@@ -237,11 +238,11 @@ class SqliteTable:
     def get_many(self, keys: Sequence[Mapping[str, Any]]) -> list[Item]:
         for key in keys:
             check_table_key(self._spec, key)
-        remaining = iter(dict.fromkeys(map(self._key_values, keys)))
+        distinct = dict.fromkeys(map(self._key_values, keys))
         found: list[Item] = []
         if not self._exists():
             return found
-        while batch := list(islice(remaining, KEYS_A_READ)):
+        for batch in batched(distinct, KEYS_A_READ):
             statement, parameters = keys_query(self._spec, batch)
             with self._database.translated_errors():
                 rows = self._database.connection().execute(statement, parameters).fetchall()
@@ -256,8 +257,7 @@ class SqliteTable:
             self._write(connection, [item])
 
     def put_many(self, items: Iterable[Mapping[str, Any]]) -> None:
-        remaining = iter(items)
-        while batch := list(islice(remaining, ITEMS_A_WRITE)):
+        for batch in batched(items, ITEMS_A_WRITE):
             for item in batch:
                 check_item(self._spec, item)
             with self._writing(synced=self._spec.synced) as connection:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from msgspec import Meta
 
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
-from opx.connectors.forums.threads import described, outside_comments
+from opx.connectors.forums.threads import described
 from opx.connectors.github.api import (
     BASE_URL,
     LIMIT,
@@ -444,10 +444,24 @@ def _cleaned(lines: list[str]) -> Iterator[str]:
             yield line
         else:
             plain = not hidden and "<!--" not in line
-            shown, hidden = outside_comments(line, hidden)
+            shown, hidden = _outside_comments(line, hidden)
             cleaned = _cleaned_line(shown) if plain or shown.strip() else None
             if cleaned is not None:
                 yield cleaned
+
+
+def _outside_comments(line: str, hidden: bool) -> tuple[str, bool]:
+    """Returns the line without HTML comments, and True if a comment is open at its end."""
+    shown = ""
+    while line:
+        if hidden:
+            _, found, line = line.partition("-->")
+            hidden = not found
+        else:
+            before, found, line = line.partition("<!--")
+            shown += before
+            hidden = bool(found)
+    return shown, hidden
 
 
 def _cleaned_line(line: str) -> str | None:

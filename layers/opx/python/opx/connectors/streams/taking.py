@@ -17,7 +17,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.connectors.forums.threads import one_line
-from opx.connectors.storing import object_name
 from opx.connectors.streams.patterns import matches
 from opx.domain.baselines import BASELINES_CATEGORY
 from opx.domain.ids import stable_hash
@@ -30,6 +29,7 @@ from opx.formats.markdown_lines import scan
 from opx.formats.markup.plain import read_front_matter
 from opx.ingestion.corpus_writer import CorpusWriter
 from opx.ingestion.given_documents import Content
+from opx.ingestion.object_names import object_name
 from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report
 from opx.telemetry.baselines.readings import FIELDS, Reading, is_record, reading_of

@@ -21,7 +21,6 @@ from opx.connectors.deliveries import (
     one_line,
     part,
 )
-from opx.connectors.forums.threads import nested
 from opx.connectors.github import webhook as github
 from opx.connectors.webhooks.definitions import TOPIC_FORMAT
 from opx.domain.ids import stable_hash
@@ -29,6 +28,7 @@ from opx.domain.knowledge import Category
 from opx.domain.record import replace
 from opx.domain.sources import WebhookDefinition
 from opx.errors import KnowledgeConfigError, UnparsableDocumentError
+from opx.formats.markdown import nested
 
 _BY_BODY = {"pagerduty": pagerduty, "statuspage": statuspage, "alertmanager": alertmanager, "jira": jira}
 
@@ -151,7 +151,7 @@ def generic_changes(definition: WebhookDefinition, category: Category, delivery:
         DocumentUpdate(
             key=part(identity) if identity else stable_hash("record", record),
             time=_time(own, record),
-            text=f"# {one_line(found.title or '')}\n\n{nested(text)}\n",
+            text=f"# {one_line(found.title or '')}\n\n{nested(text, 2)}\n",
             metadata=metadata(
                 tags=lists["tags"],
                 services=lists["services"],

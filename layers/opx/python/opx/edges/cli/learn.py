@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from opx.domain.ids import ID_LENGTH, beginning_so
+from opx.domain.ids import ID_LENGTH, beginning_so, shortened
 from opx.domain.learning import (
     DEFAULT_RESULTS,
     MAX_RESULTS,
@@ -308,8 +308,7 @@ _WIDTH = 80
 
 
 def _short(text: str) -> str:
-    line = printable(text)
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
+    return shortened(printable(text), _WIDTH)
 
 
 def _table_of_entries(found: Sequence[StagingEntry]) -> Iterable[str]:

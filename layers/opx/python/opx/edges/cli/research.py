@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from opx.domain.ids import shortened
 from opx.domain.queries import QueryConfig
 from opx.domain.research import (
     DEFAULT_ITERATIONS,
@@ -114,7 +115,7 @@ def _reason(step: ResearchStep) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…"
+    return shortened(text, _SHOWN_CHARACTERS)
 
 
 def _searches(count: int) -> str:

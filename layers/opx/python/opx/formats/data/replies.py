@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta, inspect
 
-from opx.domain.ids import iso_time
+from opx.domain.ids import utc_time
 from opx.domain.record import prepared, type_info
 from opx.errors import InvalidInputError, SourceShapeError
 
@@ -192,11 +191,10 @@ def _named(kind: str) -> str:
 
 def utc(text: str, of: str = "time") -> str:
     """Converts a time to ISO 8601 in UTC; one without a zone is UTC. Raises `OddRecordError`."""
-    try:
-        found = datetime.fromisoformat(text)
-        return iso_time((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp())
-    except (ValueError, OverflowError) as exc:
-        raise OddRecordError(f"expected a time at {of!r}, not {text[:40]!r}") from exc
+    moment = utc_time(text)
+    if moment is None:
+        raise OddRecordError(f"expected a time at {of!r}, not {text[:40]!r}")
+    return moment
 
 
 def since_of(text: str) -> str:

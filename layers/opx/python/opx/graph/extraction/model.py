@@ -20,7 +20,7 @@ from msgspec import Meta, field
 
 from opx.domain.documents import DocumentChunk, Remark, RemarkKind
 from opx.domain.graph import EdgeStatement, NodeStatement
-from opx.domain.ids import stable_hash
+from opx.domain.ids import batched, stable_hash
 from opx.errors import ModelError
 from opx.graph.extraction.material import Findings, Material, Passages
 from opx.graph.extraction.own_node import make_reference
@@ -123,7 +123,7 @@ class ModelExtraction:
 
     def _read(self, missing: Mapping[str, DocumentChunk]) -> tuple[dict[str, str], str]:
         """Results by cache key, and the first problem; "" without one."""
-        batches = list(_batches(missing))
+        batches = list(batched(missing.items(), PASSAGES_A_CALL))
         ends = self._clock() + DOCUMENT_SECONDS
         found: dict[str, str] = {}
         problems: list[str] = []
@@ -168,12 +168,6 @@ def _statements(text: str, chunk_id: str) -> Iterator[NodeStatement | EdgeStatem
 
 def _remark(text: str) -> Remark:
     return Remark(RemarkKind.LEFT_OUT_OF_GRAPH, text)
-
-
-def _batches(missing: Mapping[str, DocumentChunk]) -> Iterator[list[tuple[str, DocumentChunk]]]:
-    items = iter(missing.items())
-    while batch := list(islice(items, PASSAGES_A_CALL)):
-        yield batch
 
 
 def _request(chunks: Sequence[DocumentChunk]) -> ChatRequest:

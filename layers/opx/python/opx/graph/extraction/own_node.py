@@ -14,6 +14,7 @@ from opx.errors import InvalidReferenceError
 from opx.formats.code.languages import LANGUAGES
 from opx.graph.names import normalised, reference
 from opx.ingestion.events import DOCUMENTS_FOLDER
+from opx.ingestion.object_names import pulled_key
 
 _NAMESPACES = {
     "runbooks": "runbook",
@@ -172,7 +173,8 @@ def _by_id(document: KnowledgeDocument, facts: Mapping[str, Sequence[str]]) -> s
 
 def _by_identity(document: KnowledgeDocument) -> str:
     """The reference of a document about a node with an identity outside of the corpus."""
-    name = PurePosixPath(document.key.source).stem
+    key = pulled_key(document.key.source, document.category) or PurePosixPath(document.key.source).stem
+    name = PurePosixPath(key).stem
     if document.category == "security/cve":
         match = _CVE.match(name) or _CVE.match(document.title)
         return make_reference("cve", match[0]) if match else ""
@@ -181,18 +183,18 @@ def _by_identity(document: KnowledgeDocument) -> str:
     if document.category == "standards/rfc":
         match = _RFC.fullmatch(name)
         return make_reference("rfc", match[1]) if match else ""
-    return _of_connector(document, name)
+    return _of_connector(document, key)
 
 
-def _of_connector(document: KnowledgeDocument, name: str) -> str:
-    """The reference of a document from a connector, by its name and address."""
+def _of_connector(document: KnowledgeDocument, key: str) -> str:
+    """The reference of a document from a connector, by its key and address."""
     address = document.source_uri
-    if "commit" in document.tags and _COMMIT.fullmatch(name):
-        return make_reference("commit", name)
-    if (match := _JIRA.fullmatch(address)) and match[1] == name:
-        return make_reference("jira", name)
-    if name.isdecimal() and _CONFLUENCE.fullmatch(address):
-        return make_reference("confluence", name)
+    if "commit" in document.tags and _COMMIT.fullmatch(key):
+        return make_reference("commit", key)
+    if (match := _JIRA.fullmatch(address)) and match[1] == key:
+        return make_reference("jira", key)
+    if key.isdecimal() and _CONFLUENCE.fullmatch(address):
+        return make_reference("confluence", key)
     match = _GITHUB.fullmatch(address)
     return make_reference("github", f"{match[1]}#{match[2]}") if match else ""
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from opx.domain.ids import iso_time, stable_hash
+from opx.domain.ids import iso_time, shortened, stable_hash
 from opx.domain.record import Record
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidScopeError
@@ -55,7 +55,7 @@ class FailureLog:
         item = FailedItem(
             failure_id=failure_id(event.document_key),
             object_key=event.document_key,
-            reason=_shortened(mask(str(error))[0]),
+            reason=shortened(mask(str(error))[0], MAX_REASON_CHARACTERS),
             error=type(error).__name__,
             attempts=attempts,
             failed_at=iso_time(self._clock()),
@@ -90,10 +90,6 @@ def _owner(object_key: str) -> dict[str, str]:
         return {"scope": scope_of_object(object_key)[0].key}
     except InvalidScopeError:
         return {}
-
-
-def _shortened(reason: str) -> str:
-    return reason if len(reason) <= MAX_REASON_CHARACTERS else reason[: MAX_REASON_CHARACTERS - 1] + "…"
 
 
 def failure_id(document_key: str) -> str:

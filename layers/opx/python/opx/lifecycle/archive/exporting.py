@@ -13,13 +13,12 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 from opx import __version__
 from opx.domain.documents import DocumentKey
-from opx.domain.ids import iso_time
+from opx.domain.ids import batched, iso_time
 from opx.domain.scopes import scope_of_key, scope_of_object
 from opx.errors import InvalidInputError, InvalidScopeError, ObjectNotFoundError
 from opx.ingestion.corpus.capability import Corpus
@@ -207,8 +206,7 @@ class CorpusExport:
     # -- objects that were not ingested yet
 
     def _not_ingested(self) -> Iterator[str]:
-        names = (info.key for info in self._corpus.store.list())
-        while batch := list(islice(names, BATCH_SIZE)):
+        for batch in batched((info.key for info in self._corpus.store.list()), BATCH_SIZE):
             documents = {name: key for name in batch if (key := _document_key(name))}
             found = self._tables.table(KEYS).get_many([{"documentKey": key.id} for key in documents.values()])
             known = {str(item["documentKey"]) for item in found if item.get("documentId")}

@@ -7,13 +7,12 @@ the import that wrote it until the pipeline has ingested the document, so that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.ids import iso_time
+from opx.domain.ids import batched, iso_time
 from opx.domain.provenance import Provenance
 from opx.domain.scopes import scope_of_object
 from opx.errors import ArchiveError, ClientRemovedError, ConditionFailedError, StoreUnavailableError
@@ -194,7 +193,7 @@ class ArchiveRestoration:
             self._progress(f"restoring {table.spec.name}")
             self._rows(table)
         self._progress("restoring versions")
-        for batch in _batches(self._contents.versions()):
+        for batch in batched(self._contents.versions(), BATCH_SIZE):
             self._versions(batch)
         with BlobReader(self._archive) as blobs:
             for file in self._contents.files():
@@ -209,7 +208,7 @@ class ArchiveRestoration:
 
     def _rows(self, table: ArchivedTable) -> None:
         stored = self._tables.table(table.spec)
-        for batch in _batches(self._contents.rows(table)):
+        for batch in batched(self._contents.rows(table), BATCH_SIZE):
             keys = [table.spec.key_of(item) for item in batch]
             known = {_item_key(table.spec, item) for item in stored.get_many(keys)}
             missing = [item for item in batch if _item_key(table.spec, item) not in known]
@@ -306,12 +305,6 @@ class ArchiveRestoration:
         raise StoreUnavailableError(
             f"{document.key.source} keeps being changed by other processes; run the import again"
         )
-
-
-def _batches(items: Iterable[Any]) -> Iterator[list[Any]]:
-    remaining = iter(items)
-    while batch := list(islice(remaining, BATCH_SIZE)):
-        yield batch
 
 
 def _item_key(spec: TableSpec, item: Item) -> tuple[Any, ...]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 
 from opx.connectors.webhooks.remembering import order_id
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
-from opx.domain.ids import entry_id
+from opx.domain.ids import batched, entry_id
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.domain.titles import chosen
@@ -66,8 +65,7 @@ class IndexEntries:
         return sum(index.count(SearchFilter(held.scopes)) for index in self._stores.indexing.every_index())
 
     def remove(self, held: HeldItems) -> None:
-        documents = iter(held.documents)
-        while batch := list(islice(documents, DOCUMENTS_AT_ONCE)):
+        for batch in batched(held.documents, DOCUMENTS_AT_ONCE):
             for index in self._stores.indexing.every_index():
                 found = Each(self._stores.storage.read_threads)(partial(self._references, index), batch)
                 index.apply(

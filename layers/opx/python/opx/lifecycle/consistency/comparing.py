@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from heapq import merge
-from itertools import chain, groupby, islice, takewhile
+from itertools import chain, groupby, takewhile
 
+from opx.domain.ids import batched
 from opx.domain.record import Record
 from opx.domain.scopes import scope_of_key, scope_of_object
 from opx.errors import InvalidScopeError
@@ -122,8 +123,7 @@ class Comparison:
 
     def _objects(self, segment: StoreSegment) -> Iterator[CheckedDocuments]:
         listed = self._corpus.store.list(after=segment.low)
-        within = takewhile(lambda info: segment.reaches(info.key), listed)
-        while batch := list(islice(within, _LISTED)):
+        for batch in batched(takewhile(lambda info: segment.reaches(info.key), listed), _LISTED):
             keys = ListedKeys(batch[0].key, batch[-1].key, {info.key for info in batch})
             documents = [info for info in batch if _is_document(info)]
             files = [info for info in batch if _is_version_file(info)]
@@ -136,8 +136,7 @@ class Comparison:
     # -- catalog and index
 
     def _documents(self, segment: StoreSegment) -> Iterator[CheckedDocuments]:
-        known = self._known(segment)
-        while batch := list(islice(known, AT_ONCE)):
+        for batch in batched(self._known(segment), AT_ONCE):
             checked = self._checks.documents(batch)
             checked.compared.update(
                 documents=sum(1 for one in batch if one.head), index_documents=sum(len(one.held) for one in batch)

@@ -20,7 +20,7 @@ from opx.domain.queries import SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.hygiene.near_duplicates import fingerprint
-from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vector, Vectors
+from opx.ports import Leg, SearchEngine, SearchFilter, SearchRequest, SearchResponse, Vectors, cosine
 from opx.retrieval.hybrid import DEPTH
 from opx.text.fields import LEXICAL_FIELDS, TITLE_FIELD, VALUE_WEIGHT, WHOLE_FIELD, Words, analysed_fields, words
 
@@ -177,15 +177,10 @@ class _Merged:
             return leg
         hits = {name: score for name, score in leg.hits if name in self._kept}
         for name, one in self._past.items():
-            cosines = [_cosine(wanted, each) for each in one.vectors if len(each) == len(wanted)]
+            cosines = [cosine(wanted, each) for each in one.vectors if len(each) == len(wanted)]
             if cosines:
                 hits[name] = max(cosines)
         return _cut(leg, hits, self._request.depth)
-
-
-def _cosine(one: Vector, other: Vector) -> float:
-    """Cosine similarity of unit vectors."""
-    return sum(a * b for a, b in zip(one, other, strict=True))
 
 
 def _scale(hits: Mapping[str, float], ours: Mapping[str, float]) -> float:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
-from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, expiry_day, expiry_of
-from opx.domain.ids import day_number, day_text
+from opx.domain.ids import batched, day_number, day_text
 from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel, is_shorter_policy
 from opx.domain.record import replace
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
@@ -40,7 +39,6 @@ FIRST_DAYS = 400
 """Days that a dry run looks back if there was no earlier run."""
 
 _SUBJECT, _CURSOR = "retention", "cursor"
-T = TypeVar("T")
 
 
 class DueVerdict(Enum):
@@ -176,7 +174,7 @@ class DueVersions:
         if days is None or last is None:
             return
         documents = self._catalog.in_category(category, current_only=False, until=day_text(last - days) + "~")
-        for batch in batches(one for one in documents if not one.expires):
+        for batch in batched((one for one in documents if not one.expires), AT_ONCE):
             used = self._uses.last_used(batch)
             for document in batch:
                 day = expiry_day(document, self._knowledge, used=used.get(document.key.id, ""))
@@ -195,12 +193,6 @@ class DueVersions:
             return DueVersion(entry, DueVerdict.LATER, document, used_until=expires if day else "")
         hold = covering(self._holds, document.key, document.category)
         return DueVersion(entry, DueVerdict.HELD if hold else DueVerdict.DUE, document, hold, leaving)
-
-
-def batches(items: Iterator[T], size: int = 0) -> Iterator[list[T]]:
-    """The items in batches of `size`, by default `AT_ONCE`."""
-    while batch := list(islice(items, size or AT_ONCE)):
-        yield batch
 
 
 # -- recomputing expiry
@@ -246,7 +238,7 @@ class Redating:
         """Recompute a category; returns the earliest day for which one of its versions is entered."""
         until, earliest = self._state.redated_until(category)
         documents = self._catalog.in_category(category, current_only=False, until=until)
-        for batch in batches(documents, _AT_ONCE):
+        for batch in batched(documents, _AT_ONCE):
             with self._unit_of_work():
                 days = [day for day in map(self._calendar.redate, batch) if day]
                 earliest = min([*days, *([earliest] if earliest else [])], default="")

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opx.domain.ids import day_number, day_text, iso_time
+from opx.domain.ids import batched, day_number, day_text, iso_time
 from opx.domain.record import replace
 from opx.errors import InvalidInputError, OpxError, PruneStoppedError
 from opx.lifecycle.report import Excess, PruneReport, PruneReports, PruneRun
 from opx.lifecycle.retention.due import (
+    AT_ONCE,
     FIRST_DAYS,
     GRACE_DAYS,
     OVERLAP_DAYS,
@@ -28,7 +29,6 @@ from opx.lifecycle.retention.due import (
     DueVersion,
     DueVersions,
     RetentionState,
-    batches,
 )
 from opx.ports import Clock
 from opx.runtime.knowledge_file import read_section
@@ -231,7 +231,7 @@ class KnowledgePruningService:
     def _remove(self, run: PruneRun, since: str, ends: float | None) -> None:
         left = ""
         for day, entries in self._due_now(run).entries(since):
-            for batch in batches(entries):
+            for batch in batched(entries, AT_ONCE):
                 with self._exclusive():
                     kept = self._prune_batch(batch, run)
                 left = left or (day if kept else "")
@@ -308,7 +308,7 @@ class Forecast:
         """Exact counts from the versions; in categories whose retention became shorter, from their last updates."""
         counts: Counter[str] = Counter()
         for _, entries in due.entries(since):
-            for batch in batches(entry for entry in entries if only is None or entry.category in only):
+            for batch in batched((one for one in entries if only is None or one.category in only), AT_ONCE):
                 for found in self._patterns.judged(due, batch):
                     if found.verdict is DueVerdict.HELD and found.hold and run.dry_run:
                         run.held[found.hold.id] += 1

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from opx.domain.ids import shortened
 from opx.domain.procedures import Outline, SectionKind, Step
 from opx.domain.versions import Safeguard, SafeguardChange, StepChangeKind
 from opx.lifecycle.versions.differences import MAX_LIKENED, likeness, most_alike, unmarked
@@ -261,8 +262,7 @@ def _start(one: _Sentence | _Part) -> int:
 
 
 def _shown(one: _Sentence | _Part | None) -> str:
-    text = one.body if isinstance(one, _Part) else one.text if one else ""
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+    return shortened(one.body if isinstance(one, _Part) else one.text if one else "", MAX_SHOWN)
 
 
 # -- finding

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from opx.formats.markdown import one_line
 from opx.operations.evaluation.datasets import ALL, ENOUGH, LabelledQuestion, labels_of
 from opx.text.tokenizer import count_tokens
 
@@ -51,16 +52,12 @@ class ReplyJudgement:
 
 def judged(question: LabelledQuestion, shown: Shown, pages: Sequence[str]) -> ReplyJudgement:
     """The judgement of a reply; `pages` are those of the documents found, the best first."""
-    plain = _words if shown.rendered else _one_line
+    plain = _words if shown.rendered else one_line
     text = plain(shown.text)
     grade = max((span.grade for span in question.spans if plain(span.text) in text), default=0)
     right = {page for page, best in labels_of(question.spans).items() if best == ENOUGH}
     rank = next((at for at, page in enumerate(dict.fromkeys(pages), start=1) if page in right), None)
     return ReplyJudgement(grade, rank, count_tokens(shown.text), refused=not shown.found)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _words(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.ids import iso_time
+from opx.domain.ids import iso_time, shortened
 from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Absent, Answer, RetrievalResult
@@ -110,8 +110,7 @@ def _best(answer: Answer) -> RetrievalResult | None:
 
 def shown(query: str) -> str:
     """The stored form of a question: on one line, secrets masked, truncated."""
-    text = _masked(query)
-    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+    return shortened(_masked(query), MAX_TEXT)
 
 
 def _masked(query: str) -> str:

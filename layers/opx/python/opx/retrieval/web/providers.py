@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from opx.domain.ids import Clock, stable_hash
+from opx.domain.ids import Clock, shortened, stable_hash
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError, StoreUnavailableError
 from opx.ports.sources import WebClient, WebReply, WebResult, WebSearch
 from opx.ports.tables import Item, Table
@@ -29,8 +29,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u
 def plain_text(markup: str, limit: int = MAX_TEXT) -> str:
     """Text without tags and entities, in one line, cut to `limit` characters."""
     text = html.unescape(_TAG.sub("", markup[: 4 * limit]))
-    line = " ".join(_CONTROL.sub(" ", text).split())
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    return shortened(" ".join(_CONTROL.sub(" ", text).split()), limit)
 
 
 BRAVE = "brave"
