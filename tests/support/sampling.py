@@ -28,12 +28,13 @@ def sampled(cases: Sequence[Case], part: int) -> Sequence[Case]:
 MANY = 10
 """Cases of one test from which on they are taken to be alike."""
 
-_ALIKE_IN, _WHOLE = "tests/unit/", ("tests/unit/test_architecture.py", "tests/unit/domain/test_policy.py")
-"""Contracts, isolation and the rest are tried whole, as are rules about each module and each role."""
+_ALIKE_IN = ("tests/unit/", "tests/contract/")
+_WHOLE = ("tests/unit/test_architecture.py", "tests/unit/domain/test_policy.py")
+"""Isolation and the rest are tried whole, as are rules about each module and each role."""
 
 
 def without_most_of_the_many(nodeids: Iterable[str]) -> set[str]:
-    """The cases to leave out of unit tests that have `MANY` or more: all but one of `EVERY`, the same ones in every run
+    """The cases to leave out of tests that have `MANY` or more: all but one of `EVERY`, the same ones in every run
     with one seed."""
     if EVERY == 1:
         return set()

@@ -1,4 +1,4 @@
-"""Samples of cases, which `.ci/run` takes."""
+"""Samples of cases, which `make test` takes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ def test_parts_that_follow_each_other_are_all_cases(monkeypatch: pytest.MonkeyPa
     parts = [sampled(range(10), part) for part in range(first, first + 3)]
     assert sorted(case for part in parts for case in part) == list(range(10))
     assert max(map(len, parts)) == 4
+
+
+def test_another_seed_takes_another_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "EVERY", 3)
+    parts = []
+    for seed in (7, 8, 9):
+        monkeypatch.setattr(sampling, "SEED", seed)
+        parts.append(list(sampled(range(9), 0)))
+    assert sorted(case for part in parts for case in part) == list(range(9))
 
 
 def test_all_cases_are_one_part_where_no_sample_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,8 +43,10 @@ def test_of_many_cases_of_a_unit_test_a_part_is_left(monkeypatch: pytest.MonkeyP
     assert left_out == without_most_of_the_many(reversed([*many, *few]))
 
 
-@pytest.mark.parametrize("name", ["tests/contract/test_table.py::test_a", "tests/unit/test_architecture.py::test_a"])
-def test_contracts_and_rules_of_the_architecture_are_whole(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["tests/isolation/test_guessing.py::test_a", "tests/unit/test_architecture.py::test_a"]
+)
+def test_isolation_and_rules_of_the_architecture_are_whole(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(sampling, "EVERY", 3)
     assert without_most_of_the_many(cases_of(name, 100)) == set()
 
