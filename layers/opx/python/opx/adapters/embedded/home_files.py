@@ -27,9 +27,10 @@ from opx.adapters.embedded.durable_files import (
     temporary_file,
     translated_os_errors,
 )
+from opx.adapters.embedded.home_format import MAIN, NAME, check_mark
 from opx.adapters.embedded.table import ITEM, key_names, quoted
 from opx.domain.ids import iso_time
-from opx.errors import OpxError, StoreUnavailableError
+from opx.errors import DamagedStoreError, OpxError, StoreUnavailableError
 from opx.ports import Clock
 from opx.ports.files import FileDamage, Loss, MendedFiles, StoreFile
 from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec, from_row
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from opx.adapters.embedded.segments import IndexDatabase, SegmentRow
     from opx.adapters.embedded.vector_files import StoredRows
 
-MAIN, QUESTIONS, INDEX = "opx.db", "questions.db", "index.db"
+QUESTIONS, INDEX = "questions.db", "index.db"
 _SPECS = {MAIN: tuple(spec for spec in ALL_TABLES if spec not in (AUDIT, GAPS)), QUESTIONS: (AUDIT, GAPS)}
 SET_ASIDE = "damaged-"
 """Beginning of the names of folders with damaged files."""
@@ -67,6 +68,10 @@ class HomeFiles:
                 name = path.relative_to(self._home).as_posix()
                 yield FileDamage(name, StoreFile.UNREADABLE, "its owner may not read it")
             return
+        try:
+            check_mark(self._home)
+        except DamagedStoreError:
+            yield FileDamage(NAME, StoreFile.IRREGULAR, "it doesn't state the format of this home")
         for name in _SPECS:
             yield from self._database(name)
         for folder in self._index_folders():
