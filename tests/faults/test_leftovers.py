@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 
 from opx.lifecycle.consistency.differences import Problem
 from tests.faults.disks import NOW, Disk
-from tests.faults.homes import ACME, DAY, Template, opened
+from tests.faults.homes import ACME, Template, opened
 from tests.support.attacks import kills
 
 KILLS = kills(12)
@@ -84,3 +83,25 @@ def test_deletion_of_the_document_sweeps(killed: Killed) -> None:
         assert killed.run("ingest", str(killed.file.parent), "--delete-missing", "--force").exit == 0
         left += found(home)
     assert left == []
+
+
+@pytest.mark.attack
+@pytest.mark.timeout(900)
+def test_pruning_sweeps_without_another_writer(killed: Killed) -> None:
+    left: list[str] = []
+    for home in killed.homes():
+        assert killed.run("prune", "--allow-share", "1").exit == 0
+        left += [one for one in found(home) if one.split()[0] in LEFT]
+    assert left == []
+
+
+@pytest.mark.attack
+@pytest.mark.timeout(900)
+def test_removal_of_the_client_leaves_its_text_in_no_file(disk: Disk, template: Template, tmp_path: Path) -> None:
+    killed = Killed(disk, template, tmp_path, *ACME)
+    for home in killed.homes():
+        removed = disk.run(home, [["client", "remove", "acme", "--yes"]])
+        assert removed.exit == 0, removed.output
+        holding = [str(path) for path in home.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+        assert holding == []
+        assert found(home) == []
