@@ -24,7 +24,7 @@ def zero_beginning(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def answered(tmp_path_factory: pytest.TempPathFactory) -> Opx:
-    """A knowledge base of which a question was asked, and recorded."""
+    """A knowledge base with a recorded question."""
     opx = Opx(tmp_path_factory.mktemp("answered"))
     for number in range(3):
         opx.write(f"other{number}.md", text_of(f"other{number}"))

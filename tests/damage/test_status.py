@@ -86,7 +86,7 @@ def test_ends_of_the_tables_of_a_large_database_are_read(opx: Opx, monkeypatch: 
     assert opx("status").exit_code == 1
 
 
-def test_reader_of_a_client_is_told_nothing_about_files(opx: Opx) -> None:
+def test_reader_of_a_client_sees_nothing_of_files(opx: Opx) -> None:
     truncate(opx.home / "questions.db")
     with services_at(opx.home) as services:
         reader = Context(services, Caller(Identity("acme")))

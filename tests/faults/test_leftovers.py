@@ -1,15 +1,16 @@
-"""What a killed writer left is swept: by the next writer of the document, by pruning, and by the removal of its client."""
+"""Files of killed writers are swept: by the next writer of the document, by pruning, and by the removal of its client."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from opx.lifecycle.consistency.differences import Problem
-from tests.faults.disks import NOW, Disk
+from tests.faults.disks import NOW, Disk, Ended
 from tests.faults.homes import ACME, Template, opened
 from tests.support.attacks import kills
 
@@ -40,7 +41,7 @@ class Killed:
             self._begin(mode="kill", at=at)
             yield self.home
 
-    def _begin(self, **fault: object) -> object:
+    def _begin(self, **fault: Any) -> Ended:
         shutil.rmtree(self.home, ignore_errors=True)
         shutil.copytree(self._template.folder / "home", self.home)
         self.file.write_text(text("the first words"))
@@ -48,7 +49,7 @@ class Killed:
         self.file.write_text(text(SECRET))
         return self.run("ingest", str(self.file.parent), **fault)
 
-    def run(self, *line: str, clock: float = NOW, **fault: object):  # type: ignore[no-untyped-def]
+    def run(self, *line: str, clock: float = NOW, **fault: Any) -> Ended:
         return self._disk.run(self.home, [[*self._scope, *line]], clock=clock, **fault)
 
 

@@ -146,8 +146,8 @@ class Lifecycle:
 
     def pruning(self, report: Report = unreported) -> KnowledgePruningService:
         """Removes expired versions in all scopes. Raises `KnowledgeConfigError`."""
+        from opx.lifecycle.consistency.leftovers import LeftoverFiles
         from opx.lifecycle.retention.due import DueVersions, PatternKeeper, Redating
-        from opx.lifecycle.retention.leftovers import LeftoverFiles
         from opx.lifecycle.retention.pruning import KnowledgePruningService, read_guard_rules
         from opx.lifecycle.retention.removal import Removal
 

@@ -97,7 +97,7 @@ class QuestionRecords:
         vector_of: VectorOf = embedder.of if embedder else _no_vector
         try:
             recording = self._recording if gaps and served else replace(self._recording, gaps=None)
-        except StoreUnavailableError as exc:  # whoever asks gets the answer
+        except StoreUnavailableError as exc:  # the answer is returned all the same
             log.exception("answers can't be recorded")
             return (Unrecorded(exc, report), *uses)
         return (QuestionRecorder(recording, reader, vector_of, report), *uses)

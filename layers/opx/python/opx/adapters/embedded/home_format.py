@@ -1,7 +1,7 @@
 """Marks a home folder with the format of its data, so that an older program refuses what it would damage.
 
 The mark is a file of its own, read before anything else is opened. The main database has the number, too: where the mark is
-missing or damaged, its header tells. A home with neither was written before there were marks: it has format 1. Tables get
+missing or damaged, its header has it. A home with neither was written before there were marks: it has format 1. Tables get
 missing columns when they are opened, and an index names its own format, so the number is raised only for a change that
 programs before it would misread.
 """

@@ -89,7 +89,7 @@ _APPENDED = {spec.short_name for spec in (AUDIT, BASELINES, GAPS, OUTCOMES, PATT
 
 _SUMS = head_key("", "")["place"]
 _COUNTED = {BASELINES.short_name: "", GAPS.short_name: "", OUTCOMES.short_name: _SUMS, USES.short_name: ""}
-"""Tables in which use also changes rows, with the beginning of their names: a question asked again, an outcome added up."""
+"""Tables in which use also changes rows, with the beginning of their names: a repeated question, an outcome added up."""
 
 
 @dataclass(frozen=True, slots=True)

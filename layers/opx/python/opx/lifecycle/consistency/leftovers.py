@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
 
+from opx.domain.documents import DocumentKey
 from opx.domain.scopes import Scope
+from opx.errors import DamagedStoreError, ObjectNotFoundError
+from opx.ingestion.corpus.chunk_files import read_chunks
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.lifecycle.consistency.differences import StoreFinding
 from opx.lifecycle.consistency.reconcile import Repairs
@@ -74,7 +77,9 @@ class LeftoverFiles:
     def _is_covered(self, version: tuple[Scope, str], holds: Sequence[Hold]) -> bool:
         if not holds:
             return False
-        from opx.lifecycle.clients.finding import chunks_in
-
-        category = next((one.metadata.category for one in chunks_in(self._store, version)), None)
-        return any(hold.may_cover(version[0], hold.category if category is None else category) for hold in holds)
+        scope, document_id = version
+        try:
+            category = next(read_chunks(self._store, DocumentKey(scope, ""), document_id)).metadata.category
+        except (StopIteration, ObjectNotFoundError, DamagedStoreError):
+            return any(hold.may_cover(scope, hold.category) for hold in holds)
+        return any(hold.may_cover(scope, category) for hold in holds)
