@@ -67,6 +67,10 @@ CASES: dict[str, tuple[Find, dict[str, tuple[Damage, ...]]]] = {
         },
     ),
     "main database": (in_home("opx.db"), {NAMED: TO_DATABASE, MENDED: (blank_end,)}),
+    "format": (
+        in_home("format.json"),
+        {MENDED: (truncate, empty, blank_beginning, blank_end, replace_by_noise, add_noise, make_folder)},
+    ),
     "questions": (in_home("questions.db"), {NAMED: (truncate, blank_beginning, replace_by_noise)}),
     "index database": (in_home("index/index.db"), {MENDED: (*TO_DATABASE, alter, blank_end)}),
     **{
@@ -100,6 +104,7 @@ QUICK = {
     ("record of metadata", truncate),
     ("main database", truncate),
     ("main database", blank_beginning),
+    ("format", truncate),
     ("questions", blank_beginning),
     ("index database", truncate),
     ("vectors (i8)", alter),

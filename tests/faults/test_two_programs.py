@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -37,8 +39,33 @@ def test_home_without_a_mark_is_opened_and_marked(opx: Opx) -> None:
     assert json.loads((opx.home / NAME).read_bytes()) == {"format": FORMAT, "program": __version__}
 
 
-@pytest.mark.parametrize("damaged", ["", "{", "[1]", '{"format": "2"}', "\x00" * 40])
-def test_damaged_mark_bars_nobody(opx: Opx, damaged: str) -> None:
+DAMAGED = ["", "{", "[1]", "[" * 9999, '{"format": "2"}', '{"format": 0}', "\x00" * 40]
+
+
+@pytest.mark.parametrize("damaged", DAMAGED, ids=range(len(DAMAGED)))
+def test_damaged_mark_is_no_format_and_is_repaired(opx: Opx, damaged: str) -> None:
     (opx.home / NAME).write_text(damaged)
+    for line in (("search", "disk"), ("ingest", opx.folder / "docs"), ("status",)):
+        refused = opx(*line)
+        assert refused.exit_code == 2, refused.output
+        assert f"{opx.home / NAME} is damaged" in refused.output
+        assert "`opx repair`" in refused.output
+    assert (opx.home / NAME).read_text() == damaged
+    assert NAME in opx("repair", "--dry-run").output
+    assert opx("repair").exit_code == 0
     assert opx("search", "disk").exit_code == 0
     assert json.loads((opx.home / NAME).read_bytes())["format"] == FORMAT
+
+
+@pytest.mark.parametrize("mark", [None, "", "{"])
+def test_newer_home_without_its_mark_is_known_by_its_database(opx: Opx, mark: str | None) -> None:
+    with closing(sqlite3.connect(opx.home / "opx.db")) as connection:
+        connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    (opx.home / NAME).unlink()
+    if mark is not None:
+        (opx.home / NAME).write_text(mark)
+    for line in (("search", "disk"), ("repair",)):
+        refused = opx(*line)
+        assert refused.exit_code == 2
+        assert f"written by a newer opx with format {FORMAT + 1}" in refused.output
+    assert not list(opx.home.glob("damaged-*"))

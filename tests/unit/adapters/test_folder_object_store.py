@@ -74,12 +74,18 @@ def test_removal_leaves_no_empty_folders(tmp_path: Path) -> None:
 
 def test_temporary_files_of_the_dead_are_removed_and_those_of_the_living_stay(tmp_path: Path) -> None:
     FolderObjectStore(tmp_path)
-    dead, living = tmp_path / ".tmp/dead", tmp_path / ".tmp/living"
-    for path in (dead, living):
+    dead, young = tmp_path / ".tmp/dead", tmp_path / ".tmp/young"
+    for path in (dead, young):
         path.write_bytes(b"part")
     os.utime(dead, (time.time() - 90_000,) * 2)
-    FolderObjectStore(tmp_path)
-    assert (dead.exists(), living.exists()) == (False, True)
+    with FolderObjectStore(tmp_path).grouped():  # removes both, and uses the folder from now on
+        assert not dead.exists()
+        assert not young.exists()
+        for path in (dead, young):
+            path.write_bytes(b"part")
+        os.utime(dead, (time.time() - 90_000,) * 2)
+        FolderObjectStore(tmp_path)
+        assert (dead.exists(), young.exists()) == (False, True)
 
 
 def test_concurrent_writers_never_mix_content_and_metadata(tmp_path: Path) -> None:

@@ -179,7 +179,12 @@ class DocumentChangedError(ConditionFailedError):
 
 
 class StoreUnavailableError(OpxError):
-    """A store or service didn't answer, or refused temporarily; retrying later may help."""
+    """A store or service didn't answer, or refused temporarily; retrying later may help. `reason` names the cause without a
+    path, "" where only the message does."""
+
+    def __init__(self, message: str = "", reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class DamagedStoreError(StoreUnavailableError):
@@ -191,11 +196,10 @@ class DamagedRowError(StoreUnavailableError):
 
 
 class UnwritableStoreError(StoreUnavailableError):
-    """A store's disk is full or read-only: it can still be read. `reason` names the cause without a path."""
+    """A store's disk is full or read-only: it can still be read."""
 
     def __init__(self, message: str, reason: str = "the disk can't be written to") -> None:
-        super().__init__(message)
-        self.reason = reason
+        super().__init__(message, reason)
 
 
 class IncompatibleHomeError(StoreUnavailableError):

@@ -54,12 +54,20 @@ def test_an_index_that_was_lost_is_a_failure_and_the_next_step_repairs_it(opx: O
     assert opx("doctor").exit_code == 0
 
 
-@pytest.mark.parametrize("name", ["opx.db", "questions.db", "index/index.db"])
+@pytest.mark.parametrize("name", ["opx.db", "index/index.db"])
 def test_a_damaged_file_is_named(opx: Opx, name: str) -> None:
     (opx.home / name).write_bytes(b"no database " * 4000)
     found = opx("doctor")
     assert found.exit_code == 1
     assert f"{opx.home / name}: the file is no SQLite database" in line_of("ingestion", found.output)
+
+
+def test_a_damaged_log_of_questions_is_named_and_fails_no_search(opx: Opx) -> None:
+    (opx.home / "questions.db").write_bytes(b"no database " * 4000)
+    found = opx("doctor")
+    assert found.exit_code == 1
+    assert "questions.db: file is not a database" in line_of("home", found.output)
+    assert "ok" in line_of("words", found.output)
 
 
 def test_a_home_of_a_newer_version_is_refused_and_not_called_broken(opx: Opx) -> None:

@@ -119,6 +119,43 @@ def test_a_seal_is_shown_and_what_differs_later_is_named(opx: Opx) -> None:
     assert "altered: versions: version 1 of documents/" in found.stdout
 
 
+def test_what_use_adds_is_listed_apart_and_is_no_difference(opx: Opx) -> None:
+    assert opx("search", "read the log of the pod").exit_code == 0
+    assert opx("seal").exit_code == 0
+    opx("search", "disk full")
+    opx("search", "what does ERR-77123 mean")
+    opx("search", "what does ERR-77123 mean", "--mode", "quick")
+    for _ in range(2):
+        assert opx("outcome", "record", "last", "1", "resolved", "--occurrence", "once").exit_code == 0
+    opx.write("new.md", "# New\n\nA page of today.")
+    opx.write("pods.md", "# Pods\n\nRead the log of the pod, and its events.")
+    assert opx("ingest", opx.folder / "docs").exit_code == 0
+    found = opx("seal", "--verify")
+    assert found.exit_code == 0, found.output
+    for kind in ("audit", "gaps", "outcomes", "documents", "versions"):
+        assert f"added since the seal: {kind}" in found.stdout
+    assert "all is as it was sealed on" in found.stdout
+    assert "items that use added since" in found.stdout
+
+
+@pytest.mark.parametrize("damage", ["alter", "remove", "place"])
+def test_what_use_does_not_explain_is_a_difference_among_additions(opx: Opx, damage: str) -> None:
+    opx("seal")
+    opx("search", "disk full")
+    path = next(opx.home.glob("corpus/documents/**/pods.md"))
+    if damage == "alter":
+        path.write_text(path.read_text().replace("log", "LOG"))
+    elif damage == "remove":
+        path.unlink()
+    else:
+        path.with_name("placed.md").write_text("# Placed\n\nBy nobody.")
+    found = opx("seal", "--verify")
+    assert found.exit_code == 1
+    assert found.stdout.splitlines()[0].split(":")[0] in ("altered", "removed", "added")
+    assert "1 difference on" in found.stdout
+    assert "added since the seal: audit" in found.stdout
+
+
 def test_a_signed_seal_is_verified_by_its_public_key(opx: Opx, tmp_path: Path) -> None:
     key = str(tmp_path / "key.pem")
     public = opx("seal", "--new-key", key).stdout.split()[-1]

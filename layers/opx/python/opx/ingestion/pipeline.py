@@ -85,10 +85,14 @@ class Publisher:
         chunks: Chunks,
         layout: Callable[[], str],
         unit_of_work: UnitOfWork = nullcontext,
+        puts_together: UnitOfWork = nullcontext,
+        each: Each | None = None,
         copies: ChunkCopies | None = None,
         graph: GraphWriter | None = None,
         writers: Writers | None = None,
     ) -> None:
+        self._puts_together = puts_together
+        self._each = each or Each()
         self._writers = writers or OneIndex()
         self._catalog = catalog
         self._index = index
@@ -114,9 +118,11 @@ class Publisher:
             started = [self._start(step) for step in steps]
             live = list(compress(steps, started))
             self._writers.note([claim_of(step).key.id for step in live])
+        self._store(live)
         references = self._index.apply(list(compress(changes, started))) if live else []
         if self._copies and live:
             self._copies.apply(_copy(step) for step in live)
+        self._sweep(live)
         with self._unit_of_work():
             self._writers.confirm()
             self._state(live)
@@ -173,6 +179,21 @@ class Publisher:
             return False
         return True
 
+    def _store(self, steps: Sequence[Step]) -> None:
+        """Stores the files of the versions, which the catalog names as being written by now: if this worker is killed, the
+        next writer of the document finds them."""
+        with self._puts_together():
+            self._each(self._chunks.store, [step.cut for step in steps if isinstance(step, Prepared)])
+
+    def _sweep(self, steps: Sequence[Step]) -> None:
+        """Deletes the files of versions that interrupted attempts wrote and that never became current, unless another
+        document of the scope has the same text, or is getting it."""
+        written = {(claim_of(step).key.scope, _document_id(step)) for step in steps}
+        for claim in map(claim_of, steps):
+            left = [one for one in claim.unfinished if (claim.key.scope, one) not in written]
+            for document_id in self._catalog.without_version(claim, left):
+                self._chunks.discard(claim.key, document_id, before=self._catalog.abandoned_before)
+
     def _state(self, steps: Sequence[Step]) -> None:
         """Replaces the statements of the documents in the graph."""
         if self._graph is None:
@@ -192,7 +213,7 @@ class Publisher:
             else:
                 kept = None if self._index.derives_ids else references
                 edition = self._writers.edition
-                made = VersionOrigin(step.fingerprint, step.provenance)
+                made = VersionOrigin(step.cut.fingerprint, step.cut.provenance)
                 self._catalog.finish(step.claim, step.document, made, kept, edition=edition)
         except ConditionFailedError:
             return False
@@ -305,19 +326,20 @@ class IngestionPipeline:
         self._rules = rules
         self._index_identity = index_identity
         self._chunks = Chunks(store, rules, extract)
+        self._each = Each(read_threads)  # several at a time where reading and storing mean waiting for a network
         self._publisher = Publisher(
             catalog=catalog,
             index=index,
             chunks=self._chunks,
             layout=self._layout,
             unit_of_work=unit_of_work,
+            puts_together=puts_together,
+            each=self._each,
             copies=copies,
             graph=graph,
             writers=self._writers,
         )
         self._repeatable = repeatable or unit_of_work
-        self._puts_together = puts_together
-        self._each = Each(read_threads)  # several at a time where reading and storing mean waiting for a network
 
     def apply(self, events: Sequence[ObjectEvent], progress: Progress | None = None) -> list[EventOutcome]:
         """Applies events of different documents together, so that the index commits once; one outcome each, in order.
@@ -352,15 +374,13 @@ class IngestionPipeline:
     def _prepared(
         self, events: Sequence[ObjectEvent], stack: ExitStack, ready: Callable[[Prepared], None]
     ) -> list[EventOutcome | Step]:
-        """Reads the documents, and stores what is made of them: all of that is durable when this returns, or will be made
-        again. Calls `ready` with each document to embed, in order."""
+        """Reads the documents. Calls `ready` with each document to embed, in order."""
         steps: list[EventOutcome | Step] = []
         try:
-            with self._puts_together():
-                for step in self._each.in_order(lambda claim: self._prepare(claim, stack), self._claims(events)):
-                    steps.append(step)
-                    if isinstance(step, Prepared):
-                        ready(step)
+            for step in self._each.in_order(lambda claim: self._prepare(claim, stack), self._claims(events)):
+                steps.append(step)
+                if isinstance(step, Prepared):
+                    ready(step)
         except StoreUnavailableError as exc:
             return [
                 step if isinstance(step, EventOutcome) else self._unsuccessful(claim_of(step), exc) for step in steps

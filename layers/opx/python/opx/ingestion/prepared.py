@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from io import BytesIO
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from opx.domain.documents import (
@@ -33,7 +34,14 @@ from opx.hygiene import near_duplicates
 from opx.hygiene.cleaning import Span, overlaps
 from opx.hygiene.instructions import FLAG
 from opx.ingestion.chunking import ChunkOwner, chunk_lines
-from opx.ingestion.corpus.chunk_files import chunk_file, chunk_of_line, outline_data, outline_file, read_chunks
+from opx.ingestion.corpus.chunk_files import (
+    chunk_file,
+    chunk_of_line,
+    outline_data,
+    outline_file,
+    read_chunks,
+    version_files,
+)
 from opx.ingestion.corpus.claims import Claim
 from opx.ingestion.reading import ParsedDocument
 from opx.ports import IndexEntry, ObjectStore, Vectors
@@ -94,18 +102,14 @@ class CutDocument:
 
 @dataclass(slots=True)
 class Prepared:
-    """A document ready to be indexed: its chunks as lines of an open temporary file, and the vectors of each.
-
-    `suspected`: see `ParsedDocument`. `contexts` are by chunk id.
-    """
+    """A document ready to be indexed: those of its chunks that are searched, as lines of an open temporary file, and the
+    vectors of each. `contexts` are by chunk id."""
 
     claim: Claim
     document: KnowledgeDocument
-    fingerprint: str
+    cut: CutDocument
     lines: IO[bytes]
-    provenance: Provenance
     vectors: list[Vectors] = field(default_factory=list)
-    suspected: Sequence[Span] = ()
     contexts: Mapping[str, str] = field(default_factory=dict)
     statements: Statements = field(default_factory=Statements)
 
@@ -136,7 +140,7 @@ class Prepared:
     def entries(self) -> Iterator[IndexEntry]:
         facts, metadata = _facts_of(self.document), ChunkMetadata.of(self.document)
         for chunk, vectors in zip(self.chunks(), self.vectors, strict=True):
-            flags = (FLAG,) if overlaps(self.suspected, chunk.start, chunk.end) else ()
+            flags = (FLAG,) if overlaps(self.cut.suspected, chunk.start, chunk.end) else ()
             mark = near_duplicates.fingerprint(chunk.own_text)
             yield IndexEntry(_indexed(replace(chunk, metadata=metadata), facts, flags, mark), vectors)
 
@@ -162,18 +166,29 @@ class Chunks:
         return CutDocument(document, read.category, fingerprint, lines, outline, *rest)
 
     def prepare(self, claim: Claim, cut: CutDocument) -> Prepared:
-        """Stores the chunks and the outline of a document; those of a category without embedded fields are not indexed, nor
-        those of a document that is past its retention, which isn't in the graph either."""
+        """A document with its statements; chunks of a category without embedded fields are not indexed, nor those of a
+        document that is past its retention, which isn't in the graph either."""
         document = cut.document
-        self._keep(document, cut.lines)
-        self._store.put(outline_file(document.key, document.document_id), cut.outline)
-        prepared = Prepared(claim, document, cut.fingerprint, cut.lines, cut.provenance, suspected=cut.suspected)
+        prepared = Prepared(claim, document, cut, cut.lines)
         if self._extract and cut.category.is_related and not is_kept_out(document):
             opened = partial(self._store.open, claim.event.document_key)
             prepared.add_statements(_statements(self._extract, document, cut.facts, prepared.chunks, opened))
         if not cut.is_embedded:
-            cut.lines.truncate(0)
+            prepared.lines = BytesIO()
         return prepared
+
+    def store(self, cut: CutDocument) -> None:
+        """Stores the chunks and the outline of a document whose catalog item names the version as being written."""
+        document = cut.document
+        self._keep(document, cut.lines)
+        self._store.put(outline_file(document.key, document.document_id), cut.outline)
+
+    def discard(self, key: DocumentKey, document_id: str, *, before: str) -> None:
+        """Deletes the files of a version, unless its chunks were written at this time or later. The store of one machine
+        lists no times: no other process writes there."""
+        file = chunk_file(key, document_id)
+        if all(info.modified < before for info in self._store.list(file) if info.key == file):
+            self._store.delete_many(version_files(key, document_id))
 
     def read(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
         """The chunks of any version, current or not; none if they are gone. Raises `DamagedStoreError`."""

@@ -146,6 +146,7 @@ class Lifecycle:
 
     def pruning(self, report: Report = unreported) -> KnowledgePruningService:
         """Removes expired versions in all scopes. Raises `KnowledgeConfigError`."""
+        from opx.lifecycle.consistency.leftovers import LeftoverFiles
         from opx.lifecycle.retention.due import DueVersions, PatternKeeper, Redating
         from opx.lifecycle.retention.pruning import KnowledgePruningService, read_guard_rules
         from opx.lifecycle.retention.removal import Removal
@@ -163,6 +164,13 @@ class Lifecycle:
             threads=self._storage.read_threads,
             forgotten=patterns.forget,
         )
+        leftovers = LeftoverFiles(
+            corpus.store,
+            tables.table(LIFECYCLE),
+            self._checks(thorough=False),
+            self.repairs(),
+            self.holds.in_force,
+        )
         return KnowledgePruningService(
             catalog=corpus.catalog,
             calendar=corpus.calendar,
@@ -177,6 +185,7 @@ class Lifecycle:
             redating=Redating(corpus.catalog, corpus.calendar, state, tables.unit_of_work),
             patterns=patterns,
             purge=tables.purge_expired,
+            leftovers=leftovers.remove,
             report=report,
         )
 

@@ -128,12 +128,20 @@ class Status(Record, frozen=True, kw_only=True):
         dict[str, int],
         Meta(description="Documents that the caller may see and that are hidden past their retention, by category."),
     ] = msgspec.field(default_factory=dict)
+    damage: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Damaged files of this machine that a glance at databases and indexes finds, each with its problem; "
+            "documents are not read. Empty unless the caller is an operator."
+        ),
+    ] = ()
     api_version: int = API_VERSION
 
 
 @operation(http="GET /status")
 def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 - as all operations
     """Show counts of documents, waiting and failed objects, changes not ingested, and the state of the index."""
+    damage = _damage(context)  # first: a missing database is made when it is read
     counts, expired, chunks_expected = _counts(context)
     chunks, model, confidence, index = _index_facts(context, chunks_expected)
     shared = context.may(Action.WATCH, EVERYTHING)  # the length of the queue reveals activity of others
@@ -150,7 +158,13 @@ def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 
         confidence=confidence,
         categories=dict(sorted(counts.items())),
         expired=dict(sorted(expired.items())),
+        damage=damage,
     )
+
+
+def _damage(context: Context) -> tuple[str, ...]:
+    files = context.system.ports.files if context.may(Action.WATCH, EVERYTHING) else None
+    return tuple(f"{one.file}: {one.problem}" for one in files.glance()) if files else ()
 
 
 def _is_searched(context: Context, category: str) -> bool:

@@ -52,6 +52,11 @@ class StoreFiles(Protocol):
         """The damage that is found by reading every file whole. Changes nothing. Raises `StoreUnavailableError` while
         another process writes."""
 
+    def glance(self) -> Iterator[FileDamage]:
+        """The damage that is found in about a second, whatever the size of the stores: of databases their structure, of
+        large ones the ends of each table, of indexes lists, sizes and small files, and nothing of documents. Changes nothing,
+        and waits for nobody. Raises `StoreUnavailableError`."""
+
     def mend(self, progress: Callable[[str], None]) -> MendedFiles:
         """Moves damaged files aside, never deletes them, and makes databases of the rows that can still be read; completes
         what an interrupted call has begun. A removed index is made again by its writer. Raises `StoreUnavailableError`

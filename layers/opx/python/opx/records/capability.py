@@ -15,7 +15,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import Answer
 from opx.domain.scopes import SELF_TEST_CLIENTS, Identity, Reader
-from opx.errors import InvalidInputError, OpxError, UnwritableStoreError
+from opx.errors import InvalidInputError, OpxError, StoreUnavailableError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Tables
@@ -95,7 +95,11 @@ class QuestionRecords:
         if not (self._settings.audit_days or self._settings.gap_days):
             return uses
         vector_of: VectorOf = embedder.of if embedder else _no_vector
-        recording = self._recording if gaps and served else replace(self._recording, gaps=None)
+        try:
+            recording = self._recording if gaps and served else replace(self._recording, gaps=None)
+        except StoreUnavailableError as exc:  # the answer is returned all the same
+            log.exception("answers can't be recorded")
+            return (Unrecorded(exc, report), *uses)
         return (QuestionRecorder(recording, reader, vector_of, report), *uses)
 
     @property
@@ -198,11 +202,7 @@ class QuestionRecorder:
         gaps = self._recording.gaps
         if gaps is not None and is_gap(answered.query, answered.config, answered.answer):
             self._record_gap(gaps, answered, failures)
-        answer = self._audited(state, answered, failures)
-        if failures:
-            answer = replace(answer, notes=(*answer.notes, f"not recorded: {'; '.join(failures)}"))
-        self._report(Metric.RECORDING_FAILURES, float(bool(failures)))
-        return answer
+        return _noted(self._audited(state, answered, failures), failures, self._report)
 
     def _audited(self, state: CorpusState, answered: Answered, failures: list[str]) -> Answer:
         audit, key, answer = self._recording.audit, self._recording.key, answered.answer
@@ -212,7 +212,7 @@ class QuestionRecorder:
             reader_hash = key.hash("reader", *self._reader.visible)
             record = audit.record(self._reader.identity, answered, state)
         except Exception as exc:  # outermost edge: the answer is returned whatever fails
-            failures.append(f"this answer has no receipt{_reason(exc)}")
+            failures.append(_NO_RECEIPT + _reason(exc))
             log.exception("an answer has no record in the audit log")
             return answer
         question = RecordedQuestion(
@@ -236,9 +236,28 @@ class QuestionRecorder:
             log.exception("a question without an answer is not among the gaps")
 
 
+class Unrecorded(Struct, frozen=True):
+    """Observes the answers that can't be recorded, as the logs can't be opened: notes that in each."""
+
+    error: StoreUnavailableError
+    report: Report
+
+    def begin(self) -> Finish:
+        return lambda answered: _noted(answered.answer, [_NO_RECEIPT + _reason(self.error)], self.report)
+
+
+_NO_RECEIPT = "this answer has no receipt"
+
+
+def _noted(answer: Answer, failures: Sequence[str], report: Report) -> Answer:
+    report(Metric.RECORDING_FAILURES, float(bool(failures)))
+    return replace(answer, notes=(*answer.notes, f"not recorded: {'; '.join(failures)}")) if failures else answer
+
+
 def _reason(error: Exception) -> str:
     """The cause in words that any reader may see: messages of stores name paths."""
-    return f", as {error.reason}" if isinstance(error, UnwritableStoreError) else ""
+    reason = error.reason if isinstance(error, StoreUnavailableError) else ""
+    return f", as {reason}" if reason else ""
 
 
 class UseObserver:

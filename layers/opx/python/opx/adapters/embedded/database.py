@@ -62,14 +62,17 @@ def _state_of_disk(folder: Path) -> str:
 
 def failure_of(error: sqlite3.Error, path: Path) -> StoreUnavailableError | None:
     """The error of ours for a failure of the file, with its cause; None for a mistake in SQL."""
-    code = sqlite3.SQLITE_CORRUPT if is_undecodable(error) else getattr(error, "sqlite_errorcode", 0) & 0xFF
+    is_damaged = is_undecodable(error) or path.is_dir()
+    code = sqlite3.SQLITE_CORRUPT if is_damaged else getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code not in _UNAVAILABLE:
         return None
     reason = _FULL if code == sqlite3.SQLITE_FULL else code in _OF_THE_DISK and _state_of_disk(path.parent)
     if reason:
         return _unwritable(path, reason)
-    kind = DamagedStoreError if code in _DAMAGED else StoreUnavailableError
-    return kind(f"database {path}: {_UNAVAILABLE[code]}")
+    message = f"database {path}: {_UNAVAILABLE[code]}"
+    if code in _DAMAGED:
+        return DamagedStoreError(message, f"{path.name} is damaged; run `opx repair`")
+    return StoreUnavailableError(message)
 
 
 def _unwritable(path: Path, reason: str) -> UnwritableStoreError:

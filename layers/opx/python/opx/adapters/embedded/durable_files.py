@@ -73,22 +73,36 @@ def _withdraw(path: Path, rights: int) -> None:
 def temporary_file(folder: Path) -> Iterator[BinaryIO]:
     """A new file in `folder`, open for writing and reading; removed at the end unless it was renamed."""
     path = folder / secrets.token_hex(16)
-    with open(path, "x+b", opener=private) as file:
+    with in_use(folder), open(path, "x+b", opener=private) as file:
         try:
             yield file
         finally:
             path.unlink(missing_ok=True)
 
 
+@contextmanager
+def in_use(folder: Path, operation: int = fcntl.LOCK_SH) -> Iterator[bool]:
+    """Marks a folder of temporary files as used by a living process; False where it can't be marked."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, operation)
+        marked = True
+    except OSError:
+        marked = False
+    try:
+        yield marked
+    finally:
+        os.close(descriptor)
+
+
 def remove_abandoned(folder: Path) -> None:
-    """Removes temporary files of processes that were killed."""
-    oldest = time.time() - ABANDONED_SECONDS
-    for path in folder.iterdir():
-        try:
-            if path.stat().st_mtime < oldest:
-                path.unlink()
-        except FileNotFoundError:
-            continue
+    """Removes temporary files of processes that were killed: all, if no living one uses the folder, and else the old ones."""
+    with in_use(folder, fcntl.LOCK_EX | fcntl.LOCK_NB) as alone:
+        oldest = time.time() - ABANDONED_SECONDS
+        for path in folder.iterdir():
+            with suppress(FileNotFoundError):
+                if alone or path.stat().st_mtime < oldest:
+                    path.unlink()
 
 
 def sync_file(file: BinaryIO) -> None:

@@ -36,10 +36,11 @@ class HomeDatabases:
     @cached_property
     def main(self) -> Database:
         from opx.adapters.embedded.database import open_database
-        from opx.adapters.embedded.home_format import mark_format
+        from opx.adapters.embedded.home_format import MAIN, check_mark, mark_format
 
-        database = open_database(self.folder / "opx.db")
-        mark_format(self.folder)
+        check_mark(self.folder)
+        database = open_database(self.folder / MAIN)
+        mark_format(self.folder, database)
         return database
 
     @cached_property

@@ -10,8 +10,8 @@ import json
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +27,10 @@ from opx.adapters.embedded.durable_files import (
     temporary_file,
     translated_os_errors,
 )
+from opx.adapters.embedded.home_format import MAIN, NAME, check_mark
 from opx.adapters.embedded.table import ITEM, key_names, quoted
 from opx.domain.ids import iso_time
-from opx.errors import OpxError, StoreUnavailableError
+from opx.errors import DamagedStoreError, OpxError, StoreUnavailableError
 from opx.ports import Clock
 from opx.ports.files import FileDamage, Loss, MendedFiles, StoreFile
 from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec, from_row
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from opx.adapters.embedded.segments import IndexDatabase, SegmentRow
     from opx.adapters.embedded.vector_files import StoredRows
 
-MAIN, QUESTIONS, INDEX = "opx.db", "questions.db", "index.db"
+QUESTIONS, INDEX, SECRETS = "questions.db", "index.db", "secrets.json"
 _SPECS = {MAIN: tuple(spec for spec in ALL_TABLES if spec not in (AUDIT, GAPS)), QUESTIONS: (AUDIT, GAPS)}
 SET_ASIDE = "damaged-"
 """Beginning of the names of folders with damaged files."""
@@ -49,6 +50,14 @@ _JOURNAL = "repair.json"
 _PART = ".repaired"
 _MOST_PROBLEMS = 5
 _LOCK_SECONDS = 30.0
+_SMALL_DATABASE = 32 * 1024 * 1024
+"""Bytes of a database all pages of which are checked at a glance: 5 ms each MB."""
+
+_SMALL_FILE = 2 * 1024 * 1024
+"""Bytes of a file of an index that is read at a glance."""
+
+_FEW_ENTRIES = 2_000
+"""Entries of an index that are compared with their checksums at a glance."""
 
 
 class HomeFiles:
@@ -67,26 +76,42 @@ class HomeFiles:
                 name = path.relative_to(self._home).as_posix()
                 yield FileDamage(name, StoreFile.UNREADABLE, "its owner may not read it")
             return
-        for name in _SPECS:
-            yield from self._database(name)
-        for folder in self._index_folders():
-            yield from IndexFiles(self._home, folder).damaged()
+        yield from self._stores(quick=False)
         for path in irregular(self._home / "corpus"):
             name = path.relative_to(self._home).as_posix()
             yield FileDamage(name, StoreFile.IRREGULAR, "it is no regular file")
+
+    def glance(self) -> Iterator[FileDamage]:
+        yield from self._stores(quick=True)
+        try:
+            json.loads((self._home / SECRETS).read_bytes())
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, RecursionError):
+            yield FileDamage(SECRETS, StoreFile.UNREADABLE, "it can't be read as JSON")
+
+    def _stores(self, *, quick: bool) -> Iterator[FileDamage]:
+        try:
+            check_mark(self._home)
+        except DamagedStoreError:
+            yield FileDamage(NAME, StoreFile.IRREGULAR, "it doesn't state the format of this home")
+        for name in _SPECS:
+            yield from self._database(name, quick=quick)
+        for folder in self._index_folders():
+            yield from IndexFiles(self._home, folder).damaged(quick=quick)
 
     def _index_folders(self) -> list[Path]:
         folders = (self._home / "index", *sorted(self._home.glob("index-*")))
         return [folder for folder in folders if folder.exists()]
 
-    def _database(self, name: str) -> Iterator[FileDamage]:
+    def _database(self, name: str, *, quick: bool) -> Iterator[FileDamage]:
         path = self._home / name
         if not path.exists() or (path.is_file() and not path.stat().st_size):
             if name == MAIN and self._has_objects():
                 state = "is empty" if path.exists() else "is missing"
                 yield FileDamage(name, StoreFile.DATABASE, f"it {state}, although there are documents")
             return
-        for problem in database_problems(path, _SPECS[name]):
+        for problem in database_problems(path, _SPECS[name], quick=quick):
             yield FileDamage(name, StoreFile.DATABASE, problem)
 
     def _has_objects(self) -> bool:
@@ -219,13 +244,15 @@ def _is_name_of_file(name: str) -> bool:
 # -- databases
 
 
-def database_problems(path: Path, specs: Sequence[TableSpec] = ()) -> list[str]:
-    """Problems of a SQLite file: of its pages, and of rows that are no items with the key of their columns. Raises
-    `StoreUnavailableError` if it is locked."""
+def database_problems(path: Path, specs: Sequence[TableSpec] = (), *, quick: bool = False) -> list[str]:
+    """Problems of a SQLite file: of its pages, and of rows that are no items with the key of their columns; `quick` reads no
+    rows, and not all pages of a large file. Raises `StoreUnavailableError` if it is locked."""
     if not path.is_file():
         return ["it is no file"]
     try:
         with closing(sqlite3.connect(path, timeout=_LOCK_SECONDS)) as connection:
+            if quick:
+                return _quick_problems(connection, path)
             checked = connection.execute(f"PRAGMA integrity_check({_MOST_PROBLEMS})").fetchall()
             problems = [" ".join(str(row[0]).split()) for row in checked if row[0] != "ok"]
             return problems or [problem for spec in specs for problem in _row_problems(connection, spec)]
@@ -234,6 +261,28 @@ def database_problems(path: Path, specs: Sequence[TableSpec] = ()) -> list[str]:
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or is_undecodable(exc):
             return [str(exc)]
         raise failure_of(exc, path) or StoreUnavailableError(f"database {path} can't be checked: {exc}") from exc
+
+
+_NUMBERED_TABLES = (
+    "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0 AND sql NOT LIKE '%WITHOUT ROWID%'"
+)
+
+
+def _quick_problems(connection: sqlite3.Connection, path: Path) -> list[str]:
+    if path.stat().st_size <= _SMALL_DATABASE:
+        checked = connection.execute("PRAGMA quick_check(1)").fetchall()
+        return [" ".join(str(row[0]).split()) for row in checked if row[0] != "ok"]
+    for (name,) in connection.execute(_NUMBERED_TABLES).fetchall():
+        for order in ("ASC", "DESC"):
+            connection.execute(f"SELECT * FROM {quoted(name)} ORDER BY rowid {order} LIMIT 1").fetchall()  # noqa: S608
+    header = _header_of(path)
+    pages = int.from_bytes(header[28:32], "big") * (int.from_bytes(header[16:18], "big") or 65_536)
+    return ["it is shorter than its header says"] if path.stat().st_size < pages else []
+
+
+def _header_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(32)
 
 
 def _row_problems(connection: sqlite3.Connection, spec: TableSpec) -> Iterator[str]:
@@ -266,25 +315,30 @@ class IndexFiles:
         self._home = home
         self._folder = folder
 
-    def damaged(self) -> Iterator[FileDamage]:
+    def damaged(self, *, quick: bool = False) -> Iterator[FileDamage]:
         path = self._folder / INDEX
         if not self._folder.is_dir() or not path.exists():
             yield self._damage("", f"it has no {INDEX}" if self._folder.is_dir() else "it is no folder")
             return
-        found = database_problems(path)
+        found = database_problems(path, quick=quick)
         yield from (self._damage(INDEX, problem) for problem in found)
         if not found:
-            yield from self._contents()
+            yield from self._at_a_glance() if quick else self._contents()
 
     def _damage(self, name: str, problem: str) -> FileDamage:
         relative = self._folder.relative_to(self._home).as_posix()
         return FileDamage(f"{relative}/{name}" if name else relative, StoreFile.INDEX, problem)
 
-    def _contents(self) -> Iterator[FileDamage]:
+    def _at_a_glance(self) -> Iterator[FileDamage]:
+        """As `_contents`, without large files and the entries of segments; nothing while a process writes."""
+        with suppress(StoreUnavailableError):
+            yield from self._contents(quick=True)
+
+    def _contents(self, *, quick: bool = False) -> Iterator[FileDamage]:
         """Compares files and segments with their checksums, while no process writes."""
         from opx.adapters.embedded.segments import IndexDatabase
 
-        with self._unchanged():
+        with self._unchanged(0.0 if quick else _LOCK_SECONDS):
             try:
                 database = IndexDatabase(self._folder / INDEX)
             except sqlite3.Error as exc:
@@ -295,8 +349,8 @@ class IndexFiles:
                     yield self._damage(INDEX, "it doesn't say for which model it was built")
                     return
                 if self._is_readable(database):
-                    yield from self._files(database)
-                    yield from self._segments(database)
+                    yield from self._files(database, quick=quick)
+                    yield from self._segments(database, quick=quick)
 
     @staticmethod
     def _is_readable(database: IndexDatabase) -> bool:
@@ -305,33 +359,38 @@ class IndexFiles:
 
         return database.meta("identity").rpartition("/format-")[2] in FORMATS
 
-    def _files(self, database: IndexDatabase) -> Iterator[FileDamage]:
+    def _files(self, database: IndexDatabase, *, quick: bool) -> Iterator[FileDamage]:
         from opx.adapters.embedded.lexical import term_files
 
         recorded = database.file_checksums()
         if recorded is None:  # a batch was interrupted, or another release wrote it: its entries are counted below
             return
-        present = term_files(self._folder)
+        present = term_files(self._folder, self._large(recorded) if quick else {})
         for name, checksum in sorted(recorded.items()):
             if name not in present:
                 yield self._damage(name, "it is missing")
             elif present[name] != checksum:
                 yield self._damage(name, "it was altered")
 
-    def _segments(self, database: IndexDatabase) -> Iterator[FileDamage]:
+    def _large(self, recorded: Mapping[str, str]) -> Mapping[str, str]:
+        sizes = {name: (self._folder / name).stat().st_size for name in recorded if (self._folder / name).is_file()}
+        return {name: recorded[name] for name, size in sizes.items() if size > _SMALL_FILE}
+
+    def _segments(self, database: IndexDatabase, *, quick: bool) -> Iterator[FileDamage]:
         rows = database.segments()
         problem = _SegmentCheck(self._folder, database, rows)
         if whole := problem.of_files():
             yield self._damage(*whole)
             return
-        for row in rows:
+        large = quick and sum(row.count for row in rows) > _FEW_ENTRIES
+        for row in () if large else rows:
             if found := problem.of_segment(row):
                 key_id = database.segment(row.id)[1].key_id
                 yield FileDamage(self._folder.name, StoreFile.ENTRIES, found, key_id)
 
-    def _unchanged(self) -> AbstractContextManager[None]:
+    def _unchanged(self, seconds: float) -> AbstractContextManager[None]:
         busy = StoreUnavailableError(f"another process has been writing to {self._folder} for too long")
-        return held(self._folder / "writer.lock", busy, seconds=_LOCK_SECONDS)
+        return held(self._folder / "writer.lock", busy, seconds=seconds)
 
 
 class _SegmentCheck:

@@ -33,6 +33,7 @@ from urllib.parse import unquote
 from msgspec import Struct, structs
 
 from opx.adapters.embedded.durable_files import (
+    in_use,
     is_missing,
     locked,
     make_folders,
@@ -275,14 +276,15 @@ class FolderObjectStore:
         the disk together. Nobody reads them earlier. Raises `StoreUnavailableError`; some may be stored then."""
         group: dict[str, _GroupedPut] = {}
         self._puts.group = group
-        try:
-            yield
-            with translated_os_errors(f"store objects in {self._root}"):
-                self._store(group)
-        finally:
-            self._puts.group = None
-            for put in group.values():
-                put.file.unlink(missing_ok=True)
+        with in_use(self._temporary):
+            try:
+                yield
+                with translated_os_errors(f"store objects in {self._root}"):
+                    self._store(group)
+            finally:
+                self._puts.group = None
+                for put in group.values():
+                    put.file.unlink(missing_ok=True)
 
     def _grouped(
         self, key: str, file: BinaryIO, etag: str, metadata: Mapping[str, str], group: dict[str, _GroupedPut]

@@ -52,6 +52,9 @@ def _extras() -> CheckResult:
     return CheckResult("extras", Outcome.SKIPPED, f"{detail}; not installed: {names}", remedy)
 
 
+_REPAIR = "opx repair makes what it can from what is left"
+
+
 def _of_home(session: Session) -> Iterator[CheckResult]:
     from opx.edges.cli.status import size_of
     from opx.operations.corpus import GetStatus, get_status
@@ -65,8 +68,7 @@ def _of_home(session: Session) -> Iterator[CheckResult]:
     except IncompatibleHomeError:
         raise
     except OpxError as exc:
-        repair = "opx repair makes what it can from what is left"
-        remedy = WRITABLE if isinstance(exc, UnwritableStoreError) else repair
+        remedy = WRITABLE if isinstance(exc, UnwritableStoreError) else _REPAIR
         yield CheckResult("home", Outcome.FAILED, str(exc), remedy)
         return
     chunks = "chunks unknown" if status.chunks is None else plural(status.chunks, "chunk")
@@ -74,6 +76,9 @@ def _of_home(session: Session) -> Iterator[CheckResult]:
     failed = f", {status.failed:,} failed" if status.failed else ""
     counts = f"{plural(status.documents, 'document')}, {chunks}{waiting}{failed}"
     size = f", {readable_size(size_of(home))}" if session.settings.backend == "embedded" else ""
+    if status.damage:
+        yield CheckResult("home", Outcome.FAILED, "; ".join(status.damage), _REPAIR)
+        return
     remedy = "opx failed lists them with their reasons" if status.failed else ""
     yield CheckResult("home", Outcome.OK, f"{home}{size}: {counts}", remedy)
     yield CheckResult("model", Outcome.OK, f"{status.embedding_model or 'unknown'}; index {status.index}")

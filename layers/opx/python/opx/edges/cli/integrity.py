@@ -130,6 +130,8 @@ def seal_command(
     Without OPX_SIGNING_KEY (a file, or the name of a secret) the seal is not signed: then it shows accidents, and not who
     changed the seal as well. Two homes that were restored from one archive have the same root.
 
+    What use adds since the seal (records of answers, outcomes, ingested versions) is listed apart, and is no difference.
+
     Exit codes: 0 sealed, or as sealed; 1 something differs; 2 the seal itself was altered, is of another key, or another
     error.
     """
@@ -158,7 +160,7 @@ def seal_command(
         _print_seal(found)
     else:
         _print_comparison(found)
-    exit_unless(isinstance(found, Seal) or found.is_same)
+    exit_unless(isinstance(found, Seal) or not found.unexpected)
 
 
 def _prove(session: Session, path: str, request: integrity.CompareSeal, *, as_json: bool) -> None:
@@ -201,10 +203,12 @@ def _print_comparison(found: SealComparison) -> None:
     _print_signature(seal.public_key, is_trusted=found.is_trusted)
     if seal.is_recorded:
         click.echo(_RECORDED)
-    verdict = "all is as it was sealed" if found.is_same else plural(found.count, "difference")
-    click.echo(f"{verdict} on {seal.at}; root {found.root}")
+    verdict = plural(found.unexpected, "difference") if found.unexpected else "all is as it was sealed"
+    more = f", and {found.expected:,} items that use added since" if found.expected else ""
+    click.echo(f"{verdict} on {seal.at}{more}; root {found.root}")
 
 
 def _difference_line(one: SealDifference) -> str:
     since = f"; ingested on {one.since}" if one.since else ""
-    return f"{one.kind}: {one.part}: {printable(one.name)}{since}"
+    kind = f"{one.kind} since the seal" if one.is_expected else one.kind
+    return f"{kind}: {one.part}: {printable(one.name)}{since}"

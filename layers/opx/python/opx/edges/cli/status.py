@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from opx.domain.record import Json
-from opx.edges.cli.output import aligned, print_json, print_lines, readable_size, some_fields
+from opx.edges.cli.output import aligned, exit_unless, print_json, print_lines, readable_size, some_fields
 from opx.edges.cli.session import Session, pass_session
 from opx.operations.corpus import GetStatus, Status, get_status
 
@@ -18,15 +18,23 @@ from opx.operations.corpus import GetStatus, Status, get_status
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @pass_session
 def status_command(session: Session, *, as_json: bool) -> None:
-    """Show the location of the knowledge, its size, and the number of waiting and failed documents."""
+    """Show the location of the knowledge, its size, the number of waiting and failed documents, and damaged files.
+
+    On a machine it looks at databases and indexes for about a second at most: not at documents, their chunks, all pages of a
+    large database, or large files of an index. `opx reconcile --thorough` reads every file.
+
+    Exit codes: 0 nothing damaged was found, 1 a file is damaged, 2 another error.
+    """
     facts = _remote_facts(session) if session.is_remote else _local_facts(session)
     if as_json:
         print_json(facts)
+        exit_unless(not facts.get("damage"))
         return
     if not session.has_knowledge:
         click.echo(f"no knowledge in {facts['home']}: run `opx ingest PATH...`")
         return
     print_lines(_lines(facts))
+    exit_unless(not facts["damage"])
 
 
 def _remote_facts(session: Session) -> Json:
@@ -64,6 +72,7 @@ def _facts(status: Status) -> Json:
         "embeddingModel",
         "confidence",
         "index",
+        "damage",
     )
     return some_fields(status, names)
 
@@ -79,6 +88,7 @@ def _lines(facts: Json) -> Iterator[str]:
         ("embedding model", facts["embeddingModel"] or "unknown"),
         ("confidence", facts["confidence"] or "unknown"),
         ("index", facts["index"]),
+        *(("damaged", f"{one} (`opx repair`)") for one in facts["damage"]),
         *_waiting_row(facts),
         *_backlog_row(facts),
         ("failed", f"{facts['failed']:,}" + (" (see `opx failed`)" if facts["failed"] else "")),

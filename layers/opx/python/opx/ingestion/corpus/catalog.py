@@ -77,6 +77,7 @@ class Catalog:
         self._documents = documents
         self._entries = entries
         self._clock = clock
+        self._lease_seconds = lease_seconds
         self._claims = Claims(keys, clock=clock, lease_seconds=lease_seconds)
 
     # -- changing
@@ -243,6 +244,19 @@ class Catalog:
                     self._entries.delete({"documentKey": key, "page": item["page"]})
 
     # -- reading
+
+    @property
+    def abandoned_before(self) -> str:
+        """Time before which files of versions were written whose writers hold no lease any more."""
+        return iso_time(self._clock() - self._lease_seconds)
+
+    def without_version(self, claim: Claim, document_ids: Iterable[str]) -> Iterator[str]:
+        """Those of the ids that no version of the scope has, but for what interrupted attempts entered for this document."""
+        for document_id in document_ids:
+            unfinished = self._written(claim, document_id) if document_id != claim.current_id else None
+            found = (one for one in self.find(document_id) if one.key.scope == claim.key.scope)
+            if not any(one != unfinished or one.state is not DocumentState.CURRENT for one in found):
+                yield document_id
 
     def provenance(self, document: KnowledgeDocument) -> Provenance | None:
         """The provenance of a version; None for one that was ingested before it was recorded."""

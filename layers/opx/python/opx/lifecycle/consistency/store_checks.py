@@ -200,14 +200,14 @@ class StoreChecks:
     def version_files(self, infos: Sequence[ObjectInfo]) -> CheckedDocuments:
         """Checks that these objects, chunk files and outlines, belong to versions."""
         checked = CheckedDocuments()
-        versions = {info.key: _version_of(info.key) for info in infos}
+        versions = {info.key: version_of(info.key) for info in infos}
         known = list(dict.fromkeys(filter(None, versions.values())))  # a version's files share what is read of it
         unknown = dict(zip(known, self._each(self._is_unknown, known), strict=True))
         for info in infos:
             version = versions[info.key]
             if version is None or not unknown[version]:
                 continue
-            if self._is_young(info.modified):
+            if info.modified >= self._corpus.catalog.abandoned_before:
                 checked.in_flight += 1
             else:
                 is_outline = info.key.endswith(OUTLINE_SUFFIX)
@@ -441,7 +441,7 @@ class _DamagedObjectError(Exception):
         self.detail = detail
 
 
-def _version_of(object_key: str) -> tuple[Scope, str] | None:
+def version_of(object_key: str) -> tuple[Scope, str] | None:
     """Scope and document id of a version's file."""
     try:
         scope, rest = scope_of_object(object_key)

@@ -61,7 +61,11 @@ class Hold(Record, frozen=True):
         """True if the hold bans the removal of a document of this category."""
         if self.source and (key.source, key.scope.key) != (self.source, self.within):
             return False
-        return _is_within(key.scope.key, self.within) and _is_below(category, self.category)
+        return self.may_cover(key.scope, category)
+
+    def may_cover(self, scope: Scope, category: str) -> bool:
+        """True if the hold covers documents of this scope and category, or one of them."""
+        return _is_within(scope.key, self.within) and _is_below(category, self.category)
 
     def concerns(self, client_id: str) -> bool:
         """True if the hold may cover something of a client."""

@@ -113,6 +113,8 @@ class DailyCalibration:
 
 
 WORKED_AGAIN = "a pattern that has just worked again"
+_REMOVED_FILES = "{:,} files of versions that were never finished are removed"
+_KEPT_FILES = "{:,} files of versions that were never finished stay, as a legal hold may cover them"
 _DAY_SECONDS = 86400
 
 
@@ -135,6 +137,7 @@ class KnowledgePruningService:
         redating: Redating,
         patterns: PatternKeeper,
         purge: Callable[[], object] = lambda: None,
+        leftovers: Callable[[Callable[[], bool]], tuple[int, int]] = lambda _: (0, 0),
         report: Report = unreported,
         timer: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -152,6 +155,7 @@ class KnowledgePruningService:
         self._forecast = Forecast(state, patterns)
         self._patterns = patterns
         self._purge = purge
+        self._leftovers = leftovers
         self._measure = report
         self._timer = timer
 
@@ -198,6 +202,9 @@ class KnowledgePruningService:
         since = self._redating.run(run, cursor, lambda: self._is_over(ends))
         if not run.unfinished:
             self._remove(run, since, ends)
+            removed, kept = self._leftovers(lambda: self._is_over(ends))
+            run.notes += (_REMOVED_FILES.format(removed),) if removed else ()
+            run.notes += (_KEPT_FILES.format(kept),) if kept else ()
         self._purge()
 
     def _publish(self, report: PruneReport) -> None:

@@ -177,6 +177,13 @@ class SealedContents:
         facts = [listed.name, checksum, dict(sorted(info.metadata.items())), sidecar]
         return _leaf(DOCUMENTS_PART, listed.key.id, facts, listed.name)
 
+    def is_as_ingested(self, object_key: str) -> bool:
+        """True if an object has the checksum that was recorded when its document was ingested."""
+        key_id = DocumentKey(*scope_of_object(object_key)).id
+        origin = self._corpus.catalog.origins([key_id]).get(key_id)
+        recorded = origin.object_checksum if origin else ""
+        return recorded != "" and self._digest(object_key) == recorded
+
     def _digest(self, object_key: str) -> str:
         try:
             return digest_of(self._corpus.store, object_key)

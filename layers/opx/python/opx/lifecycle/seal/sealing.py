@@ -16,11 +16,12 @@ from opx.domain.ids import iso_time
 from opx.domain.record import Record, replace
 from opx.errors import AlteredSealError, ReceiptNotFoundError, SealNotFoundError, UntrustedSealError
 from opx.ingestion.corpus.catalog import document_from_item
+from opx.learning.outcome_store import head_key
 from opx.lifecycle.seal.contents import DOCUMENTS_PART, VERSIONS_PART, Leaf, SealedContents
 from opx.lifecycle.seal.records import Hashes, Seal, SealStore, parts_of, root_of
 from opx.lifecycle.seal.signing import SigningKey, is_signed
 from opx.ports import Clock, KeyRange, Table
-from opx.ports.tables import AUDIT
+from opx.ports.tables import AUDIT, BASELINES, GAPS, OUTCOMES, PATTERNS, SOURCES, STAGING, USAGE, USES
 from opx.retrieval.receipts import Receipt, TamperedReceiptError
 
 MOST_NAMED = 100
@@ -31,12 +32,14 @@ ALTERED = "altered"
 
 class SealDifference(Record, frozen=True):
     """A thing that was `added`, `removed` or `altered` since the seal. `since` is when it was ingested after the seal, ""
-    if it wasn't: then nothing that the catalog knows of explains the difference."""
+    if it wasn't: then nothing that the catalog knows of explains the difference. `is_expected`: it comes with the use of
+    the installation, such as a record of an answer."""
 
     part: str
     kind: str
     name: str
     since: str = ""
+    is_expected: bool = False
 
     @property
     def is_unexplained(self) -> bool:
@@ -46,18 +49,24 @@ class SealDifference(Record, frozen=True):
 
 
 class SealComparison(Record, frozen=True):
-    """The last seal, the present root, and what differs: the first hundred of `count`, unexplained ones first. `is_trusted`:
-    the signature is that of the key that the caller knows."""
+    """The last seal, the present root, and what differs: the first hundred of `count`, unexplained ones first and the
+    `expected` ones last. `is_trusted`: the signature is that of the key that the caller knows."""
 
     seal: Seal
     root: str
     count: int
     differences: tuple[SealDifference, ...]
     is_trusted: bool
+    expected: int = 0
 
     @property
     def is_same(self) -> bool:
         return self.root == self.seal.root
+
+    @property
+    def unexpected(self) -> int:
+        """Number of differences that don't come with the use of the installation."""
+        return self.count - self.expected
 
 
 class SealedReceipt(Record, frozen=True):
@@ -73,6 +82,14 @@ class SealedReceipt(Record, frozen=True):
 
 def is_lasting(part: str) -> bool:
     return part in (DOCUMENTS_PART, VERSIONS_PART) or part.startswith(f"{AUDIT.short_name} ")
+
+
+_APPENDED = {spec.short_name for spec in (AUDIT, BASELINES, GAPS, OUTCOMES, PATTERNS, STAGING, USAGE, USES)}
+"""Tables to which use adds rows: answers, questions, outcomes, learned entries, measurements."""
+
+_SUMS = head_key("", "")["place"]
+_COUNTED = {BASELINES.short_name: "", GAPS.short_name: "", OUTCOMES.short_name: _SUMS, USES.short_name: ""}
+"""Tables in which use also changes rows, with the beginning of their names: a repeated question, an outcome added up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +167,11 @@ class Sealing:
         is_trusted = self._checked(sealed, root, public_key)
         before = self.store.leaves(sealed)
         now = _Tree.of(self.contents.leaves())
-        found = sorted(self._differences(sealed, before, now), key=lambda one: not one.is_unexplained)
-        return SealComparison(sealed, root_of(parts_of(now.hashes)), len(found), tuple(found[:MOST_NAMED]), is_trusted)
+        different = self._differences(sealed, before, now)
+        found = [replace(one, is_expected=self._is_expected(one, sealed)) for one in different]
+        found.sort(key=lambda one: (one.is_expected, not one.is_unexplained))
+        root, expected = root_of(parts_of(now.hashes)), sum(one.is_expected for one in found)
+        return SealComparison(sealed, root, len(found), tuple(found[:MOST_NAMED]), is_trusted, expected)
 
     def prove(self, receipt: Receipt, *, root: str = "", public_key: str = "") -> SealedReceipt:
         """Prove by the last seal that an answer was given as its receipt states it: the record in the audit log has its hash,
@@ -204,6 +224,22 @@ class Sealing:
                     kind = ALTERED if leaf in old and leaf in new else "added" if leaf in new else "removed"
                     name = now.names.get((part, leaf), "")
                     yield self.described(sealed, SealDifference(part, kind, name or leaf), leaf)
+
+    def _is_expected(self, found: SealDifference, sealed: Seal) -> bool:
+        """True for what the use of the installation adds, ingested versions among it with those that they replace, and for
+        what it counts in rows of before. A record of an answer that was added to a day before the seal is none of these."""
+        table, _, day = found.part.partition(" ")
+        if found.kind == "removed":
+            return False
+        if found.part == DOCUMENTS_PART:
+            return bool(found.since) and self.contents.is_as_ingested(found.name)
+        if found.part == VERSIONS_PART:
+            return bool(found.since)
+        if table == SOURCES.short_name:  # the progress of pulls; definitions are in partitions with a mark
+            return not found.name.startswith("#")
+        if found.kind == ALTERED:
+            return table in _COUNTED and found.name.startswith(_COUNTED[table])
+        return table in _APPENDED and day >= (day and sealed.at[:10])
 
     def described(self, sealed: Seal, found: SealDifference, leaf: str) -> SealDifference:
         """The difference with the document's name, and the time of its last change if that was after the seal."""
