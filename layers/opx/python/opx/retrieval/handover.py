@@ -130,6 +130,7 @@ class Handover(Struct, frozen=True):
             source=best.source,
             category=best.category,
             tier=best.tier,
+            untrusted=best.untrusted,
             trust=best.trust_score,
             confidence=round(best.confidence, 6),
             judged=best.judged,
