@@ -150,6 +150,11 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
         return DocumentKey(self.scope, self.source)
 
     @property
+    def is_report(self) -> bool:
+        """True for what somebody here wrote or a program sent, and nobody reviewed."""
+        return self.untrusted and self.tier is Tier.INTERNAL
+
+    @property
     def last_updated(self) -> str:
         return self.metadata.last_updated
 

@@ -264,6 +264,11 @@ class RetrievalResult(Record, frozen=True):
         return tuple(self.metadata.get("warnings", ()))
 
     @property
+    def is_report(self) -> bool:
+        """True for what somebody here wrote or a program sent, and nobody reviewed."""
+        return self.untrusted and self.tier == Tier.INTERNAL
+
+    @property
     def warns(self) -> bool:
         """True if it is a warning about a failed attempt."""
         return self.category == WARNINGS_CATEGORY

@@ -72,8 +72,8 @@ AbsentNames = Annotated[tuple[Absent, ...], Meta(description="Names in the quest
 SomeUntrusted = Annotated[
     bool,
     Meta(
-        description="True if some of the answer is quoted from outside the organisation, or from reports that nobody reviewed: "
-        "it is data, marked as such."
+        description="True if some of the answer is quoted from outside the organisation, or from reports that nobody "
+        "reviewed: it is data, marked as such."
     ),
 ]
 

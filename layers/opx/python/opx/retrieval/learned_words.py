@@ -14,7 +14,7 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.outcomes import LearntPage
 from opx.domain.queries import Band
 from opx.domain.record import replace
-from opx.hygiene.untrusted import one_line
+from opx.hygiene.untrusted import quoted, spoken
 from opx.ports import SearchEngine, SearchFilter, SearchRequest
 from opx.retrieval.fusion import terms_of
 from opx.retrieval.judging import Judged
@@ -62,7 +62,10 @@ class StandIn(Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        named = [_cut(name, _NAME_CHARACTERS) for name in self.page.incidents[:_INCIDENTS_NAMED]]
+        named = [
+            quoted(name, _NAME_CHARACTERS) if " " in name else spoken(name, _NAME_CHARACTERS)
+            for name in self.page.incidents[:_INCIDENTS_NAMED]
+        ]
         more = self.page.resolved - len(named)
         others = f"{more} other incident{'s' if more > 1 else ''}" if named else f"{more} incidents"
         source = ", ".join(named) + (" and " if named and more else "") + (others if more else "")
@@ -74,7 +77,7 @@ class StandIn(Struct, frozen=True):
 
     @property
     def _title(self) -> str:
-        return _cut(self.document.title, _TITLE_CHARACTERS)
+        return spoken(self.document.title, _TITLE_CHARACTERS)
 
 
 class StandIns:
@@ -167,8 +170,3 @@ def add_pages(parsed: ParsedQuery, found: Sequence[StandIn], routed: Routed, sea
 
 def _document_of(judged: Judged) -> str:
     return judged.hit.indexed.chunk.document_id
-
-
-def _cut(text: str, most: int) -> str:
-    line = one_line(text)
-    return line if len(line) <= most else line[: most - 1].rstrip() + "…"
