@@ -23,6 +23,12 @@ class ShownCommand(Record, frozen=True, omit_defaults=True):
     blast: Annotated[Blast | None, Meta(description="Blast radius of that effect, if it is known.")] = None
     undo: Annotated[str, Meta(description="The command that reverses it. Empty: none is known.")] = ""
     placeholders: Annotated[tuple[str, ...], Meta(description="Placeholders to fill in, as written.")] = ()
+    reason: Annotated[str, Meta(description="The reason for its effect, where that alone doesn't say it.")] = ""
+
+    @property
+    def harm(self) -> str:
+        """`destructive`, `destructive, runs code from elsewhere`."""
+        return f"{self.effect}, {self.reason}" if self.reason else self.effect.value
 
 
 class FilledCommand(ShownCommand, frozen=True, kw_only=True):

@@ -118,7 +118,7 @@ class ProcedureAnswer(Paragraphs):
 def _command_line(command: FilledCommand) -> str:
     left = f"   # still to be filled in: {one_line(', '.join(command.placeholders))}" if command.placeholders else ""
     differs = "".join(f"   # the example has {one_line(one)}" for one in command.differs)
-    return f"step {command.step} [{command.effect}]: {one_line(command.text)}{left}{differs}"
+    return f"step {command.step} [{command.harm}]: {one_line(command.text)}{left}{differs}"
 
 
 @operation(

@@ -213,9 +213,13 @@ def harm_shown(steps: Sequence[StepView], *, untrusted: bool = False) -> Iterato
 def _harmful(step: StepView, effect: Effect, *, quotes: bool) -> Iterator[str]:
     commands = [one for one in step.commands if one.effect is effect]
     if commands and quotes:
-        yield from (f"step {step.name} `{_begun(command.text)}`" for command in commands)
+        yield from (f"step {step.name} `{_begun(command.text)}`{_why(command.reason)}" for command in commands)
     elif commands or (step.shown and step.effect is effect):
-        yield f"step {step.name}"
+        yield f"step {step.name}{_why(next((one.reason for one in commands if one.reason), ''))}"
+
+
+def _why(reason: str) -> str:
+    return f" ({reason})" if reason else ""
 
 
 def _steps_not_shown(document: DocumentAnswer) -> Iterator[str]:

@@ -295,7 +295,8 @@ def _command_lines(numbers: Sequence[int], commands: Sequence[FilledCommand]) ->
     command = commands[numbers[0]]
     number = numbered(numbers, commands) if len(commands) > 1 else ""
     reach = f", reaches {command.blast}" if command.blast else ""
-    lines = [(command.effect.value, f"{number}{MEANS[command.effect]}{reach}")]
+    means = f"{command.effect}: {command.reason}" if command.reason else MEANS[command.effect]
+    lines = [(command.effect.value, f"{number}{means}{reach}")]
     lines += [("caution", f"! the example has {one}") for one in command.differs]
     if command.placeholders:
         lines.append(("caution", f"still to be filled in: {', '.join(command.placeholders)}"))
