@@ -357,17 +357,17 @@ class KnowledgeQuery:
         return merged
 
     def _merged(self, parsed: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
-        """Ranks the hits; for a question that asks to act, reports come after the others and no report is surer than the best
-        of these, if that may help. Hits from the internet come last."""
+        """Ranks the hits. For a question that asks to act, reports come after all instructions that may help, and none is
+        surer than the best of these; hits from the internet come last."""
         if not calls_for_action(parsed.text):
             return in_order(judged)
         outside = [one for one in judged if one.hit.indexed.tier is Tier.INTERNET]
-        reports = [one for one in judged if one.is_report and one.hit.indexed.tier is not Tier.INTERNET]
-        ours = [one for one in judged if not one.is_report and one.hit.indexed.tier is not Tier.INTERNET]
-        best = max((one.confidence for one in ours), default=0.0)
-        if best >= WORTHLESS:
-            reports = [replace(one, confidence=min(one.confidence, best)) for one in reports]
-        return [*in_order(ours, last=reports), *in_order(outside)]
+        inside = [one for one in judged if one.hit.indexed.tier is not Tier.INTERNET]
+        helpful = [one for one in inside if not one.is_report and one.confidence >= WORTHLESS]
+        most = max((one.confidence for one in helpful), default=1.0)
+        reports = [replace(one, confidence=min(one.confidence, most)) for one in inside if one.is_report]
+        others = [one for one in inside if not one.is_report and one.confidence < WORTHLESS]
+        return [*in_order(helpful, last=[*reports, *others]), *in_order(outside)]
 
     def _expanded(self, parsed: ParsedQuery, answer: Answer) -> Answer:
         """Adds more text of each document, if requested."""
