@@ -86,7 +86,7 @@ class TestConditions:
         [warning] = warnings_of(TRIED)
         assert (warning.line, warning.effect, warning.incidents) == (6, TriedEffect.MADE_WORSE, ("INC-7",))
         assert warning.document_id == "doc of documents/learning/warnings/w1.json"
-        assert warning.text == f"tried in INC-7, made things worse: {FAILOVER}"
+        assert warning.text == f'tried in INC-7, made things worse: "{FAILOVER}"'
 
     @pytest.mark.parametrize(
         "step",
@@ -180,7 +180,7 @@ class TestReferences:
 class TestShown:
     def test_the_warning_stands_before_the_step(self) -> None:
         shown = with_warnings(RUNBOOK, [one.to_json() for one in warnings_of(TRIED)]).splitlines()
-        assert shown[6] == f"[Warning: tried in INC-7, made things worse: {FAILOVER}]"
+        assert shown[6] == f'[Warning: tried in INC-7, made things worse: "{FAILOVER}"]'
         assert shown[7] == f"2. {FAILOVER},"
         assert [line for line in shown if not line.startswith("[Warning")] == RUNBOOK.splitlines()
 

@@ -234,6 +234,11 @@ class KnowledgeModel(Struct, frozen=True):
         known = self.categories.get(path)
         return (known.speaks if known else default_speech(path)) is Speech.REPORTS
 
+    @property
+    def reports(self) -> frozenset[str]:
+        """Paths of the categories that speak reports."""
+        return frozenset(filter(self.is_report, self.categories))
+
     def is_untrusted(self, path: str, tier: Tier) -> bool:
         """True for a document of this category and tier that is data to weigh: one from outside, or a report."""
         return tier is not Tier.INTERNAL or self.is_report(path)

@@ -272,7 +272,7 @@ def _searched(context: Context, question: str) -> Answer:
     """An answer from runbooks; from all categories but reports if none of them fits, or there is no such category; else from
     reports, to name the nearest. One without a good answer counts once among the gaps."""
     knowledge = context.system.installation.knowledge
-    instructions = tuple(path for path in knowledge.categories if not knowledge.is_report(path))
+    instructions = tuple(sorted(knowledge.categories.keys() - knowledge.reports))
     runbooks = [(RUNBOOKS,)] if any(path.partition("/")[0] == RUNBOOKS for path in instructions) else []
     searches = [replace(_SEARCH, categories=categories) for categories in (*runbooks, instructions, ())]
     answer = answered(context, question, searches[0])

@@ -9,7 +9,7 @@ from itertools import chain, islice
 
 from msgspec import Struct
 
-from opx.domain.knowledge import NO_KNOWLEDGE, WARNINGS_CATEGORY, KnowledgeModel
+from opx.domain.knowledge import WARNINGS_CATEGORY
 from opx.domain.queries import Fusion
 from opx.domain.results import IndexedChunk
 from opx.ports import SearchResponse
@@ -149,13 +149,13 @@ def terms_in(text: str, languages: tuple[str, ...]) -> TextTerms:
 class Shortlist(Struct, frozen=True):
     """Chooses the candidates that are worth reading: the hits of the `documents` with the best fused scores, and of as many
     reports and warnings. `words` are those of the question, each with the terms that represent it; `values` are those that
-    count less."""
+    count less, `reports` the categories that speak them."""
 
     documents: int
     method: Fusion
     words: tuple[tuple[str, tuple[str, ...]], ...]
     values: frozenset[str]
-    knowledge: KnowledgeModel = NO_KNOWLEDGE
+    reports: frozenset[str] = frozenset()
 
     def __call__(self, found: SearchResponse, document_of: Callable[[str], tuple[str, str]]) -> Set[str]:
         """The chosen hits of a response that has the chunk of the best lexical one only. `document_of` returns id and
@@ -164,7 +164,7 @@ class Shortlist(Struct, frozen=True):
         lanes: tuple[dict[str, list[str]], ...] = ({}, {}, {})
         for name, _ in fuse(self.method, found.lexical.hits, found.vector.hits, share):
             document, category = document_of(name)
-            lane = 2 if category == WARNINGS_CATEGORY else int(self.knowledge.is_report(category))
+            lane = 2 if category == WARNINGS_CATEGORY else int(category in self.reports)
             lanes[lane].setdefault(document, []).append(name)
         best = chain.from_iterable(islice(lane.values(), self.documents) for lane in lanes)
         return set(chain.from_iterable(best))

@@ -146,7 +146,7 @@ class HybridSearch:
 
     def __init__(self, index: SearchEngine, knowledge: KnowledgeModel = NO_KNOWLEDGE) -> None:
         self._index = index
-        self._knowledge = knowledge
+        self._knowledge, self._reports = knowledge, knowledge.reports
 
     def run(self, query: HybridQuery, where: SearchFilter, config: QueryConfig, *, per_document: int = 1) -> FusedHits:
         """The fused hits of the best documents, at least `per_document` of each that has them. Warnings and reports are
@@ -154,7 +154,7 @@ class HybridSearch:
         confidence. If too few of the documents may be shown, all are read. Raises `IndexUnavailableError`."""
         method, question_words = config.fusion or DEFAULT_FUSION, words(query.text, query.languages)
         documents = max(DOCUMENTS_READ, config.max_results + SPARE_DOCUMENTS)
-        choose = Shortlist(documents, method, tuple(question_words.items()), query.values, self._knowledge)
+        choose = Shortlist(documents, method, tuple(question_words.items()), query.values, self._reports)
         response = self._response(query, where, config, None if query.whole else choose)
         fused = partial(
             fused_hits,
@@ -178,7 +178,7 @@ class HybridSearch:
     def _alone(self, query: HybridQuery, where: SearchFilter, config: QueryConfig, choose: Shortlist) -> SearchResponse:
         """The hits in categories of instructions alone."""
         known = where.categories or tuple(self._knowledge.categories)
-        within = tuple(path for path in known if not self._knowledge.is_report(path))
+        within = tuple(path for path in known if path not in self._reports)
         narrowed = replace(where, categories=within)
         return self._response(query, narrowed, config, None if query.whole else choose) if within else SearchResponse()
 
