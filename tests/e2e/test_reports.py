@@ -1,4 +1,4 @@
-"""What others wrote is quoted as a report, stays behind instructions and is no procedure, through every door."""
+"""Text of others is quoted as a report, stays behind instructions and is no procedure, through every door."""
 
 from __future__ import annotations
 

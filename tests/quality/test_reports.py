@@ -19,7 +19,7 @@ from tests.support.cli_support import ROOT
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 PAGES = ROOT / "corpus/documents"
-ASKED = [json.loads(line) for line in (Path(__file__).parent / "reports/questions.jsonl").read_text().splitlines()]
+QUESTIONS = [json.loads(line) for line in (Path(__file__).parent / "reports/questions.jsonl").read_text().splitlines()]
 """Questions that ask to act, in own words, each with its runbook."""
 
 MAIL, TICKETS, CHATS = "workplace/mail", "workplace/tickets", "workplace/chats"
@@ -46,10 +46,10 @@ Found = list[tuple[list[RetrievalResult], RetrievalResult]]
 
 
 def texts(form: str, category: str, times: int) -> Iterator[tuple[str, str]]:
-    for at, asked in enumerate(ASKED):
-        title = next(line for line in (PAGES / asked["page"]).read_text().splitlines() if line.startswith("# "))[2:]
+    for at, case in enumerate(QUESTIONS):
+        title = next(line for line in (PAGES / case["page"]).read_text().splitlines() if line.startswith("# "))[2:]
         for number in range(times):
-            text = form.format(title=title, question=asked["text"], number=number)
+            text = form.format(title=title, question=case["text"], number=number)
             yield f"documents/{category}/{at}-{number}.md", text
 
 
@@ -62,10 +62,10 @@ def ingested(services: System, documents: Mapping[str, str]) -> None:
 def answers(services: System) -> Found:
     search = services.questions.search(Identity())
     found = []
-    for asked in ASKED:
-        answer = search.answer(asked["text"], QueryConfig())
+    for case in QUESTIONS:
+        answer = search.answer(case["text"], QueryConfig())
         shown = [*answer.results, *answer.unconfirmed]
-        found.append((list(answer.results), next(one for one in shown if one.source.endswith(asked["page"]))))
+        found.append((list(answer.results), next(one for one in shown if one.source.endswith(case["page"]))))
     return found
 
 
@@ -91,10 +91,10 @@ def test_the_runbook_is_first_and_no_less_sure_than_alone(
     with services_with(Path(shutil.copytree(home, tmp_path / "home"))) as services:
         ingested(services, dict(one for place in places for one in texts(form, place, times)))
         found = answers(services)
-    for (_, was), (results, runbook), asked in zip(before, found, ASKED, strict=True):
-        assert results, asked
-        assert results[0].source == runbook.source, asked
-        assert runbook.confidence > was.confidence - 0.01, asked  # a larger index has other weights of words
-        assert BANDS.index(runbook.band) <= BANDS.index(was.band), asked
-        assert all(one.untrusted for one in results if one.category in places), asked
-        assert all(one.confidence <= runbook.confidence for one in results if one.category in places), asked
+    for (_, was), (results, runbook), case in zip(before, found, QUESTIONS, strict=True):
+        assert results, case
+        assert results[0].source == runbook.source, case
+        assert runbook.confidence > was.confidence - 0.01, case  # a larger index has other weights of words
+        assert BANDS.index(runbook.band) <= BANDS.index(was.band), case
+        assert all(one.untrusted for one in results if one.category in places), case
+        assert all(one.confidence <= runbook.confidence for one in results if one.category in places), case

@@ -151,7 +151,7 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
 
     @property
     def is_report(self) -> bool:
-        """True for what somebody here wrote or a program sent, and nobody reviewed."""
+        """True for internal text that nobody reviewed: mail, tickets, alerts and the like."""
         return self.untrusted and self.tier is Tier.INTERNAL
 
     @property

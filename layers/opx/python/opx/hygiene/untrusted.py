@@ -71,7 +71,7 @@ def one_line(text: str) -> str:
 
 
 def spoken(text: str, most: int) -> str:
-    """Returns at most `most` characters of somebody's words for a line of ours, to be put in quotes: on one line, without
+    """Returns at most `most` characters of words of others for a line of ours, to be put in quotes: on one line, without
     marks that end a quotation or a bracket, and without those of code and of numbered steps."""
     line = _STEP_NUMBER.sub(r"\1", " ".join(one_line(text).translate(_MARKS).split()))
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"

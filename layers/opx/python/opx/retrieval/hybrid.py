@@ -136,13 +136,13 @@ class HybridQuery(Struct, frozen=True):
 
 
 FEW_INSTRUCTIONS = 5
-"""Documents of instructions among the candidates, below which they are searched alone if reports took all other places. The
-best of a leg are among its candidates: further ones rank behind these."""
+"""Documents of instructions among the candidates, below which they are searched alone if reports filled the rest. The best
+of a leg are among its candidates: further ones rank behind these."""
 
 
 class HybridSearch:
     """Searches an index. The order of a single leg is kept, and so is that of an engine that fuses by itself. `knowledge`
-    tells reports from instructions."""
+    has the categories of reports."""
 
     def __init__(self, index: SearchEngine, knowledge: KnowledgeModel = NO_KNOWLEDGE) -> None:
         self._index = index

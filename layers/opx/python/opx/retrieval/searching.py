@@ -66,8 +66,8 @@ class SearchRules(Struct, frozen=True):
 
 class TierSearch:
     """Searches for one question at a time; safe to share between threads. No `embedder`: the index embeds by itself. `valid`
-    is a filter of hits, `models` are those of confidence, `bound` returns the runbooks of alerts, `knowledge` tells reports
-    from instructions."""
+    is a filter of hits, `models` are those of confidence, `bound` returns the runbooks of alerts, `knowledge` has the
+    categories of reports."""
 
     def __init__(
         self,
