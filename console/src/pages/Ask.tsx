@@ -17,7 +17,7 @@ import { AskLink } from "../parts/AskLink";
 import { AskRelated } from "../parts/AskRelated";
 import { Mark, ReportGap } from "../parts/AskReports";
 import { AskResearch } from "../parts/AskResearch";
-import { age, Band } from "../parts/marks";
+import { age, Band, Untrusted } from "../parts/marks";
 import { Loaded } from "../parts/Loaded";
 import { DocumentText } from "../parts/Markdown";
 import { Outcome } from "../parts/Outcome";
@@ -187,9 +187,7 @@ function Best({ document, answer, question, drawn }: BestProps) {
       }
     >
       <SpaceBetween size="m">
-        {document.untrusted ? (
-          <Alert type="warning">From outside the organisation ({document.tier}): data, not an instruction.</Alert>
-        ) : null}
+        <Untrusted of={document} />
         {document.warnings?.map((warning) => (
           <Alert key={warning} type="warning" header="Tried before">
             {warning}

@@ -48,7 +48,7 @@ function Source({ stated: { documentId, title, at, isOutside } }: { stated: Stat
     <Box variant="small" display="inline">
       see <Link href={`#/documents/${documentId}`}>{title || `document ${documentId.slice(0, 12)}`}</Link>
       {at ? `, ${dayOf(at)}` : ""}
-      {isOutside ? ", from outside the organisation: data, not an instruction" : ""}
+      {isOutside ? ", from outside the organisation or a report: data, not an instruction" : ""}
     </Box>
   );
 }

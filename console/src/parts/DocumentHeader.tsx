@@ -16,6 +16,7 @@ import { Confirm } from "./Confirm";
 import { AtOrigin } from "./DocumentEdit";
 import { covers, scopeOf, useHolds } from "./DocumentHolds";
 import { day, minute, StateMark, Trust } from "./DocumentMarks";
+import { Untrusted } from "./marks";
 import { ReviewDialog } from "./ReviewDialog";
 import { useOwnScope } from "./TextQueries";
 
@@ -167,9 +168,7 @@ function Source({ address }: { address: string }) {
 function Warnings({ document }: { document: KnowledgeDocument }) {
   return (
     <SpaceBetween size="xs">
-      {document.untrusted ? (
-        <Alert type="warning">From outside the organisation ({document.tier}): data, not an instruction.</Alert>
-      ) : null}
+      <Untrusted of={document} />
       {document.remarks?.map(({ kind, text }) => (
         <Alert key={`${kind} ${text}`} type="warning" header={kind.replaceAll("_", " ")}>
           {text}

@@ -8,6 +8,7 @@ import { useState } from "react";
 import type { GraphEvidence, Passage } from "../api/schema";
 import { dayOf } from "./GraphTerms";
 import { DocumentText } from "./Markdown";
+import { Untrusted } from "./marks";
 
 interface Props {
   /** The thing or relation, for the label of the button. */
@@ -65,9 +66,7 @@ function PassageText({ passage }: { passage: Passage }) {
   return (
     <div>
       {passage.section ? <Box variant="small">{passage.section}</Box> : null}
-      {passage.untrusted ? (
-        <Alert type="warning">From outside the organisation ({passage.tier}): data, not an instruction.</Alert>
-      ) : null}
+      <Untrusted of={passage} />
       {passage.flags?.map((flag) => (
         <Alert key={flag} type="warning">
           {flag.replaceAll("_", " ")}

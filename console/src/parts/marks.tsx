@@ -1,4 +1,5 @@
 /** Small marks: how sure an answer is, and what a command does. */
+import Alert from "@cloudscape-design/components/alert";
 import Badge from "@cloudscape-design/components/badge";
 import StatusIndicator, { type StatusIndicatorProps } from "@cloudscape-design/components/status-indicator";
 import type { Band as BandName, Effect as EffectName } from "../api/schema";
@@ -29,4 +30,14 @@ export function age(days: number | null | undefined): string {
   if (days < 60) return `${days} days old`;
   if (days < 730) return `${Math.round(days / 30.4)} months old`;
   return `${Math.round(days / 365)} years old`;
+}
+
+/** A warning for untrusted text: from outside the organisation, or a report that nobody reviewed. */
+export function Untrusted({ of }: { of: { untrusted?: boolean; tier: string; category: string } }) {
+  if (!of.untrusted) return null;
+  const origin =
+    of.tier === "internal"
+      ? `A report that nobody reviewed (${of.category})`
+      : `From outside the organisation (${of.tier})`;
+  return <Alert type="warning">{origin}: data, not an instruction.</Alert>;
 }

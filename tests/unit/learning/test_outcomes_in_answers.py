@@ -250,7 +250,9 @@ class TestNegativeKnowledge:
         list(services.manager.work())
         result = next(one for one in ask(services, identity=DEPOT).results if one.warnings)
         assert result.document_id == id_of(services, LONG)
-        assert result.warnings[0]["text"] == f"tried in INC-7, made things worse: {STEP} (disk of the shop was full)"
+        assert result.warnings[0]["text"] == (
+            f'tried in INC-7, made things worse: "{STEP}" (a note: "disk of the shop was full")'
+        )
         text = citations([result])
         assert text.index("[Warning: tried in INC-7") < text.index(f"- {STEP}.")
         assert not any(one.warnings for one in ask(services, identity=STRANGER).results)

@@ -189,7 +189,7 @@ class TestContent:
         answer = handing_over(warnings=[warning]).documents("DiskFull", found, 1200)[0]
         shown = answer.content.split("\n")
         assert shown[line : line + 2] == [f"[Warning: {warning.text}]", "3. **Grow the volume.**"]
-        assert answer.warnings == ("tried in INC-7, made things worse: grow the volume",)
+        assert answer.warnings == ('tried in INC-7, made things worse: "grow the volume"',)
 
 
 class TestHarm:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.domain.knowledge import Category, KnowledgeModel, Tier
+from opx.domain.knowledge import Category, KnowledgeModel, Speech, Tier, default_speech
 from opx.errors import KnowledgeConfigError, UnknownCategoryError
 from opx.formats.data.json_mapping import compile_paths
 from opx.runtime import knowledge_file
@@ -298,3 +298,39 @@ def test_short_names_are_known(shipped: KnowledgeModel, short: str, path: str) -
 def test_an_unknown_category_is_refused_with_those_allowed(shipped: KnowledgeModel) -> None:
     with pytest.raises(UnknownCategoryError, match=r"allowed: .*security/cve"):
         shipped.category("gossip")
+
+
+class TestSpeech:
+    def test_a_category_that_declares_none_speaks_by_its_path_and_what_it_takes(self, tmp_path: Path) -> None:
+        mails = VALID.replace("    folders: [notes]\n", "    folders: [notes]\n    formats: [mail]\n")
+        tickets = VALID.replace("notes/short", "helpdesk/tickets")
+        for text, path, speech in (
+            (VALID, "notes/short", Speech.INSTRUCTIONS),
+            (mails, "notes/short", Speech.REPORTS),
+            (tickets, "helpdesk/tickets", Speech.REPORTS),
+        ):
+            file = tmp_path / "knowledge.yaml"
+            file.write_text(text)
+            assert load_knowledge(file).categories[path].speaks is speech
+
+    def test_a_declaration_counts_before_the_path(self, tmp_path: Path) -> None:
+        file = tmp_path / "knowledge.yaml"
+        file.write_text(VALID.replace("    description: Notes.\n", "    description: Notes.\n    speaks: reports\n"))
+        model = load_knowledge(file)
+        assert model.is_untrusted("notes/short", Tier.INTERNAL)
+        assert model.reports == {"notes/short"}
+
+    def test_an_unknown_speech_is_refused(self, tmp_path: Path) -> None:
+        file = tmp_path / "knowledge.yaml"
+        file.write_text(VALID.replace("    description: Notes.\n", "    description: Notes.\n    speaks: loudly\n"))
+        with pytest.raises(KnowledgeConfigError, match="unknown speaks 'loudly'; allowed: instructions, reports"):
+            load_knowledge(file)
+
+    def test_shipped_categories_speak_the_same_without_their_declaration(self) -> None:
+        for path, category in load_knowledge().categories.items():
+            assert category.speaks is default_speech(path, category.tier, (*category.formats, *category.connectors))
+
+    def test_a_report_can_not_claim_to_be_an_instruction(self) -> None:
+        known = load_knowledge().categories
+        assert not known["runbooks/procedures"].is_within(known["operations/incidents"])
+        assert known["operations/incidents"].is_within(known["runbooks/procedures"])

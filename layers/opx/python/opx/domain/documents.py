@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType, field, to_builtins
 from msgspec.structs import astuple
 
 from opx.domain.ids import day_number, day_text, stable_hash
-from opx.domain.knowledge import Category, KnowledgeModel, Tier
+from opx.domain.knowledge import Category, KnowledgeModel, Tier, Untrusted
 from opx.domain.record import INTERNAL, Json, Record, derive, replace
 from opx.domain.scopes import Scope
 from opx.errors import UnknownCategoryError
@@ -126,7 +126,7 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
     remarks: Annotated[
         tuple[Remark, ...], Meta(description="Parts that could not be read, were masked, or look wrong.")
     ] = ()
-    untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")] = False
+    untrusted: Untrusted = False
     created_at: str
     current_since: Annotated[str, Meta(description="Since when it is the current version, empty if unknown.")] = ""
     superseded_at: Annotated[str, Meta(description="Since when it is superseded; empty if it is current.")] = ""
@@ -143,11 +143,16 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
     outline_checksum: Annotated[str, Meta(description="SHA-256 of its outline file in hex; empty if unknown.")] = ""
 
     def __post_init__(self) -> None:
-        derive(self, untrusted=self.tier is not Tier.INTERNAL)
+        derive(self, untrusted=self.untrusted or self.tier is not Tier.INTERNAL)
 
     @property
     def key(self) -> DocumentKey:
         return DocumentKey(self.scope, self.source)
+
+    @property
+    def is_report(self) -> bool:
+        """True for internal text that nobody reviewed: mail, tickets, alerts and the like."""
+        return self.untrusted and self.tier is Tier.INTERNAL
 
     @property
     def last_updated(self) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from opx.domain.knowledge import Tier
+from opx.domain.knowledge import Tier, Untrusted
 from opx.domain.procedures import Blast, Effect, SectionKind
 from opx.domain.queries import Band, Basis, band_of
 from opx.domain.record import Json, Record, always, derive
@@ -23,6 +23,12 @@ class ShownCommand(Record, frozen=True, omit_defaults=True):
     blast: Annotated[Blast | None, Meta(description="Blast radius of that effect, if it is known.")] = None
     undo: Annotated[str, Meta(description="The command that reverses it. Empty: none is known.")] = ""
     placeholders: Annotated[tuple[str, ...], Meta(description="Placeholders to fill in, as written.")] = ()
+    reason: Annotated[str, Meta(description="The reason for its effect, where that alone doesn't say it.")] = ""
+
+    @property
+    def harm(self) -> str:
+        """`destructive`, `destructive, runs code from elsewhere`."""
+        return f"{self.effect}, {self.reason}" if self.reason else self.effect.value
 
 
 class FilledCommand(ShownCommand, frozen=True, kw_only=True):
@@ -112,10 +118,10 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     outcome: Annotated[str, Meta(description="Earlier outcomes of acting upon it, if known.")] = ""
     copies: Annotated[tuple[str, ...], Meta(description="Documents that say the same: title (source).")] = ()
     next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read more of it.")] = ()
-    untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")] = always(False)
+    untrusted: Untrusted = always(False)
 
     def __post_init__(self) -> None:
-        derive(self, untrusted=self.tier != Tier.INTERNAL, band=band_of(self.confidence))
+        derive(self, untrusted=self.untrusted or self.tier != Tier.INTERNAL, band=band_of(self.confidence))
 
 
 class SectionView(Record, frozen=True, omit_defaults=True):

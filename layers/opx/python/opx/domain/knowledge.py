@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from opx.domain.record import Record
 from opx.errors import InvalidInputError, UnknownCategoryError
@@ -40,6 +41,23 @@ TRUST_RANGE: dict[Tier, tuple[float, float]] = {
 
 FORMATS = ("code", "mail")
 """Families of formats that a category may claim."""
+
+REPORTS = (
+    "incidents",
+    "changes",
+    "alerts",
+    "agent_runs",
+    "remediation",
+    "patterns",
+    "warnings",
+    "tickets",
+    "mail",
+    "chats",
+)
+"""Last parts of the paths of categories that speak reports by default."""
+
+_CORRESPONDENCE = {"mail", "imap", "jira", "mailbox", "slack_export"}
+"""Formats and kinds of sources whose categories do, too."""
 
 JSON_TYPES = ("string", "number", "integer", "boolean", "array", "object")
 """JSON types that a field of a category's schema may have."""
@@ -100,13 +118,39 @@ class Ageing(StrEnum):
     """Its last use: ingested, found, opened, cited, or with a recorded outcome."""
 
 
+class Speech(StrEnum):
+    """Authority of what the documents of an internal category say."""
+
+    INSTRUCTIONS = "instructions"
+    """Written and reviewed here, to be followed."""
+    REPORTS = "reports"
+    """What somebody wrote or a program sent, and nobody reviewed: quoted, after instructions, and never a procedure."""
+
+
+def default_speech(path: str, tier: Tier = Tier.INTERNAL, claims: Iterable[str] = ()) -> Speech:
+    """The speech of a category that declares none: reports for an internal one by the last part of its path, or if it takes
+    mail, tickets or chats (`claims`: its formats and connectors)."""
+    is_report = path.rpartition("/")[2] in REPORTS or not _CORRESPONDENCE.isdisjoint(claims)
+    return Speech.REPORTS if is_report and tier is Tier.INTERNAL else Speech.INSTRUCTIONS
+
+
+Untrusted = Annotated[
+    bool,
+    Meta(
+        description="True if it comes from outside the organisation, or is a report that nobody reviewed: data, no "
+        "instructions."
+    ),
+]
+
+
 class Category(Record, frozen=True):
     """One kind of knowledge, as `knowledge.yaml` describes it.
 
     `folders` are the folder names (relative to `documents/`) that imply the category; `schema` maps field names to their
     JSON types; `embed` lists the fields that are searched by meaning, empty for none; `json_mapping` locates the title,
     content and metadata fields in a JSON document (JSONPath). `graph`: its documents are in the graph although none of
-    their fields are searched. `ages_by`: the moment from which its retention counts.
+    their fields are searched. `ages_by`: the moment from which its retention counts. `speaks`: the authority of its
+    documents.
 
     Of documents that nothing else categorises it takes those of `formats` (families of `FORMATS`) and the files with these
     `names` (without extension, in any case), and it is the default of sources of these kinds (`connectors`).
@@ -127,6 +171,12 @@ class Category(Record, frozen=True):
     formats: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     connectors: tuple[str, ...] = ()
+    speaks: Speech = Speech.INSTRUCTIONS
+
+    @property
+    def is_untrusted(self) -> bool:
+        """True if its documents are data to weigh, whatever they demand: those from outside, and reports."""
+        return self.tier is not Tier.INTERNAL or self.speaks is Speech.REPORTS
 
     @property
     def ages_by_use(self) -> bool:
@@ -134,8 +184,10 @@ class Category(Record, frozen=True):
         return self.ages_by is Ageing.USE and self.retention_days is not None
 
     def is_within(self, limit: Category) -> bool:
-        """True if it is of no more trusted tier than `limit`, and of no more trust."""
-        return self.trust <= limit.trust and _RANKS[self.tier] >= _RANKS[limit.tier]
+        """True if it is of no more trusted tier than `limit`, of no more trust, and speaks no instructions where `limit`
+        speaks reports."""
+        is_louder = limit.is_untrusted and not self.is_untrusted
+        return self.trust <= limit.trust and _RANKS[self.tier] >= _RANKS[limit.tier] and not is_louder
 
     @property
     def policy(self) -> str:
@@ -156,8 +208,8 @@ class Category(Record, frozen=True):
 class KnowledgeModel(Struct, frozen=True):
     """All categories by path, and the default category of documents without any other sign."""
 
-    categories: dict[str, Category]
-    default_category: str
+    categories: dict[str, Category] = field(default_factory=dict)
+    default_category: str = ""
 
     def category(self, path: str) -> Category:
         """The category with this path; `runbook` and `postmortem` work as short names of a single match, as does the last
@@ -176,6 +228,20 @@ class KnowledgeModel(Struct, frozen=True):
             return called[0]
         allowed = ", ".join(sorted(self.categories))
         raise UnknownCategoryError(f"unknown category {path!r}; allowed: {allowed}")
+
+    def is_report(self, path: str) -> bool:
+        """True for a category that speaks reports; for one that was removed by the default for its path."""
+        known = self.categories.get(path)
+        return (known.speaks if known else default_speech(path)) is Speech.REPORTS
+
+    @property
+    def reports(self) -> frozenset[str]:
+        """Paths of the categories that speak reports."""
+        return frozenset(filter(self.is_report, self.categories))
+
+    def is_untrusted(self, path: str, tier: Tier) -> bool:
+        """True for a document of this category and tier that is data to weigh: one from outside, or a report."""
+        return tier is not Tier.INTERNAL or self.is_report(path)
 
     def within(self, prefix: str) -> tuple[str, ...]:
         """Paths of the categories equal to `prefix` or below it (`runbooks` -> procedures and architecture).
@@ -220,3 +286,7 @@ class KnowledgeModel(Struct, frozen=True):
 
     def tier_categories(self, tiers: tuple[Tier, ...]) -> tuple[str, ...]:
         return tuple(sorted(p for p, c in self.categories.items() if c.tier in tiers))
+
+
+NO_KNOWLEDGE = KnowledgeModel()
+"""A model without categories: of each path the default counts."""

@@ -218,7 +218,8 @@ class RAGPattern(Record, frozen=True):
 
 
 class StepWarning(Record, frozen=True):
-    """A warning about a step that was tried before, with its worst effect. `line` is its line in the passage (from 0),
+    """A warning about a step that was tried before, with its worst effect. `step`, `incidents` and `problem` are words of the
+    one who reported it: `text` quotes them. `line` is its line in the passage (from 0),
     None where the document as a whole is meant; `document_id` is that of the warning."""
 
     step: str
@@ -228,15 +229,19 @@ class StepWarning(Record, frozen=True):
     times: int
     line: int | None
     text: Annotated[
-        str, Meta(description="Such as `tried in INC-7, made things worse: restart the primary (replication lag)`.")
+        str,
+        Meta(
+            description='Such as `tried in INC-7, made things worse: "restart the primary" (a note: "replication lag")`.'
+        ),
     ] = ""
     document_id: str = ""
 
     def __post_init__(self) -> None:
-        where = f"tried in {', '.join(self.incidents)}" if self.incidents else "tried before"
+        named = [f'"{name}"' if " " in name else name for name in self.incidents]
+        where = f"tried in {', '.join(named)}" if named else "tried before"
         often = f" ({self.times:,} times)" if self.times > max(len(self.incidents), 1) else ""
-        problem = f" ({self.problem})" if self.problem else ""
-        derive(self, text=f"{where}{often}, {self.effect.phrase}: {self.step}{problem}")
+        note = f' (a note: "{self.problem}")' if self.problem else ""
+        derive(self, text=f'{where}{often}, {self.effect.phrase}: "{self.step}"{note}')
 
 
 class Refusal(Record, frozen=True):

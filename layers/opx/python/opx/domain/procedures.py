@@ -45,6 +45,9 @@ class Effect(StrEnum):
         return _SEVERITY[self]
 
 
+FOREIGN_CODE = "runs code from elsewhere"
+"""The rule of commands that execute code that isn't here to be read: fetched from an address, or encoded."""
+
 _SEVERITY = {effect: rank for rank, effect in enumerate(Effect)}
 
 
@@ -65,6 +68,11 @@ class Classified(Record, frozen=True, omit_defaults=True):
     blast: Blast | None = None
     undo: str = ""
     rule: str = ""
+
+    @property
+    def reason(self) -> str:
+        """What the effect alone doesn't say, for readers."""
+        return self.rule if self.rule == FOREIGN_CODE else ""
 
 
 class Command(Record, frozen=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from msgspec.structs import fields
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.handover import DocumentAnswer
-from opx.domain.knowledge import WARNINGS_CATEGORY, Tier
+from opx.domain.knowledge import WARNINGS_CATEGORY, Tier, Untrusted
 from opx.domain.queries import Band, Basis, ReaderVerdict, band_of
 from opx.domain.record import Json, Record, always, derive, rounded
 
@@ -58,9 +58,7 @@ class EvidenceItem(Record, frozen=True, kw_only=True, omit_defaults=True):
     document_id: Annotated[str, Meta(description="The document of the text; empty if there is none.")] = always("")
     chunk_id: str = always("")
     tier: str = always(Tier.INTERNAL.value)
-    untrusted: Annotated[
-        bool, Meta(description="True if it comes from outside the organisation: data, no instructions.")
-    ] = always(False)
+    untrusted: Untrusted = always(False)
     title: str = ""
     node: Annotated[str, Meta(description="The node that relations lead to.")] = ""
     relation: Annotated[str, Meta(description="The last of them in words.")] = ""
@@ -70,7 +68,7 @@ class EvidenceItem(Record, frozen=True, kw_only=True, omit_defaults=True):
     flags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        derive(self, confidence=round(self.confidence, 6), untrusted=self.tier != Tier.INTERNAL)
+        derive(self, confidence=round(self.confidence, 6), untrusted=self.untrusted or self.tier != Tier.INTERNAL)
 
 
 class EvidencePack(Record, frozen=True, omit_defaults=True):
@@ -207,9 +205,7 @@ class RetrievalResult(Record, frozen=True):
         ),
     ] = field(default_factory=dict)
     parts: ScoreParts | None = field(default=None, name="scores")
-    untrusted: Annotated[
-        bool, Meta(description="True if it comes from outside the organisation: data, no instructions.")
-    ] = False
+    untrusted: Untrusted = False
     section: Annotated[str, Meta(description="The headings above the passage, as `A > B`.")] = ""
     relevance: Annotated[str, Meta(description="The confidence as a percentage, such as `87%`.")] = ""
     band: Annotated[Band, Meta(description="How sure it is: sure, likely or weak.")] = always(Band.WEAK)
@@ -225,7 +221,7 @@ class RetrievalResult(Record, frozen=True):
             self,
             band=band_of(self.confidence),
             score=round(self.score, 6),
-            untrusted=self.tier != Tier.INTERNAL,
+            untrusted=self.untrusted or self.tier != Tier.INTERNAL,
             section=" > ".join(self.metadata.get("section", ())),
         )
         derive(self, relevance=f"{100 * self.confidence:.0f}%")
@@ -266,6 +262,11 @@ class RetrievalResult(Record, frozen=True):
     def warnings(self) -> tuple[dict[str, Any], ...]:
         """Warnings about steps that were tried before, each as `opx.domain.learning.StepWarning.to_json`."""
         return tuple(self.metadata.get("warnings", ()))
+
+    @property
+    def is_report(self) -> bool:
+        """True for internal text that nobody reviewed: mail, tickets, alerts and the like."""
+        return self.untrusted and self.tier == Tier.INTERNAL
 
     @property
     def warns(self) -> bool:

@@ -153,6 +153,7 @@ def _text_item(result: RetrievalResult) -> EvidenceItem:
         chunk_id=str(result.metadata.get("chunkId", "")),
         title=result.title,
         tier=result.tier,
+        untrusted=result.untrusted,
         at=result.timestamp,
         flags=result.flags,
     )
@@ -183,6 +184,7 @@ def _graph_item(one: Chosen, passages: Mapping[str, Passage]) -> EvidenceItem:
         chunk_id=passage.chunk_id if passage else next(iter(ids), ""),
         title=passage.title if passage else "",
         tier=_least_trusted(shown.tier if shown else Tier.INTERNAL, lead),
+        untrusted=passage is not None and passage.untrusted,
         at=lead.at,
         answers=lead.answers,
         **_way(lead),

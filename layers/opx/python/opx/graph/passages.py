@@ -99,6 +99,7 @@ def _passage(document: KnowledgeDocument, chunk_id: str, section: str, content: 
         source=document.source_uri,
         category=document.category,
         tier=document.tier,
+        untrusted=document.untrusted,
         content=content,
         flags=(SUSPECTED,) if any(remark.kind == SUSPECTED for remark in document.remarks) else (),
     )

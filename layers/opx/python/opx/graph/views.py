@@ -11,7 +11,7 @@ from typing import Annotated, Protocol
 from msgspec import Meta, field
 
 from opx.domain.graph import Edge, GraphEvidence, Node, Reached, Walk, shown
-from opx.domain.knowledge import Tier
+from opx.domain.knowledge import Tier, Untrusted
 from opx.domain.record import Record, always, derive
 from opx.domain.results import PathStep
 
@@ -31,11 +31,11 @@ class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
     category: str
     tier: Tier
     content: str
-    untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")] = always(False)
+    untrusted: Untrusted = always(False)
     flags: Annotated[tuple[str, ...], Meta(description="Warnings for readers.")] = ()
 
     def __post_init__(self) -> None:
-        derive(self, untrusted=self.tier is not Tier.INTERNAL)
+        derive(self, untrusted=self.untrusted or self.tier is not Tier.INTERNAL)
 
 
 class NodeView(Record, frozen=True, kw_only=True):

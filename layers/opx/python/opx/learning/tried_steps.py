@@ -16,7 +16,7 @@ from opx.domain.ids import shortened
 from opx.domain.learning import StepWarning, TriedEffect
 from opx.domain.scopes import GLOBAL_KEY, scope_of_key, scope_of_object
 from opx.errors import InvalidScopeError
-from opx.hygiene.untrusted import one_line
+from opx.hygiene.untrusted import spoken
 from opx.learning.warnings import TriedStep, incidents_of
 from opx.text.analyzer import analyze
 
@@ -102,10 +102,10 @@ class TriedSteps:
             return None
         worst = [one for one in kept if one.effect is TriedEffect.MADE_WORSE] or kept
         return StepWarning(
-            step=_shown(worst[-1].step, _STEP_CHARACTERS),
+            step=spoken(worst[-1].step, _STEP_CHARACTERS),
             effect=worst[-1].effect,
-            incidents=tuple(_shown(name, 80) for name in incidents_of(iter(worst))[:_INCIDENTS_NAMED]),
-            problem=_shown(worst[-1].problem, _PROBLEM_CHARACTERS),
+            incidents=tuple(spoken(name, 80) for name in incidents_of(iter(worst))[:_INCIDENTS_NAMED]),
+            problem=spoken(worst[-1].problem, _PROBLEM_CHARACTERS),
             times=len({one.entry_id for one in worst}),
             line=line,
             document_id=documents[worst[-1].source],
@@ -132,11 +132,6 @@ def _distinct(warnings: Iterable[StepWarning]) -> Iterator[StepWarning]:
         if identity not in seen:
             seen.add(identity)
             yield warning
-
-
-def _shown(text: str, most: int) -> str:
-    """The text on one line of at most `most` characters, which can't pass for a line of a rendered answer."""
-    return shortened(one_line(text), most)
 
 
 def _key_ids(reference: str, scope_key: str) -> Iterator[str]:

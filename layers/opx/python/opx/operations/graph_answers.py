@@ -15,10 +15,10 @@ from typing import Annotated, Any, Generic, Self, TypeVar
 from msgspec import Meta, field
 
 from opx.domain.graph import Edge
-from opx.domain.knowledge import Tier
+from opx.domain.knowledge import Tier, Untrusted
 from opx.domain.record import Record, replace
 from opx.graph.views import Connection, Neighbourhood, Passage, edge_text
-from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
+from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line, origin
 from opx.operations.paging import Paragraphs, left_out, noted
 from opx.retrieval.citations import WARNINGS
 
@@ -66,7 +66,7 @@ class Proof(Record, frozen=True, kw_only=True):
     content: str
     source: Annotated[str, Meta(description="The address that a person would open.")]
     section: Annotated[str, Meta(description="The document's title and the headings above it.")]
-    untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")]
+    untrusted: Untrusted
 
 
 class RelatedThing(Record, frozen=True):
@@ -248,7 +248,9 @@ def _passage_text(number: int, passage: Passage, mark: str) -> str:
     heading = _heading(passage)
     head = [f"[{number}] Source: {one_line(heading) if passage.untrusted else heading}"]
     if passage.untrusted:
-        head.append(f"Untrusted: {passage.tier.value}, from {one_line(passage.source) or 'an unknown source'}")
+        head.append(
+            f"Untrusted: {origin(passage.tier, passage.category)}, from {one_line(passage.source) or 'an unknown source'}"
+        )
     head += [f"Warning: {WARNINGS.get(flag, flag)}" for flag in passage.flags]
     content = passage.content.strip()
     body = framed(content, mark) if passage.untrusted else content

@@ -127,7 +127,7 @@ def _by_title(context: Context, text: str) -> KnowledgeDocument:
     raise DocumentNotFoundError(f"no document has this id, path, address or title: {text[:200]}{also}")
 
 
-def _alike(context: Context, text: str) -> list[_Named]:
+def _alike(context: Context, text: str, *, reports: bool = True) -> list[_Named]:
     """Returns the documents that a search for a name finds; none while the index is unavailable."""
     config = QueryConfig(
         min_confidence=0, max_results=_LOOKED_AT, max_chunks_per_document=1, mode=SearchMode.FAST, plain=True
@@ -138,14 +138,15 @@ def _alike(context: Context, text: str) -> list[_Named]:
     try:
         with deadline(_SEARCH_SECONDS):  # names are in the catalog, too
             search = context.system.questions.search(context.identity, recorded=False)
-            return _named_results(search.answer(words[:MAX_QUERY_CHARACTERS], config))
+            return _named_results(search.answer(words[:MAX_QUERY_CHARACTERS], config), reports=reports)
     except IndexUnavailableError as exc:
         log.warning("a name is looked up in the catalog alone: %s", exc)
         return []
 
 
-def _named_results(answer: Answer) -> list[_Named]:
-    return [_Named(one.document_id, one.title, one.source) for one in answer.results if one.document_id]
+def _named_results(answer: Answer, *, reports: bool) -> list[_Named]:
+    kept = (one for one in answer.results if one.document_id and (reports or not one.is_report))
+    return [_Named(one.document_id, one.title, one.source) for one in kept]
 
 
 def _exactly(context: Context, name: str, among: Iterable[_Named], *, partly: bool = False) -> KnowledgeDocument | None:
@@ -187,13 +188,14 @@ def document_of_name(context: Context, text: str) -> NamedDocument | None:
 
 
 def document_titled(context: Context, text: str, answer: Answer) -> NamedDocument | None:
-    """The document if the text is its title, or a suffix of its path, and not an alert. `answer` is a search for the
-    text."""
+    """The document if the text is its title, or a suffix of its path, and not an alert; no report. `answer` is a search for
+    the text."""
     name = text.strip()
     if len(name) > MAX_TITLE or "\n" in name or name.startswith(("{", "[")):
         return None
     try:
-        found = _exactly(context, name, _alike(context, name) if " " in name else _named_results(answer))
+        near = _alike(context, name, reports=False) if " " in name else _named_results(answer, reports=False)
+        found = _exactly(context, name, near)
         return NamedDocument(found, context.system.questions.documents.outline_of(found)) if found else None
     except (DocumentNotFoundError, InvalidInputError):
         return None

@@ -12,12 +12,13 @@ from msgspec import Meta, field
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import FilledCommand, NextCall, call
+from opx.domain.knowledge import Tier
 from opx.domain.queries import Band, QueryConfig
 from opx.domain.record import Record, replace
 from opx.domain.requests import Request
 from opx.domain.results import Answer
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
-from opx.hygiene.untrusted import one_line
+from opx.hygiene.untrusted import one_line, origin, quoted
 from opx.operations.context import Context
 from opx.operations.naming import document_of_name, document_titled, named_document
 from opx.operations.paging import Notes, Paragraphs, noted
@@ -117,7 +118,7 @@ class ProcedureAnswer(Paragraphs):
 def _command_line(command: FilledCommand) -> str:
     left = f"   # still to be filled in: {one_line(', '.join(command.placeholders))}" if command.placeholders else ""
     differs = "".join(f"   # the example has {one_line(one)}" for one in command.differs)
-    return f"step {command.step} [{command.effect}]: {one_line(command.text)}{left}{differs}"
+    return f"step {command.step} [{command.harm}]: {one_line(command.text)}{left}{differs}"
 
 
 @operation(
@@ -137,15 +138,19 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
     if not text.strip():
         raise InvalidInputError("the alert is blank")
     alert = read_alert(text, labels)
-    pages = _bound(context, alert)
+    own = _own_runbook(context, alert)
+    pages = _bound(context, alert, own)
     is_bound = any(one.sure for one in pages)
     named = None if is_bound else document_of_name(context, text)
     if named and named.notes and request.after:
         raise InvalidInputError(f"{named.notes[0]}: start again, without `after`")
+    if named and named.document.is_report:
+        return ProcedureAnswer(_no_procedure(named.document, alert.labels))
     answer = Answer("", ()) if named else _searched(context, _question(alert, text))
     bound = {one.document_id: one for one in reversed(pages)}
     named = named or (None if is_bound else document_titled(context, text, answer))
-    documents = list(dict.fromkeys((*(one.document_id for one in pages), *(one.document_id for one in answer.results))))
+    found = [one.document_id for one in answer.results if not one.is_report]
+    documents = list(dict.fromkeys((*(one.document_id for one in pages), *found)))
     confidences = {result.document_id: result.confidence for result in reversed(answer.results)}
     chosen = (named.document, named.outline) if named else _chosen(context, pages, documents)
     others = [one for one in documents if chosen is None or one != chosen[0].document_id][:_OTHERS]
@@ -154,13 +159,14 @@ def find_procedure(context: Context, request: FindProcedure) -> ProcedureAnswer:
         alert=named.document.title if named else alert.name,
         labels=alert.labels,
         others=tuple(call("read_document", titles.get(one, "bound to the alert"), document=one) for one in others)
-        or _nearest(answer.best_rejected if chosen is None else None),
+        or _nearest((*answer.results, *answer.unconfirmed) if chosen is None else ()),
         receipt_id=answer.receipt_id,
         notes=(
             *answer.notes,
             *(one.text for one in answer.absent if not pages),
             *_doubts(pages),
-            *(() if pages else _elsewhere(context, alert)),
+            *_stated(own, pages),
+            *(() if pages or own else _elsewhere(context, alert)),
             *(named.notes if named else ()),
             *alert.notes,
             *((_BROKEN_JSON.format(error),) if (error := json_error(text)) else ()),
@@ -189,7 +195,7 @@ def _confidence(named: object, page: BoundPage | None, searched: float) -> float
         from opx.retrieval.identifiers import NOT_ABOUT
 
         return NOT_ABOUT
-    return 1.0 if named or page else round(searched, 6)
+    return 1.0 if named or (page and not page.untrusted) else round(searched, 6)
 
 
 def _as_text(name: str, given: str | dict[str, Any]) -> str:
@@ -235,12 +241,24 @@ def _procedure_view(
     return replace(view, steps=tuple(replace(step, commands=()) for step in view.steps)), commands
 
 
-def _nearest(result: RetrievalResult | None) -> tuple[NextCall, ...]:
-    """A call that reads the nearest document where none was good enough."""
-    if result is None or not result.document_id:
+def _nearest(results: Sequence[RetrievalResult]) -> tuple[NextCall, ...]:
+    """A call that reads the nearest document where none was good enough, or only reports were."""
+    nearest = next(iter(results), None)
+    if nearest is None or not nearest.document_id:
         return ()
-    why = f"{result.title}, unlikely ({result.confidence:.2f})"
-    return (call("read_document", why, document=result.document_id),)
+    named = _report_named(nearest.title, nearest.category) if nearest.is_report else f"{nearest.title}, unlikely"
+    return (call("read_document", f"{named} ({nearest.confidence:.2f})", document=nearest.document_id),)
+
+
+def _report_named(title: str, category: str) -> str:
+    return f"{quoted(title)}, {origin(Tier.INTERNAL, category)}: no procedure"
+
+
+def _no_procedure(document: KnowledgeDocument, labels: Mapping[str, str]) -> Procedure:
+    """The reply for the name of a report."""
+    why = _report_named(document.title, document.category)
+    others = (call("read_document", why, document=document.document_id),)
+    return Procedure(alert=quoted(document.title), labels=dict(labels), others=others, notes=(f"this is {why}",))
 
 
 _BROKEN_JSON = (
@@ -251,12 +269,16 @@ _SEARCH = QueryConfig(min_confidence=Band.LIKELY.least, max_results=10, max_chun
 
 
 def _searched(context: Context, question: str) -> Answer:
-    """An answer from runbooks; from all categories if none of them fits, or there is no such category. One without a good
-    answer counts once among the gaps."""
-    if RUNBOOKS in {path.partition("/")[0] for path in context.system.installation.knowledge.categories}:
-        answer = answered(context, question, replace(_SEARCH, categories=(RUNBOOKS,)))
-        return answer if answer.results else answered(context, question, _SEARCH, gaps=False)
-    return answered(context, question, _SEARCH)
+    """An answer from runbooks; from all categories but reports if none of them fits, or there is no such category; else from
+    reports, to name the nearest. One without a good answer counts once among the gaps."""
+    knowledge = context.system.installation.knowledge
+    instructions = tuple(sorted(knowledge.categories.keys() - knowledge.reports))
+    runbooks = [(RUNBOOKS,)] if any(path.partition("/")[0] == RUNBOOKS for path in instructions) else []
+    searches = [replace(_SEARCH, categories=categories) for categories in (*runbooks, instructions, ())]
+    answer = answered(context, question, searches[0])
+    for config in searches[1:]:
+        answer = answer if answer.results else answered(context, question, config, gaps=False)
+    return answer
 
 
 def _question(alert: Alert, given: str) -> str:
@@ -268,7 +290,8 @@ def _question(alert: Alert, given: str) -> str:
 class BoundPage:
     """A document that is bound to an alert. `location` is the address or the path that names it, if one does; `labels`
     are those of its rule that the alert lacks. A `sure` one is used even if it has no steps; a `doubted` one is one of
-    several that declare that they handle the alert, and its labels don't select one of them."""
+    several that declare that they handle the alert, and its labels don't select one of them. An `untrusted` one comes from
+    outside, and only the alert names it."""
 
     document_id: str
     title: str
@@ -277,21 +300,37 @@ class BoundPage:
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     sure: bool = True
     doubted: bool = False
+    untrusted: bool = False
 
 
-def _bound(context: Context, alert: Alert) -> list[BoundPage]:
-    """Documents that are bound to the alert: the runbook that it names itself, else those that its rules name, that have
-    its name, and that declare that they handle it."""
+def _bound(context: Context, alert: Alert, own: KnowledgeDocument | None) -> list[BoundPage]:
+    """Documents that are bound to the alert: the runbook that it names itself, then those that its rules name, that have its
+    name, and that declare that they handle it. A page from outside that only the alert names comes last: who may set its
+    labels may name any."""
+    bound = _bound_by_others(context, alert)
+    if own is None or own.is_report:
+        return bound
+    page = BoundPage(own.document_id, own.title, OWN_RUNBOOK, alert.runbook, untrusted=own.untrusted)
+    others = [one for one in bound if one.document_id != page.document_id]
+    if own.untrusted and len(others) < len(bound):
+        return bound
+    return [*others, page] if own.untrusted else [page, *others]
+
+
+def _own_runbook(context: Context, alert: Alert) -> KnowledgeDocument | None:
+    """The document that the alert itself names as its runbook."""
+    if not alert.runbook:
+        return None
+    try:
+        return named_document(context, alert.runbook)[0]
+    except (DocumentNotFoundError, InvalidInputError):
+        return context.system.graph.runbooks(context.reader).at(alert.runbook)
+
+
+def _bound_by_others(context: Context, alert: Alert) -> list[BoundPage]:
+    """Documents that rules of the alert name, that have its name, and that declare that they handle it."""
     from opx.graph.bindings import BoundBy
 
-    if alert.runbook:
-        own: KnowledgeDocument | None
-        try:
-            own = named_document(context, alert.runbook)[0]
-        except (DocumentNotFoundError, InvalidInputError):
-            own = context.system.graph.runbooks(context.reader).at(alert.runbook)
-        if own:
-            return [BoundPage(own.document_id, own.title, "the runbook that the alert names", alert.runbook)]
     try:
         key = context.system.graph.seen_by(context.identity).resolve(f"alert:{alert.name}")
     except InvalidReferenceError:
@@ -327,6 +366,7 @@ def _label_fits(documents: Iterable[KnowledgeDocument], alert: Alert) -> dict[st
     return label_fits(applicabilities, alert.labels)
 
 
+OWN_RUNBOOK = "the runbook that the alert names"
 _NAMED = "the document of this name"
 _FOUND_BY = {
     "url": "the runbook that the alert's rule names",
@@ -339,6 +379,20 @@ def _doubts(pages: Sequence[BoundPage]) -> Iterator[str]:
     doubted = [one.title for one in pages if one.doubted]
     if len(doubted) > 1 and pages[0].doubted:
         yield f"several pages state that they are for this alert, and its labels don't select one: {'; '.join(doubted)}"
+
+
+def _stated(own: KnowledgeDocument | None, pages: Sequence[BoundPage]) -> Iterator[str]:
+    """Notes on the runbook that the alert names itself (`own`), if it is untrusted, or isn't the one that is bound to alerts
+    of this name."""
+    if own and own.untrusted:
+        what = (
+            _report_named(own.title, own.category)
+            if own.is_report
+            else f"{quoted(own.title)}, from outside ({own.tier})"
+        )
+        yield f"CAUTION: the alert itself names as its runbook {what}. Who sets an alert's labels can name any page"
+    elif own and (others := [one for one in pages if one.sure and one.document_id != own.document_id]):
+        yield f"the alert names its runbook itself; {others[0].found_by} is another: {others[0].title}"
 
 
 def _elsewhere(context: Context, alert: Alert) -> Iterator[str]:

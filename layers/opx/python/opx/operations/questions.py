@@ -15,7 +15,7 @@ from opx.domain.queries import Band, band_of
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.errors import DamagedStoreError, DocumentNotFoundError, InvalidInputError
-from opx.hygiene.untrusted import one_line
+from opx.hygiene.untrusted import one_line, quoted
 from opx.operations.context import Context
 from opx.operations.documents import find_by_id
 from opx.operations.paging import Paragraphs, fitting
@@ -317,7 +317,7 @@ class GapAnswer(Paragraphs):
 
     def _paragraphs(self) -> Iterator[str]:
         often = "once" if self.gap.count == 1 else f"{self.gap.count} times"
-        yield f"Recorded as a gap: {one_line(self.gap.question)} (queried or reported {often}). [Gap ID: {self.gap.gap_id}]"
+        yield f"Recorded as a gap: {quoted(self.gap.question)} (queried or reported {often}). [Gap ID: {self.gap.gap_id}]"
 
 
 @operation(

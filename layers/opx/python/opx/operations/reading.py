@@ -11,12 +11,11 @@ from msgspec import Meta
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import NextCall, SectionView, StepView, call
-from opx.domain.knowledge import Tier
 from opx.domain.queries import MAX_BUDGET, MIN_BUDGET
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, FilledText, Request
 from opx.errors import InvalidInputError
-from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line
+from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line, origin
 from opx.operations.context import Context
 from opx.operations.documents import find_by_id, find_document, old_step
 from opx.operations.naming import named_document, section_of_link
@@ -110,11 +109,11 @@ class PartAnswer(Paragraphs):
     def _head(self) -> Iterator[str]:
         part = self.part
         yield f"Source: {one_line(part.title) if part.untrusted else part.title}"
-        owner = f", owner {one_line(part.owner)}" if part.owner else ""
+        owner = f", owner {one_line(part.owner)}" if part.owner and not part.untrusted else ""
         review = f", to be reviewed by {part.review}" if part.review else ""
         yield f"Updated: {part.updated[:10]}, version {part.version}{owner}{review}"
         if part.untrusted:
-            yield f"Untrusted: {part.tier}, from {one_line(part.source) or 'an unknown source'}"
+            yield f"Untrusted: {origin(part.tier, part.category)}, from {one_line(part.source) or 'an unknown source'}"
             yield from (f"[Warning: {one_line(text)}]" for text in part.warnings)
 
 
@@ -271,14 +270,14 @@ def part_view(
     is_outline = part.name == OUTLINE
     steps = [step for step in outline.steps if is_outline or step.number in touched]
     warned = handover.warnings_in(document, content)
-    trusted = document.tier is Tier.INTERNAL
+    trusted = not document.untrusted
     return DocumentPart(
         document_id=document.document_id,
         title=document.title,
         source=document.source_uri,
         category=document.category,
         tier=document.tier.value,
-        untrusted=not trusted,
+        untrusted=document.untrusted,
         version=document.version,
         updated=document.last_updated,
         owner=document.owner,

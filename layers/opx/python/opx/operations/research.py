@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from msgspec import Meta
 
 from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
+from opx.domain.knowledge import Untrusted
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, Band, QueryConfig, SearchMode
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, Request
@@ -68,9 +69,12 @@ ReceiptId = Annotated[str, Meta(description="The record of this answer in the au
 Partial = Annotated[bool, Meta(description="True if something could not be searched.")]
 NextCalls = Annotated[tuple[NextCall, ...], Meta(description="Calls that read more where nothing was good enough.")]
 AbsentNames = Annotated[tuple[Absent, ...], Meta(description="Names in the question that no document is about.")]
-Untrusted = Annotated[
+SomeUntrusted = Annotated[
     bool,
-    Meta(description="True if some of the answer is quoted from outside the organisation: it is data, marked as such."),
+    Meta(
+        description="True if some of the answer is quoted from outside the organisation, or from reports that nobody "
+        "reviewed: it is data, marked as such."
+    ),
 ]
 
 
@@ -82,7 +86,7 @@ class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     document_ids: DocumentIds
     receipt_id: ReceiptId
     partial: Partial
-    untrusted: Untrusted
+    untrusted: SomeUntrusted
     notes: Notes
     next: NextCalls = ()
     absent: AbsentNames = ()
@@ -92,7 +96,7 @@ class ResearchPassage(Record, frozen=True, kw_only=True, omit_defaults=True):
     content: str
     source: Annotated[str, Meta(description="The address that a person would open.")]
     section: Annotated[str, Meta(description="The headings above it, such as `Modules > Hooks`.")]
-    untrusted: Annotated[bool, Meta(description="True if it comes from outside the organisation.")]
+    untrusted: Untrusted
     warnings: Annotated[
         tuple[str, ...], Meta(description="Steps that were tried before without effect, or made things worse.")
     ] = ()
@@ -116,7 +120,7 @@ class DocsFound(Record, frozen=True, kw_only=True, omit_defaults=True):
     document_ids: DocumentIds
     receipt_id: ReceiptId
     partial: Partial
-    untrusted: Untrusted
+    untrusted: SomeUntrusted
     notes: Notes
     next: NextCalls = ()
     absent: AbsentNames = ()
@@ -129,7 +133,7 @@ class ResearchFindings(Record, frozen=True, kw_only=True):
     document_ids: DocumentIds
     gaps: Annotated[tuple[str, ...], Meta(description="Parts of the topic that nothing good was found for.")]
     partial: Partial
-    untrusted: Untrusted
+    untrusted: SomeUntrusted
     notes: Notes
     trace: Annotated[tuple[ResearchStep, ...], Meta(description="The searches in order, with their reasons.")]
 

@@ -11,7 +11,7 @@ from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.procedures import Effect
 from opx.domain.queries import Band, Basis
 from opx.domain.results import EvidencePack, RetrievalResult
-from opx.hygiene.untrusted import boundary, framed, one_line
+from opx.hygiene.untrusted import boundary, framed, one_line, origin
 from opx.retrieval.judging import HELD_BACK, STALE
 
 # -- warnings before their steps
@@ -55,7 +55,7 @@ WARNINGS = {
 
 _COPIES_NAMED = 3
 NOT_OURS = "not ours; its title and address are its own claims, quoted below"
-"""The source of a document from outside: what its author wrote stays within the frame."""
+"""The source of an untrusted document: what its author wrote stays within the frame."""
 
 
 def citation(result: RetrievalResult, mark: str = "") -> str:
@@ -71,7 +71,7 @@ def citation(result: RetrievalResult, mark: str = "") -> str:
         f"Category: {result.category}",
         f"Relevance: {result.score:.2f}",
         f"Confidence: {READ_FIRST[result.band]} ({result.confidence:.2f}){_reason(result)}",
-        *(_also_in(result) if trusted else [f"Untrusted: {result.tier}"]),
+        *(_also_in(result) if trusted else [f"Untrusted: {origin(result.tier, result.category)}"]),
         *([f"Outcomes: {one_line(str(result.outcome.get('text', '')))}"] if result.outcome else []),
         *(f"Warning: {WARNINGS.get(flag, flag)}" for flag in result.flags),
         *([] if trusted else map(warning_line, result.warnings)),
@@ -179,7 +179,7 @@ def _head_of(document: DocumentAnswer) -> Iterator[str]:
     yield f"Relevance: {document.score:.2f}"
     yield f"Confidence: {READ_FIRST[document.band]} ({document.confidence:.2f})"
     if document.untrusted:
-        yield f"Untrusted: {document.tier}"
+        yield f"Untrusted: {origin(document.tier, document.category)}"
     yield f"Updated: {updated(document)}"
     yield f"Why: {one_line(document.why)}"
     if not document.untrusted:
@@ -213,9 +213,13 @@ def harm_shown(steps: Sequence[StepView], *, untrusted: bool = False) -> Iterato
 def _harmful(step: StepView, effect: Effect, *, quotes: bool) -> Iterator[str]:
     commands = [one for one in step.commands if one.effect is effect]
     if commands and quotes:
-        yield from (f"step {step.name} `{_begun(command.text)}`" for command in commands)
+        yield from (f"step {step.name} `{_begun(command.text)}`{_why(command.reason)}" for command in commands)
     elif commands or (step.shown and step.effect is effect):
-        yield f"step {step.name}"
+        yield f"step {step.name}{_why(next((one.reason for one in commands if one.reason), ''))}"
+
+
+def _why(reason: str) -> str:
+    return f" ({reason})" if reason else ""
 
 
 def _steps_not_shown(document: DocumentAnswer) -> Iterator[str]:
@@ -273,5 +277,5 @@ def mentions(documents: Sequence[DocumentAnswer], least: float = _WORTH_A_LINE) 
 def _mentioned(document: DocumentAnswer) -> str:
     facts = f"{document.band}, {document.confidence:.2f}"
     if document.untrusted:
-        return f"{json.dumps(one_line(document.title), ensure_ascii=False)} (untrusted title, {document.tier}; {facts})"
+        return f"{json.dumps(one_line(document.title), ensure_ascii=False)} (untrusted title, {document.category}; {facts})"
     return f"{one_line(document.title)} ({facts})"

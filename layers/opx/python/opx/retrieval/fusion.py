@@ -148,21 +148,23 @@ def terms_in(text: str, languages: tuple[str, ...]) -> TextTerms:
 
 class Shortlist(Struct, frozen=True):
     """Chooses the candidates that are worth reading: the hits of the `documents` with the best fused scores, and of as many
-    warnings. `words` are those of the question, each with the terms that represent it; `values` are those that count less."""
+    reports and warnings. `words` are those of the question, each with the terms that represent it; `values` are those that
+    count less, `reports` the categories that speak them."""
 
     documents: int
     method: Fusion
     words: tuple[tuple[str, tuple[str, ...]], ...]
     values: frozenset[str]
+    reports: frozenset[str] = frozenset()
 
     def __call__(self, found: SearchResponse, document_of: Callable[[str], tuple[str, str]]) -> Set[str]:
         """The chosen hits of a response that has the chunk of the best lexical one only. `document_of` returns id and
         category of a hit's document."""
         share = lexical_weight(found, term_weights(found, self.values), dict(self.words))
-        pages: dict[str, list[str]] = {}
-        warnings: dict[str, list[str]] = {}
+        lanes: tuple[dict[str, list[str]], ...] = ({}, {}, {})
         for name, _ in fuse(self.method, found.lexical.hits, found.vector.hits, share):
             document, category = document_of(name)
-            (warnings if category == WARNINGS_CATEGORY else pages).setdefault(document, []).append(name)
-        best = chain(islice(pages.values(), self.documents), islice(warnings.values(), self.documents))
+            lane = 2 if category == WARNINGS_CATEGORY else int(category in self.reports)
+            lanes[lane].setdefault(document, []).append(name)
+        best = chain.from_iterable(islice(lane.values(), self.documents) for lane in lanes)
         return set(chain.from_iterable(best))

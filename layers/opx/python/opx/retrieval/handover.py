@@ -130,6 +130,7 @@ class Handover(Struct, frozen=True):
             source=best.source,
             category=best.category,
             tier=best.tier,
+            untrusted=best.untrusted,
             trust=best.trust_score,
             confidence=round(best.confidence, 6),
             judged=best.judged,
@@ -179,7 +180,15 @@ class Handover(Struct, frozen=True):
         """A step for readers. `within`: only commands in this text."""
         classified = [(command, self.classify(command)) for command in step.commands]
         commands = [
-            ShownCommand(command.text, command.language, found.effect, found.blast, found.undo, command.placeholders)
+            ShownCommand(
+                command.text,
+                command.language,
+                found.effect,
+                found.blast,
+                found.undo,
+                command.placeholders,
+                found.reason,
+            )
             for command, found in classified
             if within is None or _has(within, command)
         ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
+from itertools import dropwhile
 from typing import TypeVar
 
 from msgspec import Struct, field
 
-from opx.domain.knowledge import WARNINGS_CATEGORY
+from opx.domain.knowledge import NO_KNOWLEDGE, WARNINGS_CATEGORY, KnowledgeModel
 from opx.domain.queries import Fusion, QueryConfig, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
@@ -99,8 +100,8 @@ class FusedHits(Struct, frozen=True):
     [0, 1]. `leg_ms` is the duration of each leg, if the engine reports it. `words` are those of the question, each with the
     terms that represent it; `term_weights` has the first of them. `passages` are all chunks of each document that were
     read. `frequencies`: for each word, how many of the `entries` have it, if the engine reports it. `legs`: those that took
-    part, `both`, `lexical` or `vector`. `is_cut`: further hits were not read. `with_warnings`: the same hits with the
-    warnings that were found, None if there are none.
+    part, `both`, `lexical` or `vector`. `is_cut`: further hits were not read. `instructions`: the same hits without the
+    reports, None if there are none; `with_warnings`: with the warnings that were found, None if there are none.
     """
 
     hits: tuple[FusedHit, ...]
@@ -116,6 +117,7 @@ class FusedHits(Struct, frozen=True):
     entries: int = 0
     legs: str = BOTH
     is_cut: bool = False
+    instructions: FusedHits | None = None
     with_warnings: FusedHits | None = None
 
 
@@ -133,19 +135,26 @@ class HybridQuery(Struct, frozen=True):
     whole: bool = False
 
 
-class HybridSearch:
-    """Searches an index. The order of a single leg is kept, and so is that of an engine that fuses by itself."""
+FEW_INSTRUCTIONS = 5
+"""Documents of instructions among the candidates, below which they are searched alone if reports filled the rest. The best
+of a leg are among its candidates: further ones rank behind these."""
 
-    def __init__(self, index: SearchEngine) -> None:
+
+class HybridSearch:
+    """Searches an index. The order of a single leg is kept, and so is that of an engine that fuses by itself. `knowledge`
+    has the categories of reports."""
+
+    def __init__(self, index: SearchEngine, knowledge: KnowledgeModel = NO_KNOWLEDGE) -> None:
         self._index = index
+        self._knowledge, self._reports = knowledge, knowledge.reports
 
     def run(self, query: HybridQuery, where: SearchFilter, config: QueryConfig, *, per_document: int = 1) -> FusedHits:
-        """The fused hits of the best documents, at least `per_document` of each that has them. Warnings are separate: a
-        warning has the same words as the page that it is about, and beside it the page would lose half of its confidence.
-        If too few of the documents may be shown, all are read. Raises `IndexUnavailableError`."""
+        """The fused hits of the best documents, at least `per_document` of each that has them. Warnings and reports are
+        separate: they have the same words as the page that they are about, and beside them the page would lose half of its
+        confidence. If too few of the documents may be shown, all are read. Raises `IndexUnavailableError`."""
         method, question_words = config.fusion or DEFAULT_FUSION, words(query.text, query.languages)
         documents = max(DOCUMENTS_READ, config.max_results + SPARE_DOCUMENTS)
-        choose = Shortlist(documents, method, tuple(question_words.items()), query.values)
+        choose = Shortlist(documents, method, tuple(question_words.items()), query.values, self._reports)
         response = self._response(query, where, config, None if query.whole else choose)
         fused = partial(
             fused_hits,
@@ -156,11 +165,22 @@ class HybridSearch:
             question_words=question_words,
             values=query.values,
         )
-        others = _without_warnings(response)
+        others = _without(response, lambda category: category == WARNINGS_CATEGORY)
         found = replace(fused(others), legs=_legs(query, response))
         if found.is_cut and len({hit.indexed.chunk.document_id for hit in found.hits}) < documents - SPARE_DOCUMENTS:
             return self.run(replace(query, whole=True), where, config, per_document=per_document)
+        own = _without(others, self._knowledge.is_report)
+        if own is not others:
+            own = self._alone(query, where, config, choose) if _is_crowded(own, response, config) else own
+            found = replace(found, instructions=replace(fused(own), legs=found.legs))
         return found if others is response else replace(found, with_warnings=replace(fused(response), legs=found.legs))
+
+    def _alone(self, query: HybridQuery, where: SearchFilter, config: QueryConfig, choose: Shortlist) -> SearchResponse:
+        """The hits in categories of instructions alone."""
+        known = where.categories or tuple(self._knowledge.categories)
+        within = tuple(path for path in known if path not in self._reports)
+        narrowed = replace(where, categories=within)
+        return self._response(query, narrowed, config, None if query.whole else choose) if within else SearchResponse()
 
     def _response(
         self, query: HybridQuery, where: SearchFilter, config: QueryConfig, choose: Shortlist | None
@@ -222,18 +242,25 @@ def fused_hits(
     )
 
 
-def _without_warnings(response: SearchResponse) -> SearchResponse:
-    """Removes warnings; returns the same response if it has none."""
-    chunks = {
-        entry: indexed for entry, indexed in response.chunks.items() if indexed.chunk.category != WARNINGS_CATEGORY
-    }
+def _is_crowded(own: SearchResponse, response: SearchResponse, config: QueryConfig) -> bool:
+    """True if a search found few documents of instructions, and as many hits as it may."""
+    legs = (response.lexical, response.vector, response.fused or Leg())
+    documents = {indexed.chunk.document_id for indexed in own.chunks.values()}
+    return len(documents) < FEW_INSTRUCTIONS and any(len(leg.hits) >= DEPTH[config.mode] for leg in legs)
+
+
+def _without(response: SearchResponse, excludes: Callable[[str], bool]) -> SearchResponse:
+    """Removes the hits in some categories, and hits before the first other one that were not read, as these may be of such
+    a category; returns the same response if it has none."""
+    chunks = {entry: indexed for entry, indexed in response.chunks.items() if not excludes(indexed.chunk.category)}
     if len(chunks) == len(response.chunks):
         return response
 
-    warnings = response.chunks.keys() - chunks.keys()
+    excluded = response.chunks.keys() - chunks.keys()
 
     def kept(leg: Leg) -> Leg:
-        return replace(leg, hits=tuple(hit for hit in leg.hits if hit[0] not in warnings))
+        hits = (hit for hit in leg.hits if hit[0] not in excluded)
+        return replace(leg, hits=tuple(dropwhile(lambda hit: hit[0] not in chunks, hits)))
 
     lexical, vector, fused = kept(response.lexical), kept(response.vector), response.fused and kept(response.fused)
     return replace(response, lexical=lexical, vector=vector, fused=fused, chunks=chunks)

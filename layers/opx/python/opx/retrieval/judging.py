@@ -49,7 +49,8 @@ class DocumentReading(Struct, frozen=True):
 class Judged(Struct, frozen=True, gc=False):
     """A hit with the confidence of its document in [0, 1], and the recorded outcomes of that document, if there are any. It
     was judged by `evidence`, the best hit first; `least` and `most` bound its confidence also after reranking, and `why`
-    names the identifier of the question that made it certain. `reading` is set if a model read it."""
+    names the identifier of the question that made it certain. `reading` is set if a model read it. `is_report`: its document
+    speaks reports."""
 
     hit: FusedHit
     confidence: float
@@ -59,6 +60,7 @@ class Judged(Struct, frozen=True, gc=False):
     why: str = ""
     reading: DocumentReading | None = None
     outcome: OutcomeScore | None = None
+    is_report: bool = False
 
     @property
     def score(self) -> float:
@@ -107,6 +109,7 @@ def result_of(judged: Judged, day: str = "") -> RetrievalResult:
             **({"outcome": judged.outcome.summary.to_json()} if judged.outcome else {}),
         },
         parts=parts,
+        untrusted=judged.is_report,
         judged=Basis.READ if read else Basis.ESTIMATED,
         helps_by=read.line if read else "",
     )

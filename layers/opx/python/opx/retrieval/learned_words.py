@@ -15,7 +15,7 @@ from opx.domain.ids import shortened
 from opx.domain.outcomes import LearntPage
 from opx.domain.queries import Band
 from opx.domain.record import replace
-from opx.hygiene.untrusted import one_line
+from opx.hygiene.untrusted import quoted, spoken
 from opx.ports import SearchEngine, SearchFilter, SearchRequest
 from opx.retrieval.fusion import terms_of
 from opx.retrieval.judging import Judged
@@ -63,7 +63,10 @@ class StandIn(Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        named = [_cut(name, _NAME_CHARACTERS) for name in self.page.incidents[:_INCIDENTS_NAMED]]
+        named = [
+            quoted(name, _NAME_CHARACTERS) if " " in name else spoken(name, _NAME_CHARACTERS)
+            for name in self.page.incidents[:_INCIDENTS_NAMED]
+        ]
         more = self.page.resolved - len(named)
         others = f"{more} other incident{'s' if more > 1 else ''}" if named else f"{more} incidents"
         source = ", ".join(named) + (" and " if named and more else "") + (others if more else "")
@@ -75,7 +78,7 @@ class StandIn(Struct, frozen=True):
 
     @property
     def _title(self) -> str:
-        return _cut(self.document.title, _TITLE_CHARACTERS)
+        return spoken(self.document.title, _TITLE_CHARACTERS)
 
 
 class StandIns:
@@ -168,7 +171,3 @@ def add_pages(parsed: ParsedQuery, found: Sequence[StandIn], routed: Routed, sea
 
 def _document_of(judged: Judged) -> str:
     return judged.hit.indexed.chunk.document_id
-
-
-def _cut(text: str, most: int) -> str:
-    return shortened(one_line(text), most)

@@ -28,7 +28,7 @@ from opx.retrieval.hybrid import LEXICAL
 from opx.retrieval.judging import HELD_BACK, Judged, OutcomeLookup, Validity, outcomes_of, result_of, without_copies
 from opx.retrieval.query_language import ParsedQuery, parse_query, seeks_exposure
 from opx.retrieval.question import Question, Why
-from opx.retrieval.routing import Internet, Routed, Router, calls_for_action, in_order, live_results
+from opx.retrieval.routing import WORTHLESS, Internet, Routed, Router, calls_for_action, in_order, live_results
 from opx.retrieval.searching import SearchRules, TierSearch
 from opx.runtime.metrics import Metric, Report
 
@@ -114,7 +114,9 @@ class KnowledgeQuery:
         self._index = index
         self._validity = Validity(knowledge, clock, hidden)
         self._rules = rules or SearchRules()
-        self._search_of = partial(TierSearch, embedder=embedder, rules=self._rules, models=models, bound=bound)
+        self._search_of = partial(
+            TierSearch, embedder=embedder, rules=self._rules, models=models, bound=bound, knowledge=knowledge
+        )
         self._knowledge = knowledge
         self._reader = reader
         self._reranker = reranker
@@ -355,12 +357,17 @@ class KnowledgeQuery:
         return merged
 
     def _merged(self, parsed: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
-        """Ranks the hits; for a question that asks to act, hits from the internet come last."""
-        outside = [one for one in judged if one.hit.indexed.tier is Tier.INTERNET]
-        if not outside or not calls_for_action(parsed.text):
+        """Ranks the hits. For a question that asks to act, reports come after all instructions that may help, and none is
+        surer than the best of these; hits from the internet come last."""
+        if not calls_for_action(parsed.text):
             return in_order(judged)
+        outside = [one for one in judged if one.hit.indexed.tier is Tier.INTERNET]
         inside = [one for one in judged if one.hit.indexed.tier is not Tier.INTERNET]
-        return in_order(inside, last=outside)
+        helpful = [one for one in inside if not one.is_report and one.confidence >= WORTHLESS]
+        most = max((one.confidence for one in helpful), default=1.0)
+        reports = [replace(one, confidence=min(one.confidence, most)) for one in inside if one.is_report]
+        others = [one for one in inside if not one.is_report and one.confidence < WORTHLESS]
+        return [*in_order(helpful, last=[*reports, *others]), *in_order(outside)]
 
     def _expanded(self, parsed: ParsedQuery, answer: Answer) -> Answer:
         """Adds more text of each document, if requested."""

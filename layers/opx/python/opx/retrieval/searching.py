@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from opx.domain.knowledge import NO_KNOWLEDGE, KnowledgeModel
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
@@ -65,7 +66,8 @@ class SearchRules(Struct, frozen=True):
 
 class TierSearch:
     """Searches for one question at a time; safe to share between threads. No `embedder`: the index embeds by itself. `valid`
-    is a filter of hits, `models` are those of confidence, `bound` returns the runbooks of alerts."""
+    is a filter of hits, `models` are those of confidence, `bound` returns the runbooks of alerts, `knowledge` has the
+    categories of reports."""
 
     def __init__(
         self,
@@ -76,10 +78,12 @@ class TierSearch:
         valid: Accepts | None = None,
         models: ModelsOf = shipped,
         bound: Bound | None = None,
+        knowledge: KnowledgeModel = NO_KNOWLEDGE,
     ) -> None:
         self._valid = valid
         self._bound = bound
-        self._search = HybridSearch(index)
+        self._knowledge = knowledge
+        self._search = HybridSearch(index, knowledge)
         self._embedder = embedder
         self._rules = rules
         self._models = models
@@ -113,7 +117,7 @@ class TierSearch:
         found = self._with_all_of(parsed, named, where, found)
         with parsed.timed("judge"):
             judgement = self._judgement(parsed, found)
-            pages = self._certain(parsed, named, judgement, where)
+            pages = self._certain(parsed, named, self._apart(parsed, found, judgement.pages), where)
             is_known = any(one.is_known for one in named)
             far = is_far(judgement, found.entries, english=parsed.languages == ENGLISH)
             is_empty = not (found.words or found.judged)
@@ -176,7 +180,21 @@ class TierSearch:
             for chunk in holders.values()
             if chunk.entry_id not in shown and (accepts is None or accepts(chunk))
         ]
+        own = found.instructions
+        if own is not None:
+            ours = [hit for hit in added if not self._knowledge.is_report(hit.indexed.chunk.category)]
+            found = replace(found, instructions=_with_hits(own, ours))
         return _with_hits(found, added)
+
+    def _apart(
+        self, parsed: ParsedQuery, found: FusedHits, pages: Sequence[JudgedPage]
+    ) -> tuple[Sequence[JudgedPage], ...]:
+        """The documents of instructions, judged as if there were no reports, and the reports, judged beside them."""
+        if found.instructions is None:
+            return (pages,)
+        known = found.instructions.passages
+        reports = [one for one in pages if one.page.document_id not in known]
+        return self._judgement(parsed, found.instructions).pages, reports
 
     def _entries(self, parsed: ParsedQuery, where: SearchFilter) -> list[IndexedChunk]:
         with parsed.timed("search"):
@@ -187,15 +205,18 @@ class TierSearch:
 
     @staticmethod
     def _certain(
-        parsed: ParsedQuery, named: Sequence[QuestionIdentifier], judgement: Judgement, where: SearchFilter
+        parsed: ParsedQuery,
+        named: Sequence[QuestionIdentifier],
+        lanes: Sequence[Sequence[JudgedPage]],
+        where: SearchFilter,
     ) -> Sequence[JudgedPage]:
-        """Applies certainty by identifiers to the documents, and records absent ones in `parsed`. An identifier that some
-        entry has isn't absent for a search within a category, a tag or the like: its page may be elsewhere."""
+        """Applies certainty by identifiers to the documents of each lane, and records absent ones in `parsed`. An identifier
+        that some entry has isn't absent for a search within a category, a tag or the like: its page may be elsewhere."""
         if not named:
-            return judgement.pages
+            return [page for lane in lanes for page in lane]
         from opx.retrieval.identifiers import absent_of, bounded, certain, is_sought
 
-        pages = certain(judgement.pages, named, parsed.question.labels)
+        pages = [page for lane in lanes for page in certain(lane, named, parsed.question.labels)]
         missing = absent_of(named, pages)
         elsewhere = {one.name for one in named if one.count} if _is_narrow(where) else set()
         parsed.is_missing(one for one in missing if one.name not in elsewhere)
@@ -211,11 +232,19 @@ class TierSearch:
             parsed.ranked_by = LOCAL
         return judged(focused(parsed.text), found, pages, judges, reorder=self._rules.rerank)
 
-    @staticmethod
-    def _hits(parsed: ParsedQuery, pages: Sequence[JudgedPage]) -> list[Judged]:
+    def _hits(self, parsed: ParsedQuery, pages: Sequence[JudgedPage]) -> list[Judged]:
         most = parsed.config.max_chunks_per_document
+        is_report = self._knowledge.is_report
         return [
-            Judged(hit, one.confidence, tuple(one.page.evidence), one.least, one.most, one.why)
+            Judged(
+                hit,
+                one.confidence,
+                tuple(one.page.evidence),
+                one.least,
+                one.most,
+                one.why,
+                is_report=is_report(hit.indexed.chunk.category),
+            )
             for one in pages
             for hit in one.page.hits[:most]
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +20,9 @@ from opx.domain.knowledge import (
     Ageing,
     Category,
     KnowledgeModel,
+    Speech,
     Tier,
+    default_speech,
     retention_days,
 )
 from opx.domain.scopes import Identity, Scope
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     import yaml
 
 T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
 
 
 PathCheck = Callable[[str], object]
@@ -164,7 +168,7 @@ _REQUIRED = ("tier", "description", "retention", "schema", "embed")
 _CLAIMS = ("formats", "names", "connectors")
 """Lists of what a category takes if nothing else categorises it."""
 
-_OPTIONAL = ("trust", "schedule", "folders", "json", "graph", "ages_by", *_CLAIMS)
+_OPTIONAL = ("trust", "schedule", "folders", "json", "graph", "ages_by", "speaks", *_CLAIMS)
 
 
 def load_knowledge(path: Path | None = None, *, check_json_path: PathCheck | None = None) -> KnowledgeModel:
@@ -229,6 +233,7 @@ def _category(
     fields = entry.fields(required=_REQUIRED, optional=_OPTIONAL)
     tier = _tier(fields["tier"].text(), fields["tier"], tuple(default_trust))
     schema = _schema(fields["schema"])
+    claims = {name: tuple(_claim(one, name) for one in fields[name].items()) for name in _CLAIMS if name in fields}
     return Category(
         path=path,
         tier=tier,
@@ -241,8 +246,11 @@ def _category(
         embed=tuple(_embedded(item, schema) for item in fields["embed"].items()),
         json_mapping=_json_mapping(fields["json"], check_json_path) if "json" in fields else {},
         graph=fields["graph"].flag() if "graph" in fields else False,
-        ages_by=_ageing(fields["ages_by"]) if "ages_by" in fields else Ageing.EDIT,
-        **{name: tuple(_claim(one, name) for one in fields[name].items()) for name in _CLAIMS if name in fields},
+        ages_by=_one_of(Ageing, fields["ages_by"], "ages_by") if "ages_by" in fields else Ageing.EDIT,
+        speaks=_one_of(Speech, fields["speaks"], "speaks")
+        if "speaks" in fields
+        else default_speech(path, tier, (*claims.get("formats", ()), *claims.get("connectors", ()))),
+        **claims,
     )
 
 
@@ -271,11 +279,11 @@ def _retention(entry: Marked) -> str:
     return text
 
 
-def _ageing(entry: Marked) -> Ageing:
+def _one_of(kind: type[E], entry: Marked, name: str) -> E:
     text = entry.text()
-    if text not in tuple(Ageing):
-        raise entry.error(f"unknown ages_by {text!r}; allowed: {', '.join(Ageing)}")
-    return Ageing(text)
+    if text not in tuple(kind):
+        raise entry.error(f"unknown {name} {text!r}; allowed: {', '.join(kind)}")
+    return kind(text)
 
 
 def _schedule(entry: Marked) -> str:

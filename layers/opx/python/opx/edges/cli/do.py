@@ -20,7 +20,7 @@ from opx.domain.procedures import Effect
 from opx.domain.queries import MAX_BUDGET, MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.record import replace
 from opx.edges.calling import record_of
-from opx.edges.cli.hits import DESTROYS, MEANS, shorten
+from opx.edges.cli.hits import DESTROYS, MEANS, shorten, untrusted_line
 from opx.edges.cli.output import FAILED, NO_ANSWER, CommandFailed, Screen, plural, print_lines, printable, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError, ReceiptNotFoundError
@@ -200,7 +200,7 @@ def head_lines(walk: StepWalk) -> Iterator[str]:
     part, found, screen = walk.document, walk.procedure, Screen.current()
     yield click.style(printable(part.title), bold=True)
     if part.untrusted:
-        yield click.style(f"untrusted: from outside ({printable(part.tier)})", fg="yellow")
+        yield click.style(untrusted_line(part.tier, part.category), fg="yellow")
     owner = f", owner {printable(part.owner)}" if part.owner else ""
     yield f"{printable(part.source)}  updated {printable(part.updated[:10])}, version {part.version}{owner}"
     yield f"{printable(found.found_by)} (confidence {found.confidence:.2f})"
@@ -295,7 +295,8 @@ def _command_lines(numbers: Sequence[int], commands: Sequence[FilledCommand]) ->
     command = commands[numbers[0]]
     number = numbered(numbers, commands) if len(commands) > 1 else ""
     reach = f", reaches {command.blast}" if command.blast else ""
-    lines = [(command.effect.value, f"{number}{MEANS[command.effect]}{reach}")]
+    means = f"{command.effect}: {command.reason}" if command.reason else MEANS[command.effect]
+    lines = [(command.effect.value, f"{number}{means}{reach}")]
     lines += [("caution", f"! the example has {one}") for one in command.differs]
     if command.placeholders:
         lines.append(("caution", f"still to be filled in: {', '.join(command.placeholders)}"))

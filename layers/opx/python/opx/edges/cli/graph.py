@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opx.domain.graph import Alias, Merge
+from opx.edges.cli.hits import untrusted_line
 from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import (
     NO_ANSWER,
@@ -321,7 +322,7 @@ def evidence_lines(
 def _source(one: GraphEvidence, passages: Passages, known: str) -> str:
     passage = next((passages[chunk] for chunk in one.chunk_ids if chunk in passages), None)
     where = [_heading(passage, known)] if passage else []
-    outside = [f"untrusted: from outside ({one.tier.value})"] if passage and passage.untrusted else []
+    outside = [untrusted_line(one.tier, passage.category)] if passage and passage.untrusted else []
     sure = [f"confidence {one.confidence:.2f}"] if one.confidence < 1 else []
     chunk = passage.chunk_id if passage else next(iter(one.chunk_ids), "-")
     ids = f"[Document ID: {one.document_id[:SHORT_ID]}, chunk {chunk[:SHORT_ID]}]"

@@ -11,6 +11,7 @@ import click
 from msgspec import Struct
 
 from opx.domain.handover import DocumentAnswer, StepView
+from opx.domain.knowledge import Tier
 from opx.domain.procedures import Effect
 from opx.domain.queries import Band, Basis, Expand
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
@@ -79,7 +80,7 @@ class HitPage(Struct, frozen=True):
         yield _INDENT + score_line(hit)
         if hit.outcome:
             yield f"{_INDENT}outcomes: {printable(str(hit.outcome.get('text', '')))}"
-        yield from self._cautions(hit.untrusted, hit.tier, hit.flags)
+        yield from self._cautions(hit)
         yield from self._text(hit.content, hit)
         if self.explain and hit.parts:
             yield from (_INDENT + line for line in explanation(hit.parts))
@@ -94,7 +95,7 @@ class HitPage(Struct, frozen=True):
         yield _INDENT + facts_line(document)
         if document.outcome:
             yield f"{_INDENT}outcomes: {printable(document.outcome)}"
-        yield from self._cautions(document.untrusted, document.tier, document.flags)
+        yield from self._cautions(document)
         expanded = [hit for hit in passages if self._is_expanded(hit)]
         for hit in expanded:
             yield from self._text(hit.content, hit)
@@ -132,14 +133,14 @@ class HitPage(Struct, frozen=True):
     def _is_expanded(self, hit: RetrievalResult) -> bool:
         return self.expand is not Expand.NONE and bool(hit.content)
 
-    def _cautions(self, untrusted: bool, tier: str, flags: Sequence[str]) -> Iterator[str]:
+    def _cautions(self, found: RetrievalResult | DocumentAnswer) -> Iterator[str]:
         """Lines for an untrusted origin and for flags."""
-        if untrusted:
-            yield _INDENT + self.screen.styled(f"untrusted: from outside ({tier})", "caution")
-        if flags:
+        if found.untrusted:
+            yield _INDENT + self.screen.styled(untrusted_line(found.tier, found.category), "caution")
+        if found.flags:
             from opx.retrieval.citations import WARNINGS
 
-            for flag in flags:
+            for flag in found.flags:
                 yield _INDENT + self.screen.styled(f"warning: {WARNINGS.get(flag, printable(flag))}", "warning")
 
     def _own_text(self, document: DocumentAnswer) -> Iterator[str]:
@@ -230,6 +231,14 @@ class HitPage(Struct, frozen=True):
             return next((one.resolve() for one in candidates if one.is_file()), None)
         except (OSError, ValueError):
             return None
+
+
+def untrusted_line(tier: str, category: str = "") -> str:
+    """`untrusted: from outside (internet)`, `untrusted: a report (workplace/mail) that nobody reviewed`."""
+    from opx.hygiene.untrusted import origin
+
+    words = origin(tier, category)
+    return printable(f"untrusted: {words if tier == Tier.INTERNAL else f'from outside ({words})'}")
 
 
 def effect_lines(steps: Sequence[StepView], screen: Screen, *, untrusted: bool = False) -> Iterator[str]:

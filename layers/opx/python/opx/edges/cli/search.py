@@ -13,7 +13,7 @@ from opx.domain.ids import day_text, first_day
 from opx.domain.knowledge import Tier
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MAX_RESULTS, Expand, Fusion, QueryConfig, SearchMode
 from opx.domain.results import Answer, EvidenceItem, EvidencePack, EvidenceSource
-from opx.edges.cli.hits import HitPage, absent_lines, no_answer_lines, receipt_line
+from opx.edges.cli.hits import HitPage, absent_lines, no_answer_lines, receipt_line, untrusted_line
 from opx.edges.cli.output import CommandFailed, Screen, exit_unless, print_json, print_page, printable, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
@@ -198,7 +198,7 @@ def _item_lines(item: EvidenceItem) -> Iterator[str]:
     when = f", {printable(item.at)}" if item.at else ""
     yield click.style(f"- {printable(statement)}", bold=item.answers) + f"  ({item.confidence:.2f}{when})"
     if item.untrusted:
-        yield _INDENT + click.style(f"untrusted: from outside ({item.tier})", fg="yellow")
+        yield _INDENT + click.style(untrusted_line(item.tier), fg="yellow")
     lines = [line for line in map(printable, text.splitlines()) if line]
     yield from (f"{_INDENT}| {line}" for line in lines[:_LINES])
     if item.document_id:

@@ -108,6 +108,7 @@ class Corpus:
             lease_seconds=0 if self._works_alone else self._installation.settings.lease_seconds,
             calendar=self.calendar,
             admits=self.clients.admit,
+            knowledge=self._installation.knowledge,
         )
 
     @property

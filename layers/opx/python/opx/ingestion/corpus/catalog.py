@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument, is_kept_out
 from opx.domain.ids import iso_time
+from opx.domain.knowledge import NO_KNOWLEDGE, KnowledgeModel, Tier
 from opx.domain.provenance import Provenance
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
@@ -58,7 +59,8 @@ def _pages_of(edition: str) -> str:
 class Catalog:
     """The only writer of the documents, keys and entries tables, but for the removal of a whole client.
 
-    Every version is entered in `calendar`; `admits` returns whether documents of a scope may be ingested at all.
+    Every version is entered in `calendar`; `admits` returns whether documents of a scope may be ingested at all. By
+    `knowledge`, those that are reports are read as untrusted.
     """
 
     def __init__(
@@ -71,8 +73,10 @@ class Catalog:
         lease_seconds: int,
         calendar: Calendar,
         admits: Callable[[Scope], bool] = lambda _: True,
+        knowledge: KnowledgeModel = NO_KNOWLEDGE,
     ) -> None:
         self._admits = admits
+        self._knowledge = knowledge
         self._calendar = calendar
         self._documents = documents
         self._entries = entries
@@ -281,16 +285,16 @@ class Catalog:
         """The last version of the key with this document id (replaced content may come back)."""
         where = KeyRange(begins_with=version_prefix(key))
         item = next(self._documents.query(document_id, where=where, reverse=True, limit=1), None)
-        return document_from_item(item) if item else None
+        return self._document(item) if item else None
 
     def versions(self, key: DocumentKey) -> Iterator[KnowledgeDocument]:
         """All versions of a key, the newest first."""
         for item in self._documents.query(key.id, index="documentKey-version-index", reverse=True):
-            yield document_from_item(item)
+            yield self._document(item)
 
     def current_versions(self, key_ids: Iterable[str]) -> dict[str, KnowledgeDocument]:
         """Current versions of these keys, by key id; keys without one are left out."""
-        return {document.key.id: document for document in map(document_from_item, self._current_items(key_ids))}
+        return {document.key.id: document for document in map(self._document, self._current_items(key_ids))}
 
     def origins(self, key_ids: Iterable[str]) -> dict[str, Provenance]:
         """Provenance of the current versions of these keys, by key id, as far as it was recorded."""
@@ -307,11 +311,11 @@ class Catalog:
         keys = [{"documentId": document_id, "entry": entry} for document_id, entry in wanted]
         items = self._documents.get_many(keys)
         found = ((wanted[item["documentId"], item["entry"]], item) for item in items)
-        return {entry: (document_from_item(item), DOCUMENTS.ttl in item) for entry, item in found}
+        return {entry: (self._document(item), DOCUMENTS.ttl in item) for entry, item in found}
 
     def numbered(self, wanted: Iterable[tuple[str, str, int]]) -> list[KnowledgeDocument]:
         """Versions with these key ids, document ids and numbers that exist, in no particular order."""
-        return list(map(document_from_item, self._numbered(wanted)))
+        return list(map(self._document, self._numbered(wanted)))
 
     def _numbered(self, wanted: Iterable[tuple[str, str, int]]) -> list[Item]:
         keys = [{"documentId": name, "entry": version_entry(key_id, number)} for key_id, name, number in wanted]
@@ -320,13 +324,13 @@ class Catalog:
     def find(self, document_id: str) -> Iterator[KnowledgeDocument]:
         """All versions with this document id: the same content may be stored under several keys and scopes."""
         for item in self._documents.query(document_id, where=KeyRange(begins_with="document#")):
-            yield document_from_item(item)
+            yield self._document(item)
 
     def in_category(self, category: str, *, current_only: bool = True, until: str = "") -> Iterator[KnowledgeDocument]:
         """Documents of a category, of all scopes, the last updated first; those updated after `until` are left out."""
         where = KeyRange(high=until) if until else None
         items = self._documents.query(category, index="category-lastUpdated-index", where=where, reverse=True)
-        return _documents(items, current_only=current_only)
+        return self._listed(items, current_only=current_only)
 
     def visible(
         self,
@@ -338,7 +342,7 @@ class Catalog:
     ) -> Iterator[KnowledgeDocument]:
         """Documents of these scopes (keys) and categories (sorted), by category, in each the last updated first; those
         before `begin`, a category and a time of update, are left out. Nothing of any other scope is read."""
-        return _documents(items_of_scopes(self._documents, scopes, categories, begin), current_only=current_only)
+        return self._listed(items_of_scopes(self._documents, scopes, categories, begin), current_only=current_only)
 
     def tagged(self, tag: str) -> Iterator[KnowledgeDocument]:
         """Current documents with a tag, the last updated first."""
@@ -346,12 +350,16 @@ class Catalog:
             prefix = KeyRange(begins_with=f"document#{item['keyId']}#")
             found = next(self._documents.query(item["documentId"], where=prefix, reverse=True, limit=1), None)
             if found and found["state"] == DocumentState.CURRENT and tag in found["tags"]:
-                yield document_from_item(found)
+                yield self._document(found)
 
+    def _listed(self, items: Iterable[Item], *, current_only: bool) -> Iterator[KnowledgeDocument]:
+        documents = map(self._document, items)
+        return (one for one in documents if not current_only or one.state is DocumentState.CURRENT)
 
-def _documents(items: Iterable[Item], *, current_only: bool) -> Iterator[KnowledgeDocument]:
-    documents = map(document_from_item, items)
-    return (one for one in documents if not current_only or one.state is DocumentState.CURRENT)
+    def _document(self, item: Item) -> KnowledgeDocument:
+        document = document_from_item(item)
+        untrusted = self._knowledge.is_untrusted(document.category, document.tier)
+        return document if document.untrusted == untrusted else replace(document, untrusted=untrusted)
 
 
 # -- catalog items
@@ -374,10 +382,12 @@ def category_entry(category: str, last_updated: str = "") -> str:
 
 def document_item(document: KnowledgeDocument, provenance: Provenance | None = None) -> Item:
     """The item of a version: its JSON with the scope's ids as attributes, the table's original attribute names, the key
-    attributes of `tables.DOCUMENTS`, and its provenance, if that is known."""
+    attributes of `tables.DOCUMENTS`, and its provenance, if that is known. Whether it is a report isn't kept: that follows
+    from its category, as it is declared today."""
     item = document.to_json() | ({PROVENANCE: provenance.to_json()} if provenance else {})
     return {
         **item,
+        "untrusted": document.tier is not Tier.INTERNAL,
         **item.pop("scope"),
         "source": item.pop("key"),
         "sourceUri": item["source"],

@@ -11,12 +11,13 @@ import json
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
-from opx.domain.procedures import Blast, Classified, Effect
+from opx.domain.procedures import FOREIGN_CODE, Blast, Classified, Effect
 from opx.domain.record import replace
 from opx.runtime.knowledge_file import Marked, read_section
 from opx.text.procedures.languages import CMDLET, READ, UNKNOWN, Rulebook, without_undo, worst
@@ -119,6 +120,8 @@ class EffectTable(Struct, frozen=True):
         return [without_undo(one) for one in found if one.effect.severity > Effect.UNKNOWN.severity]
 
     def _of_language(self, text: str, kind: str, stdin: _Input, depth: int) -> Classified:
+        if kind in ("shell", "powershell") and _EVALUATES.search(text) and _FETCHES.search(text):
+            return _FOREIGN
         if kind == "shell":
             return self._shell(text, stdin, depth)
         if kind == "powershell":
@@ -150,6 +153,8 @@ class EffectTable(Struct, frozen=True):
         pipeline: list[Simple] = []
         for at, simple in enumerate(script.commands):
             pipeline = pipeline if simple.piped else []
+            if _runs_foreign_code(simple, pipeline, script.substitutions):
+                found.append(_FOREIGN)
             before = script.commands[at - 1] if at else None
             if _is_probe(before, simple):
                 found.append(Classified(effect=Effect.REVERSIBLE, rule="touch and rm"))
@@ -300,6 +305,39 @@ def _input_of(simple: Simple, pipeline: Sequence[Simple], outer: _Input) -> _Inp
     if first == ["cat"] and pipeline[0].stdin is not None:
         return _Input(pipeline[0].stdin)
     return _Input(is_hidden=True, source=" ".join(word for one in pipeline for word in (*one.words, one.reads_file)))
+
+
+_FOREIGN = Classified(effect=Effect.DESTRUCTIVE, rule=FOREIGN_CODE)
+_FETCHES = re.compile(
+    r"://|\b(?:curl|curlie|wget|aria2c|lynx|iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring|nc|ncat|netcat|socat"
+    r"|base64|base32|xxd)\b",
+    re.IGNORECASE,
+)
+"""Commands whose output comes from an address, or is decoded."""
+_EVALUATES = re.compile(r"\b(?:iex|invoke-expression)\b", re.IGNORECASE)
+_INTERPRETER = re.compile(
+    r"(?:.*/)?(?:(?:ba|z|k|da|a|fi|c|tc|rba)?sh|python[\d.]*|perl|ruby|node|php|lua|deno|bun|pwsh|powershell|eval|source)\Z|\.\Z"
+)
+_WRAPPER = re.compile(r"sudo|doas|env|nohup|exec|command|builtin|time|timeout|nice|stdbuf|setsid|-\S*|\d+\w?|\w+=.*")
+_SUBSTITUTED = "$()"
+
+
+def _runs_foreign_code(simple: Simple, pipeline: Sequence[Simple], substitutions: Sequence[str]) -> bool:
+    """True for a command that executes what another one fetches or decodes: `curl … | sh`, `bash <(curl …)`,
+    `sh -c "$(curl …)"`."""
+    words = simple.words
+    at = next((at for at, word in enumerate(words) if not _WRAPPER.fullmatch(word)), len(words))
+    is_fetched = any(map(_FETCHES.search, substitutions))
+    if words[at : at + 1] == [_SUBSTITUTED]:
+        return is_fetched
+    if at == len(words) or not _INTERPRETER.match(words[at]):
+        return False
+    given = list(takewhile(lambda word: word != "--", words[at + 1 :]))
+    code = next((word for word in given if not word.startswith("-")), "")
+    if _SUBSTITUTED in (code, simple.stdin):
+        return is_fetched
+    source = " ".join(word for one in pipeline for word in one.words)
+    return (not code or "-s" in given or code == "/dev/stdin") and bool(_FETCHES.search(source))
 
 
 def _parts(call: _Call) -> Iterator[_Call]:

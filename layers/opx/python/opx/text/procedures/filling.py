@@ -23,6 +23,7 @@ def filled_commands(step: StepView, labels: Mapping[str, str], assigned: Collect
             blast=command.blast,
             undo=command.undo,
             placeholders=left,
+            reason=command.reason,
             step=step.name,
             as_written=command.text if text != command.text else "",
             differs=tuple(differing(command, labels)),
@@ -238,7 +239,7 @@ def _step_lines(step: StepView, count: int, commands: Sequence[FilledCommand], t
 def _command_lines(indexes: Sequence[int], commands: Sequence[FilledCommand]) -> list[str]:
     command = commands[indexes[0]]
     facts = [
-        command.effect + (f", reaches {command.blast}" if command.blast else ""),
+        command.harm + (f", reaches {command.blast}" if command.blast else ""),
         f"undo: {command.undo}" if command.undo else "",
         f"still to be filled in: {', '.join(command.placeholders)}" if command.placeholders else "",
         f"as written: {' '.join(command.as_written.split())}" if command.as_written else "",
