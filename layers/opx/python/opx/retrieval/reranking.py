@@ -116,7 +116,7 @@ class RerankStage:
         name = self._reranker.name
         candidates = [candidate_of(documents[document_id]) for document_id in read]
         left = remaining()
-        seconds = self._seconds if left is None else min(self._seconds, round(READING_SHARE * left, 2))
+        seconds = self._seconds if left is None else min(self._seconds, round(READING_SHARE * left, 1))
         try:
             with parsed.timed("rerank"):
                 readings = self._readings(parsed.text, candidates, seconds)
