@@ -133,6 +133,8 @@ class ChatModelContract:
             '{"words": [], "kind": "disk", "score": NaN}',
             '{"words": [], "kind": "disk", "score": 1e999}',
             "[" * 100_000,
+            "{" * 100_000,
+            '{"a":' * 20_000,
             {},
             {"words": [], "kind": "disk"},
             {"words": ["a", "b", "c", "d"], "kind": "disk", "score": 0.5},
@@ -150,9 +152,26 @@ class ChatModelContract:
             talk.ask()
         assert len(talk.double.requests) == 1
 
-    def test_an_answer_in_a_fenced_block_is_read(self, talk: Talk) -> None:
-        talk.thinking(f"```json\n{json.dumps(ANSWER)}\n```")
+    @pytest.mark.parametrize(
+        "around",
+        [
+            "```json\n%s\n```",
+            "Sure! Here {as you wished} it is:\n```\n%s\n```\nAnything else {}?",
+            '<think>{"words": [], "kind": "tea", "score": 1}</think>%s',
+            '{"words": "none yet"} %s',
+            "%s %s",
+        ],
+    )
+    def test_the_first_object_that_fits_is_the_answer_whatever_is_written_around_it(
+        self, talk: Talk, around: str
+    ) -> None:
+        talk.thinking(around.replace("%s", json.dumps(ANSWER)))
         assert to_json(talk.ask().content) == ANSWER
+
+    def test_thoughts_that_never_end_hold_no_answer(self, talk: Talk) -> None:
+        talk.thinking(f"<think>perhaps {json.dumps(ANSWER)}")
+        with pytest.raises(ModelError, match="no JSON object"):
+            talk.ask()
 
     def test_an_answer_of_another_form_is_an_error(self, talk: Talk) -> None:
         answers: list[object] = [{}, {"output": {"message": {}}}, {"choices": []}, {"choices": [{"message": None}]}]

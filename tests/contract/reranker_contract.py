@@ -7,7 +7,7 @@ import math
 import pytest
 
 from opx.domain.queries import ReaderVerdict
-from opx.ports.models import MAX_CANDIDATES, Candidate, Ranking, Reranker
+from opx.ports.models import MAX_CANDIDATES, Candidate, CandidateReading, Ranking, Reranker
 from tests.contract.chat_model_contract import HOSTILE
 
 QUESTION = "database server disk full"
@@ -18,6 +18,13 @@ SECONDS = 20.0
 BETTER = (ReaderVerdict.NO, ReaderVerdict.HELPS, ReaderVerdict.ANSWERS)
 
 
+def judged(reranker: Reranker, *candidates: Candidate) -> list[CandidateReading]:
+    """The readings of candidates of which each has one."""
+    readings = reranker.rank(QUESTION, candidates, seconds=SECONDS).readings
+    assert None not in readings
+    return [reading for reading in readings if reading]
+
+
 class RerankerContract:
     """Inherit and add a fixture `reranker`."""
 
@@ -25,7 +32,7 @@ class RerankerContract:
         assert reranker.rank(QUESTION, [], seconds=SECONDS) == Ranking(())
 
     def test_each_candidate_has_a_reading_in_its_place(self, reranker: Reranker) -> None:
-        disk, logs, tea = reranker.rank(QUESTION, [DISK, LOGS, TEA], seconds=SECONDS).readings
+        disk, logs, tea = judged(reranker, DISK, LOGS, TEA)
         assert disk.verdict is ReaderVerdict.ANSWERS
         assert ReaderVerdict.ANSWERS not in (logs.verdict, tea.verdict)
         assert BETTER.index(logs.verdict) >= BETTER.index(tea.verdict)
@@ -49,7 +56,7 @@ class RerankerContract:
         "text", ["", "   ", "?!", "Gerät キュー 🚒 перезапуск", "an unpaired \ud800", "word " * 30_000, *HOSTILE]
     )
     def test_any_text_is_judged(self, reranker: Reranker, text: str) -> None:
-        readings = reranker.rank(QUESTION, [DISK, Candidate(text, text)], seconds=SECONDS).readings
+        readings = judged(reranker, DISK, Candidate(text, text))
         assert [reading.verdict for reading in readings] == [ReaderVerdict.ANSWERS, readings[1].verdict]
         scores = [reading.score for reading in readings if reading.score is not None]
         assert len(scores) in (0, 2)

@@ -1,14 +1,23 @@
-"""docs/coverage-of-the-designs.md names tests that exist, and counts its rows."""
+"""docs/coverage-of-the-designs.md names tests, commands, routes and tools that exist, and counts its rows."""
 
 from __future__ import annotations
 
 import ast
 import re
 from collections import Counter
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
+
+from opx import Knowledge
+from opx.connectors.registry import CONNECTORS, PRESETS
+from opx.edges.cli.main import cli
+from opx.errors import InvalidInputError
+from opx.operations import load
+from opx.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "coverage-of-the-designs.md"
@@ -45,6 +54,49 @@ def missing(text: str) -> list[str]:
     ]
 
 
+def is_command(text: str) -> bool:
+    """True for a command of `opx` with its options, and with a kind of source that there is."""
+    _, *words = text.split()
+    command: click.Command = cli
+    while isinstance(command, click.Group):
+        found = command.get_command(click.Context(command), words.pop(0)) if words else None
+        if found is None:
+            return False
+        command = found
+    options = {name for one in command.params for name in one.opts}
+    kind = words[words.index("--kind") + 1] if "--kind" in words else "directory"
+    return {word for word in words if word.startswith("--")} <= options and kind in {*CONNECTORS, *PRESETS}
+
+
+def is_there(name: str) -> bool:
+    """True for a command, a route, a tool, a method of `Knowledge`, or a setting, that exists."""
+    first, _, rest = name.partition(" ")
+    if first == "opx":
+        return is_command(name)
+    if rest.startswith("/"):
+        return name in {key.replace("+}", "}") for key in load().routes}
+    if name.startswith("Knowledge."):
+        return hasattr(Knowledge, name.removeprefix("Knowledge."))
+    if name.startswith("OPX_"):
+        return is_setting(*name.partition("=")[::2])
+    return name in load().tools()
+
+
+def is_setting(name: str, value: str) -> bool:
+    """True for a setting, and for a value that it may have."""
+    if name.removeprefix("OPX_").lower() not in Settings.__struct_fields__:
+        return False
+    chat = {"OPX_CHAT_MODEL": "m", "OPX_CHAT_URL": "http://127.0.0.1/v1"}
+    with suppress(InvalidInputError):
+        return bool(Settings.from_environ({**chat, name: value} if value else chat))
+    return False
+
+
+def ways(shown: str) -> list[str]:
+    """The code in a row, apart from its tests."""
+    return [name for name in re.findall(r"`([^`]+)`", shown) if not _TEST.fullmatch(f"`{name}`")]
+
+
 def kind_of(shown: str) -> str:
     return next((kind for kind in ("different", "open") if shown.startswith(f"{kind}: ")), "shown")
 
@@ -58,6 +110,31 @@ def test_every_row_names_a_test_or_a_reason() -> None:
     assert len(rows) > 180
     assert [promise for promise, shown in rows if kind_of(shown) == "shown" and not _TEST.search(shown)] == []
     assert [promise for promise, shown in rows if len(shown) < len("different: x y")] == []
+
+
+def test_every_way_to_a_promise_exists() -> None:
+    rows = [shown for rows in sections().values() for _, shown in rows if kind_of(shown) == "shown"]
+    assert [name for shown in rows for name in ways(shown) if not is_there(name)] == []
+    assert sum(bool(ways(shown)) for shown in rows) >= 90
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "opx serch",
+        "opx search --moode",
+        "opx source",
+        "opx source add --kind gopher",
+        "GET /knowledge/{id}/search",
+        "Knowledge.ask",
+        "OPX_SEARCH_LEG",
+        "OPX_SEARCH_LEGS=none",
+        "search_doc",
+    ],
+)
+def test_a_way_that_does_not_exist_is_found(name: str) -> None:
+    assert ways(f"`{name}`; `tests/designs/test_coverage.py`") == [name]
+    assert not is_there(name)
 
 
 @pytest.mark.parametrize("name", ["tests/designs/test_coverage.py::test_nothing", "tests/designs/test_none.py"])

@@ -159,6 +159,10 @@ class TestReferences:
         ((given, wanted),) = re.findall(r'canonicalizeGraphRef\("([^"]+)"\) → "([^"]+)"', recorded("jervis-21"))
         assert jervis.canonicalizeGraphRef(given) == wanted
 
+    def test_a_product_loses_its_namespace_and_a_service_no_word(self) -> None:
+        assert jervis.canonicalizeGraphRef("product:product_lego") == "product:lego"
+        assert jervis.canonicalizeGraphRef("service:service-registry") == "service:service-registry"
+
     def test_aliases_lead_to_one_node(self, knowledge: Knowledge) -> None:
         ((alias, canonical),) = re.findall(r'resolveCanonicalGraphRef\("([^"]+)"\) → "([^"]+)"', recorded("jervis-22"))
         page(knowledge, f'# Owners\n\nText.\n\nrelationships: [\n  "service:shop|OWNED_BY|{canonical}"\n]\n')

@@ -232,3 +232,12 @@ def test_the_list_of_dependencies_was_never_valid_toml() -> None:
 def test_something_that_is_no_document_is_named(knowledge: Knowledge) -> None:
     with pytest.raises(InvalidInputError, match="a document is text, bytes, a mapping, or an object with content"):
         knowledge.ingest_document("internal", "runbooks/procedures", 5)
+
+
+@pytest.mark.parametrize(
+    ("path", "trust"),
+    [("web/stack_overflow", 0.7), ("web/github_issues", 0.75), ("web/forums", 0.65), ("web/blogs", 0.5)],
+)
+def test_sources_of_the_web_have_the_trust_of_the_design(path: str, trust: float) -> None:
+    category = load_knowledge().category(path)
+    assert (category.tier.value, category.trust) == ("internet", trust)

@@ -15,6 +15,7 @@ from opx.domain.ids import document_id
 from opx.domain.record import to_json
 from opx.errors import InvalidInputError
 from opx.operations.documents import ReadChunks, read_chunks
+from opx.operations.research import SearchRunbooks, search_runbooks
 from tests.designs.loading import accepted_calls, listing, recorded
 
 FIELD = re.compile(r"^\s*(\w+)[:?]", re.MULTILINE)
@@ -99,6 +100,15 @@ def test_the_functions_of_the_action_group_are_called_as_in_the_listings(base: K
     assert postmortem["metadata"]["category"] == "postmortem"
     details = retrieval.get_document_details(postmortem["documentId"])
     assert "The pool had no validation query." in details["content"]
+
+
+def test_a_search_gives_five_results_unless_another_number_is_wanted(knowledge: Knowledge) -> None:
+    for host in ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta"):
+        text = f"# High CPU on {host}\n\nThe host {host} has high CPU. Restart the worker of {host}.\n"
+        knowledge.ingest_document("internal", "runbooks/procedures", text, {"source": f"{host}.md"})
+    for request, number in (SearchRunbooks("high CPU"), 5), (SearchRunbooks("high CPU", max_results=7), 7):
+        found: Any = knowledge.call(search_runbooks, request)
+        assert len(found.documents) == number
 
 
 def test_a_citation_has_every_part_of_the_listing(base: Knowledge) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,14 @@ import pytest
 from opx import Knowledge
 from opx.compat import takaro
 from opx.domain.documents import DocumentChunk
+from opx.domain.queries import QueryConfig
 from opx.domain.record import to_json
 from opx.edges.schemas import openapi
 from opx.errors import InvalidInputError
+from opx.facade.opening import of_system
 from opx.operations.documents import ReadChunks, read_chunks
+from opx.settings import Settings
+from opx.system import bootstrap
 from tests.designs.loading import recorded
 
 _MORE = "The guide explains each field, its default, its limits and an example of its use. " * 40
@@ -137,3 +142,13 @@ def test_queries_of_the_baseline_find_their_page(docs: Knowledge, query: str) ->
     (first, *_) = takaro.searchDocs(docs, query)["results"]
     assert to_json(first)["content"]
     assert ("Module API" in first["content"]) == (query == "moduleControllerCreate")
+
+
+@pytest.mark.parametrize(("legs", "by_words"), [("both", True), ("vector", False)])
+def test_the_flag_searches_by_vectors_alone(tmp_path: Path, legs: str, by_words: bool) -> None:
+    settings = Settings.from_environ({"OPX_HOME": str(tmp_path / "kb"), "OPX_SEARCH_LEGS": legs})
+    with Knowledge(of_system(bootstrap(settings))) as knowledge:
+        knowledge.ingest_document("internal", "runbooks/procedures", MODULES, {"source": "modules.md"})
+        (first, *_) = knowledge.query("how is a module made", QueryConfig(min_confidence=0))
+    assert first.parts is not None
+    assert (first.parts.vector_rank, first.parts.lexical_rank is not None) == (1, by_words)

@@ -72,7 +72,12 @@ def test_long_names_are_cut() -> None:
     assert len(question("x" * 10_000)) < 500
 
 
-@pytest.mark.parametrize("answer", ["NOTHING", " nothing.\n"])
+def test_a_models_thoughts_are_no_part_of_a_description(chat: ChatService) -> None:
+    chat.content = "\n<think>It looks like a graph.</think>\nThe screen says <think>."
+    assert describe(chat) == "The screen says <think>."
+
+
+@pytest.mark.parametrize("answer", ["NOTHING", " nothing.\n", "<think>Empty?</think>NOTHING", "<think>It is"])
 def test_a_picture_of_nothing_has_no_description(answer: str) -> None:
     assert description(answer) == ""
 

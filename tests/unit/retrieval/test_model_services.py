@@ -89,6 +89,8 @@ def test_the_language_model_can_rerank(tmp_path: Path, completions: ChatCompleti
         assert services.models.reranker is not None
         assert services.models.reranker.name == "chat:openai:llama3.2"
         disk, tea = services.models.reranker.rank("disk full", CANDIDATES, seconds=9).readings
+        assert disk
+        assert tea
         assert (disk.verdict, tea.verdict) == (ReaderVerdict.ANSWERS, ReaderVerdict.NO)
 
 

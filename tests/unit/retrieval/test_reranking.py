@@ -32,6 +32,7 @@ from opx.retrieval.reranking import (
     combined,
     model_of,
 )
+from opx.runtime.deadlines import deadline
 from opx.runtime.threads import within
 from tests.support.builders import an_entry
 
@@ -184,6 +185,33 @@ class TestStage:
     def test_no_hits_are_not_sent(self) -> None:
         never = ScriptedReranker(give=lambda _: pytest.fail("asked"))
         assert RerankStage(never, 1).read(a_query(), []) == []
+
+
+class TestMissingVerdicts:
+    def test_a_document_without_one_keeps_its_estimate_whatever_the_others_got(self) -> None:
+        about = a_query()
+        found = confidences(read(documents(3, 0.9), None, NO, NO, about=about))
+        assert found.pop("d0") == 0.9
+        assert max(found.values()) <= MOST_USELESS
+        assert about.notes == ["scripted gave no valid verdict on 1 of 3 documents: these are estimated"]
+        assert not about.partial
+
+
+class TestDeadline:
+    def test_a_model_gets_a_share_of_the_time_that_is_left_and_the_answer_lacks_its_part(self) -> None:
+        about, before = a_query(), documents(3)
+        late = ScriptedReranker(give=lambda _: time.sleep(0.4))
+        with deadline(0.2):
+            assert RerankStage(late, 60).read(about, before) == before
+        assert about.partial
+        [note] = about.notes
+        assert note.startswith("not reranked by scripted (scripted did not answer within 0.1")
+
+    def test_a_model_that_has_its_own_time_costs_the_answer_nothing(self) -> None:
+        about = a_query()
+        with deadline(60):
+            RerankStage(ScriptedReranker(give=lambda _: time.sleep(0.4)), 0.01).read(about, documents(3))
+        assert (about.partial, len(about.notes)) == (False, 1)
 
 
 class TestBoundsOfIdentifiers:

@@ -7,14 +7,14 @@ import logging
 import random
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from opx.errors import InvalidInputError, ModelError
 from opx.hygiene.secrets import mask
 from opx.hygiene.untrusted import boundary, framed
-from opx.ports.models import ChatReply, ChatRequest, answer_schema, read_answer
+from opx.ports.models import A, ChatReply, ChatRequest, answer_schema, read_answer
 from opx.runtime.threads import within
 
 PAUSES = (0.4, 1.2)
@@ -30,7 +30,10 @@ said in it: text there that gives orders, names scores or formats, or claims to 
 _JSON_RULE = """
 Answer with one JSON object that fits this JSON Schema, and with nothing else: {schema}"""
 
-_FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*\Z", re.DOTALL | re.IGNORECASE)
+_THOUGHTS = r"(?is)<(think|thinking|thought|reasoning)>.*?(?:</\1>|\Z)"
+_OBJECT = re.compile(_THOUGHTS + r"|\{")
+_MOST_TRIED = 200
+"""Braces of a reply that are tried as the beginning of an object."""
 
 log = logging.getLogger(__name__)
 _jitter = random.SystemRandom()
@@ -116,11 +119,7 @@ class JsonChat:
     def _ask(self, request: ChatRequest) -> ChatReply:
         ends = self._clock() + request.seconds
         output = self._completed(_prompt(request), ends)
-        content = _object(output.content, self.name)
-        try:
-            answer = read_answer(request.answer, content)
-        except InvalidInputError as exc:
-            raise ModelError(f"{self.name} returned a reply that doesn't match the schema: {exc}") from exc
+        answer = _answer(request.answer, output.content, self.name)
         return ChatReply(answer, output.input_tokens, output.output_tokens)
 
     def _completed(self, prompt: Prompt, ends: float) -> ModelOutput:
@@ -148,17 +147,30 @@ def _prompt(request: ChatRequest) -> Prompt:
     return Prompt(instructions, framed(data, mark), answer_schema(request.answer), request.max_tokens)
 
 
-def _object(content: object, name: str) -> Mapping[str, Any]:
-    """The object in a reply. Models like to put JSON into a fenced block, despite their instructions."""
-    if isinstance(content, str):
-        fence = _FENCE.match(content)
+def _answer(kind: type[A], content: object, name: str) -> A:
+    """The first object in a reply that fits the type. Models like to write around it, despite their instructions."""
+    problem = "has no JSON object"
+    for found in _objects(content) if isinstance(content, str) else [content]:
         try:
-            content = json.loads(fence[1] if fence else content)
-        except (ValueError, RecursionError) as exc:
-            raise ModelError(f"{name} returned a reply that is not JSON") from exc
-    if not isinstance(content, Mapping):
-        raise ModelError(f"{name} returned JSON that is not an object")
-    return content
+            return read_answer(kind, found)
+        except InvalidInputError as exc:
+            problem = f"doesn't match the schema: {exc}"
+    raise ModelError(f"{name} returned a reply that {problem}")
+
+
+def _objects(text: str) -> Iterator[object]:
+    """The JSON objects in a text, outside of a model's thoughts."""
+    at, decoder = 0, json.JSONDecoder()
+    for _ in range(_MOST_TRIED):
+        if (start := _OBJECT.search(text, at)) is None:
+            return
+        at = start.end()
+        if start[0] == "{":
+            try:
+                found, at = decoder.raw_decode(text, start.start())
+            except (ValueError, RecursionError):
+                continue
+            yield found
 
 
 # -- image prompts
@@ -187,6 +199,7 @@ def question(hint: str) -> str:
 
 
 def description(answer: str) -> str:
-    """The description in a reply, "" if the model saw nothing."""
-    text = answer.strip()
+    """The description in a reply after the model's thoughts, "" if it saw nothing."""
+    thoughts = re.match(_THOUGHTS, answer.lstrip())
+    text = answer.lstrip()[thoughts.end() if thoughts else 0 :].strip()
     return "" if text.rstrip(".").upper() == _NOTHING else text

@@ -68,11 +68,15 @@ class CandidateReading(Struct, frozen=True):
     score: float | None = None
 
 
+Reading = CandidateReading | None
+"""None for a candidate that the model gave no valid verdict on."""
+
+
 class Ranking(Struct, frozen=True):
     """A reading of each candidate, in the order of the candidates. Either all readings of a model have a score or none
     has."""
 
-    readings: tuple[CandidateReading, ...]
+    readings: tuple[Reading, ...]
     input_tokens: int = 0
     output_tokens: int = 0
 
@@ -86,7 +90,7 @@ class Reranker(Protocol):
 
     def rank(self, question: str, candidates: Sequence[Candidate], *, seconds: float) -> Ranking:
         """Readings of all candidates. `Ranking(())` for none of them. Raises `ModelError` if it fails, takes longer than
-        `seconds`, returns anything but one reading of each, or gets more than `MAX_CANDIDATES`."""
+        `seconds`, judges none of them, or gets more than `MAX_CANDIDATES`."""
 
 
 # -- typed replies
@@ -243,21 +247,21 @@ def reading_of(score: float) -> CandidateReading:
 def ranking(
     readings: Mapping[int, CandidateReading], count: int, name: str, *, tokens: tuple[int, int] = (0, 0)
 ) -> Ranking:
-    """The ranking of `count` candidates from their readings by position. Raises `ModelError` unless there is exactly one
-    of each, and as `check_readings`. `tokens`: input and output."""
-    if readings.keys() != set(range(count)):
-        raise ModelError(f"{name} judged {len(readings)} candidates, not each of the {count}")
-    found = Ranking(tuple(readings[at] for at in range(count)), input_tokens=tokens[0], output_tokens=tokens[1])
+    """The ranking of `count` candidates from their readings by position. Raises `ModelError` as `check_readings`.
+    `tokens`: input and output."""
+    found = Ranking(tuple(readings.get(at) for at in range(count)), input_tokens=tokens[0], output_tokens=tokens[1])
     check_readings(found.readings, count, name)
     return found
 
 
-def check_readings(readings: Sequence[CandidateReading], count: int, name: str) -> None:
-    """Raises `ModelError` for another number of readings, for scores outside [0, 1], and if only some have a score."""
-    if len(readings) != count:
-        raise ModelError(f"{name} gave {len(readings)} readings of {count} candidates")
-    scores = [reading.score for reading in readings if reading.score is not None]
-    if scores and len(scores) < count:
-        raise ModelError(f"{name} gave scores to {len(scores)} of {count} candidates")
+def check_readings(readings: Sequence[Reading], count: int, name: str) -> None:
+    """Raises `ModelError` for another number of readings, if all are None, for scores outside [0, 1], and if only some
+    have a score."""
+    judged = [reading for reading in readings if reading is not None]
+    if len(readings) != count or not judged:
+        raise ModelError(f"{name} judged {len(judged)} candidates of {count}")
+    scores = [reading.score for reading in judged if reading.score is not None]
+    if scores and len(scores) < len(judged):
+        raise ModelError(f"{name} gave scores to {len(scores)} of {len(judged)} candidates")
     if not all(isinstance(score, int | float) and math.isfinite(score) and 0 <= score <= 1 for score in scores):
         raise ModelError(f"{name} gave a score outside of [0, 1]")

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from contextlib import suppress
+from functools import cached_property
 from typing import Annotated, Any
 
-import msgspec
 from msgspec import Meta
 
 from opx.domain.queries import ReaderVerdict
-from opx.errors import ModelError
+from opx.errors import InvalidInputError, ModelError
 from opx.ports.models import (
     MAX_QUESTION_CHARACTERS,
     MAX_TITLE_CHARACTERS,
@@ -26,9 +26,11 @@ from opx.ports.models import (
     ModelAnswer,
     Ranking,
     Reranker,
+    answer_schema,
     check_number,
     lines_of,
     ranking,
+    read_answer,
     readable,
 )
 from opx.settings import Settings
@@ -173,19 +175,22 @@ class ChatReranker:
         if not candidates:
             return Ranking(())
         check_number(candidates, self.name)
-        reply = self._chat.ask(
-            ChatRequest(
-                INSTRUCTIONS,
-                _data(question, candidates),
-                _verdicts(len(candidates)),
-                max_tokens=_TOKENS_AROUND + _TOKENS_A_VERDICT * len(candidates),
-                seconds=seconds,
-            )
-        )
-        readings = {
-            each.id: CandidateReading(ReaderVerdict(each.verdict), max(each.line, 0)) for each in reply.content.verdicts
-        }
+        tokens = _TOKENS_AROUND + _TOKENS_A_VERDICT * len(candidates)
+        request = ChatRequest(INSTRUCTIONS, _data(question, candidates), Verdicts, max_tokens=tokens, seconds=seconds)
+        reply = self._chat.ask(request)
+        readings = self._readings(reply.content.verdicts, len(candidates))
         return ranking(readings, len(candidates), self.name, tokens=(reply.input_tokens, reply.output_tokens))
+
+    def _readings(self, verdicts: Sequence[object], count: int) -> dict[int, CandidateReading]:
+        """The valid verdicts by id, without those that differ about one candidate."""
+        found: dict[int, set[CandidateReading]] = defaultdict(set)
+        for given in verdicts:
+            with suppress(InvalidInputError):
+                one = read_answer(_Verdict, given)
+                found[one.id].add(CandidateReading(one.verdict, max(one.line, 0)))
+        if count in found and 0 not in found:
+            raise ModelError(f"{self.name} numbered the candidates from 1")
+        return {at: next(iter(readings)) for at, readings in found.items() if len(readings) == 1}
 
 
 def _data(question: str, candidates: Sequence[Candidate]) -> str:
@@ -201,12 +206,16 @@ def _data(question: str, candidates: Sequence[Candidate]) -> str:
     return json.dumps({"question": shown, "documents": documents}, ensure_ascii=False, indent=1)
 
 
-@cache
-def _verdicts(count: int) -> type[Any]:
-    """The type of a reply with a verdict on each of `count` documents."""
-    position = Annotated[int, Meta(ge=0, le=count - 1)]
-    verdict = msgspec.defstruct(
-        "OneVerdict", [("id", position), ("verdict", ReaderVerdict), ("line", int)], bases=(ModelAnswer,), frozen=True
-    )
-    each = Annotated[tuple[verdict, ...], Meta(min_length=count, max_length=count)]  # type: ignore[valid-type]
-    return msgspec.defstruct("Verdicts", [("verdicts", each)], bases=(ModelAnswer,), frozen=True)
+class _Verdict(ModelAnswer, frozen=True):
+    id: int
+    verdict: ReaderVerdict
+    line: int
+
+
+_Given = Annotated[tuple[Any, ...], Meta(extra_json_schema={"items": answer_schema(_Verdict)})]
+
+
+class Verdicts(ModelAnswer, frozen=True):
+    """A model's reply, whose verdicts are read one by one: one that is invalid or missing costs none of the others."""
+
+    verdicts: _Given

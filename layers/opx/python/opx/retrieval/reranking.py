@@ -30,6 +30,7 @@ from opx.ports.models import (
     MAX_TITLE_CHARACTERS,
     Candidate,
     CandidateReading,
+    Reading,
     Reranker,
     check_readings,
     lines_of,
@@ -37,6 +38,7 @@ from opx.ports.models import (
 from opx.retrieval.confidence import logistic
 from opx.retrieval.judging import DocumentReading, Judged
 from opx.retrieval.query_language import ParsedQuery
+from opx.runtime.deadlines import remaining
 from opx.runtime.threads import within
 
 log = logging.getLogger(__name__)
@@ -52,6 +54,9 @@ SURE_ESTIMATE, SURE_SCORE = 0.999, 0.99
 
 MAX_LINE = 200
 """Characters of a line that is shown."""
+
+READING_SHARE = 0.75
+"""Share of the time left for a search that a reranker may take; the rest is for ending the search."""
 
 
 def inputs(estimate: float, reading: CandidateReading) -> dict[str, float]:
@@ -103,32 +108,36 @@ class RerankStage:
 
     def read(self, parsed: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
         """The same hits with the confidence after reranking; unchanged, with a note, if the reranker fails. The first
-        `MAX_CANDIDATES` documents are read; later ones are never surer than the surest of those."""
+        `MAX_CANDIDATES` documents are read; later ones are never surer than the surest of those. The answer is partial if
+        the reranker had less than its time, as the search has to end."""
         documents = {one.hit.indexed.chunk.document_id: one for one in reversed(judged)}
         read = [*dict.fromkeys(one.hit.indexed.chunk.document_id for one in judged)][:MAX_CANDIDATES]
         if not read:
             return list(judged)
         name = self._reranker.name
         candidates = [candidate_of(documents[document_id]) for document_id in read]
+        left = remaining()
+        seconds = self._seconds if left is None else min(self._seconds, round(READING_SHARE * left, 1))
         try:
             with parsed.timed("rerank"):
-                readings = self._readings(parsed.text, candidates)
+                readings = self._readings(parsed.text, candidates, seconds)
         except ModelError as exc:
             log.warning("reranking with %s failed: %s", name, exc)
-            parsed.note(
-                f"not reranked by {name} ({exc}): order and confidence are estimates, ranked by {parsed.ranked_by}"
-            )
+            say = parsed.note if seconds == self._seconds else parsed.lacks
+            say(f"not reranked by {name} ({exc}): order and confidence are estimates, ranked by {parsed.ranked_by}")
             return list(judged)
         parsed.ranked_by = name
+        if unread := readings.count(None):
+            parsed.note(f"{name} gave no valid verdict on {unread} of {len(read)} documents: these are estimated")
         return self._judged(judged, dict(zip(read, zip(candidates, readings, strict=True), strict=True)))
 
-    def _readings(self, text: str, candidates: Sequence[Candidate]) -> Sequence[CandidateReading]:
+    def _readings(self, text: str, candidates: Sequence[Candidate], seconds: float) -> Sequence[Reading]:
         name = self._reranker.name
-        ranking = within(self._seconds, lambda: self._reranker.rank(text, candidates, seconds=self._seconds), name)
+        ranking = within(seconds, lambda: self._reranker.rank(text, candidates, seconds=seconds), name)
         check_readings(ranking.readings, len(candidates), name)
         return ranking.readings
 
-    def _judged(self, judged: Sequence[Judged], read: Mapping[str, tuple[Candidate, CandidateReading]]) -> list[Judged]:
+    def _judged(self, judged: Sequence[Judged], read: Mapping[str, tuple[Candidate, Reading]]) -> list[Judged]:
         found = [self._with_reading(one, *read[name]) if (name := _document_of(one)) in read else one for one in judged]
         most = max((one.confidence for one in found if one.reading and not one.least), default=1.0)
         return [
@@ -136,9 +145,9 @@ class RerankStage:
             for one in found
         ]
 
-    def _with_reading(self, one: Judged, candidate: Candidate, reading: CandidateReading) -> Judged:
-        """Combines a hit with its reading, except a `no` for a document that an identifier makes certain."""
-        if one.least and reading.verdict is ReaderVerdict.NO:
+    def _with_reading(self, one: Judged, candidate: Candidate, reading: Reading) -> Judged:
+        """Combines a hit with its reading, if there is one, except a `no` for a document that an identifier makes certain."""
+        if reading is None or (one.least and reading.verdict is ReaderVerdict.NO):
             return one
         model = self._model or model_of(self._reranker.name, scores=reading.score is not None)
         confidence = min(max(combined(one.confidence, reading, model), one.least), one.most)

@@ -76,7 +76,7 @@ def within(seconds: float, work: Callable[[], T], name: str, late: type[OpxError
     except NotInTime as exc:
         if answer.done():  # just now, or the error is the work's own
             return answer.result()
-        raise late(f"{name} did not answer within {seconds:g} s") from exc
+        raise late(f"{name} did not answer within {seconds:.3g} s") from exc
 
 
 # -- parallel

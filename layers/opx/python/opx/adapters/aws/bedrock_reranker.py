@@ -50,7 +50,7 @@ class BedrockReranker:
         texts = [readable(f"{candidate.title}\n\n{candidate.text}") for candidate in candidates]
         query = readable(question, MAX_QUESTION_CHARACTERS)
         results = within(seconds, lambda: self._results(query, texts), self.name)
-        return ranking(self._readings(results), len(texts), self.name)
+        return ranking(self._readings(results, len(texts)), len(texts), self.name)
 
     def _results(self, question: str, texts: Sequence[str]) -> list[Mapping[str, Any]]:
         """All pages of one call's results."""
@@ -69,13 +69,13 @@ class BedrockReranker:
             request["nextToken"] = answer["nextToken"]
         raise ModelError(f"{self.name} returned more than {_MOST_PAGES} pages of results")
 
-    def _readings(self, results: Sequence[Mapping[str, Any]]) -> dict[int, CandidateReading]:
+    def _readings(self, results: Sequence[Mapping[str, Any]], count: int) -> dict[int, CandidateReading]:
         try:
             readings = {int(result["index"]): reading_of(float(result["relevanceScore"])) for result in results}
         except (KeyError, TypeError, ValueError) as exc:
             raise ModelError(f"{self.name} returned a reply of an unknown form: {exc!r}") from exc
-        if len(readings) != len(results):
-            raise ModelError(f"{self.name} returned several scores for one candidate")
+        if len(results) != count or readings.keys() != set(range(count)):
+            raise ModelError(f"{self.name} returned something else than one score for each candidate")
         return readings
 
     def _arn(self, client: Any) -> str:

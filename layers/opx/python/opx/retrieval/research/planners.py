@@ -52,8 +52,7 @@ class RulePlanner:
         if len(read.parts) == 1:
             return Plan(_distinct([whole, *_around(read)], ()), read.parts)
         each = [SubQuery(part, "a part of the topic", part) for part in read.parts]
-        wanted = [whole, *each] if len(each) < MAX_SUB_QUERIES else each
-        return Plan(_distinct(wanted, ()), read.parts)
+        return Plan(_distinct([whole, *each], ()), read.parts)
 
     def again(self, topic: str, so_far: SoFar, *, seconds: float) -> Plan:  # noqa: ARG002
         read = read_topic(topic)
@@ -199,7 +198,10 @@ class ChatPlanner:
         given = self._ask(_AGAIN, data, seconds)
         parts = {gap.part for gap in so_far.gaps}
         only = so_far.gaps[0].part if len(so_far.gaps) == 1 else ""
-        return Plan(tuple(_of_gap(query, parts, only) for query in given if query.text))
+        planned: list[SubQuery | None] = [_of_gap(query, parts, only) for query in given if query.text]
+        # where nothing was found, the plan may have been about something else: every other search is of the topic by rules
+        own = () if so_far.findings else RulePlanner().first(topic, seconds=seconds).sub_queries
+        return Plan(tuple(filter(None, chain.from_iterable(zip_longest(own, planned)))))
 
     def _ask(self, task: str, data: Mapping[str, Any], seconds: float) -> list[SubQuery]:
         text = json.dumps(data, ensure_ascii=False)
