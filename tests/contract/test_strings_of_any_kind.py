@@ -62,7 +62,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     home = tmp_path_factory.mktemp("strings") / "home"
     ids = build(home)
     with (
-        copied(home, tmp_path_factory.mktemp("asked") / "home", ids) as found,
+        copied(home, tmp_path_factory.mktemp("send") / "home", ids) as found,
         contextlib.chdir(tmp_path_factory.mktemp("current")),  # of relative paths
     ):
         yield found
@@ -82,7 +82,7 @@ def ask(world: World) -> Iterator[Callable[[Operation[Any, Any], Json], str]]:
     )
     with HttpServer(application(served), listening_socket("127.0.0.1:0")) as server:
 
-        def asked(operation: Operation[Any, Any], fields: Json) -> str:
+        def send(operation: Operation[Any, Any], fields: Json) -> str:
             if operation.route is None:
                 return of_the_owner(world, operation, fields)
             method, address, body = parts(operation, fields)
@@ -94,7 +94,7 @@ def ask(world: World) -> Iterator[Callable[[Operation[Any, Any], Json], str]]:
                     return "too_large"
                 return "" if reply.status < 300 else str(json.loads(reply.read())["error"]["code"])
 
-        yield asked
+        yield send
 
 
 def of_the_owner(world: World, operation: Operation[Any, Any], fields: Json) -> str:
@@ -136,12 +136,12 @@ def encoded(value: Any) -> str:
 def variants(kind: type[msgspec.Struct], example: Mapping[str, Any], text: str) -> Iterator[tuple[str, Json]]:
     """The field, and the example with the text as its value, of each field that has strings."""
     for one in fields_of(kind):
-        for place, value in replaced(one.kind, example.get(one.json_name), text):
-            yield one.json_name + place, {**example, one.json_name: value}
+        for position, value in replaced(one.kind, example.get(one.json_name), text):
+            yield one.json_name + position, {**example, one.json_name: value}
 
 
 def replaced(kind: inspect.Type, value: Any, text: str) -> Iterator[tuple[str, Any]]:
-    """Values of a type in which one string is the text, each with its place in the value."""
+    """Values of a type in which one string is the text, each with its position in the value."""
     while isinstance(kind, inspect.Metadata):
         kind = kind.type
     if isinstance(kind, inspect.UnionType):
@@ -151,26 +151,26 @@ def replaced(kind: inspect.Type, value: Any, text: str) -> Iterator[tuple[str, A
         yield "", text
     elif isinstance(kind, inspect.VarTupleType | inspect.ListType):
         first = value[0] if isinstance(value, list | tuple) and value else None
-        yield from (("[]" + place, [one]) for place, one in replaced(kind.item_type, first, text))
+        yield from (("[]" + position, [one]) for position, one in replaced(kind.item_type, first, text))
     elif isinstance(kind, inspect.StructType):
         given = value if isinstance(value, dict) else {}
-        yield from (("." + place, one) for place, one in variants(kind.cls, given, text))
+        yield from (("." + position, one) for position, one in variants(kind.cls, given, text))
     elif isinstance(kind, inspect.DictType | inspect.AnyType):
         yield from of_json(value if value is not None else {"name": "x"}, text)
 
 
 def of_json(value: Any, text: str) -> Iterator[tuple[str, Any]]:
-    """The value with the text in place of each of its strings, and as a name."""
+    """The value with the text in position of each of its strings, and as a name."""
     if isinstance(value, str):
         yield "", text
     elif isinstance(value, dict):
         yield ".{}", {**value, text: "x"}
         for name, inner in value.items():
-            yield from ((f".{name}{place}", {**value, name: one}) for place, one in of_json(inner, text))
+            yield from ((f".{name}{position}", {**value, name: one}) for position, one in of_json(inner, text))
     elif isinstance(value, list):
         for number, inner in enumerate(value):
             places = of_json(inner, text)
-            yield from ((f"[]{place}", [*value[:number], one, *value[number + 1 :]]) for place, one in places)
+            yield from ((f"[]{position}", [*value[:number], one, *value[number + 1 :]]) for position, one in places)
 
 
 @pytest.mark.parametrize(("number", "name"), [*enumerate(sorted(EXAMPLES))])
@@ -181,9 +181,9 @@ def test_no_string_is_an_unexpected_error(
     assert operation is not None
     example = EXAMPLES[name](world)
     failed = [
-        (place, text[:40])
+        (position, text[:40])
         for text in (*STRINGS, *OTHERS[number % 3 :: 3])
-        for place, fields in variants(operation.request, example, text)
+        for position, fields in variants(operation.request, example, text)
         if ask(operation, fields) in ("internal", "unavailable")
     ]
     assert failed == []

@@ -217,13 +217,13 @@ class TestThisMachineAlone:
         assert open_to_all("GET", "/status", token="", headers=headers).refusal == (401, "unauthenticated")
 
     def test_a_form_of_another_page_is_refused(self, open_to_all: LocalServer) -> None:
-        """Browsers send forms to other sites without asking first."""
+        """Browsers send forms to other sites without a request for permission."""
         part = '--b\r\ncontent-disposition: form-data; name="file"; filename="a.md"\r\n\r\n# A\r\n--b--\r\n'
         headers = {"content-type": "multipart/form-data; boundary=b"}
         path = "/ingest/internal/runbooks%2Fprocedures"
         assert open_to_all("POST", path, part.encode(), token="", headers=headers).status == 401
 
-    def test_a_wrong_host_is_told_the_right_one(self, open_to_all: LocalServer) -> None:
+    def test_the_refusal_of_a_wrong_host_names_the_right_one(self, open_to_all: LocalServer) -> None:
         message = open_to_all("GET", "/status", headers={"host": "localhost:1"}).json["error"]["message"]
         assert f"http://{open_to_all.address}" in message
 

@@ -17,7 +17,11 @@ from tests.support.serving_support import OWN_TOKEN, LocalServer, over_mcp, serv
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 READ = ("/documents", "/documents/{id}", "/documents/{id}/chunks", "/reading?document={id}", "/objects?under=runbooks")
-READ += ("/documents/{id}/provenance", f"/knowledge/default/search?q={DISK_TITLE.replace(' ', '+')}", "/reviews?days=3650")
+READ += (
+    "/documents/{id}/provenance",
+    f"/knowledge/default/search?q={DISK_TITLE.replace(' ', '+')}",
+    "/reviews?days=3650",
+)
 
 
 @pytest.fixture(params=["now", "of an earlier version"])
