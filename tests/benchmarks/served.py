@@ -36,6 +36,8 @@ CLIENTS = (1, 8, 50)
 ASKED_AGAIN = 20
 START_SECONDS = 120
 OPX = Path(sys.executable).with_name("opx")
+TOKEN = "token-of-the-benchmarks"
+HEADERS = {"content-type": "application/json", "authorization": f"Bearer {TOKEN}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +98,9 @@ def opx_serve(home: Path, *options: str) -> Iterator[Server]:
     """`opx serve` over a home, for the reader that sees everything."""
     reader = {f"OPX_{name.upper()}": value for name, value in READERS["no filter"].items()}
     address = free_address()
-    command = [str(OPX), "serve", "--listen", address, *options]
-    with started(command, {"OPX_HOME": str(home), "OPX_LOG_LEVEL": "ERROR", **reader}, address, "/healthz") as server:
+    command = [str(OPX), "serve", "--listen", address, "--token-secret", "BENCHMARK_TOKEN", *options]
+    environment = {"OPX_HOME": str(home), "OPX_LOG_LEVEL": "ERROR", "BENCHMARK_TOKEN": TOKEN, **reader}
+    with started(command, environment, address, "/healthz") as server:
         yield server
 
 
@@ -132,7 +135,7 @@ class Client:
     def found(self, text: str) -> tuple[str, ...]:
         """Ids of the results, in order. Raises `RuntimeError` for a refusal."""
         body = json.dumps({"query": text, "config": {"minConfidence": 0}})
-        self._connection.request("POST", "/knowledge/default/query", body, {"content-type": "application/json"})
+        self._connection.request("POST", "/knowledge/default/query", body, HEADERS)
         reply = self._connection.getresponse()
         read = reply.read()
         if reply.status != 200:

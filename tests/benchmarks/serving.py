@@ -35,6 +35,8 @@ from tests.benchmarks.load import QUESTIONS, filled_system
 from tests.benchmarks.search_speed import Corpus, percentile
 
 CLIENTS = (1, 8, 50)
+TOKEN = "token-of-the-benchmarks"
+HEADERS = {"content-type": "application/json", "authorization": f"Bearer {TOKEN}"}
 SECONDS = 1800
 """Time for the answers to a number of clients, also on a busy machine."""
 
@@ -49,8 +51,7 @@ class Client:
     def found(self, text: str) -> tuple[str, ...]:
         """Ids of the chunks of an answer. Raises `RuntimeError` for a refusal."""
         body = json.dumps({"query": text, "config": {"mode": self._mode, "minConfidence": 0}})
-        headers = {"content-type": "application/json"}
-        self._connection.request("POST", "/knowledge/default/query", body, headers)
+        self._connection.request("POST", "/knowledge/default/query", body, HEADERS)
         reply = self._connection.getresponse()
         data = json.loads(reply.read())
         if reply.status != 200:
@@ -122,7 +123,7 @@ def measure(
 ) -> dict[str, float]:
     """Serves the system, and has another process ask."""
     own = Caller(Identity())
-    served = serve(system, Callers({}, own), {"default": LocalBase(system)}, lambda: None, "127.0.0.1", workers=workers)
+    served = serve(system, Callers({TOKEN: own}, own), {"default": LocalBase(system)}, lambda: None, workers=workers)
     spawn = multiprocessing.get_context("spawn")
     results = spawn.Queue()
     with HttpServer(application(served), listening_socket("127.0.0.1:0")) as server:

@@ -26,9 +26,8 @@ class Console:
     _cookie: dict[str, str] = field(default_factory=dict)
 
     def address(self) -> str:
-        """The address with a key that wasn't used."""
-        found, self.first = self.first, ""
-        return found or new_address(self.process)
+        """An address with a new key."""
+        return new_address(self.process)
 
     @property
     def host(self) -> str:

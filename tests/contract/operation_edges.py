@@ -241,7 +241,7 @@ def served(world: World, operation: Operation[Any, Any], fields: Json) -> EdgeRe
     )
     body = json.dumps(rest).encode() if route.takes_body else b""
     callers = Callers({"token": caller}, Caller(CALLER))
-    app = application(serve(world.services, callers, {"default": LocalBase(world.services)}, lambda: None, "127.0.0.1"))
+    app = application(serve(world.services, callers, {"default": LocalBase(world.services)}, lambda: None))
     status, found = anyio.run(asgi_reply, app, route.method, path, query, body)
     if status == route.status:
         return EdgeReply(found)

@@ -120,7 +120,7 @@ class TestLocalParts(UploadPartsContract):
     def server(self, system: System) -> Iterator[Any]:
         tokens = {one: Caller(Identity(one), token_scopes=frozenset({WRITE_SCOPE})) for one in ("acme", "rival")}
         tokens["reader"] = Caller(Identity("acme"), token_scopes=frozenset({READ_SCOPE}))
-        with serving(system, tokens, host="0.0.0.0") as found:
+        with serving(system, tokens) as found:
             yield found
 
     @pytest.fixture

@@ -171,7 +171,9 @@ def serving(environment: Environment) -> Iterator[str]:
 
 def test_serve_answers_over_rest(served: Environment) -> None:
     with serving(served) as address:
-        with urllib.request.urlopen(f"{address}/knowledge/default/search?q=kafka+disk+full") as reply:
+        headers = {"authorization": f"Bearer {(served.work / '.opx' / 'token').read_text().strip()}"}
+        request = urllib.request.Request(f"{address}/knowledge/default/search?q=kafka+disk+full", headers=headers)
+        with urllib.request.urlopen(request) as reply:
             assert "Kafka" in reply.read().decode()
         with urllib.request.urlopen(f"{address}/docs") as page:
             assert b"/knowledge/{kbId}/search" in page.read()

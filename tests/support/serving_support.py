@@ -49,15 +49,18 @@ class Reply:
 
 @dataclass(frozen=True)
 class LocalServer:
-    """A server at an address. `arrived` has an item for each delivery and upload that changed the corpus."""
+    """A server at an address. `arrived` has an item for each delivery and upload that changed the corpus. `token` is that of
+    requests that give none, "" for no token."""
 
     address: str
     arrived: list[bool]
+    token: str = ""
 
     def __call__(
-        self, method: str, path: str, body: object = None, *, token: str = "", headers: Mapping[str, str] = {}
+        self, method: str, path: str, body: object = None, *, token: str | None = None, headers: Mapping[str, str] = {}
     ) -> Reply:
         """The reply to a request. `body` is sent as JSON unless it is bytes."""
+        token = self.token if token is None else token
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         given = {} if body is None or isinstance(body, bytes) else dict(JSON)
         given |= {"authorization": f"Bearer {token}"} if token else {}
@@ -78,6 +81,10 @@ class LocalServer:
         with self.connect() as connection:
             connection.sendall(request)
             return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+OWN_TOKEN = "own-token"
+"""That of the server's own identity, without other tokens and the console."""
 
 
 def over_mcp(server: LocalServer, token: str, tool: str, **arguments: Any) -> Any:
@@ -105,14 +112,15 @@ def serving(
     bases: Mapping[str, KnowledgeBase] | None = None,
     *,
     own: Identity | None = None,
-    host: str = "127.0.0.1",
     sessions: ConsoleSessions | None = None,
     workers: AnswerProcesses | None = None,
 ) -> Iterator[LocalServer]:
-    """Serves a system; without tokens and the console, everybody is its administrator."""
+    """Serves a system; without tokens and the console, for this machine alone, whose token the requests have."""
     arrived: list[bool] = []
-    callers = Callers(tokens or {}, Caller(own or Identity()), sessions)
+    itself = Caller(own or Identity())
+    token = "" if tokens or sessions else OWN_TOKEN
+    callers = Callers(tokens or {OWN_TOKEN: itself}, itself, sessions, is_private=not tokens)
     known = {"default": LocalBase(system), **(bases or {})}
-    served = serve(system, callers, known, lambda: arrived.append(True), host, workers=workers)
+    served = serve(system, callers, known, lambda: arrived.append(True), workers=workers)
     with HttpServer(application(served), listening_socket("127.0.0.1:0")) as server:
-        yield LocalServer(server.address, arrived)
+        yield LocalServer(server.address, arrived, token)

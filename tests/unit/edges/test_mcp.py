@@ -10,20 +10,20 @@ from typing import Any
 
 import anyio
 import pytest
-import uvicorn
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.server import Server
 
 from opx.domain.scopes import Identity, Scope
 from opx.edges.mcp import http_app, make_server, tools_for
-from opx.errors import InvalidInputError
+from opx.edges.serving.listening import HttpServer, listening_socket
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.support.cli_support import environment
 from tests.support.fakes import WordsEmbedder
+from tests.support.serving_support import LocalServer, over_mcp
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -188,29 +188,14 @@ class TestTransports:
         assert "search_docs" in listed(server)
 
     def test_over_http_on_this_machine(self, services: System) -> None:
-        async def run() -> Any:
-            config = uvicorn.Config(http_app(a_server(services), "127.0.0.1"), port=0, log_level="error", lifespan="on")
-            web = uvicorn.Server(config)
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(web.serve)
-                while not web.started:
-                    await anyio.sleep(0.01)
-                port = web.servers[0].sockets[0].getsockname()[1]
-                try:
-                    return await called(f"http://127.0.0.1:{port}/mcp", "search_docs", query="disk full")
-                finally:
-                    web.should_exit = True
-
-        assert not anyio.run(run).is_error
-
-    def test_an_address_that_others_reach_needs_a_token(self, services: System) -> None:
-        with pytest.raises(InvalidInputError, match="give a token"):
-            http_app(a_server(services), "0.0.0.0")
+        with HttpServer(http_app(a_server(services), "secret"), listening_socket("127.0.0.1:0")) as server:
+            found = over_mcp(LocalServer(server.address, []), "secret", "search_docs", query="disk full")
+        assert not found.is_error
 
     @pytest.mark.parametrize("header", [{}, {"authorization": "Bearer wrong"}, {"authorization": "secret"}])
     def test_a_request_without_the_token_is_refused(self, services: System, header: dict[str, str]) -> None:
         from starlette.testclient import TestClient
 
-        client = TestClient(http_app(a_server(services), "0.0.0.0", "secret"))
+        client = TestClient(http_app(a_server(services), "secret"))
         reply = client.post("/mcp", content=json.dumps({}), headers=header)
         assert (reply.status_code, reply.text) == (401, "missing or wrong token")

@@ -153,7 +153,7 @@ class TestMetadata:
     def test_source_uri_defaults_to_the_location(self, reading: Reading) -> None:
         document, _ = reading.read()
         assert document.source_uri == document.location
-        assert document.location.startswith("file://")
+        assert document.location == document.key.scope.prefix + document.source
 
     @pytest.mark.parametrize("uploaded", ["{", "[]", '"x"', "[" * 1300])
     def test_unusable_upload_metadata_are_refused(self, reading: Reading, uploaded: str) -> None:

@@ -56,14 +56,16 @@ def connect(settings: Settings) -> RemoteClient:
     """
     from opx.adapters.connections import Connections
     from opx.edges.client import RemoteClient, bearer
+    from opx.edges.serving.tokens import token_for
 
-    if settings.api_url and settings.api_token:  # AWS is not needed
-        return RemoteClient(settings.api_url, bearer(settings.api_token), Connections())
+    token = token_for(settings)
+    if settings.api_url and token:  # AWS is not needed
+        return RemoteClient(settings.api_url, bearer(token), Connections())
     from opx.adapters.aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
 
     account = AwsAccount(settings.aws_profile, settings.aws_region)
     endpoint = settings.api_url or account.api_url(settings.environment or DEFAULT_ENVIRONMENT)
-    authorize = bearer(settings.api_token) if settings.api_token else account.signed
+    authorize = bearer(token) if token else account.signed
     return RemoteClient(endpoint, authorize, Connections(certificates=account.certificates))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import signal
@@ -38,7 +39,7 @@ def started(opx: Opx, *options: str) -> Iterator[tuple[subprocess.Popen[str], Lo
         line = process.stdout.readline()
         address = re.search(r"http://(\S+)/docs", line)
         assert address, (line, process.stderr and process.stderr.read())
-        yield process, LocalServer(address[1], [])
+        yield process, LocalServer(address[1], [], (opx.home / "token").read_text().strip())
     finally:
         process.kill()
         process.communicate()
@@ -47,8 +48,9 @@ def started(opx: Opx, *options: str) -> Iterator[tuple[subprocess.Popen[str], Lo
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_after_the_request_in_progress(opx: Opx, how: int) -> None:
     body = b'{"query": "router"}'
-    head = f"POST /knowledge/default/query HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(body)}\r\n"
     with started(opx) as (process, server), server.connect() as connection:
+        head = f"POST /knowledge/default/query HTTP/1.1\r\nhost: {server.address}\r\ncontent-length: {len(body)}\r\n"
+        head += f"authorization: Bearer {server.token}\r\n"
         connection.sendall(f"{head}content-type: application/json\r\nexpect: 100-continue\r\n\r\n".encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 100 ")  # the request is in progress
         process.send_signal(how)
@@ -83,6 +85,45 @@ def test_it_can_leave_work_to_another_process(opx: Opx) -> None:
         assert server("GET", "/status").json["waiting"] == 1
     opx("run", "--once")
     assert '"documents": 1' in opx("status", "--json").stdout
+
+
+def test_the_line_that_it_prints_works_in_a_shell(opx: Opx) -> None:
+    with started(opx) as (process, _):
+        assert process.stdout is not None
+        command = process.stdout.readline().strip()
+        found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True)
+    assert (command.startswith("curl "), json.loads(found.stdout)["documents"]) == (True, 0)
+
+
+def test_commands_of_this_machine_need_no_token_of_their_own(opx: Opx) -> None:
+    with started(opx) as (_, server):
+        found = opx("status", "--json", OPX_API_URL=f"http://{server.address}", OPX_HOME=str(opx.home))
+        assert (found.exit_code, json.loads(found.stdout)["documents"]) == (0, 0), found.stderr
+
+
+@pytest.mark.parametrize(("token", "status"), [("", 401), ("guess", 401), (None, 200)])
+def test_its_tools_over_http_need_the_token(opx: Opx, token: str | None, status: int) -> None:
+    process = opx.start("mcp", "--listen", "127.0.0.1:0")
+    try:
+        assert process.stderr is not None
+        address = re.search(r"http://(\S+)/mcp", process.stderr.readline())
+        assert address
+        assert "$(cat " in process.stderr.readline()
+        server = LocalServer(address[1], [], (opx.home / "token").read_text().strip())
+        headers = {"accept": "application/json, text/event-stream"}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+        assert server("POST", "/mcp", body, token=token, headers=headers).status == status
+        if token is None:
+            assert server("POST", "/mcp", body, headers={**headers, "origin": "http://localhost:3000"}).status == 403
+            assert server("POST", "/mcp", body, headers={**headers, "host": "localhost:1"}).status == 421
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_its_tools_at_an_address_of_others_need_a_configured_token(opx: Opx) -> None:
+    found = opx("mcp", "--listen", "0.0.0.0:0")
+    assert (found.exit_code, "give a token" in found.stderr) == (2, True)
 
 
 def test_others_must_not_reach_it_without_a_token(opx: Opx) -> None:

@@ -13,7 +13,7 @@ from opx.edges.serving import application, bodies
 from opx.operations.context import Caller
 from opx.operations.system import System
 from tests.support.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
-from tests.support.serving_support import LocalServer, over_mcp, serving
+from tests.support.serving_support import OWN_TOKEN, LocalServer, over_mcp, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -44,7 +44,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 @pytest.fixture(scope="module")
 def open_to_all(system: System) -> Iterator[LocalServer]:
-    """On loopback, without tokens."""
+    """On loopback, with its own token alone."""
     with serving(system) as found:
         yield found
 
@@ -52,7 +52,7 @@ def open_to_all(system: System) -> Iterator[LocalServer]:
 @pytest.fixture(scope="module")
 def server(system: System) -> Iterator[LocalServer]:
     """With tokens."""
-    with serving(system, TOKENS, host="0.0.0.0") as found:
+    with serving(system, TOKENS) as found:
         yield found
 
 
@@ -140,9 +140,10 @@ DOCUMENT_TITLES = {OF_ACME: "Unseal the acme vault", OF_RIVAL: "Open the rival s
 
 
 class TestTools:
-    def test_they_answer_over_mcp_without_a_token_on_loopback(self, open_to_all: LocalServer) -> None:
-        found = over_mcp(open_to_all, "", "search_docs", query=DISK_TITLE)
-        assert found.content[0].text.startswith(f"Source: {DISK_TITLE}\n")
+    def test_they_answer_over_mcp_with_the_servers_own_token(self, open_to_all: LocalServer) -> None:
+        found = over_mcp(open_to_all, OWN_TOKEN, "search_docs", query=DISK_TITLE)
+        assert found.content[0].text.startswith(f"Source: {DISK_TITLE}
+")
 
     @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
     def test_messages_are_posted(self, open_to_all: LocalServer, method: str) -> None:
@@ -150,39 +151,85 @@ class TestTools:
         assert (found.status, found.headers["allow"]) == (405, "POST")
 
     def test_a_message_is_as_limited_as_other_bodies(self, open_to_all: LocalServer) -> None:
-        request = f"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {MAX_BODY_BYTES + 1}\r\n\r\n"
+        request = f"POST /mcp HTTP/1.1\r\n{own_head(open_to_all)}content-length: {MAX_BODY_BYTES + 1}\r\n\r\n"
         assert open_to_all.raw(request.encode()).startswith(b"HTTP/1.1 413 ")
+
+
+def own_head(server: LocalServer) -> str:
+    """Lines of a head that reach the server."""
+    return f"host: {server.address}\r\nauthorization: Bearer {server.token}\r\n"
 
 
 FOREIGN: list[Mapping[str, str]] = [
     {"host": "knowledge.example.com"},
-    {"host": "127.0.0.1.example.com:8321"},
+    {"host": "127.0.0.1.example.com:PORT"},
+    {"host": "evil@127.0.0.1:PORT"},
+    {"host": "127.0.0.1:PORT#x"},
+    {"host": "127.0.0.1:PORT/x"},
+    {"host": "127.0.0.1#x"},
+    {"host": "127.0.0.1"},
+    {"host": "localhost:1"},
     {"host": "[::1"},
+    {"host": ""},
     {"origin": "https://example.com"},
     {"origin": "null"},
+    {"origin": ""},
     {"origin": "http://127.0.0.1.example.com"},
+    {"origin": "http://localhost:1"},
+    {"origin": "http://127.0.0.1"},
+    {"origin": "https://127.0.0.1:PORT"},
+    {"origin": "http://evil@127.0.0.1:PORT"},
     {"sec-fetch-site": "cross-site"},
-    {"x-forwarded-for": "192.0.2.1"},
-    {"forwarded": "for=192.0.2.1"},
+    {"sec-fetch-site": "same-site"},
+]
+OWN: list[Mapping[str, str]] = [
+    {},
+    {"host": "localhost:PORT"},
+    {"host": "LOCALHOST:PORT"},
+    {"host": "[::1]:PORT", "origin": "http://[::1]:PORT"},
+    {"origin": "http://localhost:PORT", "sec-fetch-site": "same-origin"},
+    {"sec-fetch-site": "none"},
 ]
 
 
-class TestOtherSites:
+def at_port(server: LocalServer, headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: text.replace("PORT", server.address.rpartition(":")[2]) for name, text in headers.items()}
+
+
+class TestThisMachineAlone:
+    """A server with its own token alone."""
+
     @pytest.mark.parametrize("headers", FOREIGN)
     @pytest.mark.parametrize(("method", "path"), [("GET", "/status"), ("POST", "/mcp"), ("GET", "/metrics")])
-    def test_on_loopback_without_tokens_they_are_refused(
+    def test_requests_for_other_hosts_and_of_other_pages_are_refused(
         self, open_to_all: LocalServer, headers: Mapping[str, str], method: str, path: str
     ) -> None:
-        assert open_to_all(method, path, headers=headers).refusal == (403, "forbidden")
+        assert open_to_all(method, path, headers=at_port(open_to_all, headers)).refusal == (403, "forbidden")
 
-    @pytest.mark.parametrize(
-        "headers", [{}, {"host": "localhost:1"}, {"host": "[::1]:8321"}, {"origin": "http://localhost:3000"}]
-    )
-    def test_programs_and_pages_of_this_machine_are_answered(
+    @pytest.mark.parametrize("headers", OWN)
+    def test_programs_and_own_pages_are_answered(self, open_to_all: LocalServer, headers: Mapping[str, str]) -> None:
+        assert open_to_all("GET", "/status", headers=at_port(open_to_all, headers)).status == 200
+
+    @pytest.mark.parametrize("headers", [{}, {"via": "1.1 proxy"}, {"x-forwarded-for": "192.0.2.1"}])
+    def test_without_the_token_nobody_is_an_administrator(
         self, open_to_all: LocalServer, headers: Mapping[str, str]
     ) -> None:
-        assert open_to_all("GET", "/status", headers=headers).status == 200
+        """As behind a proxy that sends the address of the server as its host."""
+        assert open_to_all("GET", "/status", token="", headers=headers).refusal == (401, "unauthenticated")
 
+    def test_a_form_of_another_page_is_refused(self, open_to_all: LocalServer) -> None:
+        """Browsers send forms to other sites without a request for permission."""
+        part = '--b\r\ncontent-disposition: form-data; name="file"; filename="a.md"\r\n\r\n# A\r\n--b--\r\n'
+        headers = {"content-type": "multipart/form-data; boundary=b"}
+        path = "/ingest/internal/runbooks%2Fprocedures"
+        assert open_to_all("POST", path, part.encode(), token="", headers=headers).status == 401
+
+    def test_the_refusal_of_a_wrong_host_names_the_right_one(self, open_to_all: LocalServer) -> None:
+        message = open_to_all("GET", "/status", headers={"host": "localhost:1"}).json["error"]["message"]
+        assert f"http://{open_to_all.address}" in message
+
+
+class TestOtherSites:
     def test_with_a_token_a_proxy_may_pass_on_any_host(self, server: LocalServer) -> None:
         headers = {"host": "knowledge.example.com", "x-forwarded-for": "192.0.2.1"}
         assert server("GET", "/status", token="acme-token", headers=headers).status == 200
@@ -234,7 +281,7 @@ class TestBodies:
     def test_one_that_is_too_large_is_refused_unread(
         self, open_to_all: LocalServer, content_type: str, length: int
     ) -> None:
-        head = f"POST /research HTTP/1.1\r\nhost: localhost\r\ncontent-type: {content_type}\r\ncontent-length: {length}"
+        head = f"POST /research HTTP/1.1\r\n{own_head(open_to_all)}content-type: {content_type}\r\ncontent-length: {length}"
         found = open_to_all.raw(f"{head}\r\n\r\n".encode())
         assert found.startswith(b"HTTP/1.1 413 ")
         assert b"connection: close" in found.lower()
@@ -242,8 +289,8 @@ class TestBodies:
     def test_all_of_them_share_a_limited_memory(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(application, "MEMORY_BYTES", 100_000)
         half = b"x" * 60_000
-        head = b"POST /research HTTP/1.1\r\nhost: localhost\r\ncontent-length: 70000\r\n\r\n"
         with serving(system) as server, server.connect() as first:
+            head = f"POST /research HTTP/1.1\r\n{own_head(server)}content-length: 70000\r\n\r\n".encode()
             assert server("POST", "/research", half).refusal == (400, "invalid_argument")
             first.sendall(head + half)
             while (found := server("POST", "/research", half)).status == 400:

@@ -50,7 +50,7 @@ def server(systems: tuple[System, System, System]) -> Iterator[LocalServer]:
     with DeployedSystem(cloud, tokens={"of-the-server": claims}) as deployed:
         client = RemoteClient(deployed.endpoint, bearer("of-the-server"), Connections(), pause=lambda _: None)
         bases: dict[str, KnowledgeBase] = {"branch": LocalBase(branch), "cloud": RemoteBase(client, Caller(OWN))}
-        with serving(own, TOKENS, bases, own=OWN, host="0.0.0.0") as found:
+        with serving(own, TOKENS, bases, own=OWN) as found:
             yield found
         client.close()
 

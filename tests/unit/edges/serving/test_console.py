@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.edges.serving.console import HEADERS, MAX_SESSIONS, ConsoleFiles, ConsoleSessions
+from opx.edges.serving.console import HEADERS, KEY_SECONDS, MAX_SESSIONS, ConsoleFiles, ConsoleSessions
 from opx.errors import MissingConsoleError
 from opx.operations.system import System
 from opx.settings import Settings
@@ -70,7 +70,7 @@ class TestSessions:
         assert server("GET", f"/console/?key={key}").status == 303
         again = server("GET", f"/console/?key={key}")
         assert (again.status, "set-cookie" in again.headers) == (403, False)
-        assert b"`opx console` prints a new one" in again.data
+        assert b"Enter in `opx console` prints a new one" in again.data
 
     @pytest.mark.parametrize("key", ["", "x", "é" * 9, "%00"])
     def test_another_key_opens_none(self, server: LocalServer, sessions: ConsoleSessions, key: str) -> None:
@@ -98,7 +98,21 @@ class TestSessions:
         self, server: LocalServer, sessions: ConsoleSessions, headers: Mapping[str, str], path: str
     ) -> None:
         cookie = opened(server, sessions)
-        assert server("POST", path, {}, headers={**cookie, **headers}).status == 401
+        assert server("POST", path, {}, headers={**cookie, **headers}).status in (401, 403)
+
+    def test_an_old_key_opens_none(self) -> None:
+        now = [0.0]
+        sessions = ConsoleSessions(lambda: now[0])
+        fresh, old = sessions.new_key(), sessions.new_key()
+        now[0] = KEY_SECONDS
+        assert sessions.open(fresh)
+        now[0] += 1
+        assert sessions.open(old) is None
+
+    def test_a_page_of_another_site_may_lead_to_it(self, server: LocalServer, sessions: ConsoleSessions) -> None:
+        """As the file that opens a browser does."""
+        reply = server("GET", f"/console/?key={sessions.new_key()}", headers={"sec-fetch-site": "cross-site"})
+        assert (reply.status, "set-cookie" in reply.headers) == (303, True)
 
 
 class TestFiles:

@@ -32,8 +32,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 ASYNC = {"prefer": "respond-async"}
 TOKENS = {
-    name: Caller(Identity(name, "", "bot"), token_scopes=frozenset({READ_SCOPE}))
-    for name in ("acme-token", "rival-token")
+    name: Caller(Identity(name.partition("-")[0], "", name), token_scopes=frozenset({READ_SCOPE}))
+    for name in ("acme-token", "acme-second", "rival-token")
 }
 
 
@@ -45,7 +45,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 
 @pytest.fixture(scope="module")
 def server(system: System) -> Iterator[LocalServer]:
-    with serving(system, TOKENS, host="0.0.0.0") as found:
+    with serving(system, TOKENS) as found:
         yield found
 
 
@@ -146,16 +146,67 @@ def test_the_preference_is_read_from_its_header(header: str, expected: bool) -> 
     assert prefers_job(header) is expected
 
 
+@pytest.mark.parametrize("limit", ["MOST_RUNNING", "RUNNING_OF_A_CLIENT"])
 def test_jobs_at_once_are_limited(
-    server: LocalServer, gate: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+    server: LocalServer, gate: Callable[[], None], monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    monkeypatch.setattr(jobs, "MOST_RUNNING", 1)
+    monkeypatch.setattr(jobs, limit, 1)
     first = research(server)
     reply = server("POST", "/research", {"topic": DISK_TITLE}, token="acme-token", headers=ASYNC)
     assert (reply.refusal, "retry-after" in reply.headers) == ((503, "busy"), True)
     gate()
     ended(server, first["jobId"])
     ended(server, research(server)["jobId"])
+
+
+def test_a_client_leaves_jobs_to_others_however_many_tokens_it_has(
+    server: LocalServer, gate: Callable[[], None]
+) -> None:
+    statuses = [
+        server("POST", "/research", {"topic": "disk"}, token=token, headers=ASYNC).status
+        for token in ("acme-token", "acme-second") * 8
+    ]
+    own = research(server, "rival-token")["jobId"]
+    gate()
+    assert statuses == [202] * jobs.RUNNING_OF_A_CLIENT + [503] * (16 - jobs.RUNNING_OF_A_CLIENT)
+    assert ended(server, own, "rival-token")["state"] == "done"
+    while "running" in [job["state"] for token in TOKENS for job in jobs_of(server, token)]:
+        time.sleep(0.02)
+
+
+def jobs_of(server: LocalServer, token: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = server("GET", "/jobs", token=token).json["jobs"]
+    return found
+
+
+def test_a_client_leaves_streams_to_others(
+    server: LocalServer, gate: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "STREAMS_OF_A_CLIENT", 1)
+    job_id, other = research(server)["jobId"], research(server, "rival-token")["jobId"]
+    with closing(opened_stream(server, job_id)), closing(opened_stream(server, other, "rival-token")):
+        assert server("GET", f"/jobs/{job_id}/events", token="acme-token").refusal == (503, "busy")
+    gate()
+    ended(server, job_id)
+    ended(server, other, "rival-token")
+
+
+def test_the_jobs_of_a_client_push_out_none_of_others(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "KEPT", 2)
+    kept = research(server, "rival-token")["jobId"]
+    ended(server, kept, "rival-token")
+    for _ in range(4):
+        ended(server, research(server)["jobId"])
+    assert server("GET", f"/jobs/{kept}", token="rival-token").json["state"] == "done"
+
+
+def test_a_job_that_takes_too_long_ends_at_its_next_step(
+    server: LocalServer, steps: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "JOB_SECONDS", 0.2)
+    found = ended(server, research(server)["jobId"])
+    assert (found["state"], found["status"], found["result"]["error"]["code"]) == ("failed", 504, "too_slow")
+    assert "start it again" in found["result"]["error"]["message"]
 
 
 def test_ended_jobs_are_forgotten_after_many(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,10 +219,10 @@ def test_ended_jobs_are_forgotten_after_many(server: LocalServer, monkeypatch: p
     assert server("GET", f"/jobs/{job_ids[-1]}", token="acme-token").status == 200
 
 
-def opened_stream(server: LocalServer, job_id: str) -> Any:
+def opened_stream(server: LocalServer, job_id: str, token: str = "acme-token") -> Any:
     """A connection on which the events of a job come; the head of the reply and the first step were read."""
     connection = server.connect()
-    head = f"GET /jobs/{job_id}/events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer acme-token\r\n\r\n"
+    head = f"GET /jobs/{job_id}/events HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n\r\n"
     connection.sendall(head.encode())
     received = b""
     while b"event: step" not in received:
@@ -191,7 +242,7 @@ def is_busy(server: LocalServer, job_id: str) -> bool:
 def test_streams_at_once_are_limited_and_free_when_the_client_goes_away(
     server: LocalServer, gate: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opx.edges.serving.application.MOST_STREAMS", 1)
+    monkeypatch.setattr(jobs, "MOST_STREAMS", 1)
     job_id = research(server)["jobId"]
     with closing(opened_stream(server, job_id)):
         assert server("GET", f"/jobs/{job_id}/events", token="acme-token").refusal == (503, "busy")
@@ -202,7 +253,7 @@ def test_streams_at_once_are_limited_and_free_when_the_client_goes_away(
 
 
 def test_streams_end_when_the_server_does(system: System, gate: Callable[[], None]) -> None:
-    with serving(system, TOKENS, host="0.0.0.0") as server:
+    with serving(system, TOKENS) as server:
         connection = opened_stream(server, research(server)["jobId"])
         started = time.monotonic()
     taken = time.monotonic() - started

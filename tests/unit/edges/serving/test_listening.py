@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,10 @@ from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.support.fakes import WordsEmbedder
-from tests.support.serving_support import LocalServer, serving
+from tests.support.serving_support import OWN_TOKEN, LocalServer, serving
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
+TOKEN_LINE = f"authorization: Bearer {OWN_TOKEN}\r\n"
 
 
 @pytest.fixture
@@ -72,6 +73,51 @@ class TestAddresses:
         assert is_loopback(host) is expected
 
 
+class TestHeads:
+    """The first line of a request and its headers."""
+
+    @pytest.fixture
+    def long_head(self, server: LocalServer) -> Callable[..., bytes]:
+        def reply(path: int = 0, header: int = 0, pause: float = 0.0) -> bytes:
+            head = f"GET /{'x' * path} HTTP/1.1\r\nhost: {server.address}\r\nx-a: {'y' * header}\r\n\r\n".encode()
+            with server.connect() as connection:
+                size = 4096 if pause else len(head)
+                for begin in range(0, len(head), size):
+                    connection.sendall(head[begin : begin + size])
+                    time.sleep(pause)
+                return connection.recv(13)
+
+        return reply
+
+    def test_one_within_the_limit_is_read(self, long_head: Callable[..., bytes]) -> None:
+        assert long_head(path=8000, header=8000) == b"HTTP/1.1 401 "
+
+    @pytest.mark.parametrize(("path", "header"), [(60_000, 0), (10, 20_000), (9000, 9000)])
+    def test_one_beyond_it_is_refused(self, long_head: Callable[..., bytes], path: int, header: int) -> None:
+        too_long = b"HTTP/1.1 414 " if path > listening.HEAD_BYTES else b"HTTP/1.1 431 "
+        assert long_head(path=path, header=header) in (
+            too_long,
+            b"HTTP/1.1 431 ",
+        )  # of the head in parts nothing is read
+
+    def test_one_beyond_it_that_comes_in_parts_is_refused(self, long_head: Callable[..., bytes]) -> None:
+        assert long_head(header=17_000, pause=0.1) == b"HTTP/1.1 431 "
+
+    @pytest.mark.parametrize("order", [("content-length: 4", "transfer-encoding: chunked"), ()])
+    def test_two_lengths_of_a_body_are_refused(self, server: LocalServer, order: tuple[str, ...]) -> None:
+        lengths = "\r\n".join(order or ("transfer-encoding: chunked", "content-length: 4"))
+        head = f"POST /research HTTP/1.1\r\nhost: {server.address}\r\n{TOKEN_LINE}{lengths}\r\n\r\n"
+        hidden = f"0\r\n\r\nGET /healthz HTTP/1.1\r\nhost: {server.address}\r\n\r\n"
+        reply = server.raw((head + hidden).encode())
+        assert (reply[:13], reply.count(b"HTTP/1.1 ")) == (b"HTTP/1.1 400 ", 1)
+
+    def test_one_length_is_enough(self, server: LocalServer) -> None:
+        head = f"POST /research HTTP/1.1\r\nhost: {server.address}\r\n{TOKEN_LINE}connection: close\r\n"
+        head += "content-type: application/json\r\n"
+        reply = server.raw(f"{head}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n".encode())
+        assert (reply[:13], b"topic" in reply) == (b"HTTP/1.1 400 ", True)
+
+
 class TestSlowConnections:
     def test_two_hundred_slow_ones_stop_no_genuine_request_and_are_cut_off(
         self, server: LocalServer, monkeypatch: pytest.MonkeyPatch
@@ -92,8 +138,9 @@ class TestSlowConnections:
         monkeypatch.setattr(bodies, "BODY_SECONDS", 3.0)
         with ExitStack() as opened:
             slow = [opened.enter_context(server.connect()) for _ in range(200)]
+            head = f"POST /research HTTP/1.1\r\nhost: {server.address}\r\n{TOKEN_LINE}content-length: 10\r\n\r\n"
             for one in slow:
-                one.sendall(b"POST /research HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 10\r\n\r\n{")
+                one.sendall(head.encode() + b"{")
             assert [server("GET", "/healthz").status for _ in range(20)] == [200] * 20
             answers = [one.recv(13) for one in slow]
         assert answers == [b"HTTP/1.1 408 "] * len(slow)

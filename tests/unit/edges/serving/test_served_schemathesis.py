@@ -14,7 +14,7 @@ import requests
 
 from tests.support.agent_calls import DISK, a_system, id_of
 from tests.support.schemathesis_support import FEED, NAMES, OPERATIONS, UnreadQueue, boundary_cases, check
-from tests.support.serving_support import serving
+from tests.support.serving_support import OWN_TOKEN, serving
 
 CASES = 6
 """Of an operation, for time's sake."""
@@ -32,10 +32,16 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     logging.disable(logging.NOTSET)
 
 
+def authorized(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    request.headers["authorization"] = f"Bearer {OWN_TOKEN}"
+    return request
+
+
 @pytest.fixture(scope="module")
 def session() -> Iterator[requests.Session]:
     with requests.Session() as opened:
         opened.trust_env = False
+        opened.auth = authorized  # after the headers, some of which are generated
         yield opened
 
 

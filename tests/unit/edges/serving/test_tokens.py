@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import pytest
 
 from opx.domain.policy import ADMIN_SCOPE, READ_SCOPE, WRITE_SCOPE
 from opx.domain.scopes import Identity
-from opx.edges.serving.tokens import Callers, callers, read_tokens
+from opx.edges.serving.tokens import Callers, callers, home_token, read_tokens, token_for
 from opx.errors import InvalidInputError, KnowledgeConfigError, SecretNotFoundError
 from opx.operations.context import Caller
+from opx.settings import Settings
 from tests.support.webhook_support import SecretsInMemory
 
 VALUE, OTHER = "0123456789abcdef", "fedcba9876543210"
@@ -67,34 +69,77 @@ class TestDeclaration:
 class TestSecrets:
     def test_a_declared_token_is_its_callers(self, tmp_path: Path) -> None:
         tokens = read_tokens(declared(tmp_path, "  bot: {secret: s, client: acme}"))
-        found = callers(tokens, secrets_of(s=VALUE), OWN, loopback=False)
+        found = callers(tokens, secrets_of(s=VALUE), OWN, home=None)
         assert found.of(f"Bearer {VALUE}") == tokens[0].caller
 
     def test_that_of_the_option_is_an_administrators_with_the_servers_identity(self) -> None:
-        found = callers((), secrets_of(s=VALUE), OWN, "s", loopback=False)
+        found = callers((), secrets_of(s=VALUE), OWN, "s", home=None)
         assert found.of(f"Bearer {VALUE}") == Caller(OWN, token_scopes=frozenset({ADMIN_SCOPE}))
 
     def test_a_missing_secret_names_the_command(self) -> None:
         with pytest.raises(SecretNotFoundError):
-            callers((), secrets_of(), OWN, "s", loopback=True)
+            callers((), secrets_of(), OWN, "s", home=None)
 
     @pytest.mark.parametrize("value", ["", "short", "0123456789abcde", " 0123456789abcde ", "0123456789abcdeü"])
     def test_one_that_can_be_guessed_or_sent_wrongly_is_refused(self, value: str) -> None:
         with pytest.raises(InvalidInputError, match="the secret s of --token-secret needs 16 ASCII characters or more"):
-            callers((), secrets_of(s=value), OWN, "s", loopback=True)
+            callers((), secrets_of(s=value), OWN, "s", home=None)
 
     def test_two_tokens_with_one_value_are_refused(self, tmp_path: Path) -> None:
         tokens = read_tokens(declared(tmp_path, "  bot: {secret: a}"))
         with pytest.raises(InvalidInputError, match="the secret b of --token-secret is that of another token"):
-            callers(tokens, secrets_of(a=VALUE, b=VALUE + "\n"), OWN, "b", loopback=True)
+            callers(tokens, secrets_of(a=VALUE, b=VALUE + "\n"), OWN, "b", home=None)
 
     def test_without_a_token_others_must_not_reach_the_server(self) -> None:
         with pytest.raises(InvalidInputError, match="others can reach this address: give a token"):
-            callers((), secrets_of(), OWN, loopback=False)
+            callers((), secrets_of(), OWN, home=None)
 
-    def test_on_loopback_everybody_is_the_server_itself(self) -> None:
-        found = callers((), secrets_of(), OWN, loopback=True)
-        assert (found.of(""), found.of("Bearer x"), found.need_token) == (Caller(OWN), Caller(OWN), False)
+
+class TestTokenOfTheHome:
+    def test_without_another_one_it_is_the_servers_own(self, tmp_path: Path) -> None:
+        found = callers((), secrets_of(), OWN, home=tmp_path)
+        assert found.of(f"Bearer {home_token(tmp_path)}") == Caller(OWN)
+        assert (found.of(""), found.of("Bearer x"), found.is_private) == (None, None, True)
+
+    def test_with_another_one_it_is_none(self, tmp_path: Path) -> None:
+        found = callers((), secrets_of(s=VALUE), OWN, "s", home=tmp_path)
+        assert (found.of(f"Bearer {home_token(tmp_path)}"), found.is_private) == (None, False)
+
+    def test_it_is_made_once_for_its_owner_alone(self, tmp_path: Path) -> None:
+        home = tmp_path / "new" / "home"
+        token = home_token(home)
+        assert (home_token(home), len(token) >= 32) == (token, True)
+        assert [stat.S_IMODE(one.stat().st_mode) for one in (home, home / "token")] == [0o700, 0o600]
+
+    def test_each_home_has_another(self, tmp_path: Path) -> None:
+        assert home_token(tmp_path / "a") != home_token(tmp_path / "b")
+
+    @pytest.mark.parametrize("content", [b"", b"short", "0123456789abcdeü".encode(), b"\xff" * 40])
+    def test_a_damaged_one_is_named(self, tmp_path: Path, content: bytes) -> None:
+        (tmp_path / "token").write_bytes(content)
+        with pytest.raises(InvalidInputError, match="delete it, and another is made"):
+            home_token(tmp_path)
+
+    def test_a_home_that_cant_be_written_is_named(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(InvalidInputError, match=r"--token-secret NAME"):
+            home_token(tmp_path / "file")
+
+    @pytest.mark.parametrize(
+        ("url", "given", "expected"),
+        [
+            ("http://127.0.0.1:8321", "", "of-the-home"),
+            ("http://localhost:8321", "", "of-the-home"),
+            ("http://[::1]:8321", "", "of-the-home"),
+            ("http://127.0.0.1:8321", "given", "given"),
+            ("https://knowledge.example.com", "", ""),
+            ("https://localhost.example.com", "", ""),
+            ("", "", ""),
+        ],
+    )
+    def test_commands_send_it_to_this_machine_alone(self, tmp_path: Path, url: str, given: str, expected: str) -> None:
+        (tmp_path / "token").write_text("of-the-home\n")
+        assert token_for(Settings(home=str(tmp_path), api_url=url, api_token=given)).strip() == expected
 
 
 class TestAuthorization:

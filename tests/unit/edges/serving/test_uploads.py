@@ -40,7 +40,7 @@ def system(tmp_path: Path) -> Iterator[System]:
 
 @pytest.fixture
 def server(system: System) -> Iterator[LocalServer]:
-    with serving(system, TOKENS, host="0.0.0.0") as found:
+    with serving(system, TOKENS) as found:
         yield found
 
 

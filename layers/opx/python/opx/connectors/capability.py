@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import cached_property, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opx.connectors.states import checked_cron
@@ -20,6 +19,7 @@ from opx.ports.queues import Functions
 from opx.ports.sources import OpenWeb, Secrets
 from opx.ports.tables import DELIVERIES, SOURCES
 from opx.runtime.knowledge_file import Installation
+from opx.runtime.machine import path_here
 from opx.runtime.metrics import Report, unreported
 from opx.telemetry.capability import Telemetry
 
@@ -320,7 +320,7 @@ class ConnectedWaysIn:
             bucket, _, prefix = path.removeprefix(BUCKET).partition("/")
             given = {"kind": "s3_prefix", "schedule": WATCHED_EVERY, "options": {"bucket": bucket, "prefix": prefix}}
         else:
-            folder = Path(path).expanduser().absolute()
+            folder = path_here(path).absolute()
             if self._control.pulls_elsewhere:
                 raise InvalidInputError(f"{path}: functions can't see this machine's files; watch s3://bucket/prefix")
             given = {"kind": "directory", "schedule": "", "options": {"path": str(folder), "pattern": pattern}}

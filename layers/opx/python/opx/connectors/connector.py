@@ -32,6 +32,7 @@ from opx.errors import (
 from opx.formats.data.replies import OddRecordError
 from opx.ports.objects import ObjectStore
 from opx.ports.sources import Secrets, WebClient
+from opx.runtime.machine import path_here
 
 R = TypeVar("R")
 
@@ -213,7 +214,7 @@ class Connector(ABC, Generic[O]):
 
     def local_path(self, text: str) -> Path:
         """Absolute path of a file or folder of this machine. Raises `InvalidInputError`."""
-        path = Path(text).expanduser()
+        path = path_here(text, f"{self.name}: path")
         if not path.is_absolute():
             raise InvalidInputError(f"{self.name}: path must be absolute, not {text!r}")
         return path

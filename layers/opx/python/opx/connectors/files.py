@@ -27,6 +27,7 @@ from opx.formats.data.replies import since_of
 from opx.formats.registry import is_known
 from opx.ingestion.files import leads_out
 from opx.ports.objects import ObjectInfo, ObjectStore
+from opx.runtime.machine import path_here
 
 if TYPE_CHECKING:
     from opx.connectors.pulling import SourcePuller
@@ -183,7 +184,7 @@ class Directory(Connector[DirectoryOptions]):
 
     @property
     def _folder(self) -> Path:
-        return Path(self.options.path).expanduser()
+        return path_here(self.options.path, f"{self.name}: path")
 
     def _files(self) -> list[Path]:
         """Every file whose name matches, without hidden ones and links out of the directory, in a stable order."""
@@ -279,7 +280,7 @@ def _changes_of(definition: SourceDefinition) -> Generator[set[Any], None, None]
     """Starts watching the directory; None while it doesn't exist."""
     from watchfiles import watch
 
-    folder = Path(checked_options(definition).path).expanduser()
+    folder = path_here(checked_options(definition).path)
     if not folder.is_dir():
         return None
     changes = watch(

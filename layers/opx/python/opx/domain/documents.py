@@ -98,8 +98,9 @@ class Revision(Record, frozen=True, kw_only=True):
 class KnowledgeDocument(Record, frozen=True, kw_only=True):
     """One version of a document.
 
-    `source` is the object's key in the corpus store without its scope; `location` a full URI of the object; `source_uri`
-    the address that a person would open (a file path, a page's address). `version` counts the versions of the key from 1.
+    `source` is the object's key in the corpus store without its scope; `location` the object's URI, in a home its key;
+    `source_uri` the address that a person would open (a page's address, a path that was given), by default the location.
+    `version` counts the versions of the key from 1.
     `trust` is in [0, 1]. `remarks` list what could not be read, or was changed. Times are ISO 8601 in UTC.
 
     From `current_since` to `superseded_at` the version was the current one; versions stored before this was recorded have

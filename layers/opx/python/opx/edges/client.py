@@ -231,9 +231,12 @@ class ApiClient:
         return response, f"status {response.status}"
 
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
 def is_loopback(host: str) -> bool:
     """True if only programs of this machine can reach the host."""
-    return host in ("127.0.0.1", "localhost", "::1")
+    return host in LOOPBACK
 
 
 def check_endpoint(url: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import anyio
@@ -25,7 +25,6 @@ from opx import __version__
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.queries import MAX_BUDGET
 from opx.edges.calling import LocalClient
-from opx.edges.client import is_loopback
 from opx.edges.schemas import input_schema
 from opx.edges.tool_replies import RunTool, ToolReply, called_here
 from opx.edges.tools import granted
@@ -118,21 +117,16 @@ async def serve_stdio(server: Server[Any]) -> None:
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
-def http_app(server: Server[Any], host: str, token: str = "") -> Starlette:
-    """The server as an ASGI application at `/mcp`.
-
-    Raises `InvalidInputError` for a host that others can reach, without a token: they could read everything that the
-    server's identity may see.
-    """
-    if not is_loopback(host) and not token:
-        raise InvalidInputError(
-            f"{host} can be reached by others: give a token that callers must have (--token-secret NAME), "
-            "or listen on 127.0.0.1"
-        )
-    security = None if is_loopback(host) else TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    app = server.streamable_http_app(host=host, json_response=True, stateless_http=True, transport_security=security)
-    if token:
-        app.add_middleware(_Authorised, token=token)
+def http_app(server: Server[Any], token: str, addresses: Sequence[str] = ()) -> Starlette:
+    """The server as an ASGI application at `/mcp`, for callers with the token. With `addresses`, requests for other ones, and
+    of pages of others, are refused."""
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection=bool(addresses),
+        allowed_hosts=list(addresses),
+        allowed_origins=[f"http://{one}" for one in addresses],
+    )
+    app = server.streamable_http_app(json_response=True, stateless_http=True, transport_security=security)
+    app.add_middleware(_Authorised, token=token)
     return app
 
 

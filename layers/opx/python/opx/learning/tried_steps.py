@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from opx.domain.documents import DocumentKey
-from opx.domain.ids import shortened
 from opx.domain.learning import StepWarning, TriedEffect
 from opx.domain.scopes import GLOBAL_KEY, scope_of_key, scope_of_object
 from opx.errors import InvalidScopeError

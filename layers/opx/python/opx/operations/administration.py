@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
@@ -27,6 +26,7 @@ from opx.lifecycle.reindex.job import ReindexJob, ReindexPhase
 from opx.lifecycle.report import ExportReport, ImportReport, RemovalReport, read_report
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
+from opx.runtime.machine import path_here
 
 if TYPE_CHECKING:
     from opx.ingestion.indexing.book import Edition
@@ -171,7 +171,7 @@ def export_archive(context: Context, request: ExportArchive) -> ExportReport:
     `StoreUnavailableError`.
     """
     exporter = context.system.lifecycle.exporter(context.progress)
-    return exporter.write(Path(request.path), audit=request.audit)
+    return exporter.write(path_here(request.path), audit=request.audit)
 
 
 class ImportArchive(Request, frozen=True):
@@ -190,7 +190,7 @@ def import_archive(context: Context, request: ImportArchive) -> ImportReport:
     `StoreUnavailableError`.
     """
     importer = context.system.lifecycle.importer(_steps(context))
-    return importer.run(Path(request.path), merge=request.merge, dry_run=request.dry_run)
+    return importer.run(path_here(request.path), merge=request.merge, dry_run=request.dry_run)
 
 
 # -- reconciliation

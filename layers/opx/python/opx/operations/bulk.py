@@ -48,7 +48,11 @@ class BulkRequest(Request, frozen=True, kw_only=True):
     ]
     prefix: Annotated[Address, Meta(description="With ingest: only objects whose key begins so.")] = ""
     inventory: Annotated[
-        Address, Meta(description="With ingest, on AWS: manifest of an S3 Inventory in CSV, s3://BUCKET/KEY.")
+        Address,
+        Meta(
+            pattern=r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.+)?$",
+            description="With ingest, on AWS: manifest of an S3 Inventory in CSV, s3://BUCKET/KEY.",
+        ),
     ] = ""
     model: Annotated[Text, Meta(description="With reindex: another embedding model.")] = ""
     model_path: Annotated[

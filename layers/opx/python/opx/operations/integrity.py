@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -16,6 +15,7 @@ from opx.lifecycle.seal.records import Seal
 from opx.lifecycle.seal.sealing import SealComparison, SealedReceipt
 from opx.operations.context import Context
 from opx.operations.registry import operation
+from opx.runtime.machine import path_here
 
 
 class RepairStores(Request, frozen=True):
@@ -102,4 +102,4 @@ def make_signing_key(context: Context, request: MakeSigningKey) -> MadeSigningKe
     """
     from opx.lifecycle.seal.signing import write_new_key
 
-    return MadeSigningKey(request.path, write_new_key(Path(request.path)).public)
+    return MadeSigningKey(request.path, write_new_key(path_here(request.path)).public)

@@ -14,9 +14,9 @@ from opx.errors import ObjectNotFoundError
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """`etag` changes exactly when the content does; `location` is a full URI; `metadata` as it was put. `modified` is
-    when it was put (ISO 8601), in listings of stores that report it; `version` the store's own version of the object, in
-    heads of stores that keep versions."""
+    """`etag` changes exactly when the content does; `location` is its address, as `Storage.location`; `metadata` as it was
+    put. `modified` is when it was put (ISO 8601), in listings of stores that report it; `version` the store's own version of
+    the object, in heads of stores that keep versions."""
 
     key: str
     size: int
@@ -167,7 +167,8 @@ class Storage(Protocol):
         """Signs uploads that bypass this process; None if the store can't."""
 
     def location(self, key: str) -> str:
-        """The full URI that an object has, whether or not it exists."""
+        """The address of an object, whether or not it exists: a URI, or in a folder its key, which says nothing of the
+        machine."""
 
     def check(self, key: str, metadata: Mapping[str, str]) -> None:
         """Raises `InvalidInputError` for a key or metadata that `objects` wouldn't store."""

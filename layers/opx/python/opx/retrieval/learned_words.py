@@ -11,7 +11,6 @@ from typing import Protocol
 from msgspec import Struct
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.ids import shortened
 from opx.domain.outcomes import LearntPage
 from opx.domain.queries import Band
 from opx.domain.record import replace

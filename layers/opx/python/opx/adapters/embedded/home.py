@@ -142,9 +142,7 @@ class FolderStorage:
         return FolderObjectHistory(self._folder)
 
     def location(self, key: str) -> str:
-        from opx.adapters.embedded.object_store import path_of
-
-        return self._folder.absolute().joinpath(*path_of(key)).as_uri()
+        return key
 
     def check(self, key: str, metadata: Mapping[str, str]) -> None:
         check_object_key(key)

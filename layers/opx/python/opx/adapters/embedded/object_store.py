@@ -93,6 +93,15 @@ def key_of(names: tuple[str, ...]) -> str | None:
     return key if is_object_key(key) and path_of(key) == names else None
 
 
+_IN_A_HOME = re.compile(r"file:///.*?/corpus/((?:documents|clients)/.*)", re.DOTALL)
+
+
+def address_of(stored: str) -> str:
+    """The address of a document as an index keeps it. Earlier versions kept the path of an object's file for its key."""
+    found = _IN_A_HOME.fullmatch(stored)
+    return (found and key_of(tuple(unquote(found[1]).split("/")))) or stored
+
+
 def _segment(name: str) -> str:
     """The part of a key that a folder's name stands for."""
     return unquote(_MARKED.sub("", name.removesuffix("%")))
@@ -486,8 +495,7 @@ class FolderObjectStore:
         return _joined(self._root, key)
 
     def _info(self, key: str, version: Version) -> ObjectInfo:
-        location = self._path(key).as_uri()
-        return ObjectInfo(key, version.size, version.etag, location, dict(version.metadata))
+        return ObjectInfo(key, version.size, version.etag, key, dict(version.metadata))
 
 
 def _digest(file: BinaryIO) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from opx.adapters.embedded.database import open_database
+from opx.adapters.embedded.object_store import address_of
 from opx.adapters.embedded.vector_files import ROWS
 from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Tier
@@ -181,7 +182,7 @@ def indexed_chunk(entry: tuple[str, str], row: SharedFields | SegmentRow, facts:
         scope_key=row.scope,
         tier=_TIERS[row.tier],
         trust=facts.trust,
-        source_uri=facts.source_uri,
+        source_uri=address_of(facts.source_uri),
         last_updated=facts.last_updated,
         language=row.language,
         services=tuple(row.services.split("\n")) if row.services else (),

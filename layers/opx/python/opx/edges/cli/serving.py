@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shlex
 import signal
 import sys
 import threading
@@ -175,15 +176,33 @@ def serve_command(
     http://127.0.0.1:8321/webhooks/ingest/  webhooks of other services
     http://127.0.0.1:8321/metrics           for Prometheus; /healthz for load balancers
 
-    On loopback no token is needed, elsewhere each request but those of webhooks has one. Put a proxy with TLS before it.
+    Each request but those of webhooks needs a token. On loopback it is in the file `token` of the home, unless others are
+    configured; elsewhere one has to be. Put a proxy with TLS before it.
     """
     session.require_local("opx serve serves this machine's knowledge; a deployed system has its own HTTP API")
     known = _callers(session, listen, token_secret)
-    _serve(session, listen, known, _announce, bases=bases, answers_only=answers_only, workers=workers)
+
+    def announce(address: str) -> None:
+        _log(f"http://{address}/docs lists the routes, /mcp serves agents: Ctrl-C stops")
+        if known.is_private:
+            click.echo(f"    curl --header {_header(session)} http://{address}/status")
+
+    _serve(session, listen, known, announce, bases=bases, answers_only=answers_only, workers=workers)
 
 
-def _announce(address: str) -> None:
-    _log(f"http://{address}/docs lists the routes, /mcp serves agents: Ctrl-C stops")
+def _header(session: Session) -> str:
+    """The header with the token of the home, for a shell."""
+    from opx.edges.serving.tokens import HOME_FILE
+
+    return f'"Authorization: Bearer $(cat {shlex.quote(str(session.settings.home_path / HOME_FILE))})"'
+
+
+def _home(session: Session, listen: str) -> Path | None:
+    """The home; None if others can reach the address."""
+    from opx.edges.client import is_loopback
+    from opx.edges.serving.listening import address_of
+
+    return session.settings.home_path if is_loopback(address_of(listen)[0]) else None
 
 
 @click.command("console")
@@ -197,17 +216,19 @@ def _announce(address: str) -> None:
 def console_command(session: Session, /, listen: str, *, no_browser: bool, answers_only: bool) -> None:
     """Open the console in a browser: ask, read, curate. Until Ctrl-C it serves all that `opx serve` does.
 
-    The printed address opens one browser, once; nobody else on this machine can use it afterwards. Enter prints another.
+    The printed address opens one browser, once, within two minutes; nobody else on this machine can use it afterwards. Enter
+    prints another.
     """
     session.require_local("the console of a deployed system is at its own address: see the outputs of its stacks")
-    from opx.edges.client import is_loopback
-    from opx.edges.serving.console import KEY, PREFIX, ConsoleFiles, ConsoleSessions
-    from opx.edges.serving.listening import address_of
+    from opx.edges.serving.console import KEY, PREFIX, ConsoleFiles, ConsoleSessions, write_redirect
 
-    if not is_loopback(address_of(listen)[0]):
-        raise InvalidInputError("the console is for this machine: listen on 127.0.0.1, and reach it through ssh -L")
+    if _home(session, listen) is None:
+        raise InvalidInputError(
+            "the console is for this machine: listen on 127.0.0.1, and reach it through ssh -L, from the same port"
+        )
     ConsoleFiles().check()
     sessions = ConsoleSessions()
+    redirect = session.settings.home_path / "console.html"
 
     def opened(address: str) -> None:
         def place() -> str:
@@ -221,9 +242,13 @@ def console_command(session: Session, /, listen: str, *, no_browser: bool, answe
         click.echo(f"The console, for one browser (Enter prints another address, Ctrl-C stops):\n    {first}")
         threading.Thread(target=more, name="addresses", daemon=True).start()
         if not no_browser:
-            click.launch(first)
+            write_redirect(redirect, place())
+            click.launch(redirect.as_uri())
 
-    _serve(session, listen, _callers(session, listen, "", sessions), opened, answers_only=answers_only)
+    try:
+        _serve(session, listen, _callers(session, listen, "", sessions), opened, answers_only=answers_only)
+    finally:
+        redirect.unlink(missing_ok=True)
 
 
 def _serve(
@@ -240,17 +265,16 @@ def _serve(
     from opx.edges.cli.command_socket import CommandSocket
     from opx.edges.serving.application import application
     from opx.edges.serving.composition import serve
-    from opx.edges.serving.listening import HttpServer, address_of, listening_socket
+    from opx.edges.serving.listening import HttpServer, listening_socket
     from opx.edges.serving.workers import AnswerProcesses, usual_workers
 
-    woken, stopped, host = threading.Event(), threading.Event(), address_of(listen)[0]
+    woken, stopped = threading.Event(), threading.Event()
     with ExitStack() as stack:
         _log_errors(stack)
         processes = AnswerProcesses(session.services, session.start, workers or usual_workers())
         stack.callback(processes.close)
         found = _bases(session, stack, bases, known.own)
-        served = serve(session.services, known, found, woken.set, host, workers=processes)
-        _open(session.services)
+        served = serve(session.services, known, found, woken.set, workers=processes)
         server = HttpServer(application(served), listening_socket(listen))
         if not answers_only:
             _work_beside(session.services, woken, stopped, stack)
@@ -300,14 +324,13 @@ def _work_beside(services: System, woken: threading.Event, stopped: threading.Ev
 
 
 def _callers(session: Session, listen: str, token_secret: str, sessions: ConsoleSessions | None = None) -> Callers:
-    from opx.edges.client import is_loopback
-    from opx.edges.serving.listening import address_of
     from opx.edges.serving.tokens import callers, read_tokens
 
+    home = _home(session, listen)
     own = Identity(session.settings.client_id, session.settings.project_id, session.user)
     declared = session.services.installation.declared(read_tokens)
-    loopback = is_loopback(address_of(listen)[0])
-    return callers(declared, session.services.ports.secrets, own, token_secret, sessions, loopback=loopback)
+    _open(session.services)
+    return callers(declared, session.services.ports.secrets, own, token_secret, sessions, home=home)
 
 
 def _open(system: System) -> None:
@@ -358,7 +381,7 @@ def mcp_command(session: Session, /, listen: str | None, agent: str, token_secre
     {"mcpServers": {"opx": {"command": "opx", "args": ["--home", "/srv/opx", "mcp"]}}}
 
     The agent sees the documents of --client and --project. With --listen 127.0.0.1:8765 the address is
-    http://127.0.0.1:8765/mcp.
+    http://127.0.0.1:8765/mcp, and each request needs a token: that in the file `token` of the home, or of --token-secret.
     """
     session.require_local("opx mcp serves this machine's knowledge; a deployed system has a gateway for agents")
     import anyio
@@ -376,10 +399,14 @@ def mcp_command(session: Session, /, listen: str | None, agent: str, token_secre
     if listen is None:
         anyio.run(serve_stdio, server)
         return
-    from opx.edges.serving.listening import HttpServer, address_of, listening_socket
+    from opx.edges.serving.listening import HttpServer, listening_socket, own_addresses
+    from opx.edges.serving.tokens import home_token
 
-    host = address_of(listen)[0]
-    app = http_app(server, host, services.secrets.get(token_secret) if token_secret else "")
-    http = HttpServer(app, listening_socket(listen))
+    home = _home(session, listen)
+    token = services.secrets.get(token_secret) if token_secret else home_token(home)
+    opened = listening_socket(listen)
+    http = HttpServer(http_app(server, token, own_addresses(opened.getsockname()[1]) if home else ()), opened)
     click.echo(f"{len(tools)} tools at http://{http.address}/mcp: Ctrl-C stops", err=True)
+    if not token_secret:
+        click.echo(f"    each request needs the header {_header(session)}", err=True)
     http.run()

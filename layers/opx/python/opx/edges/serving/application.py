@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 import anyio
 from starlette.requests import ClientDisconnect, Request
@@ -16,7 +16,6 @@ from starlette.responses import Response, StreamingResponse
 
 from opx.connectors.deliveries import MAX_BODY_BYTES as MAX_DELIVERY_BYTES
 from opx.domain.record import Json
-from opx.edges.client import is_loopback
 from opx.edges.http import MAX_BODY_BYTES, RETRY_AFTER_SECONDS, reply
 from opx.edges.serving.bodies import (
     DELIVERY_MEMORY_BYTES,
@@ -30,9 +29,9 @@ from opx.edges.serving.console import HEADERS as CONSOLE_HEADERS
 from opx.edges.serving.console import KEY, ConsoleFiles, ConsoleSessions, cookie, cookie_name
 from opx.edges.serving.console import PREFIX as CONSOLE
 from opx.edges.serving.deliveries import LocalDeliveries
-from opx.edges.serving.jobs import MOST_STREAMS, PREFERENCE, Jobs, events, prefers_job
+from opx.edges.serving.jobs import PREFERENCE, Jobs, events, prefers_job
 from opx.edges.serving.jobs import PREFIX as JOBS
-from opx.edges.serving.listening import STOPPING, Application
+from opx.edges.serving.listening import STOPPING, Application, own_addresses
 from opx.edges.serving.metrics import MeasuredRequest, Measurements
 from opx.edges.serving.pages import documentation_page, openapi_text
 from opx.edges.serving.routes import Answers, Raw, unauthenticated
@@ -51,9 +50,6 @@ _WEBHOOKS = "/webhooks"
 _PUBLIC = ("/docs", "/openapi.json", "/healthz")
 """Pages that need no token: they have nothing of the knowledge."""
 
-_PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip")
-"""Headers that proxies add."""
-
 _TOO_LARGE = (
     f"the body may have at most {MAX_BODY_BYTES:,} bytes; files go through POST /uploads, or as a form of at most "
     f"{MAX_FORM_BYTES:,} bytes"
@@ -64,8 +60,7 @@ _DELIVERY_TOO_LARGE = f"a delivery may have {MAX_DELIVERY_BYTES:,} bytes; larger
 @dataclass(frozen=True)
 class Served:
     """The parts of a server. `mcp` are ASGI applications of the tools by caller, with their life spans; `healthy` raises if
-    the system can't answer. `host` is the address's, or "" for a socket of the owner. The console is served if the callers
-    have sessions."""
+    the system can't answer. The console is served if the callers have sessions."""
 
     answers: Answers
     callers: Callers
@@ -73,7 +68,6 @@ class Served:
     uploads: SignedUploads
     measurements: Measurements
     healthy: Callable[[], object]
-    host: str
     mcp: Mapping[int, Any] = field(default_factory=dict)
     console: ConsoleFiles = field(default_factory=ConsoleFiles)
 
@@ -114,22 +108,18 @@ class _Application:
             await response(scope, receive, send)
 
     def _refusal(self, request: Request, path: str) -> Response | None:
-        """The refusal of a request that may come from others, where callers need no token: from a web page of another site,
-        or through a proxy."""
-        if self._served.callers.need_token or not is_loopback(self._served.host) or path in _PUBLIC:
+        """The refusal of a request for another address, or by a page of another site, by a server of this machine alone. The
+        console may be opened from anywhere."""
+        if not self._served.callers.is_private or path in _PUBLIC:
             return None
-        headers = request.headers
-        if any(name in headers for name in _PROXIED):
+        headers, own = request.headers, own_addresses(_port_of(request))
+        if headers.get("host", "").lower() not in own:
             return _forbidden(
-                "the request came through a proxy, and everybody behind it would be an administrator: declare a token "
-                "(docs/serve.md)"
+                f"the request is for another host: this server's address is http://{own[0]} (docs/serve.md)"
             )
-        own = is_loopback(_host_of(f"//{headers.get('host', '')}"))
-        origin = headers.get("origin", "")
-        from_page = headers.get("sec-fetch-site") == "cross-site" or (origin and not is_loopback(_host_of(origin)))
-        if own and not from_page:
+        if path.startswith(CONSOLE) or not _is_from_elsewhere(request, own):
             return None
-        return _forbidden("the request is for another host, or comes from a page of another site")
+        return _forbidden("the request comes from a page of another site")
 
     def _caller(self, request: Request) -> Caller | None:
         callers, authorization = self._served.callers, request.headers.get("authorization", "")
@@ -225,7 +215,7 @@ class _Application:
             is_ending = request.method == "DELETE"
             job.is_cancelled |= is_ending
             return _response(reply(202 if is_ending else 200, job.view()))
-        if self._jobs.streams >= MOST_STREAMS:
+        if not self._jobs.may_stream(caller):
             return _busy("too many streams are open: ask for the job's state instead")
         number = request.headers.get("last-event-id", "")
         after = int(number) if number.isdecimal() and len(number) < 10 else 0
@@ -278,7 +268,7 @@ class _Application:
         if key is not None:
             session = sessions.open(key)
             if session is None:
-                text = "This address was used before, or is of an earlier run: `opx console` prints a new one.\n"
+                text = "This address was used before, or is too old: Enter in `opx console` prints a new one.\n"
                 return Response(text, 403, CONSOLE_HEADERS, "text/plain")
             opened = {
                 "location": CONSOLE,
@@ -322,14 +312,13 @@ def _is_own_page(request: Request) -> bool:
     origin = request.headers.get("origin")
     if origin is None:
         return request.method in ("GET", "HEAD")
-    return urlsplit(origin).netloc == request.headers.get("host", "")
+    return origin == f"http://{request.headers.get('host', '')}"
 
 
-def _host_of(address: str) -> str:
-    try:
-        return urlsplit(address).hostname or ""
-    except ValueError:
-        return ""
+def _is_from_elsewhere(request: Request, own: Iterable[str]) -> bool:
+    """True for a request by a page of another site, or of another port of this machine."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    return site in ("cross-site", "same-site") or origin not in (None, *(f"http://{one}" for one in own))
 
 
 async def _delivery(

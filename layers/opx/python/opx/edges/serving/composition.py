@@ -28,7 +28,6 @@ def serve(
     callers: Callers,
     bases: Mapping[str, KnowledgeBase],
     arrived: Callable[[], object],
-    host: str,
     *,
     workers: AnswerProcesses | None = None,
 ) -> Served:
@@ -44,7 +43,6 @@ def serve(
         uploads=serve_uploads(system, arrived),
         measurements=measurements,
         healthy=lambda: system.indexing.index.count(SearchFilter(scopes=("global",))),
-        host=host,
         mcp={
             id(caller): caller_app(system, caller, measurements, partial(_called, workers)) for caller in callers.all()
         },

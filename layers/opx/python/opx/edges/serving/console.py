@@ -1,26 +1,35 @@
 """The console: its built files, and the sessions of browsers that opened it.
 
-`opx console` prints an address with a key that opens one session, once. The browser gets a cookie for it that scripts can't
-read and other sites can't send; from then on its requests are the server's own identity's.
+`opx console` prints an address with a key that opens one session, once, within two minutes. A browser that the command opens
+reads it in a file of the owner's alone: the arguments of a process are shown to all users of the machine. The browser gets a
+cookie for the session that scripts can't read and other sites can't send; from then on its requests are the server's own
+identity's.
 """
 
 from __future__ import annotations
 
 import hmac
 import mimetypes
+import os
 import secrets
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
+from html import escape
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from opx.errors import MissingConsoleError
 
 PREFIX = "/console/"
 KEY = "key"
 """Parameter of the address with the key that opens a session."""
+
+KEY_SECONDS = 120.0
+"""Time in which a key opens a session."""
 
 MAX_SESSIONS = 32
 """Open sessions; the oldest is closed for one more."""
@@ -89,21 +98,21 @@ class ConsoleFiles:
 class ConsoleSessions:
     """Browsers that opened the console. Keys and sessions are kept as digests, in memory: a restart ends them."""
 
-    _keys: set[bytes] = field(default_factory=set)
+    clock: Callable[[], float] = time.monotonic
+    _keys: dict[bytes, float] = field(default_factory=dict)
     _sessions: dict[bytes, None] = field(default_factory=dict)
 
     def new_key(self) -> str:
-        """A key that opens one session."""
+        """A key that opens one session, soon."""
         key = secrets.token_urlsafe(24)
-        self._keys.add(digest_of(key))
+        self._keys[digest_of(key)] = self.clock() + KEY_SECONDS
         return key
 
     def open(self, key: str) -> str | None:
-        """The session that a key opens, which is then used up; None for another key."""
+        """The session that a key opens, which is then used up; None for another key, and for an old one."""
         known = next((one for one in self._keys if hmac.compare_digest(one, digest_of(key))), None)
-        if known is None:
+        if known is None or self._keys.pop(known) < self.clock():
             return None
-        self._keys.discard(known)
         session = secrets.token_urlsafe(24)
         while len(self._sessions) >= MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
@@ -113,6 +122,13 @@ class ConsoleSessions:
     def has(self, session: str) -> bool:
         """True for an open session."""
         return bool(session) and any(hmac.compare_digest(known, digest_of(session)) for known in tuple(self._sessions))
+
+
+def write_redirect(path: Path, address: str) -> None:
+    """Writes a page that leads to the address, and that only its owner can read."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(address)}"><title>OPX</title>\n')
 
 
 def cookie_name(port: int) -> str:

@@ -3,7 +3,8 @@
 A request to a route of an operation with the header `Prefer: respond-async` (RFC 7240) is answered with 202 and a job.
 `GET /jobs/{id}` has its state and, at the end, its reply; `GET /jobs/{id}/events` streams the steps as server-sent events.
 `DELETE /jobs/{id}` ends it at its next step.
-Jobs are this process's: they end with it, and what they do continues when it is requested again.
+Jobs are this process's: they end with it, and what they do continues when it is requested again. A client may use a part of
+what is limited, so that others have the rest.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,21 +24,21 @@ import anyio
 from opx.domain.ids import iso_time
 from opx.domain.record import Json
 from opx.edges.http import reply
-from opx.edges.serving.routes import Answers, Raw
+from opx.edges.serving.routes import JOB_SECONDS, Answers, Raw
 from opx.operations.context import Caller
 
 PREFIX = "/jobs"
 PREFERENCE = "respond-async"
-MOST_RUNNING = 8
+MOST_RUNNING, RUNNING_OF_A_CLIENT = 16, 4
 """Jobs at once. Requests wait for no job: each has a thread of its own."""
 
 KEPT = 100
-"""Ended jobs whose replies are kept."""
+"""Ended jobs of a client whose replies are kept."""
 
 MOST_STEPS = 1000
 """Steps of a job that are kept; the oldest are dropped."""
 
-MOST_STREAMS = 64
+MOST_STREAMS, STREAMS_OF_A_CLIENT = 64, 16
 """Streams at once, of the server's connections."""
 
 _POLL_SECONDS = 0.2
@@ -45,7 +47,8 @@ _ALIVE_SECONDS = 15.0
 
 
 class JobCancelled(BaseException):
-    """Ends a cancelled job where it reports its next step. No `except Exception` of an operation holds it back."""
+    """Ends a job that was cancelled, or took too long, where it reports its next step. No `except Exception` of an operation
+    holds it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,11 @@ class Job:
     steps: list[JobStep] = field(default_factory=list)
     reply: Json | None = None
     is_cancelled: bool = False
+    ends: float = field(default_factory=lambda: time.monotonic() + JOB_SECONDS)
 
     def note(self, text: str, count: int) -> None:
-        """Adds a step. Raises `JobCancelled` if the job is to end."""
-        if self.is_cancelled:
+        """Adds a step. Raises `JobCancelled` if the job was cancelled, or is late."""
+        if self.is_cancelled or time.monotonic() > self.ends:
             raise JobCancelled
         number = self.steps[-1].number + 1 if self.steps else 1
         self.steps = [*self.steps[-MOST_STEPS + 1 :], JobStep(number, text, count)]
@@ -105,6 +109,10 @@ _CANCELLED = "it was cancelled; what was done is kept: start it again to go on"
 CANCELLED = reply(409, {"error": {"code": "cancelled", "message": _CANCELLED}})
 """The reply of a cancelled job."""
 
+_LATE = f"it took more than {JOB_SECONDS / 3600:.0f} hours; what was done is kept: start it again to go on"
+LATE = reply(504, {"error": {"code": "too_slow", "message": _LATE}})
+"""The reply of a job that took too long."""
+
 
 class Jobs:
     """The jobs of a server, by caller."""
@@ -114,28 +122,42 @@ class Jobs:
         self._clock = clock
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
-        self.streams = 0
+        self.streams: Counter[str] = Counter()
+        """Open streams by client."""
 
     def start(self, raw: Raw, caller: Caller) -> Job | None:
-        """Begins a job; None if too many are running."""
+        """Begins a job; None if too many are running, of the client or together."""
+        client = caller.identity.client_id
         with self._lock:
-            running = [job for job in self._jobs.values() if job.reply is None]
-            if len(running) >= MOST_RUNNING:
+            running = Counter(job.caller.identity.client_id for job in self._jobs.values() if job.reply is None)
+            if running.total() >= MOST_RUNNING or running[client] >= RUNNING_OF_A_CLIENT:
                 return None
             job = Job(secrets.token_hex(8), f"{raw.method} {raw.path[:200]}", caller, self._clock())
-            ended = [job_id for job_id, one in self._jobs.items() if one.reply is not None]
-            for job_id in ended[: max(0, len(ended) - KEPT + 1)]:
-                del self._jobs[job_id]
+            self._forget(client)
             self._jobs[job.job_id] = job
 
         def work() -> None:
             try:
                 job.reply = self._answers.answer(raw, caller, job.note)[1]
             except JobCancelled:
-                job.reply = CANCELLED
+                job.reply = CANCELLED if job.is_cancelled else LATE
 
         threading.Thread(target=work, name=f"job {job.job_id}", daemon=True).start()
         return job
+
+    def _forget(self, client: str) -> None:
+        """Drops the oldest ended jobs of a client, so that one more may be kept."""
+        ended = [
+            job.job_id
+            for job in self._jobs.values()
+            if job.reply is not None and job.caller.identity.client_id == client
+        ]
+        for job_id in ended[: max(0, len(ended) - KEPT + 1)]:
+            del self._jobs[job_id]
+
+    def may_stream(self, caller: Caller) -> bool:
+        """False if too many streams are open, of the client or together."""
+        return self.streams.total() < MOST_STREAMS and self.streams[caller.identity.client_id] < STREAMS_OF_A_CLIENT
 
     def get(self, job_id: str, caller: Caller) -> Job | None:
         """A job of this caller's."""
@@ -151,7 +173,8 @@ class Jobs:
 async def events(jobs: Jobs, job: Job, after: int, is_stopping: Callable[[], bool]) -> AsyncIterator[str]:
     """The steps of a job behind a number as server-sent events, and its view as the event `end`. Ends when the job does, and
     when the server stops."""
-    jobs.streams += 1
+    client = job.caller.identity.client_id
+    jobs.streams[client] += 1
     try:
         yield "retry: 1000\n\n"
         for turn in itertools.count(1):
@@ -169,7 +192,7 @@ async def events(jobs: Jobs, job: Job, after: int, is_stopping: Callable[[], boo
                 yield ":\n\n"
             await anyio.sleep(_POLL_SECONDS)
     finally:
-        jobs.streams -= 1
+        jobs.streams[client] -= 1
 
 
 def _event(kind: str, data: Any, number: int) -> str:

@@ -11,15 +11,20 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from opx.edges.client import LOOPBACK
 from opx.errors import InvalidInputError, OpxError
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 REQUEST_SECONDS = 15.0
 """Age at which a connection without the whole head of a request is closed, however often it sends a byte."""
+
+HEAD_BYTES = 16 * 1024
+"""Bytes of a request's head, its first line and its headers."""
 
 REPLY_SECONDS = 60.0
 """Time for a client to read a reply; then its connection is closed, as the reply is in memory."""
@@ -38,6 +43,9 @@ STOP_SECONDS = 10
 
 STOPPING = "opx.stopping"
 """Key of a request's scope: a function that returns true when the server is about to end, for replies that don't end."""
+
+HTTP_PORT = 80
+"""Addresses of this port name none."""
 
 _CHECK_SECONDS = 1.0
 _ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9_.-]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})\Z")
@@ -77,6 +85,12 @@ def shown_address(opened: socket.socket) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def own_addresses(port: int) -> tuple[str, ...]:
+    """Values of `Host` with which programs of this machine reach a server at the port."""
+    hosts = [f"[{host}]" if ":" in host else host for host in LOOPBACK]
+    return (*(f"{host}:{port}" for host in hosts), *(hosts if port == HTTP_PORT else ()))
+
+
 def most_connections() -> int:
     """The limit of connections, for which the process's limit of open files is raised as far as it may be."""
     try:
@@ -91,14 +105,59 @@ def most_connections() -> int:
     return max(most - _FILES, most // 2)
 
 
-class _LimitedProtocol(H11Protocol):
-    """HTTP/1.1 with deadlines for the head of each request and for reading its reply, and limits of connections."""
+class _StrictConnection(h11.Connection):
+    """Reads requests. A head that is too long, and one that gives two lengths of the body, are errors like others."""
 
+    status = 400
+    """That of the last error."""
+
+    def next_event(self) -> Any:
+        try:
+            event = super().next_event()
+            if isinstance(event, h11.Request):
+                _check_head(event)
+        except h11.RemoteProtocolError as exc:
+            self.status = exc.error_status_hint
+            raise
+        return event
+
+
+def _check_head(request: h11.Request) -> None:
+    """Raises `RemoteProtocolError`."""
+    names = {name for name, _ in request.headers}
+    if {b"content-length", b"transfer-encoding"} <= names:  # a proxy before the server may go by the other one
+        raise h11.RemoteProtocolError("two lengths of a body")
+    if len(request.target) > HEAD_BYTES:
+        raise h11.RemoteProtocolError("the address is too long", error_status_hint=414)
+    if len(request.target) + sum(len(name) + len(value) + 4 for name, value in request.headers) > HEAD_BYTES:
+        raise h11.RemoteProtocolError("the headers are too long", error_status_hint=431)
+
+
+class _LimitedProtocol(H11Protocol):
+    """HTTP/1.1 with limits of the head of each request, deadlines for it and for reading its reply, and limits of
+    connections."""
+
+    conn: _StrictConnection
     open: ClassVar[Counter[str]] = Counter()
     most: ClassVar[int] = CONNECTIONS
     _waiting_since = 0.0
     _unread_since = 0.0
     _check: asyncio.TimerHandle | None = None
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.conn = _StrictConnection(h11.SERVER, HEAD_BYTES)
+
+    def send_400_response(self, msg: str) -> None:
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"connection", b"close")]
+        status = self.conn.status
+        for event in (
+            h11.Response(status_code=status, headers=headers),
+            h11.Data(data=msg.encode()),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -163,6 +222,7 @@ class HttpServer:
 
     @property
     def address(self) -> str:
+        """Host and port that it listens at."""
         return shown_address(self._sockets[0])
 
     def run(self) -> None:

@@ -19,7 +19,7 @@ from opx.edges.serving.tokens import administers
 from opx.edges.serving.workers import QUESTIONS, AnswerProcesses
 from opx.errors import ForbiddenError
 from opx.operations import load
-from opx.operations.context import Caller, Context, Progress
+from opx.operations.context import Caller, Context, Progress, unwatched
 from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, Operation
 from opx.operations.system import System
 from opx.runtime.deadlines import deadline
@@ -27,6 +27,9 @@ from opx.runtime.metrics import Metric, Report
 
 ANSWER_SECONDS = 55.0
 """Time for one request: proxies and clients wait for a minute."""
+
+JOB_SECONDS = 12 * 3600.0
+"""Time for a request whose progress is watched."""
 
 
 class KnowledgeBase(Protocol):
@@ -58,10 +61,8 @@ class LocalBase:
         report: Report,
         progress: Progress | None = None,
     ) -> Any:
-        if progress is not None:
-            return performed(operation, request, Context(self.system, caller, report, progress))
-        with deadline(ANSWER_SECONDS):
-            return performed(operation, request, Context(self.system, caller, report))
+        with deadline(ANSWER_SECONDS if progress is None else JOB_SECONDS):
+            return performed(operation, request, Context(self.system, caller, report, progress or unwatched))
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class Answers:
         self._workers = workers
 
     def answer(self, raw: Raw, caller: Caller, progress: Progress | None = None) -> tuple[str, Json]:
-        """The key of the route ("" for none) and the reply. Never raises. With `progress`, it may take any time."""
+        """The key of the route ("" for none) and the reply. Never raises. With `progress`, it may take `JOB_SECONDS`."""
         if self._workers is not None and progress is None and is_question(raw):
             return self._workers.run(partial(_answered, raw, caller), self._report)
         self._report(Metric.API_REQUESTS)

@@ -414,13 +414,17 @@ def tag_items(document: KnowledgeDocument) -> list[Item]:
 
 
 def document_from_item(item: Item) -> KnowledgeDocument:
-    """The version of an item, also of one by an older release without all fields."""
+    """The version of an item, also of one by an older release: without all fields, or with the path of its file in a home."""
+    scope = Scope(item["clientId"], item["groupId"], item["projectId"])
+    location, address = item["s3Location"], item["sourceUri"]
+    kept = scope.prefix + item["source"] if location.startswith("file:") else location
     data = {
         **item,
-        "scope": {name: item[name] for name in ("clientId", "groupId", "projectId")},
+        "scope": scope.to_json(),
         "metadata": {**item["metadata"], "lastUpdated": item["lastUpdated"]},
         "key": item["source"],
-        "source": item["sourceUri"],
+        "source": kept if address == location else address,
+        "s3Location": kept,
     }
     return KnowledgeDocument.from_json(data)
 

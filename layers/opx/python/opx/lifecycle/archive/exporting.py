@@ -73,7 +73,8 @@ class Exporter:
         except OSError as exc:
             raise InvalidInputError(f"{path} can't be written: {exc.strerror or exc}") from exc
         finally:
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # the name with its suffix may be too long
+                part.unlink()
         return report
 
     def _fill(self, archive: ArchiveWriter, report: ExportReport, *, audit: bool) -> None:

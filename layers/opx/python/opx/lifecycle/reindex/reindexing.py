@@ -13,7 +13,6 @@ import json
 import logging
 from collections.abc import Callable
 from math import ceil
-from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +24,7 @@ from opx.lifecycle.reindex.job import AFTER_THE_SWITCH, Progress, ReindexJob, Re
 from opx.lifecycle.reindex.steps import Steps
 from opx.ports import Queue
 from opx.runtime.leases import CLOCKS_DIFFER
+from opx.runtime.machine import path_here
 
 if TYPE_CHECKING:
     from opx.retrieval.calibration.calibrating import Calibrator
@@ -169,7 +169,7 @@ def _in(collection: str) -> str:
 
 def _everywhere(folder: str) -> str:
     """Absolute path of a folder, independent of the working directory."""
-    return str(Path(folder).expanduser().absolute()) if folder else ""
+    return str(path_here(folder, "model_path").absolute()) if folder else ""
 
 
 # -- messages
