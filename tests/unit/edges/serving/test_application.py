@@ -142,8 +142,7 @@ DOCUMENT_TITLES = {OF_ACME: "Unseal the acme vault", OF_RIVAL: "Open the rival s
 class TestTools:
     def test_they_answer_over_mcp_with_the_servers_own_token(self, open_to_all: LocalServer) -> None:
         found = over_mcp(open_to_all, OWN_TOKEN, "search_docs", query=DISK_TITLE)
-        assert found.content[0].text.startswith(f"Source: {DISK_TITLE}
-")
+        assert found.content[0].text.startswith(f"Source: {DISK_TITLE}\n")
 
     @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
     def test_messages_are_posted(self, open_to_all: LocalServer, method: str) -> None:
