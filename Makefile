@@ -222,7 +222,7 @@ adopt: $(VENV)/.ready-dev ## deploy and take back what an earlier deployment lef
 schemas: $(VENV)/.ready ## write the interface documents of tools, HTTP and Python to docs/api, and effects.json
 	$(BIN)/python -m opx.edges.schemas docs/api
 	$(BIN)/python .ci/python_api.py docs/api/python.md
-	$(BIN)/python -m opx.edges.policy_table docs/tenants.md
+	$(BIN)/python .ci/policy_table.py docs/tenants.md
 	$(BIN)/python .ci/effects.py
 
 man: $(VENV)/.ready-dev ## write a manual page for each command to build/man

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import pytest
 
-from tests.support.cli_support import ROOT
+from tests.support.programs import program
 
 
 @pytest.fixture(scope="module")
 def budget() -> Any:
-    spec = importlib.util.spec_from_file_location("budget", ROOT / ".ci" / "budget.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return program("budget")
 
 
 LIMITS: dict[str, Any] = {

@@ -10,7 +10,6 @@ import pytest
 
 from opx.domain.policy import EVERYTHING, TABLE, Action, Role, Target
 from opx.domain.scopes import Identity, Scope
-from opx.edges import policy_table
 from opx.edges.calling import LocalClient, perform
 from opx.errors import ForbiddenError, NotOrchestratorError
 from opx.learning.rules import LearningRules, read_learning_rules
@@ -29,6 +28,7 @@ from opx.operations.system import System
 from opx.operations.usage import GetCosts, GetUsage, get_costs, get_usage
 from opx.settings import Settings
 from tests.support.cli_support import word_services
+from tests.support.programs import program
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "tenants.md"
 PROJECT, CLIENT, NOBODY = Identity("acme", "shop"), Identity("acme"), Identity()
@@ -80,7 +80,7 @@ class TestDeclarations:
                 perform(merging, Context(services, caller), request)
 
     def test_the_tables_of_the_documentation_are_current(self) -> None:
-        document = DOCUMENT.read_text(encoding="utf-8")
+        document, policy_table = DOCUMENT.read_text(encoding="utf-8"), program("policy_table")
         assert policy_table.written_into(document) == document
         with pytest.raises(ValueError, match="has no marks"):
             policy_table.written_into("# Tenants")

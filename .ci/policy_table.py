@@ -1,4 +1,4 @@
-"""The policy as tables of the documentation: `python -m opx.edges.policy_table docs/tenants.md` writes them."""
+"""The policy as tables of the documentation: `python .ci/policy_table.py docs/tenants.md` writes them."""
 
 from __future__ import annotations
 
