@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from opx.edges.cli import serving
+from opx.edges.cli.main import Launch, cli
 from opx.operations.system import System
-from tests.support.cli_support import Opx
+from opx.system import connect
+from tests.support.cli_support import Opx, word_services
 from tests.support.serving_support import LocalServer
 
 RUNBOOK = "# Router\n\nRestart the router."
@@ -95,10 +98,23 @@ def test_the_line_that_it_prints_works_in_a_shell(opx: Opx) -> None:
     assert (command.startswith("curl "), json.loads(found.stdout)["documents"]) == (True, 0)
 
 
+def through(opx: Opx, address: str) -> Result:
+    """The state of the system at an address."""
+    launch = Launch(word_services, connect, {"OPX_HOME": str(opx.home)})
+    return CliRunner().invoke(cli, ["--api", address, "status", "--json"], obj=launch, prog_name="opx")
+
+
 def test_commands_of_this_machine_need_no_token_of_their_own(opx: Opx) -> None:
     with started(opx) as (_, server):
-        found = opx("status", "--json", OPX_API_URL=f"http://{server.address}", OPX_HOME=str(opx.home))
-        assert (found.exit_code, json.loads(found.stdout)["documents"]) == (0, 0), found.stderr
+        found = through(opx, f"http://{server.address}")
+        assert (found.exit_code, json.loads(found.stdout)["api"]) == (0, f"http://{server.address}"), found.stderr
+        (opx.home / "token").write_text("another-token-than-the-servers\n")
+        assert "doesn't accept the token" in through(opx, f"http://{server.address}").stderr
+
+
+def test_an_address_that_is_none_is_named(opx: Opx) -> None:
+    found = through(opx, "http://[")
+    assert (found.exit_code, "'http://[' is no address of an API" in found.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(("token", "status"), [("", 401), ("guess", 401), (None, 200)])

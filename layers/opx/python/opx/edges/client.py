@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeVar
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 import msgspec
 
@@ -239,9 +239,17 @@ def is_loopback(host: str) -> bool:
     return host in LOOPBACK
 
 
+def parts_of(url: str) -> SplitResult:
+    """The parts of an address. Raises `InvalidInputError` for text that is none."""
+    try:
+        return urlsplit(url)
+    except ValueError as exc:
+        raise InvalidInputError(f"{url!r} is no address of an API: {exc}") from exc
+
+
 def check_endpoint(url: str) -> None:
     """Raises `InvalidInputError` for anything but the address of an API, and for one that would send a token unencrypted."""
-    parts = urlsplit(url)
+    parts = parts_of(url)
     local = is_loopback(parts.hostname or "")
     if "@" in parts.netloc:
         raise InvalidInputError(

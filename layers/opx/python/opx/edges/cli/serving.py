@@ -242,8 +242,11 @@ def console_command(session: Session, /, listen: str, *, no_browser: bool, answe
         click.echo(f"The console, for one browser (Enter prints another address, Ctrl-C stops):\n    {first}")
         threading.Thread(target=more, name="addresses", daemon=True).start()
         if not no_browser:
-            write_redirect(redirect, place())
-            click.launch(redirect.as_uri())
+            try:
+                write_redirect(redirect, place())
+                click.launch(redirect.as_uri())
+            except OSError as exc:
+                warn(f"no browser is opened, as {redirect} can't be written: {exc.strerror or exc}")
 
     try:
         _serve(session, listen, _callers(session, listen, "", sessions), opened, answers_only=answers_only)

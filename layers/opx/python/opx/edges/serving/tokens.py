@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from opx.domain.policy import ADMIN_SCOPE, READ_SCOPE, SCOPES
 from opx.domain.scopes import Identity, reader_of
-from opx.edges.client import is_loopback
+from opx.edges.client import is_loopback, parts_of
 from opx.edges.serving.console import ConsoleSessions, digest_of
 from opx.errors import InvalidInputError, InvalidScopeError
 from opx.operations.context import Caller
@@ -170,7 +169,7 @@ def home_token(home: Path | None) -> str:
 
 def token_for(settings: Settings) -> str:
     """The token for requests to the API: the configured one, or for a server of this machine that of the home; else ""."""
-    if not settings.api_token and is_loopback(urlsplit(settings.api_url).hostname or ""):
+    if not settings.api_token and is_loopback(parts_of(settings.api_url).hostname or ""):
         with suppress(OSError):
             return (settings.home_path / HOME_FILE).read_text(errors="replace")
     return settings.api_token
