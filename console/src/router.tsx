@@ -27,7 +27,20 @@ const PAGES = [
   page("*", () => import("./pages/NotFound")),
 ];
 
+let position = 0;
+/** Of the page that is shown, in the history of the tab. */
+
+/** A link to `#/…`, and an address that a person types, make an entry of the history without a position. The router needs one to go
+ * back to the page, if its reader stays there. */
+window.addEventListener("popstate", () => {
+  if (!window.history.state) window.history.replaceState({ idx: position + 1 }, "");
+});
+
 /** A page that fails leaves the navigation around it. */
 export const router = createHashRouter([
   { path: "/", Component: Frame, ErrorBoundary: Failed, children: [{ ErrorBoundary: Failed, children: PAGES }] },
 ]);
+
+router.subscribe(() => {
+  position = Number(window.history.state?.idx);
+});
