@@ -100,6 +100,16 @@ def test_what_the_answer_is_about_is_drawn_and_listed_and_leads_to_the_graph(pag
     page.get_by_role("heading", name="kubepodcrashlooping").first.wait_for()
 
 
+def test_things_of_an_answer_have_their_own_names_and_documents_their_titles(page: Page) -> None:
+    ask(page, "KubePodCrashLooping")
+    related = page.get_by_role("list", name="Related things")
+    related.wait_for()
+    services = [link.inner_text() for link in related.locator("a[href*='ref=service']").all()]
+    assert {"identity", "payments"} <= set(services)
+    assert not any(" " in name for name in services)
+    related.get_by_role("link", name="Kafka consumer lag").first.wait_for()
+
+
 def test_a_question_of_the_graph_has_its_answer(page: Page) -> None:
     ask(page, "what changed upstream of checkout in the last 900 days?")
     page.get_by_text("chg-42").first.wait_for()

@@ -1,7 +1,9 @@
-"""A server that is restarted while its console is open: questions and uploads go on once the browser has a new session."""
+"""A server that is restarted or upgraded while its console is open: questions and uploads go on once the browser has a new
+session, and pages whose code isn't loaded appear by themselves."""
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,7 +19,7 @@ from tests.console.test_ask import ask
 from tests.console.test_uploads import DATA, PARTS, SIGNED, choose, stored
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, Page, Request, Route
 
 pytestmark = [pytest.mark.browser, pytest.mark.enable_socket]
 
@@ -80,6 +82,59 @@ def test_a_question_waits_for_a_server_and_for_a_new_session(server: Restartable
     signed_in_again(page, second)
     page.get_by_role("button", name="Try again").click()
     page.get_by_text("Nothing here is near this question").wait_for()
+
+
+def test_a_page_without_its_code_waits_for_the_server(server: Restartable, page: Page) -> None:
+    first = server.start()
+    page.goto(first.address())
+    page.get_by_label("Alert, log or question").wait_for()
+    server.stop(first)
+    page.get_by_role("link", name="Graph", exact=True).click()
+    page.get_by_text("the server can't be reached; the page tries again by itself").wait_for()
+    assert page.get_by_role("navigation", name="Pages").is_visible()
+    page.evaluate("window.isTheSame = true")
+    server.start()
+    page.get_by_role("heading", name="Graph").wait_for(timeout=120_000)
+    page.get_by_label("Find a thing").wait_for()
+    assert page.evaluate("[...document.styleSheets].some(sheet => sheet.href?.includes('/assets/Graph-'))")
+    assert page.evaluate("window.isTheSame")
+
+
+def test_a_page_whose_code_is_replaced_by_an_upgrade_is_loaded_anew(server: Restartable, page: Page) -> None:
+    loads = without_code_of_graph(page, until=2)
+    page.goto(server.start().address())
+    page.get_by_role("link", name="Graph", exact=True).click()
+    page.get_by_role("heading", name="Graph").wait_for()
+    assert len(loads) == 2
+
+
+def test_a_page_without_code_is_loaded_anew_once_and_says_so(server: Restartable, page: Page) -> None:
+    loads = without_code_of_graph(page, until=9)
+    page.goto(server.start().address())
+    page.get_by_role("link", name="Graph", exact=True).click()
+    page.get_by_text("This failed").wait_for()
+    assert len(loads) == 2
+    page.get_by_role("link", name="Documents", exact=True).click()
+    page.get_by_role("heading", name="Documents", exact=True).wait_for()
+
+
+def without_code_of_graph(page: Page, until: int) -> list[str]:
+    """The server lacks the code of a page until the console is loaded so often; returns the addresses of these loads."""
+    loads: list[str] = []
+
+    def note(request: Request) -> None:
+        if request.is_navigation_request() and "key=" not in request.url:
+            loads.append(request.url)
+
+    def answer(route: Route) -> None:
+        if len(loads) < until:
+            route.fulfill(status=404, body="")
+        else:
+            route.continue_()
+
+    page.on("request", note)
+    page.route(re.compile(r"assets/Graph-[^/]*\.js"), answer)
+    return loads
 
 
 def test_an_upload_in_parts_goes_on_after_a_restart(server: Restartable, page: Page, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import FormField from "@cloudscape-design/components/form-field";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import Textarea from "@cloudscape-design/components/textarea";
 import { useState } from "react";
+import { useTyped } from "./Unsaved";
 
 interface Props {
   asked: string;
@@ -13,11 +14,13 @@ interface Props {
 }
 
 export function AskForm({ asked, asOf, onAsk }: Props) {
-  const [text, setText] = useState(asked);
+  const [text, setText, release] = useTyped(asked);
   const [day, setDay] = useState(asOf);
   const submit = (): void => {
     const question = text.trim();
-    if (question) onAsk(question, day);
+    if (!question) return;
+    release();
+    onAsk(question, day);
   };
   return (
     <form

@@ -14,7 +14,7 @@ import { addressOf, dayOf, Relation } from "./GraphTerms";
 
 export function AskRelated({ pack }: { pack: EvidencePack }) {
   const navigate = useNavigate();
-  const { relations, names, centre } = useMemo(() => relatedIn(pack), [pack]);
+  const { relations, centre } = useMemo(() => relatedIn(pack), [pack]);
   const steps = useMemo(() => relations.map(({ step }) => step), [relations]);
   if (!relations.length) return null;
   const label = `Drawing of ${relations.length} relations between things of this answer. The list below has the same.`;
@@ -26,14 +26,14 @@ export function AskRelated({ pack }: { pack: EvidencePack }) {
           label={label}
           start={centre}
           relations={steps}
-          names={names}
+          names={pack.names}
           isSmall
           onOpen={(key) => void navigate(addressOf(key).slice(1))}
         />
         <ul aria-label="Related things" style={{ margin: 0, paddingInlineStart: 20 }}>
           {relations.map((one) => (
             <li key={`${one.step.from} ${one.step.edgeType} ${one.step.to}`}>
-              <Relation step={one.step} names={names} /> <Source stated={one} />
+              <Relation step={one.step} names={pack.names} /> <Source stated={one} />
             </li>
           ))}
         </ul>

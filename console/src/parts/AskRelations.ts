@@ -1,6 +1,5 @@
 /** The relations of an answer's evidence, each once. */
 import type { EvidencePack, PathStep } from "../api/schema";
-import type { Names } from "./GraphTerms";
 
 export interface Stated {
   step: PathStep;
@@ -14,18 +13,14 @@ export interface Stated {
 
 interface Related {
   relations: Stated[];
-  /** Titles of things that are documents. */
-  names: Names;
   /** The thing with the most relations, the first of them in the order of the answer. */
   centre: string;
 }
 
-export function relatedIn(pack: EvidencePack): Related {
+export function relatedIn({ items = [] }: Pick<EvidencePack, "items">): Related {
   const relations = new Map<string, Stated>();
-  const names: Record<string, string> = {};
   const ends = new Map<string, number>();
-  for (const item of pack.items ?? []) {
-    if (item.node && item.title) names[item.node] ??= item.title;
+  for (const item of items) {
     const path = item.path ?? [];
     path.forEach((step, index) => {
       const key = `${step.from} ${step.edgeType} ${step.to}`;
@@ -39,7 +34,7 @@ export function relatedIn(pack: EvidencePack): Related {
   }
   const most = Math.max(0, ...ends.values());
   const centre = [...ends].find(([, count]) => count === most)?.[0] ?? "";
-  return { relations: [...relations.values()], names, centre };
+  return { relations: [...relations.values()], centre };
 }
 
 const NO_PROOF = { documentId: "", title: "", at: "" };

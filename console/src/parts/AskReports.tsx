@@ -8,6 +8,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, data } from "../api/client";
 import { Confirm } from "./Confirm";
+import { useTyped } from "./Unsaved";
 
 interface MarkProps {
   question: string;
@@ -42,12 +43,16 @@ export function Mark({ question, documentId, title }: MarkProps) {
 /** Reports that the documents lack something. */
 export function ReportGap({ question }: { question: string }) {
   const [isOpen, setOpen] = useState(false);
-  const [missing, setMissing] = useState("");
+  const [missing, setMissing, release] = useTyped("");
   const queries = useQueryClient();
+  const close = (): void => {
+    release();
+    setOpen(false);
+  };
   const report = useMutation({
     mutationFn: () => data(api.POST("/gaps", { body: { question: question.slice(0, 10_000), missing } })),
     onSuccess: async () => {
-      setOpen(false);
+      close();
       await queries.invalidateQueries({ queryKey: ["gaps"] });
     },
   });
@@ -63,7 +68,7 @@ export function ReportGap({ question }: { question: string }) {
           isIncomplete={!missing.trim()}
           error={report.error}
           onConfirm={() => report.mutate()}
-          onDismiss={() => setOpen(false)}
+          onDismiss={close}
         >
           <FormField label="What do the documents lack?" description={`For the question: ${question.slice(0, 200)}`}>
             <Textarea value={missing} rows={3} onChange={({ detail }) => setMissing(detail.value.slice(0, 1000))} />

@@ -10,6 +10,8 @@ interface Props {
   header: string;
   /** Text of the button that does it. */
   action: string;
+  /** Text of the button that doesn't. */
+  dismissal?: string;
   isBusy: boolean;
   /** True while something is missing that the action needs. */
   isIncomplete?: boolean;
@@ -19,7 +21,7 @@ interface Props {
   children: ReactNode;
 }
 
-export function Confirm({ header, action, isBusy, isIncomplete, error, onConfirm, onDismiss, children }: Props) {
+export function Confirm({ header, action, dismissal = "Cancel", isBusy, isIncomplete, error, onConfirm, onDismiss, children }: Props) {
   return (
     <Modal
       visible
@@ -30,7 +32,7 @@ export function Confirm({ header, action, isBusy, isIncomplete, error, onConfirm
         <Box float="right">
           <SpaceBetween size="xs" direction="horizontal">
             <Button variant="link" onClick={onDismiss}>
-              Cancel
+              {dismissal}
             </Button>
             <Button variant="primary" loading={isBusy} disabled={isIncomplete} onClick={onConfirm}>
               {action}

@@ -10,6 +10,7 @@ import type { AlertChange, KnownAlert } from "../api/schema";
 import { Confirm } from "./Confirm";
 import { useCovered } from "./CoverageQueries";
 import { PAGING } from "./InboxMore";
+import { useTyped } from "./Unsaved";
 import { ingested } from "./UploadStates";
 
 type Dialog = "bind" | "unbind" | "assign";
@@ -117,7 +118,7 @@ function Unbind({ alert, close }: Props) {
 }
 
 function Assign({ alert, close }: Props) {
-  const [owner, setOwner] = useState(alert.owner);
+  const [owner, setOwner] = useTyped(alert.owner);
   const assign = useAlertChange(() => data(api.POST("/alerts/owners", { body: { alert: alert.name, owner: owner.trim() } })), close);
   return (
     <Confirm

@@ -50,9 +50,10 @@ export const useNames = (type: Kind) =>
     staleTime: 60_000,
   });
 
+/** Of these, only a runbook is a document: the title of a page about a service or an alert isn't its name. */
 function nameOf(node: Node): string {
-  const { title, name } = node.properties ?? {};
-  return String(title ?? name ?? bare(node.key));
+  const { title, name } = node.properties;
+  return String((node.type === "runbook" ? title : undefined) ?? name ?? bare(node.key));
 }
 
 /** A reference without its namespace. */

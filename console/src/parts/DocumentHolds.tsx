@@ -14,6 +14,7 @@ import { HOLDS, useAddHold, useLiftHold } from "./DocumentChanges";
 import { Confirm } from "./Confirm";
 import { minute } from "./DocumentMarks";
 import { Loaded } from "./Loaded";
+import { useTyped } from "./Unsaved";
 
 export const useHolds = (isLifted: boolean) =>
   useQuery({
@@ -115,7 +116,7 @@ function whatOf({ source, category, within }: Hold): string {
 }
 
 function Add({ document, onClose }: { document: KnowledgeDocument; onClose: () => void }) {
-  const [reason, setReason] = useState("");
+  const [reason, setReason] = useTyped("");
   const add = useAddHold(document);
   return (
     <Confirm

@@ -4,6 +4,7 @@ import SideNavigation, { type SideNavigationProps } from "@cloudscape-design/com
 import { useState } from "react";
 import { Outlet, useLocation, useNavigate } from "react-router";
 import { session } from "../api/client";
+import { LeaveGuard } from "./Unsaved";
 
 const PAGES: SideNavigationProps.Item[] = [
   { type: "link", text: "Ask", href: "#/" },
@@ -61,7 +62,12 @@ export function Frame() {
           }}
         />
       }
-      content={<Outlet />}
+      content={
+        <>
+          <Outlet />
+          <LeaveGuard />
+        </>
+      }
     />
   );
 }

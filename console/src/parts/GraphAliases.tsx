@@ -16,6 +16,7 @@ import { Confirm } from "./Confirm";
 import { dayOf, ThingLink } from "./GraphTerms";
 import { GraphThingInput } from "./GraphThingInput";
 import { Loaded } from "./Loaded";
+import { useTyped } from "./Unsaved";
 
 const MOST = 1000;
 /** Aliases that the API gives at most. */
@@ -110,8 +111,8 @@ function statedBy({ isSet, setBy, documents }: Alias): string {
 
 function Add() {
   const client = useQueryClient();
-  const [alias, setAlias] = useState("");
-  const [canonical, setCanonical] = useState("");
+  const [alias, setAlias] = useTyped("");
+  const [canonical, setCanonical] = useTyped("");
   const add = useMutation({
     mutationFn: () => data(api.POST("/graph/aliases", { body: { alias: alias.trim(), canonical: canonical.trim() } })),
     onSuccess: async () => {

@@ -5,8 +5,10 @@ import SpaceBetween from "@cloudscape-design/components/space-between";
 import type { Core, ElementDefinition, StylesheetJson } from "cytoscape";
 import { useEffect, useEffectEvent, useRef, useState } from "react";
 import type { PathStep } from "../api/schema";
+import { useCode } from "./Code";
 import "./GraphDrawing.css";
 import { nameOf, relationOf, typeOf, type Names } from "./GraphTerms";
+import { Loaded } from "./Loaded";
 
 interface Props {
   label: string;
@@ -31,7 +33,14 @@ const CROWDED = 20;
 const SHORT = 24;
 /** Characters of a name in a crowded drawing. */
 
-export function GraphDrawing({ label, start, relations, names, isSmall, onOpen }: Props) {
+export function GraphDrawing(props: Props) {
+  const library = useCode("cytoscape", () => import("cytoscape"));
+  return <Loaded query={library}>{({ default: cytoscape }) => <Drawing {...props} cytoscape={cytoscape} />}</Loaded>;
+}
+
+type Cytoscape = typeof import("cytoscape");
+
+function Drawing({ label, start, relations, names, isSmall, onOpen, cytoscape }: Props & { cytoscape: Cytoscape }) {
   const box = useRef<HTMLDivElement>(null);
   const drawing = useRef<Core>(null);
   const [problem, setProblem] = useState("");
@@ -39,10 +48,7 @@ export function GraphDrawing({ label, start, relations, names, isSmall, onOpen }
   useEffect(() => {
     const element = box.current;
     if (!element) return;
-    let isGone = false;
     const draw = async (): Promise<void> => {
-      const { default: cytoscape } = await import("cytoscape");
-      if (isGone) return;
       const core = cytoscape({
         container: element,
         elements: elementsOf(start, relations, names ?? {}),
@@ -70,12 +76,11 @@ export function GraphDrawing({ label, start, relations, names, isSmall, onOpen }
     const recolour = new MutationObserver(() => drawing.current?.style(styleOf(element, relations.length > CROWDED)));
     recolour.observe(document.body, { attributes: true, attributeFilter: ["class"] });
     return () => {
-      isGone = true;
       recolour.disconnect();
       drawing.current?.destroy();
       drawing.current = null;
     };
-  }, [start, relations, names]);
+  }, [start, relations, names, cytoscape]);
   const zoom = (factor: number): void => {
     const core = drawing.current;
     core?.zoom({ level: core.zoom() * factor, renderedPosition: { x: core.width() / 2, y: core.height() / 2 } });

@@ -13,6 +13,7 @@ import { Confirm } from "./Confirm";
 import { dayOf, ThingLink } from "./GraphTerms";
 import { GraphThingInput } from "./GraphThingInput";
 import { Loaded } from "./Loaded";
+import { useTyped } from "./Unsaved";
 
 const STATES: Record<MergeState, StatusIndicatorProps.Type> = {
   merged: "success",
@@ -100,8 +101,8 @@ function Listed({ merges, onUndo }: { merges: Merge[]; onUndo: (merge: Merge) =>
 
 function Make() {
   const client = useQueryClient();
-  const [source, setSource] = useState("");
-  const [into, setInto] = useState("");
+  const [source, setSource] = useTyped("");
+  const [into, setInto] = useTyped("");
   const [isAsking, setAsking] = useState(false);
   const merge = useMutation({
     mutationFn: () => data(api.POST("/graph/merges", { body: { from: source.trim(), into: into.trim() } })),

@@ -2,13 +2,13 @@
 import FormField from "@cloudscape-design/components/form-field";
 import Input from "@cloudscape-design/components/input";
 import { useMutation } from "@tanstack/react-query";
-import { useState } from "react";
 import { api, data } from "../api/client";
 import type { DocumentContradiction } from "../api/schema";
 import { Confirm } from "./Confirm";
+import { useTyped } from "./Unsaved";
 
 export function InboxDismissal({ one, onClose }: { one: DocumentContradiction; onClose: () => void }) {
-  const [because, setBecause] = useState("");
+  const [because, setBecause] = useTyped("");
   const { contradictionId } = one;
   const dismiss = useMutation({
     mutationFn: () =>

@@ -16,6 +16,7 @@ import { NO_FILTER, useGaps } from "./InboxQueries";
 import { Loaded } from "./Loaded";
 import { TextEditor } from "./TextEditor";
 import { isText } from "./TextQueries";
+import { useTyped } from "./Unsaved";
 
 export function InboxDraft({ gapId, onClose }: { gapId: string; onClose: () => void }) {
   const gaps = useGaps({ ...NO_FILTER, settled: true });
@@ -35,7 +36,7 @@ export function InboxDraft({ gapId, onClose }: { gapId: string; onClose: () => v
 }
 
 function Draft({ gap, onClose }: { gap: GapView; onClose: () => void }) {
-  const [source, setSource] = useState(() => suggestedSource(gap));
+  const [source, setSource, release] = useTyped(() => suggestedSource(gap));
   const [original] = useState(() => ({ source: "", objectKey: "", text: skeleton(gap), revision: "" }));
   const [written, setWritten] = useState<ObjectState>();
   if (written) return <Written gap={gap} document={written} onClose={onClose} />;
@@ -53,7 +54,18 @@ function Draft({ gap, onClose }: { gap: GapView; onClose: () => void }) {
       >
         <Input value={source} onChange={({ detail }) => setSource(detail.value)} />
       </FormField>
-      <TextEditor source={isText(name) ? name : ""} original={original} onWritten={setWritten} onCancel={onClose} />
+      <TextEditor
+        source={isText(name) ? name : ""}
+        original={original}
+        onWritten={(state) => {
+          release();
+          setWritten(state);
+        }}
+        onCancel={() => {
+          release();
+          onClose();
+        }}
+      />
     </SpaceBetween>
   );
 }

@@ -16,6 +16,7 @@ import type { StagingEntry } from "../api/schema";
 import { Problem } from "./Failed";
 import { count, moment, Paged, Refresh } from "./InboxMore";
 import { useEntries } from "./InboxQueries";
+import { useTyped } from "./Unsaved";
 
 type Result = "worked" | "no_effect" | "made_worse";
 
@@ -130,7 +131,7 @@ function useVerify(entry: StagingEntry, done: (result: Result) => void) {
 
 function Verification({ entry, close }: { entry: StagingEntry; close: (recorded?: Result) => void }) {
   const [result, setResult] = useState<Result>("worked");
-  const [incident, setIncident] = useState(entry.incident ?? "");
+  const [incident, setIncident] = useTyped(entry.incident ?? "");
   const verify = useVerify(entry, close);
   return (
     <Modal

@@ -3,10 +3,10 @@ import ButtonDropdown from "@cloudscape-design/components/button-dropdown";
 import FormField from "@cloudscape-design/components/form-field";
 import Input from "@cloudscape-design/components/input";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 import { api, data } from "../api/client";
 import type { GapView } from "../api/schema";
 import { Confirm } from "./Confirm";
+import { useTyped } from "./Unsaved";
 
 export type GapAction = "assign" | "close" | "ignore" | "reopen";
 
@@ -88,7 +88,7 @@ interface DialogProps {
 
 export function GapDialog({ gap, action, close }: DialogProps) {
   const words = WORDS[action];
-  const [text, setText] = useState(action === "assign" ? gap.owner : "");
+  const [text, setText] = useTyped(action === "assign" ? gap.owner : "");
   const change = useGapChange(gap, close);
   return (
     <Confirm

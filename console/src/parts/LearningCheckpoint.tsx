@@ -12,6 +12,7 @@ import { useState } from "react";
 import { api, data } from "../api/client";
 import type { Checkpoint, CheckpointReport, CheckpointType } from "../api/schema";
 import { Problem } from "./Failed";
+import { useTyped } from "./Unsaved";
 
 const REASONS: { value: CheckpointType; label: string }[] = [
   { value: "manual", label: "Asked for by a person" },
@@ -22,12 +23,15 @@ const REASONS: { value: CheckpointType; label: string }[] = [
 
 export function LearningCheckpoint() {
   const client = useQueryClient();
-  const [project, setProject] = useState("");
+  const [project, setProject, release] = useTyped("");
   const [reason, setReason] = useState<CheckpointType>("manual");
   const run = useMutation({
     mutationFn: () =>
       data(api.POST("/learning/checkpoints", { body: { projectId: project.trim(), checkpointType: reason } })),
-    onSuccess: () => client.invalidateQueries({ queryKey: ["learning"] }),
+    onSuccess: () => {
+      release();
+      return client.invalidateQueries({ queryKey: ["learning"] });
+    },
   });
   return (
     <ExpandableSection headerText="Run a checkpoint" headerDescription="Turns verified entries of a project into patterns">

@@ -3,14 +3,14 @@ import Box from "@cloudscape-design/components/box";
 import FormField from "@cloudscape-design/components/form-field";
 import Input from "@cloudscape-design/components/input";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 import { api, data } from "../api/client";
 import type { Pattern } from "../api/schema";
 import { Confirm } from "./Confirm";
+import { useTyped } from "./Unsaved";
 
 export function LearningRetire({ pattern, onDismiss }: { pattern: Pattern; onDismiss: () => void }) {
   const client = useQueryClient();
-  const [reason, setReason] = useState("");
+  const [reason, setReason] = useTyped("");
   const isRetired = Boolean(pattern.retired);
   const because = isRetired ? "" : reason.trim();
   const retire = useMutation({

@@ -9,6 +9,7 @@ import { api, data } from "../api/client";
 import type { StagingEntry } from "../api/schema";
 import { Confirm } from "./Confirm";
 import { titleOf } from "./LearningEntries";
+import { useTyped } from "./Unsaved";
 
 const RESULTS = [
   { value: "worked", label: "It worked", description: "You or a check saw it.", body: { worked: true } },
@@ -20,7 +21,7 @@ const RESULTS = [
 export function LearningVerify({ entry, onDismiss }: { entry: StagingEntry; onDismiss: () => void }) {
   const client = useQueryClient();
   const [result, setResult] = useState("");
-  const [incident, setIncident] = useState(entry.incident);
+  const [incident, setIncident] = useTyped(entry.incident);
   const chosen = RESULTS.find((one) => one.value === result);
   const verify = useMutation({
     mutationFn: (body: (typeof RESULTS)[number]["body"]) =>

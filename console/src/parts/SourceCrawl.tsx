@@ -8,10 +8,10 @@ import Modal from "@cloudscape-design/components/modal";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import Textarea from "@cloudscape-design/components/textarea";
-import { useState } from "react";
 import { Problem } from "./Failed";
 import { CategoryField } from "./SourceForm";
 import { type Crawl, type Notify, useCrawl } from "./SourceQueries";
+import { useTyped } from "./Unsaved";
 
 interface Fields {
   urls: string;
@@ -46,7 +46,7 @@ interface Props {
 }
 
 export function SourceCrawl({ notify, watch, close }: Props) {
-  const [fields, setFields] = useState(EMPTY);
+  const [fields, setFields] = useTyped(EMPTY);
   const crawl = useCrawl({ notify, watch }, close);
   const set = (some: Partial<Fields>): void => setFields((before) => ({ ...before, ...some }));
   const ready = fields.category && (lines(fields.urls).length || lines(fields.sitemaps).length);

@@ -8,7 +8,6 @@ import Select from "@cloudscape-design/components/select";
 import SpaceBetween from "@cloudscape-design/components/space-between";
 import StatusIndicator from "@cloudscape-design/components/status-indicator";
 import Toggle from "@cloudscape-design/components/toggle";
-import { useState } from "react";
 import type { SourceKind, SourceView } from "../api/schema";
 import { Problem } from "./Failed";
 import { Loaded } from "./Loaded";
@@ -16,6 +15,7 @@ import { SourceOptions } from "./SourceOptions";
 import { type Definition, useCategories, useChange, useKinds, useRegister, useTrial } from "./SourceQueries";
 import { SourceTrial } from "./SourceTrial";
 import { changedOptions, optionsOf, type Values, valuesOf } from "./SourceValues";
+import { useTyped } from "./Unsaved";
 
 interface Fields {
   sourceId: string;
@@ -92,7 +92,7 @@ export function SourceForm({ source, close }: Props) {
 
 function Filled({ source, kinds, close }: Props & { kinds: SourceKind[] }) {
   const kindOf = (name: string): SourceKind | undefined => kinds.find((one) => one.kind === name);
-  const [fields, setFields] = useState<Fields>(() => (source ? fieldsOf(source, kindOf(source.kind)) : EMPTY));
+  const [fields, setFields] = useTyped<Fields>(() => (source ? fieldsOf(source, kindOf(source.kind)) : EMPTY));
   const kind = kindOf(fields.kind);
   const saving = useSaving(source, close);
   const trial = useTrial();

@@ -12,6 +12,7 @@ import { api, data } from "../api/client";
 import type { ProjectMove, ProjectPlace } from "../api/schema";
 import { Confirm } from "./Confirm";
 import { Loaded } from "./Loaded";
+import { useTyped } from "./Unsaved";
 
 export function TenantProjects({ clientId }: { clientId: string }) {
   const projects = useQuery({
@@ -44,9 +45,13 @@ export function TenantProjects({ clientId }: { clientId: string }) {
 
 function Move({ clientId, project }: { clientId: string; project: ProjectPlace }) {
   const [isOpen, setOpen] = useState(false);
-  const [groupId, setGroup] = useState(project.groupId);
+  const [groupId, setGroup, release] = useTyped(project.groupId);
   const queries = useQueryClient();
   const path = { clientId, projectId: project.projectId };
+  const close = (): void => {
+    release();
+    setOpen(false);
+  };
   const preview = useMutation({
     mutationFn: (group: string) =>
       data(api.GET("/projects/{clientId}/{projectId}/move", { params: { path, query: { groupId: group } } })),
@@ -54,7 +59,7 @@ function Move({ clientId, project }: { clientId: string; project: ProjectPlace }
   const move = useMutation({
     mutationFn: () => data(api.PUT("/projects/{clientId}/{projectId}", { params: { path }, body: { groupId: groupId.trim() } })),
     onSuccess: async () => {
-      setOpen(false);
+      close();
       preview.reset();
       await queries.invalidateQueries({ queryKey: ["clients", clientId] });
     },
@@ -72,7 +77,7 @@ function Move({ clientId, project }: { clientId: string; project: ProjectPlace }
           isIncomplete={groupId.trim() === project.groupId}
           error={move.error ?? preview.error}
           onConfirm={() => (preview.data ? move.mutate() : preview.mutate(groupId.trim()))}
-          onDismiss={() => setOpen(false)}
+          onDismiss={close}
         >
           <FormField label="Group" description="Empty takes it out of its group">
             <Input

@@ -15,6 +15,7 @@ import { Confirm } from "./Confirm";
 import { Problem } from "./Failed";
 import { DocumentText } from "./Markdown";
 import { isConflict, readText, useWrite } from "./TextQueries";
+import { useTyped } from "./Unsaved";
 
 const ROWS = 24;
 const FORMS = [
@@ -32,13 +33,17 @@ interface Props {
 
 export function TextEditor({ source, original, onWritten, onCancel }: Props) {
   const [taken, setTaken] = useState<OriginalText>();
-  const [text, setText] = useState(original.text);
+  const [text, setText, release] = useTyped(original.text);
   const [found, setFound] = useState<OriginalText>();
   // A draft may get another name, under which nothing was found.
   const newer = found?.source === source ? found : undefined;
   const base = taken?.source === source ? taken : original;
   const look = useMutation({ mutationFn: () => newest(source), onSuccess: setFound });
-  const write = useWrite((state) => (state.state === "failed" ? undefined : onWritten(state)));
+  const write = useWrite((state) => {
+    if (state.state === "failed") return;
+    release();
+    onWritten(state);
+  });
   const save = (onto: OriginalText): void => {
     write.mutate({ source, text, original: onto }, { onError: (error) => (isConflict(error) ? look.mutate() : undefined) });
   };
@@ -69,7 +74,13 @@ export function TextEditor({ source, original, onWritten, onCancel }: Props) {
           {newer ? "Save the merged text" : "Save"}
         </Button>
         {newer ? <Discard newer={newer} take={take} /> : null}
-        <Button variant="link" onClick={onCancel}>
+        <Button
+          variant="link"
+          onClick={() => {
+            release();
+            onCancel();
+          }}
+        >
           Cancel
         </Button>
       </SpaceBetween>

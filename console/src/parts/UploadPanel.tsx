@@ -10,6 +10,7 @@ import SpaceBetween from "@cloudscape-design/components/space-between";
 import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState, useSyncExternalStore } from "react";
 import type { Categories, Tier } from "../api/schema";
+import { useTyped } from "./Unsaved";
 import { UploadDrop } from "./UploadDrop";
 import { UploadList } from "./UploadList";
 import { uploads } from "./UploadQueue";
@@ -26,7 +27,7 @@ export function UploadPanel({ categories }: { categories: Categories }) {
   const [open, setOpen] = useState(false);
   const [tier, setTier] = useState<Tier>("internal");
   const [category, setCategory] = useState<SelectProps.Option | null>(RULES);
-  const [folder, setFolder] = useState("");
+  const [folder, setFolder, release] = useTyped("");
   useRefresh(all.filter(({ fate }) => fate === "ingested").length);
   return (
     <ExpandableSection
@@ -64,7 +65,12 @@ export function UploadPanel({ categories }: { categories: Categories }) {
           </FormField>
         </ColumnLayout>
         {category ? (
-          <UploadDrop onFiles={(files) => uploads.add(files, folder, category.value ? { category: category.value } : {})} />
+          <UploadDrop
+            onFiles={(files) => {
+              release();
+              uploads.add(files, folder, category.value ? { category: category.value } : {});
+            }}
+          />
         ) : null}
         <Box variant="small">A file with the name of a stored document becomes its new version. Hidden files are left out.</Box>
         {all.length ? <UploadList uploads={all} /> : null}

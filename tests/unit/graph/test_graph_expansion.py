@@ -368,6 +368,26 @@ def test_the_command_line_has_an_option_for_it(tmp_path: Path) -> None:
     assert "related graph node" not in opx(*found).stdout
 
 
+def test_a_document_is_named_by_its_title_and_nothing_else_is(tmp_path: Path) -> None:
+    opx = Opx(tmp_path)
+    step = "Ask first, then [move the queue](move.md).\n\nservice:billing -[owned_by]-> team:payers\n"
+    opx.write("runbooks/refunds.md", f"---\nservices: [billing]\n---\n# Refund queue backs up\n\n{step}")
+    opx.write(
+        "runbooks/move.md", "# Move a queue\n\nIt moves within a minute. See [the drain](drain.md), unwritten yet.\n"
+    )
+    opx.write("runbooks/handbook.md", "---\nentity: team:payers\n---\n# Handbook of the payers\n\nWho is on call.\n")
+    opx.write("runbooks/about.md", "---\nentity: service:billing\n---\n# Money that comes in\n\nIt bills.\n")
+    assert opx("ingest", str(tmp_path / "docs")).exit_code == 0
+    found = opx("search", "Refund queue backs up", "--min-confidence", "0", "--graph", "--json")
+    pack = json.loads(found.stdout)["evidencePack"]
+    ends = {end for item in pack["items"] for step in item["path"] for end in (step["from"], step["to"])}
+    titles = {"runbook:refunds": "Refund queue backs up", "runbook:move": "Move a queue"}
+    assert ends >= {*titles, "service:billing", "team:payers", "runbook:drain"}
+    assert pack["names"] == {"runbook:refunds": titles["runbook:refunds"]}  # of documents that are read anyway
+    around = opx("graph", "neighbours", "runbook:refunds", "--hops", "2", "--json")
+    assert json.loads(around.stdout)["names"] == titles
+
+
 def test_the_http_api_returns_the_pack_on_request(services: System) -> None:
     handler = make_handler(lambda: services)
     with function_logs():

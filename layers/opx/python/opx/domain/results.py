@@ -18,6 +18,8 @@ from opx.domain.record import Json, Record, always, derive, rounded
 
 # -- evidence of text and graph
 
+Names = Annotated[Mapping[str, str], Meta(description="Names of nodes by reference, where they differ from it.")]
+
 
 class EvidenceSource(StrEnum):
     """Origin of evidence: found as text, or by graph traversal."""
@@ -73,13 +75,15 @@ class EvidenceItem(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 class EvidencePack(Record, frozen=True, omit_defaults=True):
     """The items, those that answer a question of the graph first, then the surest. `understood` is the interpretation of
-    a graph question, "" if it was none. `summary`: `Found 5 RAG results and 12 related graph nodes.`"""
+    a graph question, "" if it was none. `summary`: `Found 5 RAG results and 12 related graph nodes.` `names`: titles of
+    the documents that relations lead to."""
 
     items: tuple[EvidenceItem, ...] = always(())
     understood: Annotated[
         str, Meta(description="The graph query that the question was read as, and its outcome, if it was one.")
     ] = ""
     summary: str = always("")
+    names: Names = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         texts = sum(1 for item in self.items if item.source is EvidenceSource.RAG)

@@ -19,13 +19,14 @@ from opx.domain.results import (
     EvidenceSource,
     Expanded,
     FoundText,
+    Names,
     PathStep,
     RetrievalResult,
 )
 from opx.errors import OpxError, StoreUnavailableError
 from opx.graph.questions.answers import Row, is_a, name_of, walk_from
 from opx.graph.questions.recognising import named_nodes, recognised
-from opx.graph.views import in_words
+from opx.graph.views import in_words, names_of
 from opx.runtime.threads import within
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def pack_of(
     graph: Sequence[Chosen],
     passages: Mapping[str, Passage],
     understood: str = "",
+    names: Names | None = None,
 ) -> EvidencePack:
     """Merges results and leads to one pack: rows of a graph answer first, then all others by confidence, ties in order.
 
@@ -141,7 +143,7 @@ def pack_of(
     answers = [item for item in items if item.answers]
     related = [item for item in items if not item.answers]
     merged = sorted((*texts, *related), key=lambda item: -item.confidence)
-    return EvidencePack((*answers, *merged), understood)
+    return EvidencePack((*answers, *merged), understood, names=names or {})
 
 
 def _text_item(result: RetrievalResult) -> EvidenceItem:
@@ -273,8 +275,9 @@ _PATTERNS = tuple((re.compile(rf"\b(?:{words})\b", re.IGNORECASE), kinds) for wo
 
 @dataclass(frozen=True, slots=True)
 class _Related:
-    chosen: tuple[Chosen, ...] = ()
-    understood: str = ""
+    chosen: tuple[Chosen, ...]
+    understood: str
+    names: Names
 
 
 class GraphExpansion:
@@ -295,7 +298,7 @@ class GraphExpansion:
             log.warning("a question was answered without the graph", exc_info=True)
             return pack_of(found.results, (), {}), (NO_GRAPH,)
         passages, notes = self._read_passages(related.chosen, until - time.monotonic())
-        return pack_of(found.results, related.chosen, passages, related.understood), notes
+        return pack_of(found.results, related.chosen, passages, related.understood, related.names), notes
 
     def _related(self, found: FoundText) -> _Related:
         graph = self._graph
@@ -304,7 +307,9 @@ class GraphExpansion:
         leads = [*rows, *self._leads(graph, found)][:CONSIDERED]
         nodes = graph.nodes([lead.node for lead in leads if may_have_about(lead)])
         kept = chosen(with_abouts(leads, nodes, found.tiers), found.results)
-        return _Related(tuple(kept), _understood(answer, rows, kept) if answer else "")
+        shown = {key for one in kept for edge in one.lead.path for key in (edge.source, edge.target)}
+        names = names_of(node for node in nodes if node.key in shown)
+        return _Related(tuple(kept), _understood(answer, rows, kept) if answer else "", names)
 
     def _leads(self, graph: KnowledgeGraph, found: FoundText) -> list[Lead]:
         seeds, wanted = self._seeds(graph, found), wanted_types(found.text)

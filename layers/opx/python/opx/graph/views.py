@@ -13,9 +13,8 @@ from msgspec import Meta, field
 from opx.domain.graph import Edge, GraphEvidence, Node, Reached, Walk, shown
 from opx.domain.knowledge import Tier, Untrusted
 from opx.domain.record import Record, always, derive
-from opx.domain.results import PathStep
+from opx.domain.results import Names, PathStep
 
-Names = Annotated[Mapping[str, str], Meta(description="Names of nodes by reference, where they differ from it.")]
 Passages = Annotated[tuple["Passage", ...], Meta(description="The text of evidence by chunk id, up to a limit.")]
 Cut = Annotated[tuple[str, ...], Meta(description="Nodes of which not all edges were followed.")]
 
@@ -122,10 +121,23 @@ def edge_text(edge: Edge | PathStep) -> str:
     return f"{edge.source} {in_words(edge.edge_type)} {edge.target}"
 
 
-def name_of(node: Node) -> str:
-    """The title or name of a node; "" if its reference says the same."""
-    name = str(node.properties.get("title") or node.properties.get("name") or "")
-    return "" if name.casefold() == node.key.partition(":")[2] else name
+_DOCUMENTS = frozenset((
+    "runbook", "document", "incident", "change", "alert_event", "commit", "jira", "confluence", "github", "cve", "rfc",
+    "file", "technique", "mitigation", "group", "software", "campaign", "tactic", "detection",
+))  # fmt: skip
+"""Namespaces of nodes that are documents. Other nodes have a page about them at most, and its title isn't their name."""
+
+
+def names_of(nodes: Iterable[Node]) -> dict[str, str]:
+    """Titles of documents and names of other nodes, where they differ from the reference."""
+    return {
+        node.key: name for node in nodes if (name := _name_of(node)).casefold() not in ("", node.key.partition(":")[2])
+    }
+
+
+def _name_of(node: Node) -> str:
+    title = node.properties.get("title") if node.key.partition(":")[0] in _DOCUMENTS else ""
+    return str(title or node.properties.get("name") or "")
 
 
 def evidence_of(things: Iterable[Node | Edge]) -> Iterable[GraphEvidence]:

@@ -12,20 +12,19 @@ from opx.domain.graph import MAX_HOPS, Alias, Direction, Edge, Merge, Node, Reli
 from opx.domain.policy import Action
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, Request
-from opx.domain.results import PathStep
+from opx.domain.results import Names, PathStep
 from opx.graph.names import edge_type
 from opx.graph.questions.answers import GraphAnswer, GraphCoverage, NearRunbook, Uncovered, UnsureAlert, coverage
 from opx.graph.traversal import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
 from opx.graph.views import (
     Connection,
-    Names,
     Neighbourhood,
     NodesFound,
     NodeView,
     Passage,
     ReachedNode,
     evidence_of,
-    name_of,
+    names_of,
 )
 from opx.operations.context import Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
@@ -478,5 +477,4 @@ def _passages(context: Context, things: Iterable[Node | Edge]) -> tuple[Passage,
 
 def _names(graph: KnowledgeGraph, edges: Iterable[Edge]) -> Names:
     keys = dict.fromkeys(key for edge in edges for key in (edge.source, edge.target))
-    nodes = graph.nodes(list(keys)[:MOST_NAMED])
-    return {node.key: name for node in nodes if (name := name_of(node))}
+    return names_of(graph.nodes(list(keys)[:MOST_NAMED]))

@@ -30,8 +30,9 @@ from opx.operations.graph import Aliases, GetGraphCoverage, Merges, Relink, Remo
 
 if TYPE_CHECKING:
     from opx.domain.graph import Edge, GraphEvidence, Node, Value
+    from opx.domain.results import Names
     from opx.graph.questions.answers import Uncovered
-    from opx.graph.views import Names, Passage
+    from opx.graph.views import Passage
 
 
 TIME = "TIME"
