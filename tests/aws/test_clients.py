@@ -8,6 +8,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 
 import opx
@@ -62,7 +63,7 @@ def _throttle_hot(request: Any, **_: Any) -> AWSResponse | None:
     if b'"hot"' not in request.body:
         return None
     refusal = b'{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}'
-    return AWSResponse(request.url, 400, {"content-type": "application/x-amz-json-1.0"}, _Body(refusal))
+    return AWSResponse(request.url, 400, HTTPHeaders(), _Body(refusal))
 
 
 class _Body:
