@@ -149,7 +149,7 @@ class Deployment:
     `search_arn` name an existing collection to use instead of one of our own; another `search_index` is a new, empty
     index; `search_standby` false leaves out the replicas of a classic one. `search_min_ocu` is the least capacity for
     searches of a next-generation collection, which never sleeps unless it is 0; `awake` are hours during which it is kept
-    awake, and `wake_on_alarms` wakes it when an alarm of the account goes off or an incident is delivered. `warm_words`:
+    awake, and `wake_on_alarms` wakes it when any alarm of the account goes off or an incident is delivered. `warm_words`:
     questions to a sleeping collection are answered by words alone, from a segment of the corpus in the bucket.
     `search_collection` is the name of the collection that these describe, `blue` or `green`. With
     `next_search_generation` there is a collection of the other name, too, which an index can be built in;
@@ -199,7 +199,7 @@ class Deployment:
     search_standby: bool = True
     search_min_ocu: int = 0
     awake: str = ""
-    wake_on_alarms: bool = True
+    wake_on_alarms: bool = False
     warm_words: bool = True
     embedding_model: str = DEFAULT_MODEL
     next_embedding_model: str = ""

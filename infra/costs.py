@@ -134,9 +134,9 @@ def choices() -> tuple[Choice, ...]:
     wake = AWAKE_MINUTES / 60
     return (
         Choice("`-c kms_key=own` (in place of the alarms' key)", _fixed(0.0)),
-        Choice(
-            "an alarm or incident a day that wakes the collection (`-c wake_on_alarms=false`: none)", _awake(30 * wake)
-        ),
+        Choice("`-c wake_on_alarms=true` with an alarm or incident a day", _awake(30 * wake)),
+        Choice("the same with 10 a day", _awake(10 * 30 * wake)),
+        Choice("the same with 50 a day", _awake(50 * 30 * wake)),
         Choice("segments of words, made anew every hour (`-c warm_words=false`: none)", _warm_words),
         Choice("`-c bulk=true` while no bulk job runs ([a job's price](bulk.md))", _fixed(0.0)),
         Choice("open gaps, queried again once a day", _awake(30 * wake)),

@@ -55,7 +55,7 @@ OPX = (sys.executable, "-c", "from opx.system import command; command()")
 """The `opx` command of this environment."""
 
 EXAMINATIONS = {"all": (), "quiet": ("--without", "alarm"), "none": None}
-"""Options of `opx doctor` after a deployment; `quiet` notifies nobody."""
+"""Options of `opx doctor` after a deployment; `quiet` sets no alarm off, so that it notifies nobody."""
 
 
 class StoppedError(Exception):
@@ -69,7 +69,7 @@ class StoppedError(Exception):
 @dataclass(frozen=True, slots=True)
 class Options:
     """`app`: an assembly that exists already, in place of a synthesis. `adopt`: retained resources are taken back.
-    `doctor`: one of `EXAMINATIONS`."""
+    `doctor`: one of `EXAMINATIONS`; by default `all` at a terminal, and `quiet` for a deployment without a question."""
 
     context: tuple[str, ...]
     yes: bool
@@ -84,9 +84,11 @@ class Options:
         parser.add_argument("--yes", action="store_true", help="deploy without a question, for pipelines")
         parser.add_argument("--adopt", action="store_true", help="take back what an earlier deployment retained")
         parser.add_argument("--app", type=Path, metavar="FOLDER", help="deploy this assembly, made by `make synth`")
-        parser.add_argument("--doctor", choices=EXAMINATIONS, default="all", help="how the deployed system is examined")
+        examined = "how the deployed system is examined (default: all; with --yes quiet, which sets no alarm off)"
+        parser.add_argument("--doctor", choices=EXAMINATIONS, help=examined)
         found = parser.parse_args(arguments)
-        return cls(tuple(found.context), found.yes, found.adopt, found.app, found.doctor)
+        doctor = found.doctor or ("quiet" if found.yes else "all")
+        return cls(tuple(found.context), found.yes, found.adopt, found.app, doctor)
 
 
 def deploy(options: Options) -> int:

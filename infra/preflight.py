@@ -36,6 +36,8 @@ from infra.names import APPLICATION, Names
 from infra.quotas import batch_quotas_of, quota_of
 from infra.webhooks import CONCURRENCY as WEBHOOK_CONCURRENCY
 from opx.adapters.aws.bedrock_embedder import embedding_model
+from opx.domain.prices import PRICES
+from opx.lifecycle.costs import AWAKE_MINUTES, HOURS, SEARCH_WORKERS
 from opx.ports.tables import LIFECYCLE
 from opx.settings import COLLECTIONS, FIRST_COLLECTION
 
@@ -483,6 +485,19 @@ def batch_inference(deployment: Deployment, clients: Clients) -> Iterator[Proble
         )
 
 
+def waking(deployment: Deployment, _: Clients) -> Iterator[Problem]:
+    """States the price of waking the collection on every alarm, which depends on alarms of others."""
+    if deployment.wake_on_alarms and deployment.may_sleep:
+        hour = SEARCH_WORKERS * PRICES["OpenSearch Serverless, OCU-hour"]
+        alarm = hour * AWAKE_MINUTES / 60
+        yield Problem(
+            f"wake_on_alarms: every alarm of this account and region keeps the search collection awake for {AWAKE_MINUTES} "
+            f"minutes, which costs {alarm:.2f} $: ten a day {300 * alarm:.0f} $ a month, one in ten minutes "
+            f"{HOURS * hour:.0f} $. Alarms of auto scaling (TargetTracking-...) count, too",
+            fatal=False,
+        )
+
+
 def discovered_context(deployment: Deployment, clients: Clients) -> Mapping[str, str]:
     """Context that the account decides, and that the deployment leaves open: quotas of the embedding model, and of batch
     inference with it. Empty without the right to read them."""
@@ -514,6 +529,7 @@ CHECKS: tuple[Callable[[Deployment, Clients], Iterator[Problem]], ...] = (
     model_access,
     embedding_quota,
     batch_inference,
+    waking,
     agents,
     index_of_the_last_deployment,
     network,

@@ -1,4 +1,4 @@
-"""Calls that wake a sleeping collection before the questions come: alarms, delivered incidents, and a timetable."""
+"""Calls that wake a sleeping collection before the questions come, if chosen: by alarms, incidents, and a timetable."""
 
 from __future__ import annotations
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import boto3
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, EndpointConnectionError, ParamValidationError
 
 import opx
@@ -15,9 +20,58 @@ from opx.errors import StoreUnavailableError
 
 def test_client_retries_and_times_out_and_names_itself(aws_session: boto3.Session) -> None:
     config = client("sqs", session=aws_session, read_seconds=7.0, attempts=2).meta.config
-    assert config.retries == {"mode": "adaptive", "total_max_attempts": 2}
+    assert config.retries == {"mode": "standard", "total_max_attempts": 2}
     assert (config.connect_timeout, config.read_timeout) == (3.0, 7.0)
     assert f"opx-knowledge/{opx.__version__}" in config.user_agent
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds that botocore would have waited: before it repeats a call, and before it sends one at all."""
+    waited: list[float] = []
+
+    def no_wait(_: Any, amount: float) -> float:
+        waited.append(amount)
+        return 0.0
+
+    monkeypatch.setattr("botocore.endpoint.time.sleep", waited.append)
+    monkeypatch.setattr("botocore.retries.bucket.TokenBucket._sleep_amount", no_wait)
+    return waited
+
+
+def test_throttling_of_one_table_does_not_delay_another(aws: boto3.Session, pauses: list[float]) -> None:
+    dynamo = client("dynamodb", session=aws, attempts=2)
+    for table in ("hot", "cold"):
+        key: Any = {"AttributeName": "id", "AttributeType": "S"}
+        schema: Any = {"AttributeName": "id", "KeyType": "HASH"}
+        dynamo.create_table(
+            TableName=table, AttributeDefinitions=[key], KeySchema=[schema], BillingMode="PAY_PER_REQUEST"
+        )
+    dynamo.meta.events.register_first("before-send.dynamodb.GetItem", _throttle_hot)
+    for _ in range(5):
+        with pytest.raises(ClientError, match="ProvisionedThroughputExceededException"):
+            dynamo.get_item(TableName="hot", Key={"id": {"S": "1"}})
+    assert pauses
+    pauses.clear()
+    for _ in range(5):
+        dynamo.get_item(TableName="cold", Key={"id": {"S": "1"}})
+    assert pauses == []
+
+
+def _throttle_hot(request: Any, **_: Any) -> AWSResponse | None:
+    """The service's refusal of a call to the table `hot`."""
+    if b'"hot"' not in request.body:
+        return None
+    refusal = b'{"__type": "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"}'
+    return AWSResponse(request.url, 400, HTTPHeaders(), _Body(refusal))
+
+
+class _Body:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def stream(self, **_: Any) -> Iterator[bytes]:
+        yield self._content
 
 
 def test_endpoint_comes_from_the_environment(aws_session: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> None:

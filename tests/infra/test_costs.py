@@ -76,6 +76,11 @@ def test_a_classic_collection_is_the_dearest_choice_without_load() -> None:
     assert max(choices(), key=lambda choice: choice.added(LOADS[0])).name == "`-c search_generation=classic`"
 
 
+def test_waking_on_alarms_costs_by_their_number() -> None:
+    named = ("an alarm or incident a day", "with 10 a day", "with 50 a day")
+    assert [round(_added(name)[0], 2) for name in named] == [2.88, 28.8, 144.0]
+
+
 @pytest.mark.parametrize("name", ["awake=", "search_min_ocu=1", "open gaps"])
 def test_keeping_a_collection_awake_adds_nothing_where_questions_do_so(name: str) -> None:
     idle, *busy = _added(name)

@@ -254,16 +254,25 @@ def test_what_was_deployed_is_examined_and_decides_about_the_status(
 ) -> None:
     monkeypatch.setenv("OPX_CLIENT_ID", "acme")
     examiner.ends_with(1)
-    assert command.main(["--yes"]) == 1
+    at_a_terminal(monkeypatch, "y")
+    assert command.main([]) == 1
     assert examiner.calls == [["--environment", "dev", "--region", "eu-west-2", "doctor"]]
     assert "deployed, but not everything works" in capfd.readouterr().out
 
 
 @pytest.mark.usefixtures("account", "cdk")
-@pytest.mark.parametrize(("chosen", "options"), [("quiet", [["doctor", "--without", "alarm"]]), ("none", [])])
-def test_the_examination_can_be_quiet_or_left_out(examiner: Examiner, chosen: str, options: list[list[str]]) -> None:
+@pytest.mark.parametrize(("chosen", "options"), [("all", [["doctor"]]), ("none", [])])
+def test_the_examination_of_a_deployment_without_a_question_can_be_chosen(
+    examiner: Examiner, chosen: str, options: list[list[str]]
+) -> None:
     assert command.main(["--yes", "--doctor", chosen]) == 0
     assert [call[4:] for call in examiner.calls] == options
+
+
+@pytest.mark.usefixtures("account", "cdk")
+def test_a_deployment_without_a_question_sets_no_alarm_off(examiner: Examiner) -> None:
+    assert command.main(["--yes"]) == 0
+    assert [call[4:] for call in examiner.calls] == [["doctor", "--without", "alarm"]]
 
 
 @pytest.mark.usefixtures("account")

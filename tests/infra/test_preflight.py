@@ -84,6 +84,15 @@ EARLIER = {"Type": "AWS::OpenSearchServerless::CollectionIndex", "DeletionPolicy
 """The resource of an index in templates before `Custom::SearchIndex`."""
 
 
+def test_waking_on_alarms_states_its_price() -> None:
+    ((text, fatal),) = reported(Account(), wake_on_alarms="true")
+    assert text.startswith("wake_on_alarms: every alarm of this account and region keeps the search collection awake")
+    assert "costs 0.10 $: ten a day 29 $ a month, one in ten minutes 350 $" in text
+    assert not fatal
+    assert reported(Account()) == []
+    assert reported(Account(), wake_on_alarms="true", search_min_ocu="1") == []
+
+
 def deployed(model: str, form: str = "Body", resource: Mapping[str, Any] | None = None, **more: str) -> dict[str, Any]:
     """The template of an index."""
     schema = index_schema(Deployment(embedding_model=model, **more))  # type: ignore[arg-type]

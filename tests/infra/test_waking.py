@@ -23,8 +23,20 @@ def rules(assembly: Assembly) -> list[Resource]:
     return list(assembly.resources("observability", "Events::Rule").values())
 
 
-def test_an_alarm_that_goes_off_calls_the_function_that_searches(default: Assembly) -> None:
-    (rule,) = rules(default)
+@pytest.fixture(scope="module")
+def woken(make: Callable[..., Assembly]) -> Assembly:
+    """A collection that is woken by timetable and by alarms."""
+    return make(awake="weekdays 7-19 Europe/Berlin", wake_on_alarms="true")
+
+
+def test_nothing_wakes_the_collection_by_default(default: Assembly) -> None:
+    queues = default.resources("observability", "SQS::Queue").values()
+    assert rules(default) == []
+    assert not any("waking" in queue["QueueName"] for queue in queues)
+
+
+def test_an_alarm_that_goes_off_calls_the_function_that_searches_if_that_is_chosen(woken: Assembly) -> None:
+    (rule,) = rules(woken)
     assert rule["EventPattern"] == {
         "source": ["aws.cloudwatch"],
         "detail-type": ["CloudWatch Alarm State Change"],
@@ -34,7 +46,7 @@ def test_an_alarm_that_goes_off_calls_the_function_that_searches(default: Assemb
     assert json.loads(target["Input"]) == dict(WAKE)
     assert target["Arn"].endswith("opx-retrieve-knowledge:live")
     assert target["RetryPolicy"]["MaximumEventAgeInSeconds"] == 60
-    permission = default.only("observability", "Lambda::Permission")
+    permission = woken.only("observability", "Lambda::Permission")
     assert permission["Principal"] == "events.amazonaws.com"
     assert permission["FunctionName"] == target["Arn"]
     assert "WakingAlarms" in permission["SourceArn"]
@@ -50,15 +62,13 @@ def test_a_least_capacity_is_that_of_the_group_which_then_never_sleeps(without_s
     assert rules(without_snapstart) == []
 
 
-def test_the_timetable_calls_every_eight_minutes_on_time(make: Callable[..., Assembly]) -> None:
-    assembly = make(awake="weekdays 7-19 Europe/Berlin", wake_on_alarms="false")
-    schedules = assembly.resources("observability", "Scheduler::Schedule").values()
+def test_the_timetable_calls_every_eight_minutes_on_time(woken: Assembly) -> None:
+    schedules = woken.resources("observability", "Scheduler::Schedule").values()
     (schedule,) = (one for one in schedules if one["Name"] == "keep-awake")
     assert schedule["ScheduleExpression"] == "cron(0/8 7-18 ? * MON-FRI *)"
     assert schedule["ScheduleExpressionTimezone"] == "Europe/Berlin"
     assert schedule["FlexibleTimeWindow"] == {"Mode": "OFF"}
     assert json.loads(schedule["Target"]["Input"]) == dict(WAKE)
-    assert rules(assembly) == []
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ class Extraction:
             owner = ChunkOwner(document.document_id, document.title, document.category, document.tags)
             chunks = list(chunk_lines(read.lines(), owner, tokens=tokens, overlap=min(50, tokens // 4)))
             opened = partial(self.store.open, name)
-            return Extracted(document, chunks, self.extractor(document, read.facts, partial(_all, chunks), opened))
+            return Extracted(document, chunks, self.extractor(document, partial(_all, chunks), opened))
 
 
 def _all(chunks: list[DocumentChunk]) -> Iterator[DocumentChunk]:

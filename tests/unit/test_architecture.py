@@ -164,6 +164,19 @@ def test_aws_libraries_are_imported_only_by_the_aws_adapters() -> None:
     assert not broken([found for found in clients if not _within(found.module, "opx.adapters.aws")])
 
 
+def test_clients_of_aws_are_made_in_one_module_which_has_their_retries_and_time_limits() -> None:
+    making = {module for module, file in FILES.items() if any(map(_makes_a_client, ast.walk(_tree(file))))}
+    assert making == {"opx.adapters.aws.clients"}
+
+
+def _makes_a_client(node: ast.AST) -> bool:
+    """True for `boto3.client(...)` and `session.resource(...)`, whatever the session's name ends with."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    made_by = ast.unparse(node.func.value).casefold().removesuffix("()")
+    return node.func.attr in ("client", "create_client", "resource") and made_by.endswith(("boto3", "session"))
+
+
 def test_langchain_is_imported_by_its_splitter_alone() -> None:
     """It is optional, and importing it takes up to a second."""
     langchain = [found for found in all_imports() if found.of("langchain_core", "langchain_text_splitters")]

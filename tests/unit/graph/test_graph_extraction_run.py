@@ -175,4 +175,4 @@ def test_statement_with_an_invalid_reference_fails_the_extraction() -> None:
         findings.add(EdgeStatement(material.own, "mentions", f"service:{'x' * 600}", (chunk.chunk_id,)))
 
     with pytest.raises(InvalidInputError, match="not a reference"):
-        Extractor(known=(too_long,))(DOCUMENT, {}, lambda: iter(passages("text")), no_object)
+        Extractor(known=(too_long,))(DOCUMENT, lambda: iter(passages("text")), no_object)

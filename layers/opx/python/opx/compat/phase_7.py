@@ -87,7 +87,12 @@ def _filters(given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _retrieved(found: RetrievalResult) -> dict[str, Any]:
-    facts = {"title": found.title, "category": short_category(found.category), "documentId": found.document_id}
+    facts = {
+        **found.metadata,
+        "title": found.title,
+        "category": short_category(found.category),
+        "documentId": found.document_id,
+    }
     return {
         "content": {"type": "TEXT", "text": found.content},
         "location": {"type": "S3", "s3Location": {"uri": found.source}},
@@ -162,6 +167,7 @@ def item_of(document: KnowledgeDocument) -> Document:
         "tags": list(document.tags),
         "s3Location": document.location,
         "metadata": {
+            **document.attributes,
             "author": document.metadata.author,
             "version": document.metadata.version,
             "lastUpdated": document.metadata.last_updated,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType, field, to_builtins
 from msgspec.structs import astuple
@@ -105,7 +105,8 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
 
     From `current_since` to `superseded_at` the version was the current one; versions stored before this was recorded have
     no start. `expires` is the day from which it is hidden, if the document states one, `review_by` the day by which
-    `owner` is to review it.
+    `owner` is to review it. `attributes` are metadata without a field of their own: strings, numbers, booleans, and lists
+    of these.
 
     The checksums are of the files that were stored with the version; versions stored before they were recorded have none.
     """
@@ -135,6 +136,9 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
     review_by: Annotated[str, Meta(description="The day by which its owner is to review it, if one is set.")] = ""
     reviewed_at: Annotated[str, Meta(description="When its present text was last reviewed; empty if never.")] = ""
     owner: Annotated[str, Meta(description="Its owner, if it states one.")] = ""
+    attributes: Annotated[
+        dict[str, Any], Meta(description="Its other metadata, as they were given, without secrets.")
+    ] = field(default_factory=dict)
     scope: Scope
     source: Annotated[str, Meta(description="Its name in the corpus, in its scope.")] = field(name="key")
     trust: float
@@ -145,6 +149,9 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         derive(self, untrusted=self.untrusted or self.tier is not Tier.INTERNAL)
+
+    def __hash__(self) -> int:
+        return hash((self.document_id, self.scope, self.source, self.version))
 
     @property
     def key(self) -> DocumentKey:

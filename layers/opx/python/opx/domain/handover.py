@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from opx.domain.knowledge import Tier, Untrusted
 from opx.domain.procedures import Blast, Effect, SectionKind
@@ -100,6 +100,9 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
     )
     helps_by: Annotated[str, Meta(description="The line of it that answers or helps, where a model read it.")] = ""
     score: Annotated[float, Meta(description="Confidence times trust.")]
+    attributes: Annotated[
+        dict[str, Any], Meta(description="Further metadata that it was given, as they were given.")
+    ] = field(default_factory=dict)
     updated: Annotated[str, Meta(description="When it was last updated.")]
     age_days: Annotated[int | None, Meta(description="How many days ago that was.")] = None
     owner: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -18,6 +18,11 @@ MAX_TEXT = 500
 MAX_URI = 2048
 MAX_ITEMS = 50
 MAX_ITEM = 128
+MAX_ATTRIBUTES = 100
+MAX_ATTRIBUTES_BYTES = 8 * 1024
+"""Bytes of all attributes as JSON."""
+_LEAST_NUMBER, _MOST_NUMBER = 1e-100, 2**53
+"""Numbers between them, apart from their sign and 0, are the same in every store and in every reader of JSON."""
 _LANGUAGE = re.compile(r"([A-Za-z]{2,3})(?:[-_][A-Za-z0-9]+)*\Z")
 _NAMES = {
     "title": ("title",),
@@ -36,6 +41,7 @@ _NAMES = {
 }
 """Fields with their accepted names; the first that has a value counts. The names used by callers of the interface come
 first: their values take precedence over the document's own."""
+_KNOWN = frozenset(name for names in _NAMES.values() for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +49,9 @@ class DocumentMetadata:
     """Metadata of a document; empty where nothing was given.
 
     `created` and `last_updated` are ISO 8601: a date, or a time in UTC that ends with Z; `expires` and `review_by` are
-    days (2026-03-31), in UTC if a time was given. `language` is the primary subtag (`en` of `en-GB`). `ignored` names the
-    keys that are unknown.
+    days (2026-03-31), in UTC if a time was given. `language` is the primary subtag (`en` of `en-GB`). `attributes` are the
+    fields that have no meaning here, as they were given: strings, numbers, booleans, and lists of these. `left_out` states
+    why others, or a part of them, can't be kept.
     """
 
     title: str = ""
@@ -60,7 +67,8 @@ class DocumentMetadata:
     category: str | None = None
     expires: str = ""
     review_by: str = ""
-    ignored: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """The fields that a document has by the same names, as they were given."""
@@ -76,8 +84,8 @@ FACTS = tuple(
 
 
 def given_facts(document: KnowledgeDocument) -> dict[str, Any]:
-    """The `FACTS` of a document, in the form in which they can be given for another one."""
-    return {_NAMES[name][0]: getattr(document, name) for name in FACTS}
+    """The `FACTS` of a document but for its attributes, in the form in which they can be given for another one."""
+    return {_NAMES[name][0]: getattr(document, name) for name in FACTS if name in _NAMES}
 
 
 def validated(raw: Mapping[str, Any], *, name: str) -> DocumentMetadata:
@@ -89,15 +97,29 @@ def validated(raw: Mapping[str, Any], *, name: str) -> DocumentMetadata:
     """
     reader = _Reader(name)
     values: dict[str, Any] = {}
-    used = set()
-    for field, names in _NAMES.items():
-        key = next((known for known in names if raw.get(known) is not None), None)
+    for known, names in _NAMES.items():
+        key = next((one for one in names if raw.get(one) is not None), None)
         if key is not None:
-            used.add(key)
-            values[field] = reader.read(field, key, raw[key])
+            values[known] = reader.read(known, key, raw[key])
     values["category"] = values.get("category") or None
-    ignored = tuple(sorted(str(key) for key in raw if key not in used and raw[key] is not None))
-    return DocumentMetadata(**values, ignored=ignored)
+    attributes, left_out = _attributes({key: raw[key] for key in raw if key not in _KNOWN and raw[key] is not None})
+    return DocumentMetadata(**values, attributes=attributes, left_out=tuple(left_out))
+
+
+def check_given(raw: Mapping[str, Any], *, name: str) -> None:
+    """Raises as `validated`, and for a field that can't be kept, or only in part."""
+    if left_out := validated(raw, name=name).left_out:
+        raise UnparsableDocumentError(f"{name}: {left_out[0]}")
+
+
+def values_text(value: object) -> str:
+    """A value of the metadata for people: the elements of a list are separated by commas."""
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def texts_of(value: Any) -> tuple[str, ...]:
+    """An attribute as strings within the limits of tags."""
+    return tuple(fitting(map(str, value if isinstance(value, list | tuple) else [value])))
 
 
 def fitting(texts: Iterable[str]) -> list[str]:
@@ -182,6 +204,64 @@ def _kind(value: Any) -> str:
     return "a list" if isinstance(value, list | tuple) else type(value).__name__
 
 
+# -- attributes
+
+
+def _attributes(given: Mapping[Any, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The attributes that can be kept, in the given order, and why others, or elements of their lists, can't."""
+    kept: dict[str, Any] = {}
+    left_out: list[str] = []
+    size = 0
+    for key, value in given.items():
+        name = well_formed(str(key))  # YAML has keys that are no strings
+        entry, problem = _kept_value(value)
+        if entry is not None:
+            after = size + len(json.dumps({name: entry}, ensure_ascii=False).encode())
+            limit = _limit_reached(name, len(kept), after)
+            if not limit:
+                kept[name], size = entry, after
+            problem = limit or problem
+        if problem:
+            left_out.append(f"metadata field {name[:MAX_ITEM]!r} {problem}")
+    return kept, left_out
+
+
+def _kept_value(value: object) -> tuple[Any, str]:
+    """A value as far as it can be kept, None if nothing of it can; and why it, or an element of it, can't."""
+    several = value if isinstance(value, list | tuple) else [value]
+    plain = [well_formed(one) if isinstance(one, str) else one for one in several if _is_plain(one)]
+    unfit = [one for one in several if not _is_plain(one)]
+    problem = f"{_described(unfit[0])}; write {_ALLOWED}" if unfit else ""
+    if unfit and not plain:
+        return None, problem
+    return plain if several is value else plain[0], problem
+
+
+_ALLOWED = "a string, a number up to 2^53, true or false, or a list of these"
+
+
+def _limit_reached(name: str, count: int, size: int) -> str:
+    if len(name) > MAX_ITEM:
+        return f"has a name of {len(name)} characters; at most {MAX_ITEM} are allowed: shorten it"
+    if count >= MAX_ATTRIBUTES:
+        return f"is one too many: at most {MAX_ATTRIBUTES} fields of your own are kept; write it into the text"
+    if size > MAX_ATTRIBUTES_BYTES:
+        limit = f"{MAX_ATTRIBUTES_BYTES:,} bytes"
+        return f"is too long: all fields of your own together may have {limit}; write it into the text"
+    return ""
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return not value or _LEAST_NUMBER < abs(value) <= _MOST_NUMBER
+    return isinstance(value, str | bool)
+
+
+def _described(value: object) -> str:
+    number = isinstance(value, int | float)
+    return "has a number that not every reader can hold" if number else f"has {_kind(value)}, which is not kept"
+
+
 # -- sidecar
 
 
@@ -198,7 +278,7 @@ _TYPES: dict[str, tuple[str, type | tuple[type, ...]]] = {
 
 
 def parse_sidecar(data: bytes, name: str) -> dict[str, Any]:
-    """Parses the attributes by name: strings, numbers, booleans and lists of strings.
+    """Parses the attributes by name: strings, numbers, booleans and lists of these.
 
     Each may be a plain value or typed (`{"value": {"type": "STRING", "stringValue": "x"},
     "includeForEmbedding": true}`). Raises `UnparsableDocumentError`.
@@ -223,10 +303,10 @@ def parse_sidecar(data: bytes, name: str) -> dict[str, Any]:
 def _attribute(key: str, value: Any, name: str) -> Any:
     found = _typed(key, value, name) if isinstance(value, dict) else value
     if isinstance(found, str | int | float) or (
-        isinstance(found, list) and all(isinstance(item, str) for item in found)
+        isinstance(found, list) and all(isinstance(item, str | int | float) for item in found)
     ):
         return found
-    raise UnparsableDocumentError(f"{name}: attribute {key!r} must be a string, number, boolean or list of strings")
+    raise UnparsableDocumentError(f"{name}: attribute {key!r} must be a string, number, boolean or list of these")
 
 
 def _typed(key: str, value: dict[str, Any], name: str) -> Any:

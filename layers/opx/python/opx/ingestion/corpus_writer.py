@@ -22,9 +22,8 @@ from opx.errors import (
     DocumentNotFoundError,
     InvalidInputError,
     ObjectNotFoundError,
-    UnparsableDocumentError,
 )
-from opx.formats.metadata import validated
+from opx.formats.metadata import MAX_BYTES
 from opx.formats.registry import is_known
 from opx.ingestion.channels import channel_metadata
 from opx.ingestion.corpus.catalog import Catalog
@@ -40,7 +39,7 @@ from opx.ingestion.files import (
     stated_facts,
     unreadable,
 )
-from opx.ingestion.given_documents import Content, read_document
+from opx.ingestion.given_documents import Content, check_facts, read_document
 from opx.ingestion.object_names import with_extension
 from opx.ingestion.originals import MAGIC
 from opx.ingestion.reviews import Review, carried_metadata, review_metadata
@@ -49,6 +48,9 @@ from opx.ports import ObjectInfo, ObjectStore
 MAX_OBJECT_METADATA = 800
 """Maximum bytes of facts on the object itself: S3 allows 2 KB, in an encoding that makes some text a third longer, and the
 channel is beside them."""
+
+_ON_OBJECT = ("category", "name")
+"""Facts that stay on an object where the others are in a sidecar: in that, `name` would be an attribute."""
 
 MAX_REVIEWED_BYTES = 8 * 1024**2 - 1
 """The largest object that stores put again on a condition."""
@@ -138,18 +140,24 @@ class CorpusWriter:
                 f"{name}: names that end with {SIDECAR_SUFFIX} are for metadata; choose another name"
             )
         key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{stored}"
-        _check_facts(facts, name)
+        check_facts(facts, name)
         if self._records is not None and known.path == BASELINES_CATEGORY and isinstance(document, Mapping):
             self._records(document)
         self.put_described(key, data, {**facts, "category": known.path})
         return key
 
     def put_described(self, key: str, data: bytes, facts: Mapping[str, Any]) -> None:
-        """Puts an object with its facts: in the object's metadata, or in a sidecar if they are long."""
+        """Puts an object with its facts: in the object's metadata, or in a sidecar if they are long. Raises
+        `InvalidInputError` if they are too long for a sidecar."""
         text = metadata_text(facts)
         if len(text.encode("utf-8")) > MAX_OBJECT_METADATA:
-            self._store.put(key + SIDECAR_SUFFIX, metadata_text({"metadataAttributes": facts}).encode("utf-8"))
-            text = metadata_text({"category": facts["category"]})
+            long = {field: value for field, value in facts.items() if field != "name"}
+            sidecar = metadata_text({"metadataAttributes": long}).encode("utf-8")
+            if len(sidecar) > MAX_BYTES:
+                have = f"the metadata of {key} have {len(sidecar):,} bytes"
+                raise InvalidInputError(f"{have}; at most {MAX_BYTES:,} are kept: shorten them")
+            self._store.put(key + SIDECAR_SUFFIX, sidecar)
+            text = metadata_text({field: facts[field] for field in _ON_OBJECT if field in facts})
         elif self._store.head(key + SIDECAR_SUFFIX):
             self._store.delete(key + SIDECAR_SUFFIX)
         self._store.put(key, data, metadata={OBJECT_METADATA: text, **channel_metadata(self._channel)})
@@ -198,8 +206,9 @@ class CorpusWriter:
 
     def put_file(self, file: FileToIngest, metadata: Mapping[str, Any]) -> EventOutcome | None:
         """Copies a file and its sidecar into the corpus store. Returns an outcome only if nothing was put: `UNCHANGED`, or
-        `FAILED` because the file can't be read."""
+        `FAILED` because the file can't be read. Raises `InvalidInputError` for metadata that can't be kept."""
         key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{file.source.lstrip('/')}"
+        check_facts(metadata, file.source)
         text = metadata_text(file.described(metadata))
         try:
             digest = file_digest(file.path)
@@ -270,14 +279,6 @@ def _kept_facts(store: ObjectStore, info: ObjectInfo) -> dict[str, Any]:
     """The facts of an object that also hold for its next content."""
     left_out = (*_UPDATES, *(() if store.attests(info) else ("category",)))
     return {name: value for name, value in stated_facts(info).items() if name not in left_out}
-
-
-def _check_facts(facts: Mapping[str, Any], name: str) -> None:
-    """Raises `InvalidInputError` for invalid metadata, before anything is put."""
-    try:
-        validated(facts, name=name)
-    except UnparsableDocumentError as exc:
-        raise InvalidInputError(str(exc)) from exc
 
 
 def stored_bytes(document: Content) -> bytes:

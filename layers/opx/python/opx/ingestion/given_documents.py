@@ -9,7 +9,8 @@ from typing import Any
 
 from opx.domain.ids import stable_hash
 from opx.domain.sources import Document, SourceDocument
-from opx.errors import InvalidInputError, SourceShapeError
+from opx.errors import InvalidInputError, SourceShapeError, UnparsableDocumentError
+from opx.formats.metadata import check_given
 
 Content = str | bytes | Mapping[str, Any]
 """A document's content: Markdown text, the bytes of a file, or a mapping that is read as JSON."""
@@ -21,14 +22,25 @@ _CONTENTS = ("content", "page_content", "text")
 
 def read_document(given: object, metadata: Mapping[str, Any] | None = None) -> tuple[Content, dict[str, Any]]:
     """The content and the metadata of a document in any form; `metadata` counts before that of the document. A source that
-    is an address is its `source_uri`, too. Raises `InvalidInputError` for something without content."""
+    is an address is its `source_uri`, too. Raises `InvalidInputError` for something without content, and as
+    `check_facts`."""
     if isinstance(given, str | bytes | Mapping):
-        return given, dict(metadata or {})
-    facts = {**document_of(given).facts(), **(metadata or {})}
-    if "://" in str(facts.get("source") or ""):
-        facts.setdefault("source_uri", facts["source"])
-        facts["source"] = _key(str(facts["source"]))
-    return document_of(given).content, facts
+        content, facts = given, dict(metadata or {})
+    else:
+        content, facts = document_of(given).content, {**document_of(given).facts(), **(metadata or {})}
+        if "://" in str(facts.get("source") or ""):
+            facts.setdefault("source_uri", facts["source"])
+            facts["source"] = _key(str(facts["source"]))
+    check_facts(facts, str(facts.get("source") or facts.get("title") or "the document"))
+    return content, facts
+
+
+def check_facts(facts: Mapping[str, Any], name: str) -> None:
+    """Raises `InvalidInputError` for metadata of the document `name` that are invalid, or can't be kept."""
+    try:
+        check_given(facts, name=name)
+    except UnparsableDocumentError as exc:
+        raise InvalidInputError(str(exc)) from exc
 
 
 def document_of(given: object) -> Document:

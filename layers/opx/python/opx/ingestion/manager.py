@@ -87,8 +87,9 @@ class IngestionManager(CorpusWriter):
 
         Where Lambda functions ingest it, the id isn't known yet and the object's key is returned. `metadata` may have title,
         tags, author, version, severity, services, language, source_uri, and `source`, the name that stays when the
-        document changes (else a hash of the document); its extension, or that of `name`, determines a file's format. Raises
-        `InvalidInputError` for a category that is not of the tier, and `UnparsableDocumentError`.
+        document changes (else a hash of the document); its extension, or that of `name`, determines a file's format. Other
+        names are kept and returned as they are: strings, numbers, booleans, and lists of these, up to 100 names and 8 KB.
+        Raises `InvalidInputError` for others, and for a category that is not of the tier, and `UnparsableDocumentError`.
 
         A record of `operations/baselines` (node, metric, time_window, mean, stddev, samples) is also the reply of
         `get_baseline` where there are no values. Values are not documents: use `system.telemetry.baselines.add`.

@@ -62,10 +62,10 @@ _DOCUMENT_FACTS = tuple(name for name in IndexedChunk.__struct_fields__ if name 
 
 Passages = Callable[[], Iterator[DocumentChunk]]
 Extract = Callable[
-    [KnowledgeDocument, Mapping[str, tuple[str, ...]], Passages, Callable[[], AbstractContextManager[BinaryIO]]],
+    [KnowledgeDocument, Passages, Callable[[], AbstractContextManager[BinaryIO]]],
     Statements,
 ]
-"""Extracts statements from a document, its other metadata, its chunks and its object. Raises
+"""Extracts statements from a document, its chunks and its object. Raises
 `StoreUnavailableError` and `ObjectNotFoundError`."""
 
 
@@ -78,7 +78,7 @@ class ChunkingRules:
 @dataclass(frozen=True, slots=True)
 class CutDocument:
     """Everything that follows from an object alone, before its claim: the document with its counts, and its chunks as
-    lines of an open temporary file. `facts` and `suspected`: see `ParsedDocument`."""
+    lines of an open temporary file. `suspected`: see `ParsedDocument`."""
 
     document: KnowledgeDocument
     category: Category
@@ -87,7 +87,6 @@ class CutDocument:
     outline: bytes
     provenance: Provenance
     suspected: Sequence[Span] = ()
-    facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def is_embedded(self) -> bool:
@@ -162,8 +161,7 @@ class Chunks:
         lines.seek(0)
         document = replace(document, chunks_checksum=hashlib.file_digest(lines, "sha256").hexdigest())
         document, outline = _outlined(document, read)
-        rest = (read.provenance, read.suspected, read.facts)
-        return CutDocument(document, read.category, fingerprint, lines, outline, *rest)
+        return CutDocument(document, read.category, fingerprint, lines, outline, read.provenance, read.suspected)
 
     def prepare(self, claim: Claim, cut: CutDocument) -> Prepared:
         """A document with its statements; chunks of a category without embedded fields are not indexed, nor those of a
@@ -172,7 +170,7 @@ class Chunks:
         prepared = Prepared(claim, document, cut, cut.lines)
         if self._extract and cut.category.is_related and not is_kept_out(document):
             opened = partial(self._store.open, claim.event.document_key)
-            prepared.add_statements(_statements(self._extract, document, cut.facts, prepared.chunks, opened))
+            prepared.add_statements(_statements(self._extract, document, prepared.chunks, opened))
         if not cut.is_embedded:
             prepared.lines = BytesIO()
         return prepared

@@ -6,10 +6,9 @@ import hashlib
 import io
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import date
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
@@ -31,7 +30,7 @@ from opx.domain.record import replace
 from opx.domain.titles import MAX_TITLE, completed
 from opx.errors import ObjectNotFoundError, UnparsableDocumentError
 from opx.formats.markdown_lines import Line, scan
-from opx.formats.metadata import MAX_ITEMS, MAX_TEXT, DocumentMetadata, fitting, parse_sidecar, validated
+from opx.formats.metadata import MAX_TEXT, DocumentMetadata, check_given, parse_sidecar, texts_of, validated
 from opx.formats.registry import parse
 from opx.hygiene.cleaning import Cleaner, Span
 from opx.ingestion.categorising import CategoryChoice
@@ -59,8 +58,7 @@ _KEEP_LINES_BELOW = 1024 * 1024
 class ParsedDocument:
     """A document before chunking. `text` is the normalised text in an open temporary file, without secrets; `scanned`
     holds its lines unless it is too long to keep them. `suspected` are spans that look like instructions to a language
-    model. `facts` are the fields of its metadata that the catalog doesn't use, as lists of strings without secrets.
-    `provenance` lacks the moment of ingestion."""
+    model. `provenance` lacks the moment of ingestion."""
 
     document: KnowledgeDocument
     category: Category
@@ -68,7 +66,6 @@ class ParsedDocument:
     scanned: Sequence[Line] | None
     provenance: Provenance
     suspected: Sequence[Span] = ()
-    facts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def lines(self) -> Iterable[Line]:
         """The classified lines of the text."""
@@ -126,10 +123,10 @@ class DocumentReader:
             category = choice.before_parsing(uploaded, sidecar, name)
             category, stream = self._recognised(key.source, info, category, choice, io.BufferedReader(hashed))
             parsed = parse(stream, name=name, category=category, tools=self._tools)
-            raw = {**parsed.metadata, **sidecar, **uploaded}
+            given = {**sidecar, **{field: value for field, value in uploaded.items() if field != "name"}}
             cleaner = Cleaner()
-            metadata = _cleaned(validated(raw, name=name), cleaner)
-            facts = _facts(raw, metadata.ignored, cleaner)
+            # given fields come first: there is a limit to their number
+            metadata = _cleaned(validated({**given, **parsed.metadata, **given}, name=name), cleaner)
             outer = uploaded.get("category") or sidecar.get("category")
             category = choice.after_parsing(category, None if outer else metadata.category)
             spooled = _spool(cleaner.clean(parsed.lines), text)
@@ -139,8 +136,9 @@ class DocumentReader:
             review = review_of(info, attested=arrival.attested)
             document = reviewed(document, review) if review else document
             title = _cleaned_completion(title, title_path(key.source, category.path), cleaner)
-            owner = ", ".join(facts.get("owner", ()))[:MAX_TEXT]
-            remarks = (*self._expired(document), *choice.remarks, *parsed.remarks, *cleaner.remarks)
+            owner = ", ".join(texts_of(metadata.attributes.get("owner", ())))[:MAX_TEXT]
+            left_out = (Remark(RemarkKind.IRREGULAR, why) for why in metadata.left_out)
+            remarks = (*self._expired(document), *choice.remarks, *parsed.remarks, *left_out, *cleaner.remarks)
             document = replace(document, title=title, owner=owner, remarks=bounded(remarks))
             provenance = Provenance(
                 channel=arrival.channel,
@@ -152,15 +150,17 @@ class DocumentReader:
                 parser=parsed.format,
                 reviewed_by=review.by if review else "",
             )
-            yield ParsedDocument(document, category, text, spooled.lines, provenance, cleaner.suspected, facts)
+            yield ParsedDocument(document, category, text, spooled.lines, provenance, cleaner.suspected)
 
     def _sidecar_metadata(self, object_key: str) -> dict[str, Any]:
         name = object_key + SIDECAR_SUFFIX
         try:
             with self._store.open(name) as stream:
-                return parse_sidecar(stream.read(self._max_bytes), name)
+                found = parse_sidecar(stream.read(self._max_bytes), name)
         except ObjectNotFoundError:
             return {}
+        check_given(found, name=name)
+        return found
 
     def _recognised(
         self, source: str, info: ObjectInfo, category: Category, choice: CategoryChoice, stream: BinaryIO
@@ -304,20 +304,21 @@ def _cleaned(metadata: DocumentMetadata, cleaner: Cleaner) -> DocumentMetadata:
     lists = {
         name: tuple(cleaner.value(name, value) for value in getattr(metadata, name)) for name in ("tags", "services")
     }
-    return replace(metadata, **texts, **lists)
+    attributes = {
+        cleaner.value("metadata", name): _cleaned_value(name, value, cleaner)
+        for name, value in metadata.attributes.items()
+    }
+    return replace(metadata, **texts, **lists, attributes=attributes)
 
 
-def _facts(raw: Mapping[str, Any], names: Sequence[str], cleaner: Cleaner) -> dict[str, tuple[str, ...]]:
-    """These fields as lists of strings; values other than strings, numbers, dates and lists of them are left out."""
-    found = {}
-    values = {str(name): value for name, value in raw.items()}  # YAML has keys that are no strings
-    for name in names[:MAX_ITEMS]:
-        value = values[name]
-        several = value if isinstance(value, list | tuple) else [value]
-        texts = [str(one) for one in several if isinstance(one, str | int | float | date)]
-        if texts:
-            found[name] = tuple(cleaner.value(name, text) for text in fitting(texts))
-    return found
+def _cleaned_value(name: str, value: Any, cleaner: Cleaner) -> Any:
+    """An attribute without secrets, among them those that only its name gives away (`password: ...`)."""
+    if isinstance(value, list):
+        return [_cleaned_value(name, one, cleaner) for one in value]
+    if not isinstance(value, str):
+        return value
+    stated = f"{name}: "
+    return cleaner.value(name, stated + value).removeprefix(stated)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ QUEUES_POLLED = 6
 POLLS_A_MONTH = 5 * 3 * 60 * 24 * 30
 """Lambda polls a queue five times in parallel, for 20 seconds each, also when it is empty."""
 
-ALARM_METRICS, DASHBOARDS = 85, 3
+ALARM_METRICS, DASHBOARDS = 83, 3
 METRICS_OF_QUERIES = 41
 """Metrics that are billed only for hours with questions or documents."""
 

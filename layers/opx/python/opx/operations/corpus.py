@@ -62,7 +62,8 @@ KEYS_A_PAGE = 5000
 MAX_KEY_CHARACTERS = 1024
 _METADATA = (
     "What is known about it: title, tags, author, version, severity, services, language, source_uri, and source, the "
-    "name that stays when the document changes."
+    "name that stays when the document changes. Other names are kept and returned: strings, numbers, booleans and lists "
+    "of these, up to 100 names and 8 KB."
 )
 
 ObjectKey = Annotated[Filled, Meta(max_length=MAX_KEY_CHARACTERS)]
@@ -618,11 +619,14 @@ def channel_of(context: Context) -> Channel:
 
 
 def upload_metadata(context: Context, source: str, metadata: Mapping[str, Any]) -> dict[str, str]:
-    """The metadata of the object for a file with this source name: what is known about it, and how it came."""
+    """The metadata of the object for a file with this source name: what is known about it, and how it came. Raises
+    `InvalidInputError` for metadata that can't be kept."""
     from opx.ingestion.channels import channel_metadata
     from opx.ingestion.corpus_writer import metadata_text
     from opx.ingestion.files import OBJECT_METADATA, described
+    from opx.ingestion.given_documents import check_facts
 
+    check_facts(metadata, source)
     text = metadata_text(described(source, metadata))
     return {OBJECT_METADATA: text, **channel_metadata(channel_of(context))}
 

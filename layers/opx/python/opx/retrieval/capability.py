@@ -164,6 +164,7 @@ class Questions:
             experience=experience.seen_by(reader.visible),
             learnt=partial(experience.words, reader.visible) if self._uses_learnt_words else None,
             bound=partial(self._bound, reader),
+            documents=self._corpus.catalog.named,
             past=self._past,
             emptied=partial(self._is_emptied, reader),
             waiting=self._waiting_documents,

@@ -138,6 +138,7 @@ class Handover(Struct, frozen=True):
             score=best.score,
             updated=best.timestamp,
             age_days=_age(best.timestamp, self.today),
+            attributes=document.attributes if document else {},
             owner=document.owner if document else "",
             review=document.review_by if document else str(best.metadata.get("reviewBy", "")),
             why=why(terms, best),

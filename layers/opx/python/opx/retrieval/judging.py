@@ -74,8 +74,9 @@ class Judged(Struct, frozen=True, gc=False):
         return self.hit.indexed.chunk.category == WARNINGS_CATEGORY
 
 
-def result_of(judged: Judged, day: str = "") -> RetrievalResult:
-    """Converts a hit to a result, with all parts of its score; `day` decides if its review is overdue."""
+def result_of(judged: Judged, day: str = "", document: KnowledgeDocument | None = None) -> RetrievalResult:
+    """Converts a hit to a result, with all parts of its score; `day` decides if its review is overdue. The metadata that
+    its document was given are among the result's, unless these have a meaning of their own for the name."""
     hit = judged.hit
     indexed, chunk = hit.indexed, hit.indexed.chunk
     lexical, vector, read = hit.lexical, hit.vector, judged.reading
@@ -104,6 +105,7 @@ def result_of(judged: Judged, day: str = "") -> RetrievalResult:
         timestamp=indexed.last_updated,
         trust_score=indexed.trust,
         metadata={
+            **(_stated(document) if document else {}),
             **_metadata(hit, day),
             **({"why": judged.why} if judged.why else {}),
             **({"outcome": judged.outcome.summary.to_json()} if judged.outcome else {}),
@@ -144,6 +146,26 @@ def _metadata(hit: FusedHit, day: str) -> dict[str, Any]:
         **({"reviewBy": indexed.review_by} if indexed.review_by else {}),
         **({"copies": copies} if copies else {}),
     }
+
+
+_OWN_NAMES = frozenset((
+    "alternatives", "band", "because", "chunkId", "chunkIndex", "copies", "documentId", "expanded", "flags", "language",
+    "nearest", "notes", "outcome", "partial", "receiptId", "reviewBy", "section", "services", "site", "tags", "title",
+    "warnings", "why",
+))  # fmt: skip
+"""Names in the metadata of results that have a meaning of their own, also where a result lacks them."""
+
+
+def _stated(document: KnowledgeDocument) -> dict[str, Any]:
+    """The metadata that a document was given, as far as entries of the index don't have them."""
+    stated = {
+        "author": document.author,
+        "version": document.metadata.version,
+        "severity": document.severity,
+        "expires": document.expires,
+    }
+    others = {name: value for name, value in document.attributes.items() if name not in _OWN_NAMES}
+    return {**others, **{name: value for name, value in stated.items() if value}}
 
 
 def _copies(hit: FusedHit) -> list[dict[str, Any]]:

@@ -34,6 +34,7 @@ from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
     from opx.domain.baselines import BaselineStats
+    from opx.domain.documents import KnowledgeDocument
     from opx.domain.results import ExpandGraph
     from opx.retrieval.documents import Expander
     from opx.retrieval.identifiers import Bound
@@ -57,6 +58,7 @@ UNSEARCHED = "waiting to be ingested, not searched yet: `opx ingest` or `opx run
 """End of the note of an answer without a good result, while documents wait."""
 NO_GRAPH = "this knowledge base has no graph"
 NO_BASELINES = "this knowledge base keeps no baselines"
+NO_METADATA = "the metadata that these documents were given could not be read"
 NO_PAST = "this knowledge base can't answer as of a time that is over"
 
 _Found = tuple[ParsedQuery, Router, Routed]
@@ -68,6 +70,9 @@ Past = Callable[[ParsedQuery, SearchFilter, SearchEngine], SearchEngine]
 MAX_CHANGES = 50
 """Changes of a question's words that an answer lists."""
 
+Documents = Callable[[Sequence[tuple[str, str]]], Mapping[tuple[str, str], "KnowledgeDocument"]]
+"""Returns the documents with these key ids and document ids. Raises `StoreUnavailableError`."""
+
 Baselines = Callable[[Reader, str, str, str], "BaselineStats"]
 
 
@@ -77,11 +82,11 @@ class KnowledgeQuery:
     No `embedder`: the index embeds questions itself. `models` are those of confidence. `internet` answers questions from
     the web, if it is configured; `reranker` reads the best documents of thorough searches; `expander` reads the text around
     a passage; `baselines` returns baselines of metrics; `graph` expands the found results along edges; `experience` looks
-    up recorded outcomes of documents; `learnt` returns the words that were learnt from incidents, None if there are none;
-    `bound` returns the runbooks that rules of alerts name; documents of the categories `hidden` are never found; `emptied` is
-    called if nothing was found, and returns True if that is because the index is lost; `waiting` is called if nothing good
-    was found, and returns the number of documents that wait to be ingested; `words` returns what to search by words alone
-    while the index wakes up, None if it is awake.
+    up recorded outcomes of documents; `documents` returns the documents of results, for their metadata; `learnt` returns
+    the words that were learnt from incidents, None if there are none; `bound` returns the runbooks that rules of alerts name;
+    documents of the categories `hidden` are never found; `emptied` is called if nothing was found, and returns True if that
+    is because the index is lost; `waiting` is called if nothing good was found, and returns the number of documents that
+    wait to be ingested; `words` returns what to search by words alone while the index wakes up, None if it is awake.
     """
 
     def __init__(
@@ -100,6 +105,7 @@ class KnowledgeQuery:
         graph: ExpandGraph | None = None,
         experience: OutcomeLookup | None = None,
         bound: Bound | None = None,
+        documents: Documents = lambda _: {},
         learnt: Callable[[], LearnedWords | None] | None = None,
         past: Past | None = None,
         emptied: Callable[[], bool] = lambda: False,
@@ -127,6 +133,7 @@ class KnowledgeQuery:
         self._experience = experience
         self._learnt = learnt
         self._past = past
+        self._documents = documents
 
     @property
     def reader(self) -> Reader:
@@ -174,7 +181,7 @@ class KnowledgeQuery:
         merged = self._ranked(parsed, known.weighed(routed.judged), routed)
         live, step = live_results(parsed, self._internet, router.covered(merged), router.enough)
         shown = merged if live else _shown(parsed.config, merged)
-        results = _with_live(parsed, [result_of(one, day) for one in shown], live)
+        results = _with_live(parsed, self._results(parsed, shown, day), live)
         results = _marked(results) if calls_for_action(parsed.text) else results
         self._note_waiting(parsed, results)
         answer = self._expanded(parsed, _answer(parsed, results, (*routed.steps, *step)))
@@ -214,6 +221,16 @@ class KnowledgeQuery:
         if self._internet is None:
             return Answer(query, (), notes=(NOT_CONFIGURED,))
         return self._internet(query, max_results)
+
+    def _results(self, parsed: ParsedQuery, shown: Sequence[Judged], day: str) -> list[RetrievalResult]:
+        names = [(one.hit.indexed.key_id, one.hit.indexed.chunk.document_id) for one in shown]
+        try:
+            known = self._documents(names)
+        except StoreUnavailableError:
+            log.exception("the documents of results can't be read")
+            parsed.note(NO_METADATA)
+            known = {}
+        return [result_of(one, day, known.get(name)) for one, name in zip(shown, names, strict=True)]
 
     def _by_words(self, parsed: ParsedQuery, where: SearchFilter, day: str) -> _Found | None:
         """Searches by words alone while the index wakes up; None, and the question unchanged, if the index is awake, if there

@@ -62,7 +62,8 @@ def client(
     attempts: int = ATTEMPTS,
     addressing: Literal["auto", "virtual", "path"] = "auto",
 ) -> Any:
-    """A client that retries with adaptive back-off, up to `attempts` calls in all, and times out on a silent peer.
+    """A client that retries with back-off, up to `attempts` calls in all, and times out on a silent peer. It doesn't adapt
+    its rate: botocore has one rate for a client, so that throttling of one table would delay the calls to all others.
 
     Credentials, region and endpoints come from boto3's usual sources: `AWS_ENDPOINT_URL` or `AWS_ENDPOINT_URL_<SERVICE>`
     redirect it. Clients are thread-safe; create one per process. `addressing` is the style of S3 addresses, which are
@@ -70,7 +71,7 @@ def client(
     covers no headers.
     """
     config = Config(
-        retries={"mode": "adaptive", "total_max_attempts": attempts},
+        retries={"mode": "standard", "total_max_attempts": attempts},
         connect_timeout=CONNECT_SECONDS,
         read_timeout=read_seconds,
         tcp_keepalive=True,

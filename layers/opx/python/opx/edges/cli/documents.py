@@ -38,6 +38,7 @@ from opx.edges.cli.session import Session, pass_session
 from opx.edges.cli.sources import kept_out_line, kept_out_sources
 from opx.edges.loading import remove_document
 from opx.errors import AccessDeniedError, DocumentNotFoundError, InvalidInputError
+from opx.formats.metadata import values_text
 from opx.hygiene.untrusted import one_line
 from opx.ingestion.corpus.chunk_files import joined_text
 from opx.operations.corpus import GetStatus, RestoreDocument, get_status, restore_document
@@ -340,6 +341,9 @@ def _head(document: KnowledgeDocument, versions: Sequence[KnowledgeDocument]) ->
         ended = f" {version.superseded_at}" if version.superseded_at else ""
         short = version.document_id[:SHORT_ID] if here else version.document_id
         yield f"  version {version.version}  {short}  {version.state.value}{ended}{here}"
+    if document.attributes:
+        yield "  attributes:"
+        yield from (f"    {printable(f'{name}: {values_text(value)}')}" for name, value in document.attributes.items())
     if document.remarks:
         yield "  remarks:"
         yield from (f"    {remark_line(remark)}" for remark in document.remarks)

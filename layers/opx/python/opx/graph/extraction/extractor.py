@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +11,7 @@ from typing import BinaryIO
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements, node_type
 from opx.domain.record import replace
+from opx.formats.metadata import texts_of
 from opx.graph.extraction.material import (
     ChunkRule,
     DocumentRule,
@@ -37,12 +38,12 @@ class Extractor:
     def __call__(
         self,
         document: KnowledgeDocument,
-        facts: Mapping[str, tuple[str, ...]],
         passages: Passages,
         opened: Callable[[], AbstractContextManager[BinaryIO]],
     ) -> Statements:
         """The statements of a document. Raises as `extract`, and `InvalidInputError` for statements that the graph's store
         would refuse, so that they don't fail a batch with other documents."""
+        facts = {name: texts_of(value) for name, value in document.attributes.items()}
         material = Material(document, own_reference(document, facts), facts, opened)
         found = extract(material, passages, known=self.known, whole=self.whole)
         statements_by_mark(Origin.of(document), found, "")

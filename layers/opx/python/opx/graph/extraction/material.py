@@ -20,8 +20,8 @@ Facts = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """A parsed document. `own` is the reference of the node that it is about; `facts` are the fields of its metadata that
-    the catalog doesn't have, as lists of strings without secrets; `open` opens the original object."""
+    """A parsed document. `own` is the reference of the node that it is about; `facts` are its attributes as lists
+    of strings, cut to the length of tags; `open` opens the original object."""
 
     document: KnowledgeDocument
     own: str

@@ -7,7 +7,7 @@ so that an interrupted change is simply repeated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
@@ -325,6 +325,14 @@ class Catalog:
         """All versions with this document id: the same content may be stored under several keys and scopes."""
         for item in self._documents.query(document_id, where=KeyRange(begins_with="document#")):
             yield self._document(item)
+
+    def named(self, wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], KnowledgeDocument]:
+        """The newest versions with these key ids and document ids; those without one are left out."""
+        current = self.current_versions({key_id for key_id, _ in wanted}).values()
+        found = {(one.key.id, one.document_id): one for one in current}
+        for missing in {document_id for key_id, document_id in wanted if (key_id, document_id) not in found}:
+            found |= {(one.key.id, missing): one for one in self.find(missing)}
+        return {name: found[name] for name in wanted if name in found}
 
     def in_category(self, category: str, *, current_only: bool = True, until: str = "") -> Iterator[KnowledgeDocument]:
         """Documents of a category, of all scopes, the last updated first; those updated after `until` are left out."""

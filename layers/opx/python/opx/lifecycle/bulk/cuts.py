@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import IO, BinaryIO
 
@@ -31,7 +31,6 @@ class _Cut(Struct, frozen=True):
     outline: bytes
     provenance: Provenance
     suspected: tuple[tuple[int, int], ...]
-    facts: Mapping[str, tuple[str, ...]]
     lines: int
 
 
@@ -40,7 +39,7 @@ def write_cut(to: IO[bytes], object_key: str, cut: CutDocument) -> bool:
     applied."""
     size = cut.lines.seek(0, 2)
     suspected = tuple((start, end) for start, end in cut.suspected)
-    made = (cut.fingerprint, cut.document, cut.outline, cut.provenance, suspected, cut.facts, size)
+    made = (cut.fingerprint, cut.document, cut.outline, cut.provenance, suspected, size)
     try:
         data = msgspec.msgpack.encode(_Cut(object_key, *made))
     except UnicodeEncodeError:
@@ -87,8 +86,7 @@ class CutFile:
                 lines.write(block)
                 left -= len(block)
         category = self._category(cut.document.category)
-        rest = (cut.provenance, cut.suspected, cut.facts)
-        return CutDocument(cut.document, category, fingerprint, lines, cut.outline, *rest)
+        return CutDocument(cut.document, category, fingerprint, lines, cut.outline, cut.provenance, cut.suspected)
 
     def close(self) -> None:
         self._data.close()

@@ -17,7 +17,7 @@ from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.domain.titles import chosen
 from opx.domain.versions import Change, Renumbering, Restored, SafeguardChange, StepChange, VersionDiff, VersionName
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
-from opx.formats.metadata import FACTS, given_facts
+from opx.formats.metadata import FACTS, given_facts, values_text
 from opx.ingestion.corpus.chunk_files import joined_text, read_chunks
 from opx.ingestion.corpus_writer import CorpusWriter
 from opx.ingestion.events import SIDECAR_SUFFIX
@@ -106,7 +106,9 @@ def _changes(before: KnowledgeDocument, after: KnowledgeDocument) -> Iterator[Ch
 
 
 def _text(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {values_text(one)}" for name, one in value.items())
+    return values_text(value)
 
 
 def _fitting(lines: Sequence[str]) -> list[str]:
@@ -323,7 +325,8 @@ def _metadata(document: KnowledgeDocument) -> tuple[dict[str, Any], tuple[str, .
         "name": name,
         **given_facts(document),
     }
-    return {field: value for field, value in metadata.items() if value}, tuple(notes)
+    own = {field: value for field, value in document.attributes.items() if field != "name"}  # which is a file's here
+    return {**own, **{field: value for field, value in metadata.items() if value}}, tuple(notes)
 
 
 # -- similarity
