@@ -43,7 +43,7 @@ def model() -> Iterator[ChatCompletionsDouble]:
     assert not double.model.mistakes
 
 
-class Asked:
+class OpxWithModel:
     """`opx` with the chat model."""
 
     def __init__(self, opx: Opx, double: ChatCompletionsDouble) -> None:
@@ -77,8 +77,8 @@ class Asked:
 
 
 @pytest.fixture
-def opx(filled: Opx, model: ChatCompletionsDouble) -> Asked:
-    return Asked(filled, model)
+def opx(filled: Opx, model: ChatCompletionsDouble) -> OpxWithModel:
+    return OpxWithModel(filled, model)
 
 
 def titles(report: Mapping[str, Any]) -> list[str]:
@@ -90,7 +90,9 @@ def searched(report: Mapping[str, Any]) -> list[str]:
 
 
 class TestSlow:
-    def test_a_reader_that_hangs_has_the_time_that_is_left_and_the_findings_are_partial(self, opx: Asked) -> None:
+    def test_a_reader_that_hangs_has_the_time_that_is_left_and_the_findings_are_partial(
+        self, opx: OpxWithModel
+    ) -> None:
         opx.double.inject(Response(200, {}, delay=30), times=20)
         reader = {"OPX_RERANKER": "chat", "OPX_RERANK_SECONDS": "5", "OPX_RESEARCH_PLANNER": "rules"}
         report = opx.research("--iterations", "1", OPX_RESEARCH_SECONDS="4", **reader)
@@ -98,7 +100,7 @@ class TestSlow:
         assert report["partial"]
         assert any(note.startswith("not reranked by chat:openai:m (") for note in report["notes"])
 
-    def test_a_planner_that_hangs_leaves_the_searches_their_time(self, opx: Asked) -> None:
+    def test_a_planner_that_hangs_leaves_the_searches_their_time(self, opx: OpxWithModel) -> None:
         opx.double.inject(Response(200, {}, delay=30), times=20)
         started = time.monotonic()
         report = opx.research("--iterations", "1", OPX_RESEARCH_SECONDS="8", OPX_RERANKER="chat")
@@ -120,13 +122,13 @@ class TestPlans:
         ],
         ids=["junk", "one again and again", "none", "wrong types", "prose", "empty", "no object"],
     )
-    def test_a_bad_plan_loses_no_finding_and_the_topic_is_searched_first(self, opx: Asked, plan: object) -> None:
+    def test_a_bad_plan_loses_no_finding_and_the_topic_is_searched_first(self, opx: OpxWithModel, plan: object) -> None:
         opx.double.model.thought = lambda _system, _data: plan
         report = opx.research()
         assert titles(report) == ["Queue worker stalls"]
         assert searched(report)[0] == TOPIC
 
-    def test_what_the_topics_own_words_miss_is_found_by_rules_beside_a_bad_plan(self, opx: Asked) -> None:
+    def test_what_the_topics_own_words_miss_is_found_by_rules_beside_a_bad_plan(self, opx: OpxWithModel) -> None:
         topic = "why do pods keep restarting"
         by_rules = opx("research", topic, OPX_RESEARCH_PLANNER="rules")
         first = next(step for step in by_rules["trace"] if step["kind"] == "search")
@@ -139,14 +141,14 @@ class TestPlans:
         [Response(200, "<html>Bad gateway</html>"), Response(500), Response(429), Response(hang_up=True)],
         ids=["html", "broken", "busy", "hangs up"],
     )
-    def test_a_service_that_fails_is_replaced_by_rules(self, opx: Asked, response: Response) -> None:
+    def test_a_service_that_fails_is_replaced_by_rules(self, opx: OpxWithModel, response: Response) -> None:
         opx.double.inject(response, times=20)
         report = opx.research()
         assert (titles(report), report["planner"]) == (["Queue worker stalls"], "rules")
         assert "rules did" in report["notes"][0]
 
     @pytest.mark.parametrize("before", ["Sure! Here is the plan: ", '<think>Maybe {"queries": []}?</think>\n'])
-    def test_a_talkative_plan_is_read(self, opx: Asked, before: str) -> None:
+    def test_a_talkative_plan_is_read(self, opx: OpxWithModel, before: str) -> None:
         plan = {"queries": [{"query": "lease of the queue worker is lost", "part": "lease", "why": "cause"}]}
         opx.double.model.thought = lambda _system, _data: before + json.dumps(plan)
         report = opx.research()
@@ -177,7 +179,9 @@ def each(verdict: str, count: int) -> list[Any]:
 
 class TestReadings:
     @pytest.mark.parametrize("written", WRITTEN.values(), ids=WRITTEN.keys())
-    def test_verdicts_are_found_in_what_is_written_around_them(self, opx: Asked, written: Callable[[str], str]) -> None:
+    def test_verdicts_are_found_in_what_is_written_around_them(
+        self, opx: OpxWithModel, written: Callable[[str], str]
+    ) -> None:
         opx.judging(written, lambda count: each("helps", count))
         found = opx.search()
         assert {one["judged"] for one in found["results"]} == {"read"}
@@ -209,7 +213,7 @@ class TestReadings:
         ],
     )
     def test_valid_verdicts_count_and_a_document_without_one_keeps_its_estimate(
-        self, opx: Asked, judge: Judge, unread: int
+        self, opx: OpxWithModel, judge: Judge, unread: int
     ) -> None:
         opx.double.inject(Response(400, {"error": {"message": "no"}}))
         estimated = confidences(opx.search(), "estimated")
@@ -224,7 +228,7 @@ class TestReadings:
         ] * bool(unread)
 
     @pytest.mark.parametrize("text", ["", "{", "<think>" + json.dumps({"verdicts": each("no", 3)}), "<html></html>"])
-    def test_without_any_verdict_the_estimates_stand_and_a_note_says_so(self, opx: Asked, text: str) -> None:
+    def test_without_any_verdict_the_estimates_stand_with_a_note(self, opx: OpxWithModel, text: str) -> None:
         opx.judging(lambda _: text, lambda _: [])
         found = opx.search()
         assert {one["judged"] for one in found["results"]} == {"estimated"}

@@ -159,7 +159,7 @@ def _answer(kind: type[A], content: object, name: str) -> A:
 
 
 def _objects(text: str) -> Iterator[object]:
-    """The JSON objects in a text, outside of a model's thoughts."""
+    """The JSON objects in a reply, outside of the model's thoughts."""
     at, decoder = 0, json.JSONDecoder()
     for _ in range(_MOST_TRIED):
         if (start := _OBJECT.search(text, at)) is None:

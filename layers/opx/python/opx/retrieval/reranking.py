@@ -123,8 +123,8 @@ class RerankStage:
                 readings = self._readings(parsed.text, candidates, seconds)
         except ModelError as exc:
             log.warning("reranking with %s failed: %s", name, exc)
-            say = parsed.note if seconds == self._seconds else parsed.lacks
-            say(f"not reranked by {name} ({exc}): order and confidence are estimates, ranked by {parsed.ranked_by}")
+            report = parsed.note if seconds == self._seconds else parsed.lacks
+            report(f"not reranked by {name} ({exc}): order and confidence are estimates, ranked by {parsed.ranked_by}")
             return list(judged)
         parsed.ranked_by = name
         if unread := readings.count(None):
