@@ -15,8 +15,8 @@ from opx.errors import ConditionFailedError, InvalidInputError
 from opx.ingestion.channels import Arrival, arrival_of, channel_metadata
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus_writer import CorpusWriter
+from opx.ingestion.files import OBJECT_METADATA
 from opx.ingestion.originals import MAGIC
-from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.reviews import Review, review_of
 from opx.ports import ObjectInfo
 

@@ -16,7 +16,7 @@ from lambdas.manage_knowledge.handler import make_handler
 from opx.adapters.aws.clients import client
 from opx.adapters.aws.object_store import S3ObjectStore, S3UploadSigner
 from opx.errors import InvalidInputError, StoreUnavailableError
-from opx.ingestion.reading import OBJECT_METADATA
+from opx.ingestion.files import OBJECT_METADATA
 from opx.ports.tables import FAILURES
 from opx.settings import Settings, env_name
 from opx.system import bootstrap

@@ -26,8 +26,8 @@ from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.ingestion.corpus.stores import AnnouncingObjectStore
 from opx.ingestion.events import EventOutcome, ObjectEvent
+from opx.ingestion.files import OBJECT_METADATA
 from opx.ingestion.manager import IngestionManager
-from opx.ingestion.reading import OBJECT_METADATA
 from opx.ingestion.worker import QueueDrain
 from opx.operations.system import System
 from opx.ports import Embedder, ObjectStore, SearchFilter, SearchRequest

@@ -14,7 +14,7 @@ from opx.connectors.deliveries import Delivery
 from opx.connectors.webhooks.receiving import DeliveryReply, WebhookReceiver, answer
 from opx.connectors.webhooks.signatures import SIGNATURE_HEADER, TIMESTAMP_HEADER, generic_signature
 from opx.errors import SecretNotFoundError
-from opx.ingestion.reading import OBJECT_METADATA
+from opx.ingestion.files import OBJECT_METADATA
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap

@@ -12,7 +12,7 @@ import pytest
 from lambdas.manage_knowledge.handler import make_handler
 from opx.domain.requests import RequestError
 from opx.edges.http import MAX_BODY_BYTES
-from opx.ingestion.reading import OBJECT_METADATA
+from opx.ingestion.files import OBJECT_METADATA
 from opx.operations.forms import MAX_PARTS, UploadedFile, checked_name, is_form, read_form
 from opx.operations.system import System
 from tests.support.agent_calls import a_system

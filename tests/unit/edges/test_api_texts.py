@@ -12,7 +12,7 @@ from lambdas.manage_knowledge.handler import make_handler
 from lambdas.retrieve_knowledge.handler import make_handler as make_reader
 from opx.domain.provenance import Channel, ChannelKind
 from opx.ingestion.channels import channel_metadata
-from opx.ingestion.reading import OBJECT_METADATA
+from opx.ingestion.files import OBJECT_METADATA
 from opx.operations.system import System
 from tests.support.agent_calls import a_system, id_of
 from tests.support.api_requests import Handler, a_token, call, check_described, refusal

@@ -13,7 +13,7 @@ from lambdas.manage_knowledge.handler import make_handler
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
 from opx.ingestion.channels import channel_metadata
-from opx.ingestion.reading import OBJECT_METADATA
+from opx.ingestion.files import OBJECT_METADATA
 from opx.operations.system import System
 from opx.runtime.functions import FunctionFailedError
 from tests.support.agent_calls import DISK, id_of

@@ -12,8 +12,7 @@ import pytest
 from opx.adapters.connections import Connections
 from opx.edges.client import RemoteClient, bearer
 from opx.edges.loading import Uploads
-from opx.ingestion.files import FileToIngest
-from opx.ingestion.reading import OBJECT_METADATA
+from opx.ingestion.files import OBJECT_METADATA, FileToIngest
 from opx.ports import UploadSigner
 from opx.settings import Settings
 from opx.system import bootstrap

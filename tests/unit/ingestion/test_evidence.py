@@ -22,7 +22,7 @@ from opx.ingestion.evidence import (
     read_evidence_rules,
 )
 from opx.ingestion.evidence_reading import read_evidence
-from opx.ingestion.reading import OBJECT_METADATA
+from opx.ingestion.files import OBJECT_METADATA
 from opx.operations.system import System
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings

@@ -13,7 +13,7 @@ from opx.domain.provenance import Provenance
 from opx.domain.scopes import Scope
 from opx.errors import ObjectNotFoundError, UnknownCategoryError, UnparsableDocumentError
 from opx.ingestion.channels import ChannelRules
-from opx.ingestion.reading import OBJECT_METADATA, DocumentReader
+from opx.ingestion.files import OBJECT_METADATA, DocumentReader
 from opx.ports import ObjectStore
 from opx.runtime.knowledge_file import load_knowledge
 from tests.doubles.fake_time import FakeTime

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,12 @@ from tests.support.serving_support import OWN_TOKEN, LocalServer, over_mcp, serv
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
-READ = ("/documents", "/documents/{id}", "/documents/{id}/chunks", "/reading?document={id}", "/objects?under=runbooks")
-READ += (
+READ = (
+    "/documents",
+    "/documents/{id}",
+    "/documents/{id}/chunks",
+    "/reading?document={id}",
+    "/objects?under=runbooks",
     "/documents/{id}/provenance",
     f"/knowledge/default/search?q={DISK_TITLE.replace(' ', '+')}",
     "/reviews?days=3650",
@@ -30,7 +35,7 @@ def system(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         if request.param != "now":
             info = FolderObjectStore._info
 
-            def with_path(self: FolderObjectStore, *given: object) -> ObjectInfo:
+            def with_path(self: FolderObjectStore, *given: Any) -> ObjectInfo:
                 found = info(self, *given)
                 return ObjectInfo(found.key, found.size, found.etag, self._path(found.key).as_uri(), found.metadata)
 

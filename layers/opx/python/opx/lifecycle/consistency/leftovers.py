@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
 
 from opx.domain.documents import DocumentKey
+from opx.domain.ids import batched
 from opx.domain.scopes import Scope
 from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.ingestion.corpus.chunk_files import read_chunks
@@ -18,7 +19,7 @@ from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.lifecycle.consistency.differences import StoreFinding
 from opx.lifecycle.consistency.reconcile import Repairs
 from opx.lifecycle.consistency.store_checks import StoreChecks, version_of
-from opx.lifecycle.retention.due import batches
+from opx.lifecycle.retention.due import AT_ONCE
 from opx.lifecycle.retention.holds import Hold
 from opx.ports import ObjectStore, Table
 
@@ -54,7 +55,7 @@ class LeftoverFiles:
         after = str((self._state.get(_POSITION) or {}).get("after", ""))
         listed = takewhile(lambda info: info.key < DOCUMENTS_FOLDER, self._store.list(after=after))
         removed = kept = count = 0
-        for batch in batches(islice(listed, self._most)):
+        for batch in batched(islice(listed, self._most), AT_ONCE):
             found = self._checks.version_files(batch).found
             held = self._held(found)
             self._repairs.make([one for one in found if one.object_key not in held])
