@@ -44,7 +44,7 @@ def pytest_configure() -> None:
 
 
 def pytest_report_header() -> str:
-    return f"of many alike cases one in {EVERY} is tried (OPX_TEST_SAMPLE), by the seed {SEED} (OPX_TEST_SEED)"
+    return f"one in {EVERY} of alike cases and of slow tests (OPX_TEST_SAMPLE), by the seed {SEED} (OPX_TEST_SEED)"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from tests.support.scheduling import LONG
+
 Case = TypeVar("Case")
 
 EVERY = int(os.environ.get("OPX_TEST_SAMPLE") or 1)
@@ -34,16 +36,18 @@ _WHOLE = ("tests/unit/test_architecture.py", "tests/unit/domain/test_policy.py")
 
 
 def without_most_of_the_many(nodeids: Iterable[str]) -> set[str]:
-    """The cases to leave out of tests that have `MANY` or more: all but one of `EVERY`, the same ones in every run
-    with one seed."""
+    """The tests to leave out: all but one of `EVERY` of the cases of a test that has `MANY` or more, and of the tests of
+    modules that take long; the same ones in every run with one seed."""
     if EVERY == 1:
         return set()
-    cases = defaultdict[str, list[str]](list)
+    alike = defaultdict[str, list[str]](list)
     for nodeid in nodeids:
         name, bracket, _ = nodeid.partition("[")
-        if bracket and name.startswith(_ALIKE_IN) and not name.startswith(_WHOLE):
-            cases[name].append(nodeid)
-    many = {name: sorted(found) for name, found in cases.items() if len(found) >= MANY}
+        if nodeid.startswith(LONG):
+            alike[nodeid.partition("::")[0]].append(nodeid)
+        elif bracket and name.startswith(_ALIKE_IN) and not name.startswith(_WHOLE):
+            alike[name].append(nodeid)
+    many = {name: sorted(found) for name, found in alike.items() if len(found) >= MANY or name.startswith(LONG)}
     return {
         nodeid for name, found in many.items() for nodeid in set(found) - set(sampled(found, zlib.crc32(name.encode())))
     }
