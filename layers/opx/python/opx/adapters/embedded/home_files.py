@@ -30,7 +30,7 @@ from opx.adapters.embedded.durable_files import (
 from opx.adapters.embedded.home_format import MAIN, NAME, check_mark
 from opx.adapters.embedded.table import ITEM, key_names, quoted
 from opx.domain.ids import iso_time
-from opx.errors import DamagedStoreError, OpxError, StoreUnavailableError
+from opx.errors import DamagedStoreError, OpxError, StoreUnavailableError, UnwritableStoreError
 from opx.ports import Clock
 from opx.ports.files import FileDamage, Loss, MendedFiles, StoreFile
 from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec, from_row
@@ -260,7 +260,10 @@ def database_problems(path: Path, specs: Sequence[TableSpec] = (), *, quick: boo
         code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or is_undecodable(exc):
             return [str(exc)]
-        raise failure_of(exc, path) or StoreUnavailableError(f"database {path} can't be checked: {exc}") from exc
+        failure = failure_of(exc, path) or StoreUnavailableError(f"database {path} can't be checked: {exc}")
+        if quick and isinstance(failure, UnwritableStoreError):  # a full or read-only disk is no damage
+            return []
+        raise failure from exc
 
 
 _NUMBERED_TABLES = (
