@@ -217,6 +217,3 @@ class KnowledgeModel(Struct, frozen=True):
     def category_of_connector(self, kind: str) -> Category | None:
         """The default category of sources of a kind."""
         return next((one for one in self.categories.values() if kind in one.connectors), None)
-
-    def tier_categories(self, tiers: tuple[Tier, ...]) -> tuple[str, ...]:
-        return tuple(sorted(p for p, c in self.categories.items() if c.tier in tiers))
