@@ -75,7 +75,7 @@ NEW_NAMES = Command("ingest new names", ("ingest", "{files}/names"))
 """Its document declares names that earlier documents use."""
 
 COMMANDS = (
-    Command("ingest", ("ingest", "{files}/new", "--delete-missing", "--force")),
+    Command("ingest", ("ingest", "{files}/new", "--mirror", "--force")),
     NEW_NAMES,
     Command("ingest for a client", (*ACME, "ingest", "{files}/shop")),
     Command("delete", ("delete", "--yes", "{d1}")),

@@ -15,7 +15,6 @@ from tests.faults.disks import Disk
 from tests.faults.homes import ACME, Template, compared, differences, facts
 from tests.faults.power import Call, Left, Recorded, read_log
 from tests.support.attacks import Attack, AttackReport, kills
-from tests.support.earlier_index import as_of_format_5
 
 CUTS = max(4, kills(12) // 4)
 
@@ -113,28 +112,3 @@ def problems_after_cut(disk: Disk, run: Run, home: Path, done: int) -> Counter[s
         return problems
     problems += compared(run.facts[-1], facts(home))
     return problems + differing(home)
-
-
-@pytest.mark.attack
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("left", Left, ids=lambda left: left.name)
-def test_power_cut_while_an_index_is_converted_leaves_it_as_it_was_or_converted(
-    disk: Disk, template: Template, tmp_path: Path, left: Left, attack_report: AttackReport
-) -> None:
-    home, chance = tmp_path / "recorded" / "home", random.Random(left)
-    assert disk.run(home, [["ingest", str(template.folder / "files" / "old")]]).exit == 0
-    before = facts(home)
-    as_of_format_5(home / "index")
-    state = Recorded.at(home.parent)
-    log = tmp_path / "log"
-    assert disk.run(home, [["search", "thing1"]], mode="record", log=str(log), watched=str(home.parent)).exit == 0
-    assert not (home / "index" / "vectors.f32").exists()
-    with attack_report.attack("power cut in a conversion") as found:
-        for at, call in enumerate(read_log(log)):
-            state.do(call)
-            if "/index/" not in call.data.decode(errors="replace") and at % 5:
-                continue
-            after = cut(state, tmp_path, left, chance)
-            note(found, at, lost(before, after) + differing(after))
-    assert not found.examples
-    assert found.tried > 10

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from opx.domain.queries import QueryConfig
 from opx.domain.scopes import Identity
 from opx.domain.titles import chosen, completed, disambiguated, is_completed, is_generic, repeats
-from opx.ingestion.chunking import ChunkOwner, chunk_document
+from opx.ingestion.chunking import ChunkOwner
 from opx.text.procedures.outline import outline_of
 from tests.support.archive_support import put, services_at
+from tests.support.chunking_support import chunk_document
 
 TITLES = st.text(st.sampled_from("aA1 ()-") | st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
     ["README", "Steps to check", "README (cart)", "Architecture", "Quorum (lost)", "etcdMembersDown"]

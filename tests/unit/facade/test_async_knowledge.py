@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from opx import AsyncKnowledge, InvalidInputError, Knowledge, QueryConfig
-from opx.facade.aio import AsyncLearning
+from opx.facade.aio import AsyncLearningKnowledge
 from opx.facade.learning import LearningKnowledge
 from opx.facade.opening import of_system
 from opx.settings import Settings
@@ -44,7 +44,9 @@ def public(kind: type) -> dict[str, object]:
     return {name: found for name, found in vars(kind).items() if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(("plain", "awaited"), [(Knowledge, AsyncKnowledge), (LearningKnowledge, AsyncLearning)])
+@pytest.mark.parametrize(
+    ("plain", "awaited"), [(Knowledge, AsyncKnowledge), (LearningKnowledge, AsyncLearningKnowledge)]
+)
 def test_every_method_is_there_with_the_same_parameters(plain: type, awaited: type) -> None:
     methods = {name for name in public(plain) if name not in ONLY_PLAIN}
     assert methods <= set(public(awaited))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opx.ingestion.chunking import ChunkOwner, chunk_document
+from opx.ingestion.chunking import ChunkOwner
+from tests.support.chunking_support import chunk_document
 from tests.support.parsing_support import outcome, parsed, refusal, text_of
 
 

@@ -14,12 +14,13 @@ from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import IndexUnavailableError
 from opx.graph.extraction.mentions import Dictionary, KnownNames, scopes_that_name
 from opx.graph.relink_queue import WaitingNames
-from opx.ingestion.chunking import ChunkOwner, chunk_document
+from opx.ingestion.chunking import ChunkOwner
 from opx.ingestion.events import ObjectEvent
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
+from tests.support.chunking_support import chunk_document
 from tests.support.extraction_support import Extraction
 from tests.support.fakes import WordsEmbedder
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from opx.domain.documents import DocumentChunk
 from opx.domain.ids import chunk_id
 from opx.errors import InvalidInputError
-from opx.ingestion.chunking import MAX_HEADING, ChunkOwner, chunk_document
+from opx.ingestion.chunking import MAX_HEADING, ChunkOwner
 from opx.text.tokenizer import cl100k, encode
+from tests.support.chunking_support import chunk_document
 
 calm = settings(deadline=None)  # a busy machine is no failure
 

@@ -181,10 +181,6 @@ def test_a_files_folders_imply_its_category(path: str, category: str | None) -> 
     assert (found.path if found else None) == category
 
 
-def test_a_tier_has_its_categories() -> None:
-    assert a_model().tier_categories((Tier.SPECIALIZED,)) == ("security/cve",)
-
-
 # -- times -----------------------------------------------------------------------------------------------------------
 
 

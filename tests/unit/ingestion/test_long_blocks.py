@@ -8,9 +8,10 @@ import pytest
 
 from opx.domain.documents import DocumentChunk
 from opx.formats.markdown_lines import scan
-from opx.ingestion.chunking import ChunkOwner, chunk_document
+from opx.ingestion.chunking import ChunkOwner
 from opx.ingestion.long_blocks import first_part
 from opx.text.tokenizer import count_tokens, encode, tokens_of_characters
+from tests.support.chunking_support import chunk_document
 
 OWNER = ChunkOwner("0" * 32, "Runbook", "runbooks/procedures")
 

@@ -10,8 +10,9 @@ from langchain_text_splitters import TextSplitter
 
 from opx.chunking import RunbookSplitter
 from opx.errors import InvalidInputError
-from opx.ingestion.chunking import ChunkOwner, chunk_document
+from opx.ingestion.chunking import ChunkOwner
 from opx.text.tokenizer import count_tokens
+from tests.support.chunking_support import chunk_document
 
 RUNBOOK = """# Disk full
 

@@ -14,10 +14,11 @@ from opx.domain.queries import Expand, QueryConfig
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.errors import DocumentNotFoundError, StoreUnavailableError
-from opx.ingestion.chunking import ChunkOwner, chunk_document
+from opx.ingestion.chunking import ChunkOwner
 from opx.retrieval.documents import MAX_CHARACTERS, UNREADABLE, Expander, joined
 from opx.settings import Settings
 from opx.system import bootstrap
+from tests.support.chunking_support import chunk_document
 
 STEPS = "\n".join(f"{n}. Look at replica {n} and write down its lag in seconds." for n in range(40))
 TEXT = f"# Lag\n\nWhat to do when replicas lag.\n\n## Steps\n\n{STEPS}\n\n## Afterwards\n\n{'Tell the owners. ' * 30}\n"

@@ -164,7 +164,7 @@ def test_without_labels_all_rules_of_an_alert_are_named(lag: Opx) -> None:
 
 def test_a_runbook_for_other_labels_is_shown_with_a_note(lag: Opx) -> None:
     (lag.folder / "docs/runbooks/lag-warn.md").unlink()
-    ingest(lag, "--delete-missing", "--force")
+    ingest(lag, "--mirror", "--force")
     shown = done(lag, 'ConsumerLag{severity="warning"}')
     assert "Far behind" in shown
     assert "names for other labels" in shown
@@ -201,7 +201,7 @@ def test_a_binding_follows_its_page(opx: Opx) -> None:
     ingest(opx)
     assert known(opx)["BrokerDown"]["title"] == "Brokers, second edition"
     first.rename(first.with_name("BrokerDown.md"))
-    ingest(opx, "--delete-missing", "--force")
+    ingest(opx, "--mirror", "--force")
     assert known(opx)["BrokerDown"]["path"] == "documents/docs/runbooks/BrokerDown.md"
     assert opx("delete", known(opx)["BrokerDown"]["documentId"], "--yes").exit_code == 0
     assert known(opx)["BrokerDown"]["binding"] == "names none"

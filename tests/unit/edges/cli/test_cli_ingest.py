@@ -167,7 +167,7 @@ def test_documents_whose_files_are_gone_are_named_with_the_way_to_remove_them(op
 
 def test_the_old_name_of_mirror_still_works(opx: Opx) -> None:
     ten_files(opx)[0].unlink()
-    assert "1 deleted" in opx("ingest", opx.folder / "docs", "--delete-missing").stdout
+    assert "1 deleted" in opx("ingest", opx.folder / "docs", "--mirror").stdout
 
 
 def test_mirror_leaves_other_folders_alone(opx: Opx) -> None:

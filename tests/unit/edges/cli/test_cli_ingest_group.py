@@ -47,6 +47,6 @@ def test_missing_files_of_a_group_are_removed(opx: Opx) -> None:
     gone = opx.write("gone.md", "# Gone heron\n\nIt goes.\n")
     opx("--client", "acme", "ingest", opx.folder / "docs", "--group", "web")
     gone.unlink()
-    found = opx("--client", "acme", "ingest", opx.folder / "docs", "--group", "web", "--delete-missing")
+    found = opx("--client", "acme", "ingest", opx.folder / "docs", "--group", "web", "--mirror")
     assert found.exit_code == 0, found.output
     assert "Gone heron" not in titles(opx, "shop")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from opx.domain.learning import CheckpointReport, RAGPattern
 from opx.errors import InvalidInputError
-from opx.facade.aio import AsyncLearning
+from opx.facade.aio import AsyncLearningKnowledge
 from opx.facade.knowledge import Knowledge
 
 __all__ = [
@@ -48,7 +48,7 @@ class KnowledgeCaptureService:
     """Captures what was learned. A captured failure has a verified resolution, as the design has it."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = AsyncLearning(knowledge)
+        self._learning = AsyncLearningKnowledge(knowledge.learning)
 
     async def capture_failure_solution(  # noqa: PLR0917 - the design's order
         self,
@@ -102,7 +102,7 @@ class CheckpointEmbeddingService:
     """Turns staged entries into patterns."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = AsyncLearning(knowledge)
+        self._learning = AsyncLearningKnowledge(knowledge.learning)
 
     async def process_checkpoint(self, project_id: str, checkpoint_type: str) -> CheckpointReport | None:
         """Processes a project's entries: `phase completion`, `project completion`, `cancellation`, `manual trigger`."""
@@ -113,7 +113,7 @@ class RAGQueryService:
     """Finds patterns, for the orchestrator."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = AsyncLearning(knowledge)
+        self._learning = AsyncLearningKnowledge(knowledge.learning)
 
     async def query_for_task(
         self, task_description: str, agent_type: str, task_type: str, technology: str, max_results: int = 5
@@ -132,7 +132,7 @@ class OrchestratorContextBuilder:
     """Builds the context of a task."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = AsyncLearning(knowledge)
+        self._learning = AsyncLearningKnowledge(knowledge.learning)
 
     async def build_context_for_task(self, task: object, agent_type: str) -> str:
         """Returns the patterns for a task in the frame; `task` has `description`, `type` and `technology`."""
@@ -143,7 +143,7 @@ class KnowledgePruningService:
     """Deletes what is older than its retention; patterns after a year."""
 
     def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = AsyncLearning(knowledge)
+        self._learning = AsyncLearningKnowledge(knowledge.learning)
 
     async def prune_old_knowledge(self) -> int:
         """Returns the number of removed versions."""

@@ -284,9 +284,6 @@ class KnowledgeModel(Struct, frozen=True):
         """The default category of sources of a kind."""
         return next((one for one in self.categories.values() if kind in one.connectors), None)
 
-    def tier_categories(self, tiers: tuple[Tier, ...]) -> tuple[str, ...]:
-        return tuple(sorted(p for p, c in self.categories.items() if c.tier in tiers))
-
 
 NO_KNOWLEDGE = KnowledgeModel()
 """A model without categories: of each path the default counts."""

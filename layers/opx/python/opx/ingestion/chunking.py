@@ -12,7 +12,7 @@ from opx.domain.documents import ChunkMetadata, DocumentChunk
 from opx.domain.ids import chunk_id, normalise
 from opx.domain.titles import repeats
 from opx.errors import InvalidInputError
-from opx.formats.markdown_lines import Break, Line, is_item, scan
+from opx.formats.markdown_lines import Break, Line, is_item
 from opx.ingestion.long_blocks import first_part
 from opx.text.tokenizer import characters_of, count_tokens, encode, starts_character, tokens_of_characters
 
@@ -42,16 +42,6 @@ class ChunkOwner:
     title: str
     category: str
     tags: tuple[str, ...] = ()
-
-
-def chunk_document(
-    pieces: Iterable[str], owner: ChunkOwner, *, tokens: int = DEFAULT_TOKENS, overlap: int = DEFAULT_OVERLAP
-) -> Iterator[DocumentChunk]:
-    """Chunks of normalised text that is given in pieces (lines, very long ones cut), lazily and in bounded memory.
-
-    See `chunk_lines`.
-    """
-    return chunk_lines(scan(pieces), owner, tokens=tokens, overlap=overlap)
 
 
 def chunk_lines(

@@ -15,7 +15,7 @@ import io
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -29,8 +29,8 @@ from opx.errors import (
     UnparsableDocumentError,
 )
 from opx.ingestion.events import SIDECAR_SUFFIX
-from opx.ports import ObjectInfo, ObjectStore
-from opx.ports.objects import ReplaceableObjects
+from opx.ports import ObjectStore
+from opx.ports.objects import ReplaceableObjects, WrappedObjectStore
 from opx.ports.sources import Secrets, WritableSecrets
 
 if TYPE_CHECKING:
@@ -128,18 +128,12 @@ def _name_of(key: bytes) -> bytes:
     return hashlib.sha256(b"opx originals" + key).hexdigest()[:_KEY_NAME].encode()
 
 
-class DecryptingObjectStore:
+class DecryptingObjectStore(WrappedObjectStore):
     """An `ObjectStore` that returns originals in place of encrypted objects; for the pipeline alone."""
 
     def __init__(self, store: ObjectStore, key: Callable[[], bytes]) -> None:
-        self._store = store
+        super().__init__(store)
         self._key = key
-
-    def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
-        return self._store.put(key, data, metadata=metadata)
-
-    def put_if(self, key: str, data: bytes, *, etag: str, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
-        return self._store.put_if(key, data, etag=etag, metadata=metadata)
 
     def open(self, key: str) -> BinaryIO:
         """Raises `UnparsableDocumentError` too, and `SecretNotFoundError` without the key."""
@@ -152,21 +146,6 @@ class DecryptingObjectStore:
             stream.seek(0)
             return stream
         return io.BufferedReader(_Rejoined(beginning, stream), _BUFFER)
-
-    def head(self, key: str) -> ObjectInfo | None:
-        return self._store.head(key)
-
-    def attests(self, info: ObjectInfo) -> bool:
-        return self._store.attests(info)
-
-    def delete(self, key: str, *, etag: str = "") -> bool:
-        return self._store.delete(key, etag=etag)
-
-    def delete_many(self, keys: Iterable[str]) -> None:
-        self._store.delete_many(keys)
-
-    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        return self._store.list(prefix, after=after)
 
 
 class _Rejoined(io.RawIOBase):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opx.connectors.capability import Connectors
     from opx.connectors.runner import Feed, Runner
     from opx.connectors.streams.taking import RecordTaker
-    from opx.domain.scopes import Identity, Scope
+    from opx.domain.scopes import Scope
     from opx.domain.sources import StreamDefinition
     from opx.graph.capability import Graph
     from opx.graph.relinking import Relinking
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from opx.ports.sources import OpenWeb, Secrets
     from opx.ports.telemetry import MetricReader, TelemetryStores
     from opx.retrieval.models import Models
-    from opx.retrieval.query import KnowledgeQuery
     from opx.retrieval.query_language import ParsedQuery
     from opx.retrieval.web.service import InternetSearch
     from opx.runtime.speed_limit import SpeedLimit
@@ -416,10 +415,6 @@ class System:
 
     def _relink_new(self) -> None:
         self.relinking.relink_new()
-
-    def query_service(self, identity: Identity | None = None) -> KnowledgeQuery:
-        """The earlier name of `questions.search`."""
-        return self.questions.search(identity)
 
     def _internet(self) -> InternetSearch | None:
         from opx.retrieval.web.setup import internet_search

@@ -61,6 +61,37 @@ class ObjectStore(Protocol):
         which needn't exist. `metadata` may be empty."""
 
 
+class WrappedObjectStore:
+    """An `ObjectStore` that passes everything on to another one: a wrapper overrides what it changes."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        return self._store.put(key, data, metadata=metadata)
+
+    def put_if(self, key: str, data: bytes, *, etag: str, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
+        return self._store.put_if(key, data, etag=etag, metadata=metadata)
+
+    def open(self, key: str) -> BinaryIO:
+        return self._store.open(key)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        return self._store.head(key)
+
+    def attests(self, info: ObjectInfo) -> bool:
+        return self._store.attests(info)
+
+    def delete(self, key: str, *, etag: str = "") -> bool:
+        return self._store.delete(key, etag=etag)
+
+    def delete_many(self, keys: Iterable[str]) -> None:
+        self._store.delete_many(keys)
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        return self._store.list(prefix, after=after)
+
+
 def read_object(store: ObjectStore, key: str) -> bytes | None:
     """The content of an object; None if it is missing. Raises `StoreUnavailableError`."""
     try:

@@ -100,6 +100,27 @@ def embedded_in_order(embedder: ProgressiveEmbedder, texts: Sequence[str]) -> li
 # -- searching
 
 
+class WrappedEmbedder:
+    """An `Embedder` that passes everything on to another one: a wrapper overrides what it changes."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    @property
+    def model_id(self) -> str:
+        return self._embedder.model_id
+
+    @property
+    def dimension(self) -> int:
+        return self._embedder.dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
+        return self._embedder.embed_documents(texts)
+
+    def embed_query(self, text: str) -> Vector:
+        return self._embedder.embed_query(text)
+
+
 class SearchFilter(Struct, frozen=True):
     """Filter of a search. Each non-empty part must match; within a part any value does, but for the terms. `scopes` is
     never empty.

@@ -15,7 +15,8 @@ from opx.domain.queries import Fusion, SearchMode
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.errors import EmbeddingError, StoreUnavailableError
-from opx.ports import Embedder, Item, SearchEngine, SearchFilter, Vector, Vectors
+from opx.ports import Embedder, Item, SearchEngine, SearchFilter, Vector
+from opx.ports.search import WrappedEmbedder
 from opx.retrieval.confidence import (
     OTHER,
     JudgedPage,
@@ -304,23 +305,12 @@ def _accepts(question: Question, valid: Accepts | None) -> Accepts | None:
 _KEPT = 8
 
 
-class RememberedVectors:
+class RememberedVectors(WrappedEmbedder):
     """An `Embedder` that caches the vectors of the last few questions."""
 
     def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._vectors: dict[str, Vector] = {}
-
-    @property
-    def model_id(self) -> str:
-        return self._embedder.model_id
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
-        return self._embedder.embed_documents(texts)
 
     def embed_query(self, text: str) -> Vector:
         vector = self._embedder.embed_query(text)

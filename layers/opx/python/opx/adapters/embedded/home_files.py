@@ -38,7 +38,6 @@ from opx.ports.tables import ALL_TABLES, AUDIT, GAPS, TableSpec, from_row
 if TYPE_CHECKING:
     from opx.adapters.embedded.salvage import Salvaged
     from opx.adapters.embedded.segments import IndexDatabase, SegmentRow
-    from opx.adapters.embedded.vector_files import StoredRows
 
 QUESTIONS, INDEX, SECRETS = "questions.db", "index.db", "secrets.json"
 _SPECS = {MAIN: tuple(spec for spec in ALL_TABLES if spec not in (AUDIT, GAPS)), QUESTIONS: (AUDIT, GAPS)}
@@ -358,9 +357,9 @@ class IndexFiles:
     @staticmethod
     def _is_readable(database: IndexDatabase) -> bool:
         """False for an index of another release's format, which is no damage: it is replaced by `opx reindex`."""
-        from opx.adapters.embedded.search_index import FORMATS
+        from opx.adapters.embedded.search_index import FORMAT
 
-        return database.meta("identity").rpartition("/format-")[2] in FORMATS
+        return database.meta("identity").rpartition("/format-")[2] == FORMAT
 
     def _files(self, database: IndexDatabase, *, quick: bool) -> Iterator[FileDamage]:
         from opx.adapters.embedded.lexical import term_files
@@ -403,15 +402,16 @@ class _SegmentCheck:
         self._folder = folder
         self._database = database
         self._slots = max((row.first_slot + row.slots for row in rows), default=0)
-        self._rows: StoredRows | None = None
         self._checksums = database.checksums()
 
     def of_files(self) -> tuple[str, str] | None:
         """Name and problem of a file that can't be read as a whole."""
         from opx.adapters.embedded.lexical import TERMS, LexicalReader
+        from opx.adapters.embedded.vector_files import ROWS, StoredRows
 
         try:
-            self._read_rows()
+            base = self._folder / self._database.meta(ROWS, ROWS)
+            self._rows = StoredRows(base, self._dimension(), self._slots)
         except (OpxError, OSError, ValueError) as exc:
             return "vectors", str(exc)
         try:
@@ -420,17 +420,6 @@ class _SegmentCheck:
         except (OpxError, OSError) as exc:
             return TERMS, str(exc)
         return None
-
-    def _read_rows(self) -> None:
-        """Opens the vectors. Those of an earlier release are compared with their checksums when they are converted."""
-        from opx.adapters.embedded.earlier_vectors import check_earlier_vectors
-        from opx.adapters.embedded.vector_files import ROWS, StoredRows
-
-        if self._database.has_earlier_vectors:
-            check_earlier_vectors(self._folder, self._database, self._dimension())
-        else:
-            base = self._folder / self._database.meta(ROWS, ROWS)
-            self._rows = StoredRows(base, self._dimension(), self._slots)
 
     def of_segment(self, row: SegmentRow) -> str:
         """The problem of a segment; "" if it is as it was written."""
@@ -446,12 +435,11 @@ class _SegmentCheck:
             digest.add_entries(self._database.entries_of(row.id))
         except OpxError:
             return "its entries were altered"
-        if self._rows is not None:
-            digest.add_vectors(self._rows.rows(row.first_slot, row.first_slot + row.slots).tobytes())
+        digest.add_vectors(self._rows.rows(row.first_slot, row.first_slot + row.slots).tobytes())
         found = digest.checksums(*self._database.segment(row.id))
         if found.entries != known.entries:
             return "its entries were altered"
-        return "its vectors were altered" if self._rows is not None and found.vectors != known.vectors else ""
+        return "its vectors were altered" if found.vectors != known.vectors else ""
 
     def _dimension(self) -> int:
         """The dimension in the identity of the index: `model/dimension/analyzer-N/format-N`."""

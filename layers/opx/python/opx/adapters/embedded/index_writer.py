@@ -14,7 +14,6 @@ from types import TracebackType
 import numpy as np
 
 from opx.adapters.embedded.durable_files import held
-from opx.adapters.embedded.earlier_vectors import PATTERN, convert
 from opx.adapters.embedded.lexical import SMALL_HEAP_BYTES, WRITER_HEAP_BYTES, LexicalWriter, term_files
 from opx.adapters.embedded.segments import (
     SPREAD,
@@ -46,8 +45,7 @@ _Facets = tuple[str, str, str, str, str, str, str, int | None]
 
 class IndexWriter:
     """Holds the folder's write lock while it is open. Raises `IndexUnavailableError` if it can't get it. What it changes
-    becomes an index of `identity`, which names the format; one with vectors of an earlier release, as soon as it is opened.
-    `small` is for batches of a few documents."""
+    becomes an index of `identity`, which names the format. `small` is for batches of a few documents."""
 
     def __init__(self, folder: Path, dimension: int, identity: str, *, small: bool = False) -> None:
         self._folder = folder
@@ -64,8 +62,6 @@ class IndexWriter:
             opened.enter_context(held(self._folder / "writer.lock", busy, seconds=_LOCK_SECONDS))
             self._database = IndexDatabase(self._folder / "index.db")
             opened.callback(self._database.close)
-            if self._database.has_earlier_vectors:
-                convert(self._folder, self._database, self._dimension, self._identity)
             opened.callback(self._record_files)
             self._lexical = LexicalWriter(self._folder / "terms", self._heap_bytes)
             opened.callback(self._lexical.close)
@@ -136,7 +132,7 @@ class IndexWriter:
         disk has no room for others, the batch goes on with the old ones.
         """
         old = self._base()
-        for path in (*self._folder.glob(f"{ROWS}*"), *self._folder.glob(PATTERN)):
+        for path in self._folder.glob(f"{ROWS}*"):
             if path not in paths_of(old):
                 path.unlink()
         if int(self._database.meta("next_slot", "0")) <= 2 * self._database.live_slots() + _DEAD_ROWS_KEPT:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
@@ -29,15 +28,13 @@ from opx.adapters.embedded.vector_files import ROWS, Floats, StoredRows, stored_
 from opx.adapters.embedded.vectors import NearestRows, best_of_each
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
-from opx.errors import IncompatibleIndexError, IndexUnavailableError, InvalidInputError, StoreUnavailableError
+from opx.errors import IncompatibleIndexError, InvalidInputError
 from opx.ports import DocumentChange, HeldDocument, SearchFilter, SearchRequest, SearchResponse
 from opx.text.analyzer import ANALYZER_VERSION
 from opx.text.fields import Words, first_words
 
-FORMATS = ("6", "5", "4")
-"""Versions of the file format that can be read, the one that is written first. Part of an index's identity. 5 and 4 have
-vectors of float32, which are converted when the index is opened. 4 has entries that are not compressed, which 6 may have,
-too."""
+FORMAT = "6"
+"""Version of the file format. Part of an index's identity."""
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +114,6 @@ class EmbeddedIndex:
             try:
                 self._check_identity(f"{model_id}/{dimension}/analyzer-{ANALYZER_VERSION}/format-")
                 self._lexical = LexicalReader(folder / "terms")
-                self._convert_earlier()
             except BaseException:
                 self._database.close()
                 raise
@@ -138,7 +134,7 @@ class EmbeddedIndex:
             return f"{self._database.meta('incarnation')}.{self._database.meta('generation', '0')}"
 
     def _check_identity(self, lineage: str) -> None:
-        self._identity = wanted = lineage + FORMATS[0]
+        self._identity = wanted = lineage + FORMAT
         with self._database.snapshot():
             found = self._database.meta("identity")
         if not found:  # new; only then, since this waits for a running writer
@@ -146,29 +142,11 @@ class EmbeddedIndex:
                 found = self._database.meta("identity", wanted)
                 self._database.set_meta("identity", found)
                 self._database.set_meta("incarnation", self._database.meta("incarnation", secrets.token_hex(8)))
-        if found not in [lineage + each for each in FORMATS]:
+        if found != wanted:
             raise IncompatibleIndexError(
                 f"the index in {self._folder} was built for {found}, this program uses {wanted}: "
                 "run `opx reindex`, which makes one for this program, or delete that folder and run `opx rebuild`"
             )
-
-    def _convert_earlier(self) -> None:
-        """Has the vectors of an index of an earlier release converted when it is first opened."""
-        with self._database.snapshot():
-            has_earlier = self._database.has_earlier_vectors
-        if not has_earlier:
-            return
-        from opx.adapters.embedded.index_writer import IndexWriter
-
-        try:
-            with IndexWriter(self._folder, self._dimension, self._identity):
-                pass  # it converts what it opens
-        except IndexUnavailableError:
-            raise
-        except (OSError, sqlite3.Error, StoreUnavailableError) as exc:
-            raise IndexUnavailableError(
-                f"the index in {self._folder} is one of an earlier release, and can't be converted: {exc}"
-            ) from exc
 
     # -- writing
 

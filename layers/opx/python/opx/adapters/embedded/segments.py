@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.object_store import address_of
-from opx.adapters.embedded.vector_files import ROWS
 from opx.domain.documents import DocumentChunk
 from opx.domain.knowledge import Tier
 from opx.domain.record import from_json
@@ -141,7 +140,7 @@ def packed(line: str) -> bytes:
 
 
 def unpacked(stored: str | bytes) -> str:
-    """A line as it was packed, or as an earlier release stored it. Raises `IndexUnavailableError` if it is damaged."""
+    """A line as it was packed, or as text. Raises `IndexUnavailableError` if it is damaged."""
     if isinstance(stored, str):
         return stored
     unpacker = zlib.decompressobj(-zlib.MAX_WBITS, _SKELETON)
@@ -293,11 +292,6 @@ class IndexDatabase:
 
     def set_meta(self, name: str, value: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
-
-    @property
-    def has_earlier_vectors(self) -> bool:
-        """True if the vectors are in the file of an earlier release (`earlier_vectors`)."""
-        return not self.meta(ROWS) and self.meta("next_slot", "0") != "0"
 
     # -- commits: the changes of each generation, for readers of an earlier one
 

@@ -41,13 +41,7 @@ RESUME_HINT = "interrupted: what was finished is kept; run the same command agai
 )
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag of all files; may be given several times.")
 @click.option("--group", metavar="ID", help="Group of the client that the documents belong to; its projects see them.")
-@click.option(
-    "--mirror",
-    "--delete-missing",
-    "mirror",
-    is_flag=True,
-    help="Remove documents of these folders whose files are gone.",
-)
+@click.option("--mirror", is_flag=True, help="Remove documents of these folders whose files are gone.")
 @click.option("--force", is_flag=True, help="With --mirror: even if more than a fifth is gone.")
 @click.option(
     "--wait/--no-wait",

@@ -10,17 +10,18 @@ from typing import Any, BinaryIO
 from opx.domain.scopes import scope_of_object
 from opx.ingestion.events import DOCUMENTS_FOLDER, SEQUENCER_WIDTH, SIDECAR_SUFFIX, ObjectEvent
 from opx.ports import ObjectInfo, ObjectStore, PartedUploads, Queue, SignedUpload, UploadSigner
+from opx.ports.objects import WrappedObjectStore
 
 Check = Callable[[str], None]
 """Raises `ClientRemovedError` for the id of a client that was removed."""
 
 
-class GuardedObjectStore:
+class GuardedObjectStore(WrappedObjectStore):
     """An `ObjectStore` whose `put` and `put_if` also raise `ClientRemovedError` for a document of a removed client. Derived
     files pass: a removal waits for workers that are processing documents of the client."""
 
     def __init__(self, store: ObjectStore, check: Check) -> None:
-        self._store = store
+        super().__init__(store)
         self._check = check
 
     def put(self, key: str, data: bytes | BinaryIO, *, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
@@ -30,24 +31,6 @@ class GuardedObjectStore:
     def put_if(self, key: str, data: bytes, *, etag: str, metadata: Mapping[str, str] | None = None) -> ObjectInfo:
         check_owner(key, self._check)
         return self._store.put_if(key, data, etag=etag, metadata=metadata)
-
-    def open(self, key: str) -> BinaryIO:
-        return self._store.open(key)
-
-    def head(self, key: str) -> ObjectInfo | None:
-        return self._store.head(key)
-
-    def delete(self, key: str, *, etag: str = "") -> bool:
-        return self._store.delete(key, etag=etag)
-
-    def delete_many(self, keys: Iterable[str]) -> None:
-        self._store.delete_many(keys)
-
-    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        return self._store.list(prefix, after=after)
-
-    def attests(self, info: ObjectInfo) -> bool:
-        return self._store.attests(info)
 
 
 class GuardedUploadSigner:
@@ -109,7 +92,7 @@ def check_owner(object_key: str, check: Check) -> None:
 # -- events of changes
 
 
-class AnnouncingObjectStore:
+class AnnouncingObjectStore(WrappedObjectStore):
     """An `ObjectStore` that enqueues an event for each change of a document. `sequence` returns increasing numbers.
 
     A crash between the change and its event leaves an object that the catalog doesn't know: putting it again (as
@@ -125,7 +108,7 @@ class AnnouncingObjectStore:
         unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
         grouped: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
-        self._store = store
+        super().__init__(store)
         self._queue = queue
         self._sequence = sequence
         self._unit_of_work = unit_of_work
@@ -171,18 +154,6 @@ class AnnouncingObjectStore:
         with self._unit_of_work():
             for key in deleted:
                 self._enqueue(key, deleted=True)
-
-    def open(self, key: str) -> BinaryIO:
-        return self._store.open(key)
-
-    def head(self, key: str) -> ObjectInfo | None:
-        return self._store.head(key)
-
-    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        return self._store.list(prefix, after=after)
-
-    def attests(self, info: ObjectInfo) -> bool:
-        return self._store.attests(info)
 
     def announce_all(self) -> Sequence[str]:
         """Enqueues an event for every document as if it had just been put; returns their keys."""

@@ -15,7 +15,7 @@ from typing import Any
 from opx.errors import StoreUnavailableError
 from opx.ingestion.indexing.editions import EditionEmbedder, Editions
 from opx.ports import Clock, Embedder, Table, Vector, Vectors
-from opx.ports.search import embed_each, embedded_in_order
+from opx.ports.search import WrappedEmbedder, embed_each, embedded_in_order
 from opx.runtime.metrics import Metric, Report
 
 KEPT_AT_ONCE, KEPT_SECONDS = 25, 1.0
@@ -24,7 +24,7 @@ KEPT_AT_ONCE, KEPT_SECONDS = 25, 1.0
 _log = logging.getLogger(__name__)
 
 
-class CachedEmbedder:
+class CachedEmbedder(WrappedEmbedder):
     """`Embedder` that calls another one only for texts without an entry in the table of `tables.EMBEDDINGS`.
 
     The key is the model id and SHA-256 of the text; an entry holds its vectors as concatenated little-endian 32-bit floats,
@@ -33,23 +33,12 @@ class CachedEmbedder:
     """
 
     def __init__(self, embedder: Embedder, table: Table, *, days: float = 90, clock: Clock = time.time) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._table = table
         self._seconds = days * 86_400
         self._clock = clock
         self.hits = 0
         self.misses = 0
-
-    @property
-    def model_id(self) -> str:
-        return self._embedder.model_id
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    def embed_query(self, text: str) -> Vector:
-        return self._embedder.embed_query(text)
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         return embedded_in_order(self, texts)

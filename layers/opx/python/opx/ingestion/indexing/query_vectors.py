@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from opx.errors import StoreUnavailableError
 from opx.ingestion.indexing.embedding_cache import packed, unpacked
 from opx.ports import Clock, Embedder, Item, Table, Vector, Vectors
-from opx.ports.search import embed_each
+from opx.ports.search import WrappedEmbedder, embed_each
 from opx.runtime.threads import within
 
 KEPT_QUERIES = 512
@@ -30,7 +30,7 @@ def in_background(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name="query cache", daemon=True).start()
 
 
-class CachedQueries:
+class CachedQueries(WrappedEmbedder):
     """`Embedder` that looks vectors of queries up before it calls another one: in this process, then in the table of
     `tables.EMBEDDINGS`, which all processes share.
 
@@ -47,24 +47,13 @@ class CachedQueries:
         clock: Clock = time.time,
         run: Callable[[Callable[[], None]], None] = in_background,
     ) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self._table = table
         self._seconds = days * 86_400
         self._clock = clock
         self._run = run
         self._lock = threading.Lock()
         self._latest: OrderedDict[str, Vector] = OrderedDict()
-
-    @property
-    def model_id(self) -> str:
-        return self._embedder.model_id
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
-        return self._embedder.embed_documents(texts)
 
     def embed_each(self, texts: Sequence[str], found: Callable[[int, Vectors], None]) -> None:
         embed_each(self._embedder, texts, found)

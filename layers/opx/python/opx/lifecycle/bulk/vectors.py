@@ -14,9 +14,9 @@ from msgspec import Struct
 from opx.domain.record import prepared
 from opx.errors import EmbeddingError
 from opx.ingestion.indexing.embedding_cache import CachedEmbedder, packed, unpacked
-from opx.ports import Vector, Vectors
+from opx.ports import Vectors
 from opx.ports.bulk import BatchEmbedder
-from opx.ports.search import embedded_in_order
+from opx.ports.search import WrappedEmbedder, embedded_in_order
 
 log = logging.getLogger(__name__)
 
@@ -60,12 +60,13 @@ def batch_vectors(embedder: BatchEmbedder, dimension: int, rows: Iterable[Any]) 
     return VectorFile(embedder.model_id, dimension, found)
 
 
-class PreparedEmbedder:
+class PreparedEmbedder(WrappedEmbedder):
     """`Embedder` that takes vectors from files, and has another one embed the other texts. Files of another model are
     ignored. `embedded` counts the texts that had none. With `keeps`, vectors of files are also written to the cache."""
 
     def __init__(self, embedder: CachedEmbedder, *, keeps: bool = False) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
+        self._cached = embedder
         self._keeps = keeps
         self._files: list[VectorFile] = []
         self.embedded = 0
@@ -74,17 +75,6 @@ class PreparedEmbedder:
         """Replaces the files."""
         self._files = list(files)
         self.embedded = 0
-
-    @property
-    def model_id(self) -> str:
-        return self._embedder.model_id
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
-
-    def embed_query(self, text: str) -> Vector:
-        return self._embedder.embed_query(text)
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         return embedded_in_order(self, texts)
@@ -103,10 +93,10 @@ class PreparedEmbedder:
                 ready[text] = unpacked(data, 4 * self.dimension)
                 found(position, ready[text])
         if ready and self._keeps:
-            self._embedder.keep(ready)
+            self._cached.keep(ready)
         if missing:
             self.embedded += len(missing)
-            self._embedder.embed_each([texts[one] for one in missing], lambda at, each: found(missing[at], each))
+            self._cached.embed_each([texts[one] for one in missing], lambda at, each: found(missing[at], each))
 
     def _known(self) -> list[VectorFile]:
         wanted = self.model_id, self.dimension

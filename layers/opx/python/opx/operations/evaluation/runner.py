@@ -20,7 +20,8 @@ from opx.ingestion.indexing.capability import Indexing
 from opx.ingestion.manager import IngestionManager
 from opx.operations.evaluation.datasets import Dataset
 from opx.operations.evaluation.figures import Table, means_by_kind
-from opx.ports import Embedder, SearchFilter, SearchRequest, SearchResponse, Vector, Vectors
+from opx.ports import Embedder, SearchFilter, SearchRequest, SearchResponse, Vectors
+from opx.ports.search import WrappedEmbedder
 from opx.retrieval.capability import Questions
 from opx.retrieval.fusion import DEFAULT_FUSION
 from opx.retrieval.hybrid import DEPTH, fused_hits
@@ -202,20 +203,12 @@ class CorpusIntake:
         return True
 
 
-class _TimedEmbedder:
+class _TimedEmbedder(WrappedEmbedder):
     """An `Embedder` that adds up how long documents take."""
 
     def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+        super().__init__(embedder)
         self.seconds = 0.0
-
-    @property
-    def model_id(self) -> str:
-        return self._embedder.model_id
-
-    @property
-    def dimension(self) -> int:
-        return self._embedder.dimension
 
     def embed_documents(self, texts: Sequence[str]) -> list[Vectors]:
         started = time.perf_counter()
@@ -223,6 +216,3 @@ class _TimedEmbedder:
             return self._embedder.embed_documents(texts)
         finally:
             self.seconds += time.perf_counter() - started
-
-    def embed_query(self, text: str) -> Vector:
-        return self._embedder.embed_query(text)
