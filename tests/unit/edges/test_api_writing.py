@@ -151,7 +151,7 @@ class TestIngest:
     def test_a_forged_identity_in_the_metadata_does_not_change_the_scope(
         self, handler: Handler, services: System
     ) -> None:
-        metadata = {"source": "x", "clientId": "acme", "scope": {"clientId": "acme"}}
+        metadata = {"source": "x", "clientId": "acme", "scope": "client:acme"}
         body = {"document": TEXT, "metadata": metadata}
         found = call(handler, "ingest", body=body, caller=OTHER, headers={"x-opx-client-id": "acme"}, **PROCEDURES)[1]
         assert found["accepted"] == [{"objectKey": "clients/other/documents/runbooks/procedures/x.md"}]

@@ -258,6 +258,9 @@ class Launch:
 def run(arguments: Sequence[str], launch: Launch) -> int:
     """Run a command line and return its exit code."""
     _tolerate_any_character()
+    options = os.environ.get("LESS", "-FX")
+    if "R" not in options:  # without it, `less` prints colours as escape sequences
+        os.environ["LESS"] = f"-R {options}"
     if COMPLETION in os.environ:
         from opx.edges.cli.completion import complete_in
 

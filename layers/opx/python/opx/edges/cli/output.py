@@ -84,13 +84,12 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_page(lines: Sequence[str], screen: Screen | None = None) -> None:
-    """Prints lines, by $PAGER if they don't fit on the screen, unless `--no-pager` is given. `less` shows colours with `-R`
-    alone, and old versions print links as garbage."""
+    """Prints lines, by $PAGER if they don't fit on the screen, unless `--no-pager` is given. Links are left out:
+    old versions of `less` print them as escape sequences."""
     screen = screen or Screen.current()
     context = click.get_current_context(silent=True)
     is_paged = context is None or not context.meta.get(NO_PAGER)
     if is_paged and screen.is_terminal and sys.stdin.isatty() and len(lines) >= screen.height:
-        os.environ["LESS"] = f"-R {os.environ.get('LESS', '-FX')}"
         click.echo_via_pager(_LINK.sub("", "\n".join(map(tame, lines))), color=screen.colours)
     else:
         print_lines(lines)
