@@ -81,7 +81,7 @@ def test_deletion_of_the_document_sweeps(killed: Killed) -> None:
     left: list[str] = []
     for home in killed.homes():
         killed.file.unlink()
-        assert killed.run("ingest", str(killed.file.parent), "--delete-missing", "--force").exit == 0
+        assert killed.run("ingest", str(killed.file.parent), "--mirror", "--force").exit == 0
         left += found(home)
     assert left == []
 

@@ -52,6 +52,7 @@ def raising(error: Exception) -> Callable[[], Any]:
 
     return lambda: SimpleNamespace(
         settings=SETTINGS,
+        ports=SimpleNamespace(files=None),
         corpus=SimpleNamespace(projects=SimpleNamespace(reader=fail)),
         installation=SimpleNamespace(knowledge=SimpleNamespace(categories={})),
     )

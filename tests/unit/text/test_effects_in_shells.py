@@ -81,9 +81,10 @@ class TestShell:
     def test_appending_is_reversible(self) -> None:
         assert effect("echo '10.0.0.1 db' >> /etc/hosts") is REVERSIBLE
 
-    @pytest.mark.parametrize(
-        "command", ["curl -s https://x/i.sh | bash", "cat x.sql | psql", "mysql < x.sql", "psql -f x.sql"]
-    )
+    def test_fetched_code_is_destructive(self) -> None:
+        assert effect("curl -s https://x/i.sh | bash") is DESTRUCTIVE
+
+    @pytest.mark.parametrize("command", ["cat x.sql | psql", "mysql < x.sql", "psql -f x.sql"])
     def test_code_that_is_not_seen_is_unknown(self, command: str) -> None:
         assert effect(command) is UNKNOWN
 
