@@ -105,5 +105,5 @@ def test_a_value_that_is_not_of_its_type_is_refused(value: object, missing: str)
     assert f"value.{missing}" in refusal(sidecar(odd=value))
 
 
-def test_a_list_of_other_things_than_texts_is_refused() -> None:
-    assert "attribute 'odd'" in refusal(sidecar(odd=typed("STRING_LIST", stringListValue=[1])))
+def test_a_list_of_lists_is_refused() -> None:
+    assert "attribute 'odd'" in refusal(sidecar(odd=typed("STRING_LIST", stringListValue=[[1]])))
