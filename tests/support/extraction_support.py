@@ -16,8 +16,9 @@ from opx.domain.scopes import Scope
 from opx.domain.sources import SourceDocument
 from opx.graph.extraction.extractor import Extractor
 from opx.ingestion.chunking import ChunkOwner, chunk_lines
-from opx.ingestion.files import OBJECT_METADATA, DocumentReader
+from opx.ingestion.files import OBJECT_METADATA
 from opx.ingestion.object_names import pulled_name, with_extension
+from opx.ingestion.reading import DocumentReader
 from opx.runtime.knowledge_file import load_knowledge
 from tests.doubles.fake_time import FakeTime
 

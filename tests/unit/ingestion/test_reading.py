@@ -13,7 +13,8 @@ from opx.domain.provenance import Provenance
 from opx.domain.scopes import Scope
 from opx.errors import ObjectNotFoundError, UnknownCategoryError, UnparsableDocumentError
 from opx.ingestion.channels import ChannelRules
-from opx.ingestion.files import OBJECT_METADATA, DocumentReader
+from opx.ingestion.files import OBJECT_METADATA
+from opx.ingestion.reading import DocumentReader
 from opx.ports import ObjectStore
 from opx.runtime.knowledge_file import load_knowledge
 from tests.doubles.fake_time import FakeTime
