@@ -40,21 +40,21 @@ def copies(shown: str) -> list[str]:
 class TestKeys:
     def test_enter_and_n_go_on_and_b_goes_back(self, opx: Opx) -> None:
         shown = pressed(opx, "n\nbq")
-        assert [shown.count(f"Step {number} (") for number in (1, 2, 3)] == [1, 2, 1]
+        assert [shown.count(f"Step {number} of") for number in (1, 2, 3)] == [1, 2, 1]
 
     def test_a_number_goes_to_its_step(self, opx: Opx) -> None:
-        assert "Step 2 (" not in pressed(opx, "3q")
+        assert "Step 2 of" not in pressed(opx, "3q")
 
     def test_an_unknown_number_changes_nothing(self, opx: Opx) -> None:
         found = opx("do", *ALERT, stdin="8nq")
         assert "there is no step '8'" in found.stderr
-        assert "Step 2 (" in found.stdout
+        assert "Step 2 of" in found.stdout
 
     def test_the_last_step_is_announced(self, opx: Opx) -> None:
         assert "That was the last step." in pressed(opx, "3nq")
 
     def test_the_end_of_input_quits(self, opx: Opx) -> None:
-        assert "Step 1 (" in pressed(opx, "")
+        assert "Step 1 of" in pressed(opx, "")
 
     def test_y_copies_the_filled_command_and_nothing_else(self, opx: Opx) -> None:
         assert copies(pressed(opx, "yq")) == ["kubectl -n prod exec  web-1 -- kafka-consumer-groups.sh --describe"]
@@ -84,7 +84,7 @@ class TestKeys:
     def test_print_executes_nothing_and_prompts_for_nothing(self, opx: Opx) -> None:
         shown = pressed(opx, "", *ALERT, "--print")
         assert "[q]uit" not in shown
-        assert "Step 3 (" in shown
+        assert "Step 3 of" in shown
 
     def test_a_document_that_vanished_meanwhile_ends_it_with_an_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
