@@ -29,7 +29,7 @@ def put(system: SystemUnderTest, key: str, text: str = "") -> None:
 
 def reconciled(system: SystemUnderTest, **options: Any) -> ReconcileReport:
     """After whatever is young has become old, also by the clock of the double of S3."""
-    system.time.sleep(max(600.0, time.time() + 600.0 - system.time.clock()))
+    system.time.sleep(max(3600.0, time.time() + 3600.0 - system.time.clock()))
     return system.services.lifecycle.reconciler().run(**options)
 
 

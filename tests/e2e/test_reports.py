@@ -12,7 +12,7 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from tests.support.agent_calls import ask
 from tests.support.cli_support import Opx, WordEmbedder
-from tests.support.serving_support import LocalServer, over_mcp, serving
+from tests.support.serving_support import OWN_TOKEN, LocalServer, over_mcp, serving
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -96,7 +96,7 @@ class TestSearch:
         }
 
     def test_an_agent_gets_the_report_framed_behind_the_runbook(self, server: LocalServer) -> None:
-        text = over_mcp(server, "", "search_docs", query=QUESTION).content[0].text
+        text = over_mcp(server, OWN_TOKEN, "search_docs", query=QUESTION).content[0].text
         assert text.index("Purge the dead letters") < text.index(f"Untrusted: {REPORT}")
         assert all(line.startswith("> ") for line in text.splitlines() if COMMAND in line)
         assert "runs code from elsewhere" in text
@@ -109,7 +109,7 @@ class TestSearch:
     def test_a_report_that_is_read_is_framed(self, server: LocalServer, system: System) -> None:
         mail = id_in(system, "workplace/mail")
         assert server("GET", f"/documents/{mail}").json["versions"][0]["untrusted"] is True
-        text = over_mcp(server, "", "read_document", document=mail).content[0].text
+        text = over_mcp(server, OWN_TOKEN, "read_document", document=mail).content[0].text
         assert f"Untrusted: {REPORT}" in text
         assert all(line.startswith("> ") for line in text.splitlines() if COMMAND in line)
 

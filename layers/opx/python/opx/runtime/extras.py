@@ -17,7 +17,7 @@ EXTRAS = {
     ),
     "langchain": "langchain_core langchain_text_splitters",
     "mcp": "anyio mcp mcp_types",
-    "serve": "prometheus_client python_multipart starlette uvicorn",
+    "serve": "h11 prometheus_client python_multipart starlette uvicorn",
 }
 """Modules that each extra of `pyproject.toml` installs and that are imported here."""
 
