@@ -11,11 +11,12 @@ from opx.domain.graph import Alias, Merge, MergeState
 from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.errors import ConditionFailedError, InvalidInputError, MergeNotFoundError
+from opx.errors import InvalidInputError, MergeNotFoundError
 from opx.graph.alias_rows import merge_key, owner_areas, partition_of
 from opx.graph.aliases import AliasRegistry
 from opx.graph.names import canonical_form, normalised
 from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
+from opx.ports.tables import put_if
 
 log = logging.getLogger(__name__)
 
@@ -77,9 +78,7 @@ class Merging:
         if merge.state is not MergeState.UNDOING:
             before = merge.state
             merge = replace(merge, state=MergeState.UNDOING, undone_by=by, undone_at=iso_time(self._clock()))
-            try:
-                self._table.put(_item(merge), condition=Equals("state", before.value))
-            except ConditionFailedError:
+            if not put_if(self._table, _item(merge), Equals("state", before.value)):
                 return self.undo(scope, merge_id, by=by)  # changed by another process; each state comes only once
         return self._undo(scope, merge)
 
@@ -170,11 +169,9 @@ class Merging:
     def _settle(self, merge: Merge, state: MergeState) -> Merge:
         """Record the final state, unless another process has changed it meanwhile."""
         done = replace(merge, state=state)
-        try:
-            self._table.put(_item(done), condition=Equals("state", merge.state.value))
-        except ConditionFailedError:
-            return Merge.from_json(self._read(merge))
-        return done
+        if put_if(self._table, _item(done), Equals("state", merge.state.value)):
+            return done
+        return Merge.from_json(self._read(merge))
 
     def _read(self, merge: Merge) -> Item:
         item = self._table.get(merge_key(merge.area, merge.merge_id))

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opx.domain.graph import Edge, Walk, node_type
-from opx.errors import ConditionFailedError, InvalidInputError
+from opx.errors import InvalidInputError
 from opx.graph.rows import HEAD, head_row, is_node, key_in_table, moment
 from opx.ports import AnyOf, Condition, Equals, Item, KeyRange, Table
+from opx.ports.tables import delete_if
 from opx.runtime.threads import Each
 
 ROWS_A_WRITE = 100
@@ -40,7 +41,7 @@ class Partitions:
     def delete(self, keys: Sequence[Mapping[str, str]], document_ids: Collection[str] | None = None) -> None:
         """Delete these rows; with `document_ids`, only rows of these versions."""
         condition = _of_any(document_ids)
-        self._each(lambda key: self._delete(key, condition), keys)
+        self._each(lambda key: delete_if(self._table, key, condition), keys)
 
     def tidy(self, partitions: Iterable[str]) -> None:
         """Delete the heads of partitions that have no other row.
@@ -53,13 +54,7 @@ class Partitions:
 
     def _tidy(self, head: Item) -> None:
         if all(row["entry"] == HEAD for row in self._table.query(head["place"], limit=2)):
-            self._delete(key_in_table(head), Equals("token", head["token"]))
-
-    def _delete(self, key: Mapping[str, str], condition: Condition | None) -> None:
-        try:
-            self._table.delete(key, condition=condition)
-        except ConditionFailedError:
-            return  # changed by another writer in the meantime
+            delete_if(self._table, key_in_table(head), Equals("token", head["token"]))
 
     def _head(self, row: Item) -> Item:
         key, stated = str(row["node"]), row["stated"][0]

@@ -15,10 +15,9 @@ from itertools import islice
 from opx.domain.graph import Origin, node_type
 from opx.domain.ids import stable_hash
 from opx.domain.scopes import scope_of_key
-from opx.errors import ConditionFailedError
 from opx.graph.extraction.mentions import NAMED_TYPES
 from opx.ports import Clock, Equals, Item, KeyRange, Table
-from opx.ports.tables import readable
+from opx.ports.tables import delete_if, readable
 
 PARTITION = "relink#"
 
@@ -96,14 +95,8 @@ class RelinkQueue:
                 break
             if count < len(row.names):
                 self._table.put(row.after(count).to_item())
-            self._delete(row)
+            delete_if(self._table, {"place": PARTITION, "entry": row.entry}, Equals("token", row.token))
             count -= len(row.names)
-
-    def _delete(self, row: WaitingNames) -> None:
-        try:
-            self._table.delete({"place": PARTITION, "entry": row.entry}, condition=Equals("token", row.token))
-        except ConditionFailedError:
-            return  # gone, or declared again: the next run searches it
 
     def items_of(self, scopes: Iterable[str]) -> Iterator[Item]:
         """The rows of these scopes as items of the table."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from opx.domain.graph import Direction, Edge, EdgeStatement, Node, NodeStatement, Origin, Statements, Walk, node_type
 from opx.domain.ids import batched, iso_time
 from opx.domain.scopes import Scope, scope_of_key
-from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
+from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.graph import manifest
 from opx.graph.manifest import ManifestStatements, statements_by_mark
 from opx.graph.partitions import AdjacentRows, FoundEdges, Partitions
@@ -38,6 +38,7 @@ from opx.graph.rows import (
 from opx.graph.views import Adjacent
 from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
 from opx.ports.search import Canonical
+from opx.ports.tables import delete_if, put_if
 from opx.runtime.threads import Each
 
 if TYPE_CHECKING:
@@ -393,23 +394,21 @@ class RowMover:
         misplaced = [(row, new) for row, new in changes if key_in_table(new) != key_in_table(row)]
         in_place = [row for row, new in changes if key_in_table(new) == key_in_table(row)]
         for row in self._unstated(in_place):  # left by an interruption
-            self._delete(row, Equals("documentId", row["documentId"]))
+            delete_if(self._table, key_in_table(row), Equals("documentId", row["documentId"]))
         self._each(self._relocate, misplaced)
         return len(misplaced)
 
     def _relocate(self, change: tuple[Item, Item]) -> None:
         old, new = change
         token = secrets.token_hex(8)
-        try:
-            self._table.put({**new, "moved": token}, condition=KeyAbsent())
-        except ConditionFailedError:
+        if not put_if(self._table, {**new, "moved": token}, KeyAbsent()):
             token = ""  # put there by the document's writer, or before an interruption
         if is_node(new):
             self._partitions.put_heads([new])
         if token and self._unstated([old]):
-            self._delete(new, Equals("moved", token))
+            delete_if(self._table, key_in_table(new), Equals("moved", token))
             self._partitions.tidy([new["place"]])
-        self._delete(old, Equals("documentId", old["documentId"]))
+        delete_if(self._table, key_in_table(old), Equals("documentId", old["documentId"]))
 
     def _unstated(self, rows: Sequence[Item]) -> list[Item]:
         """Rows that their documents no longer state."""
@@ -421,9 +420,3 @@ class RowMover:
         return [
             row for row in rows if not any(mark_in(row) in stated.get(name, nothing).marks for name in chunks[id(row)])
         ]
-
-    def _delete(self, row: Item, condition: Equals) -> None:
-        try:
-            self._table.delete(key_in_table(row), condition=condition)
-        except ConditionFailedError:
-            return  # changed by the document's writer, or deleted

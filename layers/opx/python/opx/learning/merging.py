@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from opx.domain.ids import stable_hash
 from opx.domain.learning import Pattern, PatternChange, StagingEntry
 from opx.domain.record import replace
-from opx.errors import ConditionFailedError, InvalidInputError, PatternNotFoundError, StoreUnavailableError
+from opx.errors import InvalidInputError, PatternNotFoundError, StoreUnavailableError
 from opx.learning.pattern_rows import (
     MERGED_INTO,
     head_row,
@@ -28,7 +28,8 @@ from opx.learning.pattern_rows import (
     seed_of,
 )
 from opx.learning.patterns import MOST_KEPT, PatternStore
-from opx.ports import Equals, Item, KeyAbsent, Table
+from opx.ports import Item, Table
+from opx.ports.tables import put_revision
 
 _VIA = "via"
 _ATTEMPTS = 50
@@ -151,7 +152,7 @@ class PatternMerging:
             if row is None:
                 raise PatternNotFoundError(f"no pattern has the id {other_id!r}")
             self._keep_last_batch(other_id, row)
-            if self._write({**row, MERGED_INTO: into_id, "lastBatch": []}, row):
+            if put_revision(self._table, {**row, MERGED_INTO: into_id, "lastBatch": []}, row):
                 return
         raise self._too_busy(other_id)
 
@@ -189,18 +190,9 @@ class PatternMerging:
             parts = only if only is not None else tuple(dict.fromkeys((*known.merged, *merged)))
             pattern = replace(_counted(known, self._facts(pattern_id).values(), also), merged=parts)
             documented = str((row or {}).get("documentAt", ""))
-            if self._write({**head_row(pattern), "lastBatch": [], "documentAt": documented}, row):
+            if put_revision(self._table, {**head_row(pattern), "lastBatch": [], "documentAt": documented}, row):
                 return
         raise self._too_busy(pattern_id)
-
-    def _write(self, new: Item, before: Item | None) -> bool:
-        revision = int(before["revision"]) if before else 0
-        condition = Equals("revision", revision) if before else KeyAbsent()
-        try:
-            self._table.put({**new, "revision": revision + 1}, condition=condition)
-        except ConditionFailedError:
-            return False
-        return True
 
     def _keep_last_batch(self, pattern_id: str, row: Item) -> None:
         """Writes the rows of the entries that the head alone names."""

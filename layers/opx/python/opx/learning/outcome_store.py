@@ -10,16 +10,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
 from opx.domain.outcomes import Counted, DocumentOutcomes, RecordedOutcome, Tally
 from opx.domain.record import replace
-from opx.errors import ConditionFailedError, StoreUnavailableError
+from opx.errors import StoreUnavailableError
 from opx.ports import AnyOf, Clock, Equals, Item, KeyAbsent, LessThan, Table
-from opx.ports.tables import readable
+from opx.ports.tables import put_if, readable
 
 log = logging.getLogger(__name__)
 
@@ -68,15 +67,10 @@ class OutcomeStore:
                 return DocumentStanding(known, Counted.KNOWN, before)
             changed = counted(known, outcome, before, title)
             revision = int(item["revision"]) if item else 0
-            try:
-                self._table.put(
-                    head_item(scope_key, key_id, changed, outcome, revision + 1),
-                    condition=Equals("revision", revision) if item else KeyAbsent(),
-                )
-            except ConditionFailedError:
-                continue
-            self._write(scope_key, key_id, outcome, revision + 1)
-            return DocumentStanding(changed, Counted.CORRECTED if before else Counted.NEW, outcome)
+            head = head_item(scope_key, key_id, changed, outcome, revision + 1)
+            if put_if(self._table, head, Equals("revision", revision) if item else KeyAbsent()):
+                self._write(scope_key, key_id, outcome, revision + 1)
+                return DocumentStanding(changed, Counted.CORRECTED if before else Counted.NEW, outcome)
         raise StoreUnavailableError(
             "the outcome can't be counted: too many outcomes of the document are recorded at once"
         )
@@ -92,8 +86,7 @@ class OutcomeStore:
         """Writes the own item of the outcome that was counted with this revision, unless a later revision wrote it."""
         expires_at = int(self._clock()) + KEPT_DAYS * _DAY_SECONDS
         item = outcome_item(scope_key, key_id, outcome, revision, expires_at)
-        with suppress(ConditionFailedError):
-            self._table.put(item, condition=AnyOf((KeyAbsent(), LessThan("revision", revision))))
+        put_if(self._table, item, AnyOf((KeyAbsent(), LessThan("revision", revision))))
 
     def heads(self, scopes: Sequence[str], key_ids: Iterable[str]) -> list[tuple[str, str, DocumentOutcomes]]:
         """Scope, key id and outcome counts of those documents that have any."""

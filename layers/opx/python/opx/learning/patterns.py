@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -19,7 +19,7 @@ from uuid import uuid4
 from opx.domain.ids import day_number, iso_time
 from opx.domain.learning import Pattern, PatternOccurrence
 from opx.domain.record import replace
-from opx.errors import ConditionFailedError, StoreUnavailableError
+from opx.errors import StoreUnavailableError
 from opx.learning.pattern_rows import (
     FRESH_SECONDS,
     MERGED_INTO,
@@ -37,7 +37,7 @@ from opx.learning.pattern_rows import (
     pattern_in,
 )
 from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
-from opx.ports.tables import readable
+from opx.ports.tables import delete_if, put_if, put_revision, readable
 
 MOST_COUNTED = 50
 """Maximum of entries that one write of a head counts: the head names them all."""
@@ -155,8 +155,7 @@ class PatternStore:
         try:
             yield
         finally:
-            with suppress(ConditionFailedError):  # another process has taken it over
-                self._table.delete(lock, condition=Equals("holder", holder))
+            delete_if(self._table, lock, Equals("holder", holder))  # unless another process has taken it over
 
     def _acquire(self, wanted: Item) -> None:
         seen, since = "", time.monotonic()
@@ -165,19 +164,16 @@ class PatternStore:
             by = str(held["holder"]) if held else ""
             if by != seen:
                 seen, since = by, time.monotonic()
-            if not by or time.monotonic() - since >= LOCK_SECONDS:
-                with suppress(ConditionFailedError):
-                    self._table.put(wanted, condition=Equals("holder", by) if by else KeyAbsent())
-                    return
+            free = not by or time.monotonic() - since >= LOCK_SECONDS
+            if free and put_if(self._table, wanted, Equals("holder", by) if by else KeyAbsent()):
+                return
             time.sleep(LOCK_POLL_SECONDS)
 
     def decide(self, scope_key: str, key: str, pattern_id: str) -> str:
         """Assigns a key to this pattern unless it has one; returns the id of the pattern that it belongs to."""
-        try:
-            self._table.put(key_row(scope_key, key, pattern_id), condition=KeyAbsent())
-        except ConditionFailedError:
-            return self.decided(scope_key, [key]).get(key, pattern_id)
-        return pattern_id
+        if put_if(self._table, key_row(scope_key, key, pattern_id), KeyAbsent()):
+            return pattern_id
+        return self.decided(scope_key, [key]).get(key, pattern_id)
 
     # -- counting
 
@@ -233,13 +229,10 @@ class PatternStore:
 
     def _written(self, head: Item | None, pattern: Pattern, new: Sequence[PatternOccurrence], documented: str) -> bool:
         """Writes the head, then the rows of the entries it counts; False if the head was changed since it was read."""
-        revision = int(head["revision"]) if head else 0
         facts = [one.to_json() for one in new]
-        row = {**head_row(pattern), "revision": revision + 1, "lastBatch": facts, "documentAt": documented}
+        row = {**head_row(pattern), "lastBatch": facts, "documentAt": documented}
         with self._unit_of_work():
-            try:
-                self._table.put(row, condition=Equals("revision", revision) if head else KeyAbsent())
-            except ConditionFailedError:
+            if not put_revision(self._table, row, head):
                 return False
             self._table.put_many(occurrence_row(pattern.scope_key, pattern.pattern_id, fact) for fact in facts)
         return True
@@ -253,10 +246,8 @@ class PatternStore:
             row = self._followed(scope_key, pattern_id)
             if row is None:
                 return None
-            revision = int(row["revision"])
-            changed = {**row, "retired": because, "revision": revision + 1}
-            with suppress(ConditionFailedError):
-                self._table.put(changed, condition=Equals("revision", revision))
+            changed = {**row, "retired": because}
+            if put_revision(self._table, changed, row):
                 return pattern_in(changed)
         raise StoreUnavailableError(f"pattern {pattern_id} can't be changed: too many concurrent writers")
 
@@ -268,11 +259,8 @@ class PatternStore:
         head = self._head(scope_key, pattern_id) or {}
         rows = self._table.query(occurrences_partition(scope_key, pattern_id))
         facts = {str(fact["entryId"]): fact for fact in (*rows, *head.get("lastBatch", ()))}.values()
-        if head:
-            try:
-                self._table.delete(_key_of(head), condition=Equals("revision", head["revision"]))
-            except ConditionFailedError:
-                return False
+        if head and not delete_if(self._table, _key_of(head), Equals("revision", head["revision"])):
+            return False
         for key in dict.fromkeys(str(fact["key"]) for fact in facts):
             self._forget_key(scope_key, key, pattern_id)
         for fact in facts:
@@ -280,9 +268,8 @@ class PatternStore:
         return True
 
     def _forget_key(self, scope_key: str, key: str, pattern_id: str) -> None:
-        with suppress(ConditionFailedError):  # the key belongs to another pattern
-            where = {"place": keys_partition(scope_key), "entry": key}
-            self._table.delete(where, condition=Equals("patternId", pattern_id))
+        where = {"place": keys_partition(scope_key), "entry": key}
+        delete_if(self._table, where, Equals("patternId", pattern_id))  # unless it belongs to another pattern
 
     def _followed(self, scope_key: str, pattern_id: str) -> Item | None:
         """The head of a pattern, or of the one that it was merged into."""

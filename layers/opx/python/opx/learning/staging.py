@@ -13,9 +13,9 @@ from itertools import groupby, islice
 
 from opx.domain.learning import EntryState, StagingEntry
 from opx.domain.record import replace
-from opx.errors import ConditionFailedError, EntryNotFoundError
+from opx.errors import EntryNotFoundError
 from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
-from opx.ports.tables import readable
+from opx.ports.tables import put_if, readable
 
 KEPT_SECONDS = 365 * 86_400
 """Lifetime of a captured entry. By then it is counted in its pattern, or was never verified."""
@@ -32,11 +32,7 @@ class Staging:
 
     def add(self, entry: StagingEntry) -> bool:
         """Stores a new entry; False if it exists already."""
-        try:
-            self._table.put(self._row(entry, 1), condition=KeyAbsent())
-        except ConditionFailedError:
-            return False
-        return True
+        return put_if(self._table, self._row(entry, 1), KeyAbsent())
 
     def change(self, entry: StagingEntry, found: StagingEntry) -> bool:
         """Replaces the entry as it was `found`; False if it was changed meanwhile."""
@@ -44,14 +40,8 @@ class Staging:
         if item is None or StagingEntry.from_json(item) != found:
             return False
         revision = int(item["revision"])
-        try:
-            self._table.put(
-                {**self._row(entry, revision + 1), "expiresAt": item["expiresAt"]},
-                condition=Equals("revision", revision),
-            )
-        except ConditionFailedError:
-            return False
-        return True
+        changed = {**self._row(entry, revision + 1), "expiresAt": item["expiresAt"]}
+        return put_if(self._table, changed, Equals("revision", revision))
 
     def mark_processed(self, entry: StagingEntry, pattern_id: str, at: str) -> bool:
         """Marks an entry as processed; False if another process did, or it was changed meanwhile."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from msgspec import Struct
 
 from opx.domain.scopes import GLOBAL_KEY
-from opx.errors import DamagedRowError, InvalidInputError
+from opx.errors import ConditionFailedError, DamagedRowError, InvalidInputError
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +150,31 @@ class Table(Protocol):
 
     def count(self, partition: str | int, *, index: str = "", where: KeyRange | None = None) -> int:
         """The number of items that `query` would return, without transferring them; they are read all the same."""
+
+
+def put_if(table: Table, item: Mapping[str, Any], condition: Condition) -> bool:
+    """Writes the item on a condition; false if it doesn't hold."""
+    try:
+        table.put(item, condition=condition)
+    except ConditionFailedError:
+        return False
+    return True
+
+
+def delete_if(table: Table, key: Mapping[str, Any], condition: Condition | None) -> bool:
+    """Removes the item, on a condition if there is one; false if it doesn't hold."""
+    try:
+        table.delete(key, condition=condition)
+    except ConditionFailedError:
+        return False
+    return True
+
+
+def put_revision(table: Table, item: Mapping[str, Any], read: Item | None) -> bool:
+    """Writes the item with the next `revision`; false if it isn't the one any more that was read, None for none."""
+    revision = int(read["revision"]) if read else 0
+    condition = Equals("revision", revision) if read else KeyAbsent()
+    return put_if(table, {**item, "revision": revision + 1}, condition)
 
 
 class Tables(Protocol):

@@ -23,7 +23,6 @@ from opx.domain.record import Record
 from opx.domain.scopes import GLOBAL_KEY, scope_of_object
 from opx.errors import (
     ClientRemovedError,
-    ConditionFailedError,
     InvalidInputError,
     InvalidScopeError,
     StoreUnavailableError,
@@ -34,6 +33,7 @@ from opx.ingestion.corpus.failures import failure_id
 from opx.ingestion.events import DOCUMENTS_FOLDER, ObjectEvent, parse_event
 from opx.ports import Clock, Equals, Item, KeyRange, ObjectStore, Queue, Table
 from opx.ports.queues import KEPT_DAYS
+from opx.ports.tables import put_if
 from opx.runtime.threads import Each
 
 log = logging.getLogger(__name__)
@@ -223,10 +223,7 @@ class Announcements:
         """Sends first: after a crash in between, the event is sent twice."""
         queue.send(announced.event.to_json())
         item = {**announced.item, "sentAt": iso_time(self._clock())}
-        try:
-            self._table.put(item, condition=Equals("sentAt", announced.sent_at))
-        except ConditionFailedError:  # a worker settled it meanwhile
-            return
+        put_if(self._table, item, Equals("sentAt", announced.sent_at))  # unless a worker settled it meanwhile
 
     def _before(self, seconds: float) -> str:
         return iso_time(self._clock() - seconds)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 from msgspec import Struct
 
@@ -17,6 +16,7 @@ from opx.domain.documents import DocumentKey, DocumentState
 from opx.errors import ConditionFailedError, StoreUnavailableError
 from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
+from opx.ports.tables import delete_if
 from opx.runtime.leases import is_leased
 
 REMOVAL = "removal"
@@ -150,8 +150,7 @@ class Claims:
     def forget(self, claim: Claim) -> None:
         """Deletes the item of a key that this claim created, unless another worker has claimed it since."""
         self._written.pop(claim.token, None)
-        with suppress(ConditionFailedError):
-            self._keys.delete({"documentKey": claim.key.id}, condition=Equals("leaseToken", claim.token))
+        delete_if(self._keys, {"documentKey": claim.key.id}, Equals("leaseToken", claim.token))
 
     def remove(self, key: DocumentKey) -> bool:
         """Deletes the item of a key without a current document. False if it is claimed, or an attempt was interrupted."""
@@ -161,11 +160,7 @@ class Claims:
         leased = self._is_leased(head)
         if leased or head.get("writing") or current_id(head):
             return False
-        try:
-            self._keys.delete({"documentKey": key.id}, condition=Equals("revision", int(head.get("revision", 0))))
-        except ConditionFailedError:
-            return False
-        return True
+        return delete_if(self._keys, {"documentKey": key.id}, Equals("revision", int(head.get("revision", 0))))
 
     def note_unfinished(self, key: DocumentKey, document_id: str) -> None:
         """Makes the next event of the document, old or new, clean up: a worker without a claim wrote to the index."""

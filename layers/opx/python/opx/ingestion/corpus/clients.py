@@ -13,8 +13,9 @@ from typing import Any
 from opx.domain.ids import iso_time
 from opx.domain.record import Record, replace
 from opx.domain.scopes import Identity, Reader, Scope, reader_of
-from opx.errors import ClientRemovedError, ConditionFailedError, InvalidInputError, InvalidScopeError
+from opx.errors import ClientRemovedError, InvalidInputError, InvalidScopeError
 from opx.ports import Clock, Item, KeyAbsent, Table
+from opx.ports.tables import put_if
 
 CLIENTS = "#clients"
 """Partition key of the clients in the table of projects. No client can have this id."""
@@ -123,10 +124,7 @@ class ClientRegistry:
         return noted
 
     def _note(self, item: Item) -> None:
-        try:
-            self._table.put(item, condition=KeyAbsent())
-        except ConditionFailedError:  # another process did
-            return
+        put_if(self._table, item, KeyAbsent())  # unless another process did
 
     def _now(self) -> str:
         return iso_time(self._clock())

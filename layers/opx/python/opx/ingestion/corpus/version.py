@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from opx.errors import ConditionFailedError, StoreUnavailableError
+from opx.errors import StoreUnavailableError
 from opx.ports import (
     Clock,
     DocumentChange,
@@ -20,7 +20,7 @@ from opx.ports import (
     Table,
 )
 from opx.ports.search import CorpusState
-from opx.ports.tables import SHARDS
+from opx.ports.tables import SHARDS, put_if
 
 SETTLING_SECONDS = 20
 """Time for which a counted change may not be found yet: OpenSearch Serverless shows it after up to 15 seconds, and the
@@ -71,16 +71,11 @@ class CorpusCount:
             self._make()
         count, changed = (stored["count"], stored["changedAt"]) if stored else (0, 0.0)
         item = {**key, "count": count + 1, "changedAt": max(self._clock(), changed)}
-        try:
-            self._table.put(item, condition=Equals("count", count))
-        except ConditionFailedError:
-            return False
-        return True
+        return put_if(self._table, item, Equals("count", count))
 
     def _make(self) -> None:
         for key in _KEYS:
-            with suppress(ConditionFailedError):  # of an earlier release, or of another writer
-                self._table.put({**key, "count": 0, "changedAt": 0.0}, condition=KeyAbsent())
+            put_if(self._table, {**key, "count": 0, "changedAt": 0.0}, KeyAbsent())  # unless another writer did
 
 
 # -- incarnation of the graph
@@ -94,8 +89,7 @@ def incarnation(table: Table) -> str:
     """The random name of the graph in this table; created if missing. Raises `StoreUnavailableError`."""
     item = table.get(_GRAPH_KEY)
     if item is None or "token" not in item:
-        with suppress(ConditionFailedError):  # another process was first
-            table.put({**_GRAPH_KEY, "token": secrets.token_hex(8)}, condition=KeyAbsent("token"))
+        put_if(table, {**_GRAPH_KEY, "token": secrets.token_hex(8)}, KeyAbsent("token"))  # unless another process did
         item = table.get(_GRAPH_KEY)
     return str(item["token"]) if item else ""
 

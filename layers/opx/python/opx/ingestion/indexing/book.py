@@ -11,6 +11,7 @@ from msgspec import Struct
 from opx.domain.record import Record, replace
 from opx.errors import ConditionFailedError, EditionChangedError
 from opx.ports import Equals, Item, KeyAbsent, Table
+from opx.ports.tables import delete_if
 
 _ENTRY = "editions"
 
@@ -146,11 +147,7 @@ class Journal:
 
     def drop(self, edition: str, key_id: str, mark: str) -> bool:
         """Deletes a change that was applied; False if the document changed again meanwhile."""
-        try:
-            self._table.delete({"subject": self._partition(edition), "entry": key_id}, condition=Equals("mark", mark))
-        except ConditionFailedError:
-            return False
-        return True
+        return delete_if(self._table, {"subject": self._partition(edition), "entry": key_id}, Equals("mark", mark))
 
     def clear(self, edition: str) -> None:
         for row in list(self._table.query(self._partition(edition))):

@@ -15,7 +15,7 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.ids import batched, iso_time
 from opx.domain.provenance import Provenance
 from opx.domain.scopes import scope_of_object
-from opx.errors import ArchiveError, ClientRemovedError, ConditionFailedError, StoreUnavailableError
+from opx.errors import ArchiveError, ClientRemovedError, StoreUnavailableError
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.catalog import document_item
@@ -28,7 +28,18 @@ from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
 from opx.lifecycle.archive.references import ArchivedDocument
 from opx.lifecycle.report import ArchiveFacts, Fate, ImportReport
 from opx.ports import Equals, Item, KeyAbsent, Storage, Table, Tables
-from opx.ports.tables import ALIASES, DOCUMENTS, KEYS, LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING, TableSpec
+from opx.ports.tables import (
+    ALIASES,
+    DOCUMENTS,
+    KEYS,
+    LIFECYCLE,
+    OUTCOMES,
+    PATTERNS,
+    PROJECTS,
+    STAGING,
+    TableSpec,
+    put_if,
+)
 from opx.runtime.knowledge_file import Installation
 
 SUBJECT = "import"
@@ -297,11 +308,8 @@ class ArchiveRestoration:
                 return
             revision = int(head.get("revision", 0))
             condition = Equals("revision", revision) if revision else KeyAbsent("revision")
-            try:
-                table.put({**attributes, "revision": revision + 1}, condition=condition)
-            except ConditionFailedError:
-                continue
-            return
+            if put_if(table, {**attributes, "revision": revision + 1}, condition):
+                return
         raise StoreUnavailableError(
             f"{document.key.source} keeps being changed by other processes; run the import again"
         )

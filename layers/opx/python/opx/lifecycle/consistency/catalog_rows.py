@@ -7,12 +7,12 @@ from typing import Any
 
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.scopes import scope_of_key
-from opx.errors import ConditionFailedError, DamagedRowError, InvalidInputError
+from opx.errors import DamagedRowError, InvalidInputError
 from opx.ingestion.corpus.catalog import document_from_item
 from opx.ingestion.corpus.claims import current_id
 from opx.lifecycle.consistency.differences import Problem, StoreFinding
 from opx.ports import Item, KeyAbsent, KeyRange, Tables
-from opx.ports.tables import DOCUMENTS, KEYS
+from opx.ports.tables import DOCUMENTS, KEYS, put_if
 
 ROW_ERRORS = (DamagedRowError, InvalidInputError, ValueError, TypeError)
 """Errors of code that reads a row without an attribute, or with a value of another type."""
@@ -108,14 +108,7 @@ def restore_heads(tables: Tables) -> int:
     """Gives each key of the catalog without an item one that names its newest version; returns their number. It has no
     fingerprint, so that the document is ingested again."""
     keys = tables.table(KEYS)
-    count = 0
-    for item in list(newest(tables.every_item(DOCUMENTS))):
-        try:
-            keys.put(head_of(item), condition=KeyAbsent())
-        except ConditionFailedError:
-            continue
-        count += 1
-    return count
+    return sum(put_if(keys, head_of(item), KeyAbsent()) for item in list(newest(tables.every_item(DOCUMENTS))))
 
 
 def newest(items: Iterable[Item]) -> Iterator[Item]:

@@ -16,7 +16,7 @@ from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Identity
 from opx.errors import ConditionFailedError, InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
-from opx.ports.tables import readable
+from opx.ports.tables import put_if, readable
 from opx.records.gaps.model import Gap, GapStatus, Wording, from_item, to_item
 
 log = logging.getLogger(__name__)
@@ -146,11 +146,7 @@ class GapLog:
         """Store a new gap beside `count` others; False if another caller has just created the same one."""
         self._make_room(new.scope_key, count + 1 - self._most)
         self._record_scope(new.scope_key)
-        try:
-            self._table.put(self._item(new), condition=KeyAbsent())
-        except ConditionFailedError:
-            return False
-        return True
+        return put_if(self._table, self._item(new), KeyAbsent())
 
     def gaps(self, scope_key: str) -> Iterator[Gap]:
         """All gaps of a scope, by id."""
@@ -197,13 +193,8 @@ class GapLog:
         for _ in range(_ATTEMPTS):
             item = self._table.get({"scopeKey": scope_key, "gapId": gap_id})
             changed = change(from_item(item) if item else None)
-            try:
-                self._table.put(
-                    self._item(changed), condition=Equals("revision", item["revision"]) if item else KeyAbsent()
-                )
-            except ConditionFailedError:
-                continue
-            return changed
+            if put_if(self._table, self._item(changed), Equals("revision", item["revision"]) if item else KeyAbsent()):
+                return changed
         raise StoreUnavailableError(f"gap {gap_id} can't be changed: too many concurrent writers")
 
     def _make_room(self, scope_key: str, surplus: int) -> None:
