@@ -119,9 +119,9 @@ def test_the_question_stands_above_an_open_dialog(
     field = page.get_by_label("Id", exact=True)
     field.fill("notes")
     own_link(page)
-    asks = page.get_by_role("dialog", name="Leave without saving?")
-    asks.get_by_role("button", name="Stay").click(trial=True)
+    dialogs = page.get_by_role("dialog", name="Leave without saving?")
+    dialogs.get_by_role("button", name="Stay").click(trial=True)
     assert violations(page) == []
-    asks.get_by_role("button", name="Stay").click()
+    dialogs.get_by_role("button", name="Stay").click()
     assert field.input_value() == "notes"
     assert titled(console, "Kafka consumer lag")

@@ -1,4 +1,4 @@
-"""Chunks of a text, without the pipeline that reads it line by line."""
+"""Chunks of a document's text, without the pipeline that reads it line by line."""
 
 from __future__ import annotations
 

@@ -333,11 +333,10 @@ class TestCompaction:
 
     def test_file_of_a_crashed_compaction_is_removed(self, index: EmbeddedIndex, tmp_path: Path) -> None:
         index.apply(changes(index, "w", 1))
-        for name in ("rows-0badc0de.i8", "rows-0badc0de.lo", "vectors.f32"):
+        for name in ("rows-0badc0de.i8", "rows-0badc0de.lo"):
             (tmp_path / name).write_bytes(b"half a row")
         index.apply([])
         assert sorted(path.name for path in tmp_path.glob("*.lo")) == ["rows.lo"]
-        assert not (tmp_path / "vectors.f32").exists()
         assert self.vector_files(tmp_path) == [tmp_path / "rows.i8"]
 
     def test_index_without_entries_is_compacted_to_nothing(self, index: EmbeddedIndex) -> None:
