@@ -108,7 +108,7 @@ def test_a_page_whose_code_is_replaced_by_an_upgrade_is_loaded_anew(server: Rest
     assert len(loads) == 2
 
 
-def test_a_page_without_code_is_loaded_anew_once_and_says_so(server: Restartable, page: Page) -> None:
+def test_a_page_without_code_is_loaded_anew_once_with_a_message(server: Restartable, page: Page) -> None:
     loads = without_code_of_graph(page, until=9)
     page.goto(server.start().address())
     page.get_by_role("link", name="Graph", exact=True).click()

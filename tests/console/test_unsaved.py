@@ -1,4 +1,4 @@
-"""Text that is typed and not saved: whoever leaves the page is asked first, by whichever way."""
+"""A dialog before a page with unsaved text is left, in any way."""
 
 from __future__ import annotations
 
@@ -76,22 +76,22 @@ def test_an_edit_is_kept_by_who_stays_and_lost_by_who_leaves(page: Page, console
     field.wait_for(state="detached")
 
 
-def test_a_reload_asks_while_text_is_not_saved(page: Page, console: Console) -> None:
+def test_a_reload_opens_a_dialog_while_text_is_not_saved(page: Page, console: Console) -> None:
     typed(page, console)
-    asked: list[str] = []
+    opened_dialogs: list[str] = []
 
     def stay(dialog: object) -> None:
-        asked.append(dialog.type)  # type: ignore[attr-defined]
+        opened_dialogs.append(dialog.type)  # type: ignore[attr-defined]
         dialog.dismiss()  # type: ignore[attr-defined]
 
     page.on("dialog", stay)
     page.evaluate("setTimeout(() => location.reload())")
-    eventually(lambda: page.wait_for_timeout(50) or asked)
-    assert asked == ["beforeunload"]
+    eventually(lambda: page.wait_for_timeout(50) or opened_dialogs)
+    assert opened_dialogs == ["beforeunload"]
     assert page.get_by_label("Your text", exact=True).input_value().startswith("mine ")
 
 
-def test_nobody_is_asked_without_a_change_nor_between_tabs_nor_after_the_text_is_given_up(
+def test_no_dialog_opens_without_a_change_nor_between_tabs_nor_after_the_text_is_given_up(
     page: Page, console: Console
 ) -> None:
     field = typed(page, console)

@@ -124,7 +124,7 @@ class Speech(StrEnum):
     INSTRUCTIONS = "instructions"
     """Written and reviewed here, to be followed."""
     REPORTS = "reports"
-    """What somebody wrote or a program sent, and nobody reviewed: quoted, after instructions, and never a procedure."""
+    """Unreviewed words of a person or a program: quoted, after instructions, and never a procedure."""
 
 
 def default_speech(path: str, tier: Tier = Tier.INTERNAL, claims: Iterable[str] = ()) -> Speech:

@@ -71,7 +71,7 @@ class Classified(Record, frozen=True, omit_defaults=True):
 
     @property
     def reason(self) -> str:
-        """What the effect alone doesn't say, for readers."""
+        """The rule behind the effect, where readers need it; else empty."""
         return self.rule if self.rule == FOREIGN_CODE else ""
 
 
