@@ -233,8 +233,8 @@ class Sealing:
             return False
         if found.part == DOCUMENTS_PART:
             return bool(found.since) and self.contents.is_as_ingested(found.name)
-        if found.part == VERSIONS_PART:
-            return bool(found.since)
+        if found.part == VERSIONS_PART:  # what was there when it was sealed changes later only
+            return found.since[:_SECONDS] > (sealed.at[:_SECONDS] if found.kind == ALTERED else "")
         if table == SOURCES.short_name:  # the progress of pulls; definitions are in partitions with a mark
             return not found.name.startswith("#")
         if found.kind == ALTERED:
