@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,7 @@ def test_a_seal_is_shown_and_what_differs_later_is_named(opx: Opx) -> None:
 def test_what_use_adds_is_listed_apart_and_is_no_difference(opx: Opx) -> None:
     assert opx("search", "read the log of the pod").exit_code == 0
     assert opx("seal").exit_code == 0
+    time.sleep(1.1)  # times of versions are seconds
     opx("search", "disk full")
     opx("search", "what does ERR-77123 mean")
     opx("search", "what does ERR-77123 mean", "--mode", "quick")
