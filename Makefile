@@ -169,7 +169,7 @@ lint: $(VENV)/.ready-dev ## ruff, mypy, the order of the packages, the glossary'
 	$(BIN)/python .ci/words.py app.py examples infra lambdas layers tests .ci
 	$(BIN)/python .ci/budget.py
 
-budget: $(VENV)/.ready-dev ## write the limits of .ci/limits.toml down to what was reached; they are never raised
+budget: $(VENV)/.ready-dev ## write the limits of .ci/size.toml down to what was reached; they are never raised
 	$(BIN)/python .ci/budget.py --lower
 
 format: $(VENV)/.ready-dev ## format and fix what can be fixed

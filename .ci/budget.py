@@ -1,4 +1,4 @@
-"""Checks how large the project is against `.ci/limits.toml`: `python .ci/budget.py`, or `--lower` to write lower limits.
+"""Checks how large the project is against `.ci/size.toml`: `python .ci/budget.py`, or `--lower` to write lower limits.
 
 Lines are counted without blank lines and docstrings, so that nobody saves on what helps the reader; tokens are counted beside
 them, so that nobody saves by density.
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE = ROOT / ".ci" / "limits.toml"
+FILE = ROOT / ".ci" / "size.toml"
 LIBRARY = ROOT / "layers" / "opx" / "python" / "opx"
 LARGEST_LOAN = 2_500
 """Lines that one capability may borrow."""

@@ -297,7 +297,7 @@ class TestAlarms:
         return {alarm["AlarmName"].removeprefix("dev-opx-knowledge-"): alarm for alarm in found}
 
     def test_there_are_no_more_than_the_budget_has(self, alarms: dict[str, Resource]) -> None:
-        budget = tomllib.loads((ROOT / ".ci" / "limits.toml").read_text("utf-8"))
+        budget = tomllib.loads((ROOT / ".ci" / "size.toml").read_text("utf-8"))
         assert len(alarms) <= budget["whole"]["alarms"]["most"], budget["whole"]["alarms"]["leave"]
 
     @pytest.mark.parametrize("kind", REQUIRED)
