@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.cli_support import environment
 
-PASSAGES, DOCUMENTS, COMMAND_MODULES = 97, 119, 129
+PASSAGES, DOCUMENTS, COMMAND_MODULES = 104, 119, 129
 """Of the library, packages included: of a search for passages alone, of one that hands documents over (it reads the catalog,
 the corpus store and the table of effects), and of the command, which renders them. Raise them only for what a search itself
 needs."""
