@@ -27,6 +27,7 @@ from opx.ports.tables import (
     DOCUMENTS,
     GAPS,
     GRAPH,
+    KEYS,
     LIFECYCLE,
     OUTCOMES,
     PROJECTS,
@@ -34,7 +35,7 @@ from opx.ports.tables import (
 )
 from opx.runtime.knowledge_file import read_section
 
-READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS)
+READ_TABLES = (ALIASES, BASELINES, CALENDAR, DOCUMENTS, GRAPH, KEYS, LIFECYCLE, OUTCOMES, PROJECTS)
 
 RETRIEVE_KNOWLEDGE = FunctionSpec(
     use_case="retrieve_knowledge",

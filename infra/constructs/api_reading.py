@@ -7,7 +7,7 @@ from aws_cdk import aws_iam as iam
 
 from infra.constructs import rights
 from infra.names import Names
-from opx.ports.tables import ANNOUNCEMENTS, AUDIT, EMBEDDINGS, FAILURES, GAPS, KEYS, PATTERNS, STAGING
+from opx.ports.tables import ANNOUNCEMENTS, AUDIT, EMBEDDINGS, FAILURES, GAPS, PATTERNS, STAGING
 
 
 def settings(names: Names) -> dict[str, str]:
@@ -18,7 +18,7 @@ def settings(names: Names) -> dict[str, str]:
 
 def reading_rights(names: Names) -> list[iam.PolicyStatement]:
     """Rights to read chunks and, for the API, all of the corpus, vectors of old versions, failed items, captured entries,
-    patterns, the ledger of announced changes, records of answers, keys of clients' documents, and the queue's length; none
+    patterns, the ledger of announced changes, records of answers, and the queue's length; none
     to change anything but evaluation runs, which are beside the gaps. Listing distinguishes a missing object (404) from a
     forbidden one (403)."""
     corpus = [
@@ -30,7 +30,7 @@ def reading_rights(names: Names) -> list[iam.PolicyStatement]:
     return [
         *corpus,
         rights.on_tables(names, (EMBEDDINGS, FAILURES, PATTERNS, STAGING), rights.READ_ITEMS),
-        rights.on_tables(names, (ANNOUNCEMENTS, KEYS), ["dynamodb:Query"]),
+        rights.on_tables(names, (ANNOUNCEMENTS,), ["dynamodb:Query"]),
         rights.on_tables(names, (AUDIT,), ["dynamodb:GetItem"]),
         rights.on_tables(names, (GAPS,), ["dynamodb:BatchWriteItem"]),
         rights.allow(["sqs:GetQueueAttributes"], names.queue_arn("ingest")),
