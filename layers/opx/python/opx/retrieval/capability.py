@@ -17,9 +17,10 @@ from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Item, SearchFilter, Tables
 from opx.ports.search import WakeableIndex
 from opx.ports.tables import LIFECYCLE
-from opx.retrieval.documents import Expander
+from opx.retrieval.confidence import calibration_key
+from opx.retrieval.documents import Expander, ReadableDocuments
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
-from opx.retrieval.searching import CalibratedModels, SearchRules
+from opx.retrieval.searching import CalibratedModels, RememberedVectors, SearchRules
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
 from opx.settings import MANAGED_ENGINE
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from opx.domain.results import Expanded, ExpandGraph, FoundText
     from opx.ports.search import WordsSegments
     from opx.retrieval.calibration.models import CalibrationStore
-    from opx.retrieval.documents import ReadableDocuments
     from opx.retrieval.handover import Classify, Handover
     from opx.retrieval.judging import OutcomeLookup
     from opx.retrieval.learned_words import LearnedWords
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from opx.retrieval.reranking import RerankStage
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
-    from opx.retrieval.searching import RememberedVectors
     from opx.retrieval.web.service import InternetSearch
     from opx.retrieval.words_only import WordsOnly
     from opx.telemetry.capability import Telemetry
@@ -123,8 +122,6 @@ class Questions:
 
     @cached_property
     def documents(self) -> ReadableDocuments:
-        from opx.retrieval.documents import ReadableDocuments
-
         return ReadableDocuments(self._installation, self._corpus)
 
     def search(
@@ -140,8 +137,6 @@ class Questions:
         """Search for this identity, or for the configured one. Answers are reported as metrics and, if `recorded`, written
         to the audit log and, with `gaps`, to the gaps, depending on the settings. Categories in `hidden` aren't searched.
         With `words`, a question that finds the index asleep is answered by words alone, where the settings allow that."""
-        from opx.retrieval.searching import RememberedVectors
-
         caller = self._installation.identity_of(identity)
         with counted_as_unavailable(report):
             reader = self._corpus.projects.reader(caller)
@@ -236,8 +231,6 @@ class Questions:
 
     def kept_calibration(self, embedder: str) -> Item | None:
         """The item with the calibration for an embedding model, None if there is none. Raises `StoreUnavailableError`."""
-        from opx.retrieval.confidence import calibration_key
-
         return self._tables.table(LIFECYCLE).get(calibration_key(self._indexing.indexes.subject, embedder))
 
     @property

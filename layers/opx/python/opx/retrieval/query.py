@@ -18,7 +18,7 @@ from opx.domain.ids import day_number, stable_hash
 from opx.domain.knowledge import KnowledgeModel, Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, Band, Expand, QueryConfig, SearchMode, band_of
 from opx.domain.record import replace
-from opx.domain.results import Answer, Results, RetrievalResult, TierStep
+from opx.domain.results import Answer, FoundText, Hit, Results, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
 from opx.errors import IndexUnavailableError, InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
@@ -377,8 +377,6 @@ class KnowledgeQuery:
             return answer
         if self._graph is None:
             return replace(answer, notes=(*answer.notes, NO_GRAPH))
-        from opx.domain.results import FoundText, Hit
-
         hits = [Hit(one.hit.indexed.key_id, one.hit.indexed.chunk.chunk_id, one.confidence) for one in found]
         text = parsed.query[:MAX_QUERY_CHARACTERS]  # `service:checkout` is a filter of searches, here a name
         tiers = frozenset(parsed.config.searched_tiers)
