@@ -26,7 +26,6 @@ from opx.runtime.metrics import Report, unreported
 from opx.settings import MANAGED_ENGINE
 
 if TYPE_CHECKING:
-    from opx.domain.baselines import BaselineStats
     from opx.domain.learning import StepWarning
     from opx.domain.outcomes import JudgedPassage
     from opx.domain.procedures import Classified, Command
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from opx.retrieval.research.researcher import Researcher
     from opx.retrieval.web.service import InternetSearch
     from opx.retrieval.words_only import WordsOnly
-    from opx.telemetry.capability import Telemetry
     from opx.text.procedures.effects import EffectTable
 
 log = logging.getLogger(__name__)
@@ -101,7 +99,6 @@ class Questions:
         models: Callable[[], Models],
         graph: Callable[[], RelatedNodes],
         experience: Callable[[], ExperienceByScope],
-        telemetry: Callable[[], Telemetry],
         observers: NewObservers,
         past: Past,
         internet: Callable[[], InternetSearch | None],
@@ -115,7 +112,6 @@ class Questions:
         self._tables = tables
         self._experience = experience
         self._past = past
-        self._telemetry = telemetry
         self._observers = observers
         self._new_internet = internet
         self._words = words
@@ -154,7 +150,6 @@ class Questions:
             reranker=self._rerank_stage,
             internet=partial(self._search_internet, caller.client_id),
             expander=Expander(lambda document_id: self.documents.chunks(reader, document_id)),
-            baselines=self._baseline_of,
             graph=partial(self._expand, reader),
             experience=experience.seen_by(reader.visible),
             learnt=partial(experience.words, reader.visible) if self._uses_learnt_words else None,
@@ -275,9 +270,6 @@ class Questions:
 
     def _bound(self, reader: Reader, alert: str, labels: Mapping[str, str], runbook: str) -> Mapping[str, str]:
         return self._graph().named_runbooks(reader, alert, labels, runbook)
-
-    def _baseline_of(self, reader: Reader, node: str, metric: str, time_window: str) -> BaselineStats:
-        return self._telemetry().baselines.get(reader, node, metric, time_window)
 
     def research(
         self, identity: Identity | None = None, report: Report = unreported, *, hidden: frozenset[str] = frozenset()
