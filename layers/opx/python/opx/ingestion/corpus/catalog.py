@@ -326,14 +326,6 @@ class Catalog:
         before `begin`, a category and a time of update, are left out. Nothing of any other scope is read."""
         return _documents(items_of_scopes(self._documents, scopes, categories, begin), current_only=current_only)
 
-    def tagged(self, tag: str) -> Iterator[KnowledgeDocument]:
-        """Current documents with a tag, the last updated first."""
-        for item in self._documents.query(tag, index="tags-index", reverse=True):
-            prefix = KeyRange(begins_with=f"document#{item['keyId']}#")
-            found = next(self._documents.query(item["documentId"], where=prefix, reverse=True, limit=1), None)
-            if found and found["state"] == DocumentState.CURRENT and tag in found["tags"]:
-                yield document_from_item(found)
-
 
 def _documents(items: Iterable[Item], *, current_only: bool) -> Iterator[KnowledgeDocument]:
     documents = map(document_from_item, items)
