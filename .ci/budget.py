@@ -97,7 +97,7 @@ def counts() -> dict[str, int]:
 def collecting_seconds() -> int:
     """Processor time in which pytest collects all tests, as it would be on the machine of the calibration."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    line = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:randomly"]
+    line = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-p", "no:randomly", "-p", "no:syrupy"]
     subprocess.run(line, cwd=ROOT, check=True, capture_output=True)  # noqa: S603 - our own program
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -82,7 +82,7 @@ def test_readers_cost_a_query_a_scope_now_and_then_and_writers_one_call(
 ) -> None:
     keys = [f"a:{number}" for number in range(90)]
     for _ in range(3):
-        registry.resolve(READER, keys)
+        registry.view(READER).canonical(keys)
         registry.aliases_of(READER, "a:1")
     registry.canonical(SHOP, keys)
     registry.state("k1", SHOP, [])

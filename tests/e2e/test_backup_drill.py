@@ -20,6 +20,7 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from tests.aws.tables import create_table
 from tests.e2e.systems import SystemUnderTest, a_system
+from tests.support.captures import capture_failure_solution
 from tests.support.fakes import WordsEmbedder
 
 PROCEDURES = "runbooks/procedures"
@@ -54,7 +55,7 @@ def keep_beside(services: System) -> None:
     services.telemetry.baselines.add([{"node": "web-1", "metric": "cpu", "value": 1.5}], scope=Scope("acme"))
     identity = Identity("acme", "shop", "bob")
     fact = ("shop", "fixer", "deploy", "The gannet lags", "", ["Restart the gannet"], "kafka")
-    services.learning.capture(identity).capture_failure_solution(*fact, success_verified=True)
+    capture_failure_solution(services.learning.capture(identity), *fact, success_verified=True)
     services.learning.checkpoints(identity).process_checkpoint("shop", "manual")
     answer = services.questions.search(identity).answer("gannet", QueryConfig(min_confidence=0.0))
     receipt, found = (answer.receipt or {})["receiptId"], answer.results[0].document_id

@@ -13,6 +13,7 @@ from opx.adapters.aws.table import DynamoTable
 from opx.ports.tables import OUTCOMES, PATTERNS, PROJECTS, STAGING
 from tests.aws.tables import create_table
 from tests.doubles.fake_time import FakeTime
+from tests.support.captures import capture_gate_approval
 from tests.support.lessons import OTHER_STEPS, OTHER_WORDS, Died, School, a_school, sqlite_tables
 
 MOST_WRITES = 80
@@ -31,7 +32,7 @@ def captured(school: School, client: str) -> None:
     school.failure(client=client, failure_description=OTHER_WORDS, solution_steps=OTHER_STEPS)
     failed = school.failure(client=client, success_verified=False, occurrence="later")
     school.capture(client=client).verify(failed, False, "made_worse", "INC-7")
-    school.capture(client=client).capture_gate_approval("one", "review", "One table a tenant")
+    capture_gate_approval(school.capture(client=client), "one", "review", "One table a tenant")
 
 
 def state(school: School, client: str) -> dict[str, Any]:

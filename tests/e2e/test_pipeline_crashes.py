@@ -29,6 +29,7 @@ from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.e2e.systems import EVERYTHING, SystemUnderTest, an_account, chunk_key, created, key_of, outline_key
+from tests.support.catalog_support import tagged
 from tests.support.fakes import WordsEmbedder
 from tests.support.lessons import Ungrouped
 from tests.support.sampling import sampled
@@ -310,7 +311,7 @@ def state(system: SystemUnderTest, key: str) -> dict[str, Any]:
         "tagged": [
             (tag, document.document_id)
             for tag in ("old", "new", "newer", "common")
-            for document in catalog.tagged(tag)
+            for document in tagged(catalog, tag)
             if document.key.id == key_id
         ],
         "head": {name: head.get(name) for name in ("documentId", "version", "state", "leaseToken", "writing", "tries")},

@@ -13,6 +13,7 @@ from opx.errors import EmbeddingError, IndexUnavailableError, StoreUnavailableEr
 from opx.ingestion.events import Result
 from opx.ports import DocumentChange, Vectors
 from tests.e2e.systems import SystemUnderTest, a_system, created
+from tests.support.catalog_support import tagged
 from tests.support.fakes import WordsEmbedder
 
 DISK = "documents/runbooks/disk.md"
@@ -182,7 +183,7 @@ class TestSidecar:
         either.work()
         assert [entry.chunk.tags for entry in either.entries()] == [()]
         assert (either.document(DISK).document_id, either.document(DISK).version) == (before, 1)
-        assert list(either.services.corpus.catalog.tagged("windows")) == []
+        assert list(tagged(either.services.corpus.catalog, "windows")) == []
 
     def test_sidecar_without_a_document_is_skipped(self, either: SystemUnderTest) -> None:
         either.put(SIDECAR, '{"metadataAttributes": {"tags": ["linux"]}}')

@@ -8,6 +8,7 @@ import pytest
 
 from opx.ingestion.events import Result
 from tests.e2e.systems import SystemUnderTest, chunk_key, created, key_of
+from tests.support.catalog_support import tagged
 
 DISK = "documents/runbooks/disk.md"
 CPU = "documents/runbooks/cpu.md"
@@ -55,7 +56,7 @@ class TestPut:
         catalog = system.services.corpus.catalog
         document = system.document(DISK)
         assert (document.version, document.state, document.chunk_count) == (1, "current", 1)
-        assert [*catalog.tagged("linux"), *catalog.tagged("storage")] == [document, document]
+        assert [*tagged(catalog, "linux"), *tagged(catalog, "storage")] == [document, document]
         assert list(catalog.in_category("runbooks/procedures")) == [document]
 
     def test_two_documents_of_one_batch_are_both_found(self, system: SystemUnderTest) -> None:
@@ -99,7 +100,7 @@ class TestChange:
         system.work()
         system.put(DISK, DISK_TEXT + "And more.\n")
         system.work()
-        assert [document.version for document in system.services.corpus.catalog.tagged("linux")] == [2]
+        assert [document.version for document in tagged(system.services.corpus.catalog, "linux")] == [2]
 
     def test_other_tags_keep_the_document_id_and_replace_the_facets(self, system: SystemUnderTest) -> None:
         system.put(DISK, DISK_TEXT)
@@ -118,8 +119,8 @@ class TestChange:
         system.put(DISK, DISK_TEXT.replace("linux", "windows"))
         system.work()
         catalog = system.services.corpus.catalog
-        assert list(catalog.tagged("linux")) == []
-        assert [document.key for document in catalog.tagged("windows")] == [key_of(DISK)]
+        assert list(tagged(catalog, "linux")) == []
+        assert [document.key for document in tagged(catalog, "windows")] == [key_of(DISK)]
 
     def test_text_that_returns_is_a_new_version_with_the_old_id(self, system: SystemUnderTest) -> None:
         ids = []
@@ -178,7 +179,7 @@ class TestSameText:
         system.delete(DISK)
         system.work()
         assert system.found("directories") == [system.document(CPU).location]
-        assert [document.key for document in system.services.corpus.catalog.tagged("linux")] == [key_of(CPU)]
+        assert [document.key for document in tagged(system.services.corpus.catalog, "linux")] == [key_of(CPU)]
         system.assert_consistent(CPU)
 
     def test_changing_one_leaves_the_other(self, system: SystemUnderTest) -> None:
@@ -218,7 +219,7 @@ class TestDelete:
         system.work()
         assert system.document(DISK).state == "deleted"
         assert len(system.chunks(DISK)) == 1
-        assert list(system.services.corpus.catalog.tagged("linux")) == []
+        assert list(tagged(system.services.corpus.catalog, "linux")) == []
 
     def test_document_that_comes_back_is_found_again(self, system: SystemUnderTest) -> None:
         system.put(DISK, DISK_TEXT)

@@ -12,7 +12,7 @@ from infra.agent import INSTRUCTIONS
 from opx.domain.scopes import Identity
 from opx.edges import schemas
 from opx.edges.tools import granted
-from opx.operations.grants import for_all
+from opx.operations.grants import ForAll
 from opx.operations.registry import KNOWLEDGE
 from opx.settings import Settings
 from tests.infra.templates import Assembly, Resource
@@ -24,7 +24,7 @@ from tests.support.fakes import FakeContext
 FUNCTION = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:function:dev-opx-retrieve-knowledge"
 LIVE = f"{FUNCTION}:live"
 ANY_AGENT = "arn:<AWS::Partition>:bedrock:<AWS::Region>:<AWS::AccountId>:agent/*"
-FOR_ALL = for_all()
+FOR_ALL = frozenset(ForAll())
 OFFERED = tuple(granted(KNOWLEDGE, FOR_ALL).values())
 VALUES = {
     "query": DISK_TITLE,

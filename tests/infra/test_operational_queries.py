@@ -18,7 +18,7 @@ from infra.constructs.code import LayerSource, Platform
 from infra.constructs.operational_queries import OperationalQueries, are_wanted, telemetry_rights
 from infra.names import Names
 from opx.operations import load
-from opx.operations.grants import ToolGrants, for_all
+from opx.operations.grants import ForAll, ToolGrants
 from opx.operations.registry import KNOWLEDGE, OPERATIONS
 from opx.settings import Settings, env_name
 from opx.telemetry.rules import MetricFamily, TelemetryRules
@@ -151,7 +151,7 @@ class TestOffers:
             (tuple(load().tools(OPERATIONS).values()), "arn:operations")
         ]
         (offer,) = offers(FUNCTIONS, "other")
-        assert {tool.name for tool in offer.tools} == for_all()
+        assert {tool.name for tool in offer.tools} == frozenset(ForAll())
 
     def test_gateways_target_is_offered_what_its_name_may_use(self) -> None:
         assert [offer.group.name for offer in offers(FUNCTIONS)] == [KNOWLEDGE.name, OPERATIONS.name]

@@ -25,6 +25,7 @@ from opx.ports.tables import AUDIT, GAPS, TableSpec
 from opx.records.audit import AuditLog, InstallationKey
 from tests.e2e.systems import SystemUnderTest, a_system
 from tests.isolation.worlds import ELSEWHERE, World
+from tests.support.captures import capture_failure_solution
 from tests.support.fakes import Measured
 
 ORCHESTRATOR = "the orchestrator"
@@ -206,6 +207,6 @@ def _teach(services: System, world: World) -> None:
     """Capture lessons; verified ones become patterns, whose documents are ingested with the others."""
     for lesson in world.lessons:
         captured = ("", "fixer", "deploy", lesson.problem, "", [lesson.solution], "kafka")
-        services.learning.capture(lesson.identity).capture_failure_solution(*captured, success_verified=lesson.worked)
+        capture_failure_solution(services.learning.capture(lesson.identity), *captured, success_verified=lesson.worked)
     for identity in dict.fromkeys(lesson.identity for lesson in world.lessons):
         services.learning.checkpoints(identity).process_checkpoint("", "manual")

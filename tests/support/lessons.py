@@ -22,6 +22,7 @@ from opx.ports.tables import TableSpec
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
+from tests.support.captures import capture_failure_solution
 from tests.support.fakes import WordsEmbedder
 
 PROBLEM = "The migration of orders waits for a lock that an idle session holds"
@@ -95,7 +96,7 @@ class School:
             "success_verified": True,
             **given,
         }
-        return self.capture(project, client).capture_failure_solution(project, **fields)
+        return capture_failure_solution(self.capture(project, client), project, **fields)
 
     def entry(self, entry_id: str, project: str = "one", client: str = "acme") -> StagingEntry:
         return self.capture(project, client).entry(entry_id)

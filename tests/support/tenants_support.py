@@ -20,6 +20,7 @@ from opx.settings import Settings
 from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
 from tests.support.builders import ports_of
+from tests.support.captures import capture_failure_solution
 from tests.support.cli_support import WordEmbedder
 from tests.support.graph_things import an_origin
 
@@ -103,9 +104,9 @@ def keep_what_work_taught(services: System, client: str) -> None:
     identity = Identity(client, "shop", f"bob@{client}")
     capture = services.learning.capture(identity)
     facts = ("shop", "fixer", "deploy", f"The {client} gannet lags", "", [f"Restart the {client} gannet"], "kafka")
-    capture.capture_failure_solution(*facts, success_verified=True)
+    capture_failure_solution(capture, *facts, success_verified=True)
     services.learning.checkpoints(identity).process_checkpoint("shop", "manual")
-    capture.capture_failure_solution("shop", "fixer", "deploy", f"The {client} puffin waits", "", ["Look"], "kafka")
+    capture_failure_solution(capture, "shop", "fixer", "deploy", f"The {client} puffin waits", "", ["Look"], "kafka")
     due = {"source": "due", "expires": "2031-01-01", "review_by": "2030-01-01"}
     services.ingestion.manager_of(Scope(client)).ingest_document(
         "internal", PROCEDURES, f"# Due\n\nThe {client} auk.", due

@@ -26,6 +26,7 @@ from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE, SOURCES, USES
 from opx.records.dismissals import Dismissals
 from tests.support.archive_support import Entries, put, resealed, services_at
+from tests.support.captures import capture_failure_solution, capture_warning
 
 SHOP = Identity("acme", "shop", "bob")
 READERS = (SHOP, Identity("acme"), Identity("other"), Identity())
@@ -55,11 +56,11 @@ def fill(services: System) -> None:
 def learn(services: System) -> None:
     fact = ("shop", "fixer", "deploy", "The gannet lags", "OOM", ["Restart the gannet"], "kafka")
     capture = services.learning.capture(SHOP)
-    capture.capture_failure_solution(*fact, success_verified=True)
+    capture_failure_solution(capture, *fact, success_verified=True)
     services.learning.checkpoints(SHOP).process_checkpoint("shop", "manual")
-    capture.capture_warning("shop", "developer", "Restart the database", "made_worse", "INC-7")
+    capture_warning(capture, "shop", "developer", "Restart the database", "made_worse", "INC-7")
     services.learning.checkpoints(SHOP).process_checkpoint("shop", "manual")
-    capture.capture_failure_solution("shop", "fixer", "deploy", "The auk fell", "", ["Lift the auk"], "kafka")
+    capture_failure_solution(capture, "shop", "fixer", "deploy", "The auk fell", "", ["Lift the auk"], "kafka")
     answer = services.questions.search(SHOP).answer("restart the heron", QueryConfig(min_confidence=0.0))
     receipt, found = (answer.receipt or {})["receiptId"], answer.results[0].document_id
     outcomes = services.learning.outcomes(SHOP)

@@ -21,6 +21,7 @@ from opx.operations.system import System
 from opx.ports import SearchFilter
 from opx.settings import Settings
 from opx.system import bootstrap
+from tests.support.captures import capture_failure_solution
 from tests.support.cli_support import WordEmbedder
 
 IDENTITY = Identity("acme", "orders")
@@ -236,7 +237,8 @@ WORKS: dict[str, type[_Work]] = {work.name: work for work in (Capture, Checkpoin
 
 def _capture(services: System, number: int, at: int) -> str:
     problem = _problem(number, at)
-    return services.learning.capture(IDENTITY).capture_failure_solution(
+    return capture_failure_solution(
+        services.learning.capture(IDENTITY),
         PROJECT,
         "backend",
         "incident_response",

@@ -8,6 +8,7 @@ from opx.domain.learning import RAGPattern
 from opx.domain.scopes import Identity
 from opx.operations.system import System
 from tests.quality.learning.cases import FAILURE, Case, Taught
+from tests.support.captures import capture_failure_solution, capture_gate_approval, capture_gate_rejection
 
 CLIENT = "acme"
 ORCHESTRATOR = "orchestrator"
@@ -37,10 +38,11 @@ def capture(services: System, identity: Identity, taught: Taught) -> str:
     project, service = identity.project_id, services.learning.capture(identity)
     if taught.entry_type == "gate_rejection":
         feedback, revision = taught.text("human_feedback"), taught.text("revision_approach")
-        return service.capture_gate_rejection(project, taught.text("gate_type"), feedback, revision)
+        return capture_gate_rejection(service, project, taught.text("gate_type"), feedback, revision)
     if taught.entry_type == "gate_approval":
-        return service.capture_gate_approval(project, taught.text("gate_type"), taught.text("approved_approach"))
-    return service.capture_failure_solution(
+        return capture_gate_approval(service, project, taught.text("gate_type"), taught.text("approved_approach"))
+    return capture_failure_solution(
+        service,
         project,
         taught.text("agent_type"),
         taught.text("task_type"),

@@ -25,7 +25,7 @@ from opx.adapters.aws.deployed_api import AwsAccount
 from opx.adapters.aws.operator import DeployedSystem
 from opx.errors import NotApplicableError
 from opx.operations import load
-from opx.operations.grants import for_all
+from opx.operations.grants import ForAll
 from opx.operations.system import System
 from tests.doubles.agentcore_gateway import PublicEndpoints
 from tests.unit.edges.test_gateway_callers import AUDIENCE, GLOBEX, REPORT, SEARCH, VAULT, a_gateway
@@ -87,7 +87,7 @@ class TestGuide:
 
     def test_the_tools_to_allow_are_all_that_every_agent_may_use(self) -> None:
         allowed = ALLOWED["mcpserver"]["tools"]
-        assert {name.partition("___")[2] for name in allowed} == for_all()
+        assert {name.partition("___")[2] for name in allowed} == frozenset(ForAll())
         assert not [name for name in allowed if TOOLS[name].writes]
         details = ALLOWED["mcpserver"]["toolDetails"]
         assert details == [{"name": name, "toolClassification": "READ_ONLY"} for name in allowed]

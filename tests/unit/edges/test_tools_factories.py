@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from opx.domain.scopes import Identity
-from opx.edges.factories import create_research_topic_tool, create_search_docs_tool
+from opx.edges.factories import CallableTool
 from opx.errors import StoreUnavailableError
+from opx.operations.context import Caller, Context
+from opx.operations.registry import REGISTRY, Run
+from opx.operations.research import research_topic, search_docs
 from opx.operations.system import System
 from tests.support.agent_calls import DISK_TITLE, a_system
 
@@ -22,8 +26,12 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
         yield system
 
 
+def tool_of(run: Run[Any, Any], services: System, identity: Identity | None = None) -> CallableTool:
+    return CallableTool(REGISTRY.of(run), Context(services, Caller(identity or Identity())))
+
+
 def test_tool_describes_itself(services: System) -> None:
-    tool = create_search_docs_tool(services)
+    tool = tool_of(search_docs, services)
     assert tool.name == tool.__name__ == "search_docs"
     assert tool.description.startswith("Search all documentation")
     assert tool.input_schema["required"] == ["query"]
@@ -31,7 +39,7 @@ def test_tool_describes_itself(services: System) -> None:
 
 
 def test_tool_has_the_signature_of_its_arguments(services: System) -> None:
-    signature = inspect.signature(create_search_docs_tool(services))
+    signature = inspect.signature(tool_of(search_docs, services))
     assert (
         str(signature) == "(*, query: str, thoroughness: str = 'balanced', limit: int = 5, max_tokens: int = 1200, "
         "at_least: str = 'weak') -> str"
@@ -39,22 +47,22 @@ def test_tool_has_the_signature_of_its_arguments(services: System) -> None:
 
 
 def test_call_answers_with_text(services: System) -> None:
-    assert create_search_docs_tool(services)(query=DISK_TITLE, limit=1).startswith(f"Source: {DISK_TITLE}")
+    assert tool_of(search_docs, services)(query=DISK_TITLE, limit=1).startswith(f"Source: {DISK_TITLE}")
 
 
 def test_result_is_in_the_shape_that_callers_know(services: System) -> None:
-    found = create_search_docs_tool(services).result(query=DISK_TITLE, thoroughness="fast")
+    found = tool_of(search_docs, services).result(query=DISK_TITLE, thoroughness="fast")
     assert {"content", "source", "section", "relevance", "untrusted"} <= set(found["results"][0])
     assert found["results"][0]["relevance"].endswith("%")
 
 
 def test_tool_searches_the_scopes_of_its_identity(services: System) -> None:
-    assert VAULT in create_search_docs_tool(services, Identity("acme"))(query=VAULT)
-    assert "vault" not in create_search_docs_tool(services)(query=VAULT).lower()
+    assert VAULT in tool_of(search_docs, services, Identity("acme"))(query=VAULT)
+    assert "vault" not in tool_of(search_docs, services)(query=VAULT).lower()
 
 
 def test_an_invalid_argument_is_returned_as_an_error_not_raised(services: System) -> None:
-    tool = create_search_docs_tool(services)
+    tool = tool_of(search_docs, services)
     assert tool(query="q", limit=50) == "Error: limit must be a whole number from 1 to 20, not 50"
     assert tool.result(limit=5)["error"]["code"] == "invalid_argument"
 
@@ -64,7 +72,7 @@ def test_a_failure_is_reported_without_its_details(services: System, monkeypatch
         raise ZeroDivisionError("secret detail")
 
     monkeypatch.setattr(services.questions, "search", broken)
-    assert create_search_docs_tool(services)(query="q") == "Error: the request failed; the error was logged"
+    assert tool_of(search_docs, services)(query="q") == "Error: the request failed; the error was logged"
 
 
 def test_an_unavailable_store_is_reported(services: System, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,5 +80,5 @@ def test_an_unavailable_store_is_reported(services: System, monkeypatch: pytest.
         raise StoreUnavailableError("no route to host")
 
     monkeypatch.setattr(services.questions, "research", unavailable)
-    tool = create_research_topic_tool(services)
+    tool = tool_of(research_topic, services)
     assert tool(topic="disks") == "Error: the knowledge base is unavailable for now"

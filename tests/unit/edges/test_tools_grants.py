@@ -11,7 +11,7 @@ from opx.edges.tools import respond
 from opx.errors import KnowledgeConfigError
 from opx.operations import load
 from opx.operations.context import Context
-from opx.operations.grants import ToolGrants, for_all, read_grants
+from opx.operations.grants import ForAll, ToolGrants, read_grants
 from opx.operations.registry import KNOWLEDGE, MAX_TOOLS, OPERATIONS, Operation
 from opx.runtime.knowledge_file import Installation
 from opx.settings import Settings
@@ -47,9 +47,11 @@ class TestReading:
 
     @pytest.mark.parametrize("text", ["sources: {}\n", "agents: {}\n"])
     def test_without_a_default_it_is_all_but_what_needs_opting_in(self, tmp_path: Path, text: str) -> None:
-        assert read(tmp_path, text).allowed("x") == for_all()
+        assert read(tmp_path, text).allowed("x") == frozenset(ForAll())
         searching = {"search_runbooks", "search_postmortems", "get_document_details", "search_docs"}
-        assert searching | {"find_related", "explain_relation", "read_document", "find_procedure"} == for_all()
+        assert searching | {"find_related", "explain_relation", "read_document", "find_procedure"} == frozenset(
+            ForAll()
+        )
 
     def test_shipped_file_gives_nobody_what_needs_opting_in(self) -> None:
         assert read_grants() == ToolGrants()

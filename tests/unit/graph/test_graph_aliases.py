@@ -49,14 +49,14 @@ def registry(table: CountedTable, time: FakeTime) -> AliasRegistry:
 @pytest.mark.parametrize("area", [ALL, ACME, GROUP, SHOP])
 def test_an_alias_is_visible_to_readers_of_its_scope(registry: AliasRegistry, area: Scope) -> None:
     registry.register(area, SHORT, CHECKOUT)
-    assert registry.resolve(READER, [SHORT, CHECKOUT, "host:a"]) == {SHORT: CHECKOUT}
+    assert registry.view(READER).canonical([SHORT, CHECKOUT, "host:a"]) == {SHORT: CHECKOUT}
     assert registry.aliases_of(READER, CHECKOUT) == (SHORT,)
 
 
 @pytest.mark.parametrize("area", [BLOG, OTHER, Scope("acm"), Scope("acme", group_id="shop")])
 def test_an_alias_of_another_scope_is_invisible(registry: AliasRegistry, area: Scope) -> None:
     registry.register(area, SHORT, CHECKOUT)
-    assert registry.resolve(READER, [SHORT]) == {}
+    assert registry.view(READER).canonical([SHORT]) == {}
     assert registry.aliases_of(READER, CHECKOUT) == ()
     assert registry.aliases(READER) == []
     assert registry.canonical(SHOP, [SHORT]) == {}
@@ -67,14 +67,14 @@ def test_the_alias_of_the_narrowest_scope_wins(registry: AliasRegistry) -> None:
         registry.register(area, "a:x", meant)
     visible = list(READER)
     for meant in ("a:project", "a:group", "a:client", "a:all"):
-        assert registry.resolve(visible, ["a:x"]) == {"a:x": meant}
+        assert registry.view(visible).canonical(["a:x"]) == {"a:x": meant}
         assert registry.aliases_of(visible, meant) == ("a:x",)
         visible.pop()
 
 
 def test_scopes_of_two_clients_are_never_used_together(registry: AliasRegistry) -> None:
     with pytest.raises(InvalidScopeError, match="two clients"):
-        registry.resolve(["client:acme", "client:other"], [SHORT])
+        registry.view(["client:acme", "client:other"]).canonical([SHORT])
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_scopes_of_two_clients_are_never_used_together(registry: AliasRegistry) 
 )
 def test_an_invalid_scope_is_refused(registry: AliasRegistry, area: str) -> None:
     with pytest.raises(InvalidScopeError):
-        registry.resolve([area], [SHORT])
+        registry.view([area]).canonical([SHORT])
 
 
 # -- resolution
@@ -92,18 +92,18 @@ def test_chains_lead_to_their_end_over_all_scopes(registry: AliasRegistry) -> No
     registry.register(ALL, "a:3", "a:4")
     registry.register(ACME, "a:2", "a:3")
     registry.register(SHOP, "a:1", "a:2")
-    assert registry.resolve(READER, ["a:1", "a:2", "a:3", "a:4"]) == dict.fromkeys(("a:1", "a:2", "a:3"), "a:4")
+    assert registry.view(READER).canonical(["a:1", "a:2", "a:3", "a:4"]) == dict.fromkeys(("a:1", "a:2", "a:3"), "a:4")
     assert registry.aliases_of(READER, "a:4") == ("a:1", "a:2", "a:3")
     assert registry.aliases_of(READER, "a:3") == ()
 
 
 def test_names_are_normalised_and_identifiers_in_their_short_form(registry: AliasRegistry) -> None:
     registry.register(ACME, " Order:ORDER_5 ", "Service:Check  Out,")
-    assert registry.resolve(READER, ["order:order_5", "order:5"]) == {
+    assert registry.view(READER).canonical(["order:order_5", "order:5"]) == {
         "order:order_5": "service:check out",
         "order:5": "service:check out",
     }
-    assert registry.resolve(READER, ["order:order_6"]) == {"order:order_6": "order:6"}
+    assert registry.view(READER).canonical(["order:order_6"]) == {"order:order_6": "order:6"}
 
 
 def test_a_name_is_no_alias_of_itself(registry: AliasRegistry) -> None:
@@ -120,7 +120,7 @@ def test_an_alias_with_another_value_is_refused(registry: AliasRegistry) -> None
     registry.register(ACME, SHORT, CHECKOUT)
     with pytest.raises(AliasTakenError, match="an alias of service:checkout already"):
         registry.register(ACME, SHORT, "service:cola")
-    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
+    assert registry.view(READER).canonical([SHORT]) == {SHORT: CHECKOUT}
 
 
 def test_an_alias_is_described(registry: AliasRegistry, time: FakeTime) -> None:
@@ -145,7 +145,7 @@ def test_a_loop_is_refused(registry: AliasRegistry, length: int) -> None:
         registry.register(ACME, alias, canonical)
     with pytest.raises(AliasLoopError):
         registry.register(ACME, names[-1], names[0])
-    assert set(registry.resolve(READER, names).values()) == {names[-1]}
+    assert set(registry.view(READER).canonical(names).values()) == {names[-1]}
 
 
 def test_a_refused_loop_is_never_written(registry: AliasRegistry, table: CountedTable) -> None:
@@ -164,15 +164,17 @@ def test_a_loop_by_way_of_a_wider_scope_is_refused(registry: AliasRegistry) -> N
 def test_names_in_a_loop_resolve_to_the_first_of_them(registry: AliasRegistry, table: CountedTable) -> None:
     for alias, canonical in (("a:in", "a:3"), ("a:1", "a:2"), ("a:2", "a:3"), ("a:3", "a:1")):
         table.put(AliasRow(ACME.key, alias, set_to=canonical, revision="r").to_item())
-    assert registry.resolve(READER, ["a:1", "a:2", "a:3", "a:in"]) == dict.fromkeys(("a:2", "a:3", "a:in"), "a:1")
+    assert registry.view(READER).canonical(["a:1", "a:2", "a:3", "a:in"]) == dict.fromkeys(
+        ("a:2", "a:3", "a:in"), "a:1"
+    )
     assert registry.aliases_of(READER, "a:1") == ("a:2", "a:3", "a:in")
 
 
 def test_reverse_aliases_of_two_scopes_resolve_to_one_reference(registry: AliasRegistry) -> None:
     registry.register(SHOP, "a:1", "a:2")
     registry.register(ACME, "a:2", "a:1")  # accepted: the client must not learn of aliases in its projects
-    assert registry.resolve(READER, ["a:1", "a:2"]) == {"a:2": "a:1"}
-    assert registry.resolve([ACME.key], ["a:1", "a:2"]) == {"a:2": "a:1"}
+    assert registry.view(READER).canonical(["a:1", "a:2"]) == {"a:2": "a:1"}
+    assert registry.view([ACME.key]).canonical(["a:1", "a:2"]) == {"a:2": "a:1"}
 
 
 @settings(max_examples=60)
@@ -232,7 +234,7 @@ def test_a_loop_is_found_again_after_the_write(database: Database, time: FakeTim
     registry = AliasRegistry(Overtaken(ALIASES, database), clock=time.clock)
     with pytest.raises(AliasLoopError, match="at the same time"):
         registry.register(ACME, "a:1", "a:2")
-    assert registry.resolve(READER, ["a:1", "a:2"]) == {"a:2": "a:1"}
+    assert registry.view(READER).canonical(["a:1", "a:2"]) == {"a:2": "a:1"}
 
 
 # -- filing
@@ -292,23 +294,23 @@ def test_filing_uses_aliases_of_other_processes_at_once(
 def test_readers_are_answered_from_memory_for_a_short_while(
     registry: AliasRegistry, table: CountedTable, time: FakeTime
 ) -> None:
-    registry.resolve(READER, [SHORT])
+    registry.view(READER).canonical([SHORT])
     AliasRegistry(table, clock=time.clock).register(ACME, SHORT, CHECKOUT)
     table.reads = 0
-    assert registry.resolve(READER, [SHORT]) == {}
+    assert registry.view(READER).canonical([SHORT]) == {}
     assert table.reads == 0
     assert registry.view(READER, fresh=True).one(SHORT) == CHECKOUT
     time.sleep(31)
-    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
+    assert registry.view(READER).canonical([SHORT]) == {SHORT: CHECKOUT}
     assert table.reads == 2 * len(READER)
 
 
 def test_changes_of_this_process_are_visible_at_once(registry: AliasRegistry) -> None:
-    assert registry.resolve(READER, [SHORT]) == {}
+    assert registry.view(READER).canonical([SHORT]) == {}
     registry.state("k1", ACME, [(SHORT, CHECKOUT)])
-    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
+    assert registry.view(READER).canonical([SHORT]) == {SHORT: CHECKOUT}
     registry.state("k1", ACME, [])
-    assert registry.resolve(READER, [SHORT]) == {}
+    assert registry.view(READER).canonical([SHORT]) == {}
 
 
 def test_names_that_were_read_before_a_change_are_not_cached(time: FakeTime) -> None:
@@ -347,7 +349,7 @@ def test_aliases_of_a_scope_with_too_many_are_read_one_by_one(
     monkeypatch.setattr(aliases, "MAX_LOADED", 2)
     for number in range(4):
         registry.register(ACME, f"a:{number}", f"a:{number + 1}")
-    assert registry.resolve(READER, ["a:0"]) == {"a:0": "a:4"}
+    assert registry.view(READER).canonical(["a:0"]) == {"a:0": "a:4"}
     assert registry.aliases_of(READER, "a:4") == ("a:0", "a:1", "a:2", "a:3")
     assert registry.canonical(ACME, [f"a:{number}" for number in range(101)])["a:0"] == "a:4"
 

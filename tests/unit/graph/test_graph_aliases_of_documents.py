@@ -46,17 +46,17 @@ def test_an_alias_is_deleted_with_the_last_document_that_states_it(registry: Ali
 def test_a_new_version_of_a_document_replaces_its_aliases(registry: AliasRegistry) -> None:
     registry.state("k1", SHOP, [(SHORT, CHECKOUT), (OLD, CHECKOUT)])
     registry.state("k1", SHOP, [(OLD, "service:cola")])
-    assert registry.resolve(READER, [SHORT, OLD]) == {OLD: "service:cola"}
+    assert registry.view(READER).canonical([SHORT, OLD]) == {OLD: "service:cola"}
 
 
 def test_an_alias_that_a_person_set_stays_when_the_document_is_removed(registry: AliasRegistry) -> None:
     registry.state("k1", SHOP, [(SHORT, CHECKOUT)])
     registry.register(SHOP, SHORT, CHECKOUT)
     registry.state("k1", SHOP, [])
-    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
+    assert registry.view(READER).canonical([SHORT]) == {SHORT: CHECKOUT}
     assert registry.forget(SHOP, SHORT)
     assert not registry.forget(SHOP, SHORT)
-    assert registry.resolve(READER, [SHORT]) == {}
+    assert registry.view(READER).canonical([SHORT]) == {}
 
 
 def test_an_alias_that_a_document_states_stays_when_a_person_removes_theirs(registry: AliasRegistry) -> None:
@@ -65,15 +65,15 @@ def test_an_alias_that_a_document_states_stays_when_a_person_removes_theirs(regi
     assert registry.forget(SHOP, SHORT)
     with pytest.raises(InvalidInputError, match="because 1 documents state it"):
         registry.forget(SHOP, SHORT)
-    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
+    assert registry.view(READER).canonical([SHORT]) == {SHORT: CHECKOUT}
 
 
 def test_a_persons_alias_wins_over_that_of_a_document(registry: AliasRegistry) -> None:
     registry.register(SHOP, SHORT, CHECKOUT)
     registry.state("k1", SHOP, [(SHORT, "service:cola")])
-    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
+    assert registry.view(READER).canonical([SHORT]) == {SHORT: CHECKOUT}
     registry.forget(SHOP, SHORT)
-    assert registry.resolve(READER, [SHORT]) == {SHORT: "service:cola"}
+    assert registry.view(READER).canonical([SHORT]) == {SHORT: "service:cola"}
 
 
 def test_of_documents_that_disagree_the_first_wins_until_it_is_removed(
@@ -81,11 +81,11 @@ def test_of_documents_that_disagree_the_first_wins_until_it_is_removed(
 ) -> None:
     registry.state("k1", SHOP, [(SHORT, CHECKOUT)])
     registry.state("k2", SHOP, [(SHORT, "service:cola")])
-    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
+    assert registry.view(READER).canonical([SHORT]) == {SHORT: CHECKOUT}
     assert "document k2 states an alias that has another value already" in caplog.text
     assert "cola" not in caplog.text
     registry.state("k1", SHOP, [])
-    assert registry.resolve(READER, [SHORT]) == {SHORT: "service:cola"}
+    assert registry.view(READER).canonical([SHORT]) == {SHORT: "service:cola"}
 
 
 def test_a_loop_in_documents_is_left_out(registry: AliasRegistry, caplog: pytest.LogCaptureFixture) -> None:
@@ -93,7 +93,7 @@ def test_a_loop_in_documents_is_left_out(registry: AliasRegistry, caplog: pytest
     registry.state("k2", SHOP, [("a:1", "a:2")])
     registry.state("k1", SHOP, [("a:2", "a:1")])
     assert "would close a loop" in caplog.text
-    assert registry.resolve(READER, ["a:1", "a:2"]) == {"a:1": "a:2"}
+    assert registry.view(READER).canonical(["a:1", "a:2"]) == {"a:1": "a:2"}
 
 
 def test_aliases_can_be_removed_after_an_interruption_at_any_write(
@@ -193,7 +193,7 @@ def test_an_alias_of_the_client_counts_uses_in_its_projects(registry: AliasRegis
     before = seen(registry)
     registry.note_uses("k2", SHOP, [SHORT])
     assert seen(registry) == before + 1
-    assert registry.resolve(READER, [SHORT]) == {SHORT: CHECKOUT}
+    assert registry.view(READER).canonical([SHORT]) == {SHORT: CHECKOUT}
 
 
 def test_documents_without_aliases_write_nothing(registry: AliasRegistry, table: CountedTable) -> None:

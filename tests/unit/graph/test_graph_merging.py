@@ -241,7 +241,7 @@ def test_undoing_twice_does_nothing(graph: Graph) -> None:
     undone = graph.merging.undo(SHOP, merge.merge_id, by="eve")
     graph.merging.merge(SHOP, OLD, NEW)
     assert graph.merging.undo(SHOP, merge.merge_id) == undone
-    assert graph.registry.resolve(READER, [OLD]) == {OLD: NEW}
+    assert graph.registry.view(READER).canonical([OLD]) == {OLD: NEW}
 
 
 def test_a_merge_of_another_scope_or_client_is_not_found(graph: Graph) -> None:
@@ -341,7 +341,7 @@ def test_an_interrupted_merge_whose_alias_was_set_meanwhile_is_dropped(graph: Gr
     graph.registry.register(SHOP, OLD, "service:v3")
     assert graph.merging.resume(SHOP) == 1
     assert graph.merging.merges(SHOP) == []
-    assert graph.registry.resolve(READER, [OLD]) == {OLD: "service:v3"}
+    assert graph.registry.view(READER).canonical([OLD]) == {OLD: "service:v3"}
 
 
 def test_a_slow_undoing_keeps_a_merge_that_was_made_meanwhile(graph: Graph) -> None:
@@ -356,7 +356,7 @@ def test_a_slow_undoing_keeps_a_merge_that_was_made_meanwhile(graph: Graph) -> N
     graph.aliases.after_put = meanwhile
     assert graph.merging.undo(SHOP, merge.merge_id).state is MergeState.UNDONE
     assert [one.merge_id for one in graph.merging.merges(SHOP) if one.state is MergeState.MERGED] == [newer[0].merge_id]
-    assert graph.registry.resolve(READER, [OLD]) == {OLD: NEW}
+    assert graph.registry.view(READER).canonical([OLD]) == {OLD: NEW}
     assert list(graph.table.query(f"{SHOP.key}|{OLD}")) == []
 
 

@@ -28,6 +28,7 @@ from opx.runtime.knowledge_file import load_knowledge
 from tests.aws.tables import create_tables
 from tests.doubles.fake_time import FakeTime
 from tests.support.builders import a_version, changed
+from tests.support.catalog_support import tagged
 from tests.support.lessons import Died, Writes
 from tests.support.sampling import sampled
 
@@ -131,7 +132,7 @@ class TestClaims:
         with pytest.raises(ConditionFailedError):
             catalog.finish(late, a_document("d1", tags=("old",)), VersionOrigin("f"), ["r"])
         assert [version.document_id for version in catalog.versions(KEY)] == ["d2"]
-        assert list(catalog.tagged("old")) == []
+        assert list(tagged(catalog, "old")) == []
         assert catalog.all_references(KEY.id) == []
 
     def test_lost_claim_in_a_group_does_not_take_the_others_back(
@@ -207,13 +208,13 @@ class TestVersions:
         finished(catalog, 3, a_document("d3", version=2))
         assert [version.document_id for version in catalog.versions(KEY)] == ["d3", "d1"]
         assert list(catalog.find("d2")) == []
-        assert list(catalog.tagged("lost")) == []
+        assert list(tagged(catalog, "lost")) == []
 
     def test_withdrawn_document_stays_readable(self, catalog: Catalog) -> None:
         finished(catalog, 1, a_document(tags=("a",)))
         catalog.withdraw(catalog.claim(KEY, an_event(2)))
         (version,) = catalog.versions(KEY)
-        assert (version.state, list(catalog.tagged("a"))) == ("deleted", [])
+        assert (version.state, list(tagged(catalog, "a"))) == ("deleted", [])
         assert catalog.claim(KEY, an_event(3)).current_id == ""
 
     def test_item_keeps_every_field(self, catalog: Catalog, time: FakeTime) -> None:
@@ -355,14 +356,14 @@ class TestListing:
         finished(catalog, 1, a_document(tags=("kept",)))
         (item,) = catalog._documents.query("kept", index="tags-index")
         catalog._documents.put({**item, "entry": item["entry"].replace("kept", "lost"), "tag": "lost"})
-        assert list(catalog.tagged("lost")) == []
+        assert list(tagged(catalog, "lost")) == []
 
     def test_category_is_listed_last_updated_first(self, catalog: Catalog) -> None:
         for number, day in enumerate(["2026-01-02", "2026-01-03", "2026-01-01"]):
             key = DocumentKey(Scope(), f"documents/{number}.md")
             finished(catalog, 1, a_document(f"d{number}", key=key, last_updated=day, tags=("t",)))
         assert [d.document_id for d in catalog.in_category("runbooks/procedures")] == ["d1", "d0", "d2"]
-        assert [d.document_id for d in catalog.tagged("t")] == ["d1", "d0", "d2"]
+        assert [d.document_id for d in tagged(catalog, "t")] == ["d1", "d0", "d2"]
 
     def test_category_lists_superseded_versions_only_on_request(self, catalog: Catalog) -> None:
         finished(catalog, 1, a_document("d1"))
@@ -395,7 +396,7 @@ class TestListing:
         assert sorted(d.key.source for d in catalog.find("d1")) == ["documents/a.md", "documents/b.md"]
 
     def test_unknown_things_are_empty(self, catalog: Catalog) -> None:
-        assert list(catalog.versions(KEY)) == list(catalog.find("d")) == list(catalog.tagged("t")) == []
+        assert list(catalog.versions(KEY)) == list(catalog.find("d")) == list(tagged(catalog, "t")) == []
         assert (catalog.head(KEY), catalog.version(KEY, "d"), catalog.all_references(KEY.id)) == (None, None, [])
 
 

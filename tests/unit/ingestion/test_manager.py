@@ -17,6 +17,7 @@ from opx.operations.system import System
 from opx.ports import SearchFilter
 from opx.settings import Settings
 from opx.system import bootstrap
+from tests.support.catalog_support import tagged
 from tests.support.fakes import WordsEmbedder
 
 EVERYONE = SearchFilter(scopes=("global",))
@@ -193,7 +194,7 @@ class TestPutFile:
     ) -> None:
         assert manager.put_file(file, {}) is None
         list(manager.work())
-        (document,) = services.corpus.catalog.tagged("x")
+        (document,) = tagged(services.corpus.catalog, "x")
         assert (document.key.source, document.source_uri) == ("documents/docs/a.md", "docs/a.md")
 
     def test_same_file_is_unchanged_once_it_is_indexed(self, manager: IngestionManager, file: FileToIngest) -> None:
@@ -226,7 +227,7 @@ class TestPutFile:
         file.path.with_name("a.md.metadata.json").unlink()
         manager.put_file(file, {})
         list(manager.work())
-        assert list(services.corpus.catalog.tagged("x")) == []
+        assert list(tagged(services.corpus.catalog, "x")) == []
 
     def test_object_that_was_stored_without_an_event_is_stored_again(
         self, services: System, manager: IngestionManager, file: FileToIngest, monkeypatch: pytest.MonkeyPatch

@@ -19,6 +19,7 @@ from opx.errors import (
 )
 from tests.doubles.fake_time import FakeTime
 from tests.support.at_once import at_once
+from tests.support.captures import capture_gate_approval, capture_gate_rejection, capture_warning
 from tests.support.lessons import PROBLEM, STEPS, School, a_school, sqlite_tables
 
 DAY, HOUR = 86_400, 3_600
@@ -43,8 +44,8 @@ def test_a_solution_waits_until_it_is_verified(school: School) -> None:
 
 def test_gate_decisions_need_no_verification(school: School) -> None:
     capture = school.capture()
-    rejected = capture.entry(capture.capture_gate_rejection("one", "design_review", "Too coarse", "Split the service"))
-    approved = capture.entry(capture.capture_gate_approval("one", "design_review", "One table a tenant"))
+    rejected = capture.entry(capture_gate_rejection(capture, "one", "design_review", "Too coarse", "Split the service"))
+    approved = capture.entry(capture_gate_approval(capture, "one", "design_review", "One table a tenant"))
     assert (rejected.state, approved.state) == (EntryState.READY, EntryState.READY)
     assert (rejected.human_feedback, approved.approved_approach) == ("Too coarse", "One table a tenant")
 
@@ -67,17 +68,17 @@ def test_a_failure_without_a_description_is_refused_by_the_field_s_name(school: 
 
 def test_a_gate_without_a_name_is_refused_by_the_field_s_name(school: School) -> None:
     with pytest.raises(InvalidInputError, match="needs gate_type"):
-        school.capture().capture_gate_rejection("one", "", "words", "another way")
+        capture_gate_rejection(school.capture(), "one", "", "words", "another way")
     with pytest.raises(InvalidInputError, match="needs gate_type"):
-        school.capture().capture_gate_approval("one", " ", "this way")
+        capture_gate_approval(school.capture(), "one", " ", "this way")
 
 
 def test_an_entry_without_a_solution_stays_waiting(school: School) -> None:
     capture = school.capture()
     failed = school.failure(solution_steps=[" "], success_verified=False)
     gates = [
-        capture.capture_gate_rejection("one", "review", "", ""),
-        capture.capture_gate_approval("one", "review", ""),
+        capture_gate_rejection(capture, "one", "review", "", ""),
+        capture_gate_approval(capture, "one", "review", ""),
     ]
     entries = [capture.entry(one) for one in (failed, *gates)]
     assert {entry.state for entry in entries} == {EntryState.WAITING}
@@ -97,8 +98,8 @@ def test_a_failure_captured_as_solved_needs_a_solution(school: School) -> None:
 
 def test_a_rejection_needs_feedback_or_a_revision_to_become_a_pattern(school: School) -> None:
     capture = school.capture()
-    capture.capture_gate_rejection("one", "security_review", "", "Use the secret store")
-    capture.capture_gate_rejection("one", "design_review", "Too coarse", "")
+    capture_gate_rejection(capture, "one", "security_review", "", "Use the secret store")
+    capture_gate_rejection(capture, "one", "design_review", "Too coarse", "")
     school.checkpoint()
     assert {(one.problem, one.solution) for one in school.patterns()} == {
         ("Rejected at security_review", "Use the secret store"),
@@ -108,9 +109,9 @@ def test_a_rejection_needs_feedback_or_a_revision_to_become_a_pattern(school: Sc
 
 def test_a_warning_without_tried_steps_is_refused_by_the_caller_s_field_name(school: School) -> None:
     with pytest.raises(InvalidInputError, match="needs tried"):
-        school.capture().capture_warning("one", "developer", "", "made_worse")
+        capture_warning(school.capture(), "one", "developer", "", "made_worse")
     with pytest.raises(InvalidInputError, match="no_effect, made_worse"):
-        school.capture().capture_warning("one", "developer", "Restart it", "exploded")
+        capture_warning(school.capture(), "one", "developer", "Restart it", "exploded")
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_only_what_did_not_work_has_an_effect(school: School) -> None:
 
 
 def test_gate_decision_can_not_be_verified(school: School) -> None:
-    entry = school.capture().capture_gate_approval("one", "review", "as it is")
+    entry = capture_gate_approval(school.capture(), "one", "review", "as it is")
     with pytest.raises(InvalidInputError, match="only a solution"):
         school.capture().verify(entry, False)
 
@@ -218,18 +219,18 @@ def test_entry_of_another_project_or_client_is_not_found(school: School, project
 
 def test_a_project_captures_for_itself_alone(school: School) -> None:
     with pytest.raises(UnknownProjectError, match="you work for one"):
-        school.capture("one").capture_gate_approval("two", "review", "as it is")
+        capture_gate_approval(school.capture("one"), "two", "review", "as it is")
 
 
 def test_a_malformed_project_is_refused(school: School) -> None:
     with pytest.raises(InvalidScopeError):
-        school.services.learning.capture(Identity("acme")).capture_gate_approval("a/b", "review", "as it is")
+        capture_gate_approval(school.services.learning.capture(Identity("acme")), "a/b", "review", "as it is")
 
 
 def test_caller_without_a_project_may_name_one(school: School) -> None:
     everybody = school.services.learning.capture(Identity())
-    named = everybody.entry(everybody.capture_gate_approval("shop", "review", "as it is"))
-    unnamed = everybody.entry(everybody.capture_gate_approval("", "review", "as it is"))
+    named = everybody.entry(capture_gate_approval(everybody, "shop", "review", "as it is"))
+    unnamed = everybody.entry(capture_gate_approval(everybody, "", "review", "as it is"))
     assert (named.project_id, unnamed.project_id, named.scope_key) == ("shop", "default", "global")
 
 

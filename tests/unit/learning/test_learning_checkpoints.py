@@ -22,6 +22,7 @@ from opx.learning.rules import LearningRules, Share, read_learning_rules
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
 from tests.doubles.fake_time import FakeTime
 from tests.support.at_once import at_once
+from tests.support.captures import capture_gate_approval, capture_gate_rejection, capture_warning
 from tests.support.fakes import WindowsEmbedder
 from tests.support.lessons import ERROR, OTHER_STEPS, OTHER_WORDS, PROBLEM, STEPS, School, a_school, sqlite_tables
 
@@ -197,7 +198,7 @@ def test_patterns_are_stored_in_the_scope_that_the_rules_choose(
 def test_without_a_client_projects_are_names(school: School) -> None:
     everybody = Identity()
     for project in ("one", "two"):
-        school.services.learning.capture(everybody).capture_gate_approval(project, "review", "One table a tenant")
+        capture_gate_approval(school.services.learning.capture(everybody), project, "review", "One table a tenant")
         report = school.services.learning.checkpoints(everybody).process_checkpoint(project, "manual")
         assert report.taken_in == 1
     assert school.counts("global") == [(2, 0, 2)]
@@ -233,22 +234,22 @@ def test_solution_that_made_things_worse_becomes_a_warning_too(school: School) -
 def test_a_warning_counts_against_the_pattern_with_its_solution(school: School) -> None:
     school.failure(solution_steps="Restart the database server")
     school.checkpoint()
-    school.capture().capture_warning("one", "developer", "Restart the database server", "no_effect", problem=PROBLEM)
+    capture_warning(school.capture(), "one", "developer", "Restart the database server", "no_effect", problem=PROBLEM)
     assert school.checkpoint().warnings == 1
     assert school.counts() == [(1, 1, 2)]
 
 
 def test_a_warning_without_a_problem_counts_for_nothing(school: School) -> None:
-    entry = school.capture().capture_warning("one", "developer", "Restart the database", "made_worse", "INC-7")
+    entry = capture_warning(school.capture(), "one", "developer", "Restart the database", "made_worse", "INC-7")
     assert school.checkpoint().warnings == 1
     assert (school.patterns(), school.entry(entry).state) == ([], EntryState.TAKEN_IN)
 
 
 def test_gate_decisions_become_patterns_of_their_gates(school: School) -> None:
     capture = school.capture()
-    capture.capture_gate_rejection("one", "design_review", "The service is too coarse", "Split it in two")
-    capture.capture_gate_approval("one", "design_review", "One table a tenant")
-    capture.capture_gate_approval("one", "release", "One table a tenant")
+    capture_gate_rejection(capture, "one", "design_review", "The service is too coarse", "Split it in two")
+    capture_gate_approval(capture, "one", "design_review", "One table a tenant")
+    capture_gate_approval(capture, "one", "release", "One table a tenant")
     assert school.checkpoint().patterns_new == 3
     found = {(one.entry_type, one.gate_type): one for one in school.patterns()}
     rejected = found[EntryType.GATE_REJECTION, "design_review"]
@@ -258,7 +259,7 @@ def test_gate_decisions_become_patterns_of_their_gates(school: School) -> None:
 
 
 def test_an_unknown_project_is_refused_and_the_known_ones_are_named(school: School) -> None:
-    school.services.learning.capture(Identity("acme")).capture_gate_approval("shop", "review", "as it is")
+    capture_gate_approval(school.services.learning.capture(Identity("acme")), "shop", "review", "as it is")
     school.failure("one")
     with pytest.raises(UnknownProjectError, match="there are: one, shop"):
         school.services.learning.checkpoints(Identity("acme")).process_checkpoint("shpo", "manual")
@@ -351,7 +352,7 @@ def test_entry_that_can_not_be_processed_is_named_and_the_others_are_processed(t
     tables = sqlite_tables(tmp_path, time)
     school = a_school(tmp_path, tables, time, knowledge_file=str(tmp_path / "knowledge.yaml"))
     entry = school.failure()
-    school.capture().capture_warning("one", "developer", "Restart the database", "made_worse")
+    capture_warning(school.capture(), "one", "developer", "Restart the database", "made_worse")
     report = school.checkpoint()
     assert [(one.entry_id, "unknown category" in one.reason) for one in report.refused] == [(entry, True)]
     assert (report.taken_in, school.entry(entry).state, school.patterns()) == (1, EntryState.READY, [])

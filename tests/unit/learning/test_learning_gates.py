@@ -22,6 +22,7 @@ from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
 from tests.doubles.fake_time import FakeTime
+from tests.support.captures import capture_failure_solution, capture_gate_approval, capture_gate_rejection
 from tests.support.cli_support import WordEmbedder
 from tests.support.fakes import WordsEmbedder
 from tests.unit.learning.test_learning_query import Knowing, a_hit, a_pattern
@@ -40,8 +41,8 @@ def services(tmp_path: Any, time: FakeTime) -> Iterator[System]:
 def decided(services: System) -> None:
     """A project whose reviewers rejected an endpoint and approved an outbox."""
     capture = services.learning.capture(Identity("acme", "orders"))
-    capture.capture_gate_rejection("orders", "api_review", FEEDBACK, "Cursor pagination with a page size of 50")
-    capture.capture_gate_approval("orders", "architecture_review", "An outbox table in the same transaction")
+    capture_gate_rejection(capture, "orders", "api_review", FEEDBACK, "Cursor pagination with a page size of 50")
+    capture_gate_approval(capture, "orders", "architecture_review", "An outbox table in the same transaction")
     services.learning.checkpoints(Identity("acme", "orders")).process_checkpoint("orders")
     list(services.manager.work())
 
@@ -88,7 +89,7 @@ class TestGates:
             services.pattern_queries.of(ACME).query_for_gate(gate)
 
     def test_captured_without_text_are_never_returned(self, services: System) -> None:
-        services.learning.capture(Identity("acme", "orders")).capture_gate_approval("orders", "api_review", "")
+        capture_gate_approval(services.learning.capture(Identity("acme", "orders")), "orders", "api_review", "")
         services.learning.checkpoints(Identity("acme", "orders")).process_checkpoint("orders")
         assert services.pattern_queries.of(ACME).query_for_gate("api_review") == []
 
@@ -185,7 +186,7 @@ class TestCaptures:
     def test_with_the_seven_arguments_are_returned_once_they_are_verified(self, services: System) -> None:
         capture = services.learning.capture(Identity("acme", "orders"))
         steps = ["Run the export on the replica"]
-        entry = capture.capture_failure_solution("orders", "dev", "export", "It waits", "lock timeout", steps, "pg")
+        entry = capture_failure_solution(capture, "orders", "dev", "export", "It waits", "lock timeout", steps, "pg")
         query = services.pattern_queries.of(ACME)
 
         def checkpoint() -> list[RAGPattern]:

@@ -13,6 +13,7 @@ from opx.errors import InvalidInputError, PatternNotFoundError
 from opx.learning.merging import PatternMerging
 from tests.doubles.fake_time import FakeTime
 from tests.support.at_once import at_once
+from tests.support.captures import capture_gate_approval
 from tests.support.lessons import School, a_school, sqlite_tables
 
 SCOPE = "client:acme"
@@ -195,7 +196,7 @@ def test_what_can_not_be_merged_or_split_is_refused(school: School, merging: Pat
         merging.split(first.pattern_id, [second.pattern_id])
     with pytest.raises(InvalidInputError, match="made of"):
         merging.split(first.pattern_id, [first.evidence[0]])
-    school.capture("one").capture_gate_approval("one", "release", "One table a tenant")
+    capture_gate_approval(school.capture("one"), "one", "release", "One table a tenant")
     school.checkpoint("one")
     gate = next(one for one in school.patterns() if one.gate_type)
     with pytest.raises(InvalidInputError, match="only patterns of one type"):

@@ -464,8 +464,6 @@ class TestDegrading:
             service.answer("disk full")
         with pytest.raises(type(error)):
             service.query("disk full")
-        with pytest.raises(type(error)):
-            service.query_with_context("disk full", {"service": "web"})
 
     def test_times_of_the_parts_are_reported(self, index: EmbeddedIndex) -> None:
         answer = a_query(index, a_text("disk full")).answer("disk")

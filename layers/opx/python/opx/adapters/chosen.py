@@ -15,6 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 from opx.domain.record import replace
 from opx.errors import InvalidInputError
+from opx.ports.models import ParsingTools
+from opx.ports.tables import EMBEDDINGS
 from opx.settings import FOLDER, Settings, index_module, secret_of_environment
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     )
     from opx.ports.bulk import BatchEmbedder, BulkRunner
     from opx.ports.files import StoreFiles
-    from opx.ports.models import ImageDescriber, Ocr, ParsingTools
+    from opx.ports.models import ImageDescriber, Ocr
     from opx.ports.queues import Functions
     from opx.ports.search import WordsSegments
     from opx.ports.sources import OpenWeb, Secrets
@@ -342,8 +344,6 @@ class Ports:
         return self.speed_limits.setdefault(model, limit)
 
     def _embeddings(self) -> Table:
-        from opx.ports.tables import EMBEDDINGS
-
         return self.tables.table(EMBEDDINGS)
 
     def bulk_runner(self) -> BulkRunner | None:
@@ -398,7 +398,6 @@ class Ports:
 
     def parsing_tools(self) -> ParsingTools:
         from opx.adapters.reading_tools import limits
-        from opx.ports.models import ParsingTools
 
         return ParsingTools(ocr=self._ocr(), describer=self._describer(), limits=limits(self.settings))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from opx.domain.queries import QueryConfig
 from opx.domain.results import EvidenceItem, EvidencePack
 from opx.errors import InvalidInputError
 from opx.facade.knowledge import Knowledge
@@ -37,8 +38,6 @@ def resolveCanonicalGraphRef(knowledge: Knowledge, reference: str) -> str:  # no
 
 def search(knowledge: Knowledge, query: str) -> EvidencePack:
     """The passages for a question and what the graph relates to them, two hops far."""
-    from opx.domain.queries import QueryConfig
-
     pack = knowledge.answer(query, QueryConfig(expand_graph=True)).evidence
     if pack is None:
         raise InvalidInputError("this knowledge has no graph")

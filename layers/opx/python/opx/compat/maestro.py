@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import wraps
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from opx.domain.queries import QueryConfig
 from opx.domain.results import RetrievalResult as Found
-from opx.domain.sources import Document, KnowledgeSource, SourceDeclaration
+from opx.domain.sources import Document, KnowledgeSource
 from opx.facade.knowledge import Knowledge
 from opx.facade.sources import MSDocsSource, NVDSource, WebSearchSource
 
-if TYPE_CHECKING:
-    from opx.domain.baselines import BaselineStats
-    from opx.ingestion.events import IngestionResult
+P = ParamSpec("P")
+R = TypeVar("R")
 
 __all__ = [
     "Document",
@@ -71,11 +71,25 @@ def knowledge_at(knowledge: Knowledge | str | Path) -> Knowledge:
     return knowledge if isinstance(knowledge, Knowledge) else Knowledge.open(knowledge)
 
 
-class KnowledgeQuery:
-    """Queries over all tiers."""
+class _OverKnowledge:
+    """A part of the design over the knowledge at an address."""
 
     def __init__(self, knowledge: Knowledge | str | Path = "") -> None:
         self.knowledge = knowledge_at(knowledge)
+
+
+def unchanged(method: Callable[Concatenate[Knowledge, P], R]) -> Callable[Concatenate[_OverKnowledge, P], R]:
+    """The method of `Knowledge` as a method of a part."""
+
+    @wraps(method)
+    def run(self: _OverKnowledge, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return method(self.knowledge, *args, **kwargs)
+
+    return run
+
+
+class KnowledgeQuery(_OverKnowledge):
+    """Queries over all tiers."""
 
     def query(self, query: str, config: QueryConfig | None = None) -> list[RetrievalResult]:
         """See `Knowledge.query`."""
@@ -87,64 +101,24 @@ class KnowledgeQuery:
         """See `Knowledge.query_with_context`."""
         return RetrievalResult.of(self.knowledge.query_with_context(query, context, config))
 
-    def get_baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
-        """See `Knowledge.get_baseline`."""
-        return self.knowledge.get_baseline(node, metric, time_window)
+    get_baseline = unchanged(Knowledge.get_baseline)
 
     def search_internet(self, query: str, max_results: int = 5) -> list[RetrievalResult]:
         """See `Knowledge.search_internet`."""
         return [RetrievalResult.of(one) for one in self.knowledge.search_internet(query, max_results)]
 
 
-class IngestionManager:
+class IngestionManager(_OverKnowledge):
     """All ways in."""
 
-    def __init__(self, knowledge: Knowledge | str | Path = "") -> None:
-        self.knowledge = knowledge_at(knowledge)
-
-    def ingest_document(
-        self, tier: str, category: str, document: Document | object, metadata: Mapping[str, Any] | None = None
-    ) -> str:
-        """See `Knowledge.ingest_document`."""
-        return self.knowledge.ingest_document(tier, category, document, metadata)
-
-    def ingest_batch(
-        self, tier: str, category: str, documents: Iterable[Document | object], dedupe: bool = True
-    ) -> IngestionResult:
-        """See `Knowledge.ingest_batch`."""
-        return self.knowledge.ingest_batch(tier, category, documents, dedupe)
-
-    def ingest_from_evidence(self, evidence: object) -> str:
-        """See `Knowledge.ingest_from_evidence`."""
-        return self.knowledge.ingest_from_evidence(evidence)
-
-    def register_source(
-        self, source: KnowledgeSource | SourceDeclaration | Mapping[str, Any], schedule: str, tier: str, category: str
-    ) -> str:
-        """See `Knowledge.register_source`."""
-        return self.knowledge.register_source(source, schedule, tier, category)
-
-    def pull_now(self, source_id: str) -> IngestionResult:
-        """See `Knowledge.pull_now`."""
-        return self.knowledge.pull_now(source_id)
-
-    def watch_directory(self, path: str, tier: str, category: str, pattern: str = "*.md") -> str:
-        """See `Knowledge.watch_directory`."""
-        return self.knowledge.watch_directory(path, tier, category, pattern)
-
-    def get_webhook_endpoint(self, tier: str, category: str) -> str:
-        """See `Knowledge.get_webhook_endpoint`."""
-        return self.knowledge.get_webhook_endpoint(tier, category)
-
-    def subscribe_stream(
-        self,
-        stream: str,
-        tier: str,
-        category: str,
-        filter: Mapping[str, Any] | None = None,  # noqa: A002 - the name that callers know
-    ) -> str:
-        """See `Knowledge.subscribe_stream`."""
-        return self.knowledge.subscribe_stream(stream, tier, category, filter)
+    ingest_document = unchanged(Knowledge.ingest_document)
+    ingest_batch = unchanged(Knowledge.ingest_batch)
+    ingest_from_evidence = unchanged(Knowledge.ingest_from_evidence)
+    register_source = unchanged(Knowledge.register_source)
+    pull_now = unchanged(Knowledge.pull_now)
+    watch_directory = unchanged(Knowledge.watch_directory)
+    get_webhook_endpoint = unchanged(Knowledge.get_webhook_endpoint)
+    subscribe_stream = unchanged(Knowledge.subscribe_stream)
 
 
 class MaestroKnowledge:

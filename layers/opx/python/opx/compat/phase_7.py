@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.ids import stable_hash
 from opx.domain.queries import QueryConfig
+from opx.domain.results import RetrievalResult
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.facade.knowledge import Knowledge
-
-if TYPE_CHECKING:
-    from opx.domain.results import RetrievalResult
+from opx.text.tokenizer import cl100k
 
 __all__ = [
     "BedrockKnowledgeBase",
@@ -38,15 +37,11 @@ def short_category(path: str) -> str:
 
 def tokenize(text: str) -> list[int]:
     """The cl100k tokens of the text."""
-    from opx.text.tokenizer import cl100k
-
     return cl100k().encode_ordinary(text)
 
 
 def detokenize(tokens: list[int]) -> str:
     """The text of the cl100k tokens."""
-    from opx.text.tokenizer import cl100k
-
     return cl100k().decode(tokens)
 
 

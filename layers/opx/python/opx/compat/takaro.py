@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from opx.domain.queries import SearchMode
 from opx.facade.knowledge import Knowledge
+from opx.operations.search import Search, search
 from opx.retrieval.fusion import RRF_K, reciprocal_rank_fusion
 
 if TYPE_CHECKING:
@@ -18,9 +20,7 @@ def searchDocs(  # noqa: N802 - the design's name
     knowledge: Knowledge, query: str, thoroughness: str = "balanced", limit: int = 5
 ) -> dict[str, Any]:
     """Returns `results` with `content`, `source`, `section` and `relevance`. Raises `InvalidInputError`."""
-    from opx.domain.queries import SearchMode
     from opx.facade.learning import member
-    from opx.operations.search import Search, search
 
     mode = member(SearchMode, thoroughness)
     answer = knowledge.call(search, Search(q=query, thoroughness=mode, limit=limit, budget=0))

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from opx.connectors.arrivals import STREAM, Arrivals
 from opx.connectors.states import checked_cron
 from opx.connectors.webhooks.definitions import webhook_endpoint
 from opx.domain.baselines import BASELINES_CATEGORY
@@ -24,7 +25,6 @@ from opx.runtime.metrics import Report, unreported
 from opx.telemetry.capability import Telemetry
 
 if TYPE_CHECKING:
-    from opx.connectors.arrivals import Arrivals
     from opx.connectors.control import ConnectedSource, SourceControl, SourceSystem
     from opx.connectors.files import DirectoryFeed
     from opx.connectors.pulling import PullRequests, SourcePuller
@@ -184,8 +184,6 @@ class Connectors:
     @cached_property
     def arrivals(self) -> Arrivals:
         """The last deliveries of webhooks and records of streams."""
-        from opx.connectors.arrivals import Arrivals
-
         return Arrivals(self._tables.table(DELIVERIES), self._installation.clock)
 
     def stream_feeds(self) -> Sequence[Feed]:
@@ -201,8 +199,6 @@ class Connectors:
 
     def note_record(self, stream: str, state: ArrivalState) -> None:
         """Notes a record of a stream."""
-        from opx.connectors.arrivals import STREAM
-
         self.arrivals.note(STREAM, stream, state)
 
     def taker_of_values(self, stream: StreamDefinition) -> BaselineTaker:

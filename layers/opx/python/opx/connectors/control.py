@@ -16,6 +16,7 @@ from opx.connectors.registry import checked_options, connector_type
 from opx.connectors.repository import SourceItems, SourceRepository, definition_of
 from opx.connectors.states import BY_HAND, PullState, SourceView, due_at, freshness_of, next_time
 from opx.connectors.trial import SourceTrial, tried
+from opx.connectors.webhooks.definitions import load_webhooks
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
@@ -346,7 +347,6 @@ class SourceSecrets:
 def reserved_secrets(knowledge: KnowledgeModel, settings: Settings) -> dict[str, str]:
     """Secrets that authenticate others to the system, or that it pays with, each with its purpose. Raises
     `KnowledgeConfigError`."""
-    from opx.connectors.webhooks.definitions import load_webhooks
     from opx.retrieval.web.setup import read_internet
 
     path = Path(settings.knowledge_file) if settings.knowledge_file else None

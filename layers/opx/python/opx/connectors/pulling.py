@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opx.connectors.repository import SourceItem, SourceRepository
 from opx.connectors.states import BY_HAND, MAX_REFUSED, MAX_RETRIES, PullState, retry_delay
@@ -22,11 +22,8 @@ from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.sources import PullReport, PullRequest, Refused, SourceDefinition
 from opx.errors import InvalidInputError, OpxError, SourceBusyError, SourceShapeError
-from opx.ports import Clock
+from opx.ports import Clock, Queue
 from opx.runtime.metrics import Metric, Report, unreported
-
-if TYPE_CHECKING:
-    from opx.ports import Queue
 
 log = logging.getLogger(__name__)
 

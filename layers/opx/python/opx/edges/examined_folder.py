@@ -7,23 +7,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opx.domain.record import Json
 from opx.domain.scopes import Identity
 from opx.edges import failures, http, tools
+from opx.edges.calling import OperationClient
 from opx.edges.doctor import CheckFailedError
 from opx.errors import NotApplicableError, OpxError
 from opx.graph.naming import ScopeDirectory
 from opx.ingestion.indexing.measuring import EmbeddingSpeed, measure_embedding
 from opx.operations.registry import KNOWLEDGE, Function
+from opx.operations.system import System
 from opx.ports.search import SearchFilter
 from opx.retrieval.waking import WAKE, wake
 from opx.runtime.metrics import unreported
-
-if TYPE_CHECKING:
-    from opx.edges.calling import OperationClient
-    from opx.operations.system import System
 
 _REPAIR = (
     "`opx reconcile` lists what differs, `opx reconcile --repair` ingests it again. If a file is damaged, `opx repair` makes "

@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from opx.domain.record import Json
 from opx.domain.requests import FieldFacts, fields_of
-from opx.domain.scopes import Identity
 from opx.edges.calling import plain, text_of
 from opx.edges.failures import attempt
 from opx.edges.schemas import input_schema, json_type
 from opx.edges.tools import call_tool
-from opx.operations.context import Caller, Context
-from opx.operations.registry import REGISTRY, Operation
-from opx.operations.research import research_topic, search_docs
-
-if TYPE_CHECKING:
-    from opx.operations.system import System
+from opx.operations.context import Context
+from opx.operations.registry import Operation
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +72,3 @@ def _parameter(declared: FieldFacts) -> inspect.Parameter:
     default = inspect.Parameter.empty if declared.required else msgspec.to_builtins(declared.default)
     kind = {"integer": int, "number": float}.get(json_type(declared), str)
     return inspect.Parameter(declared.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-
-
-def create_search_docs_tool(services: System, identity: Identity | None = None) -> CallableTool:
-    """A search tool within the scopes of the identity; without one, within the global scope."""
-    return CallableTool(REGISTRY.of(search_docs), Context(services, Caller(identity or Identity())))
-
-
-def create_research_topic_tool(services: System, identity: Identity | None = None) -> CallableTool:
-    """A research tool within the scopes of the identity; without one, within the global scope."""
-    return CallableTool(REGISTRY.of(research_topic), Context(services, Caller(identity or Identity())))

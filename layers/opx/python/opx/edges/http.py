@@ -9,7 +9,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -24,14 +24,11 @@ from opx.edges.failures import ErrorResponse, UnknownKnowledgeBaseError, Unknown
 from opx.errors import ForbiddenError, TooLargeError
 from opx.operations import of_route
 from opx.operations.context import Caller, Context
-from opx.operations.forms import is_form, read_form
+from opx.operations.forms import UploadedFile, is_form, read_form
 from opx.operations.paging import sent_bytes
 from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, Function, Operation
+from opx.operations.system import System
 from opx.runtime.metrics import Metric, Report
-
-if TYPE_CHECKING:
-    from opx.operations.forms import UploadedFile
-    from opx.operations.system import System
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 """Lambda accepts an event of 6 MB, in which a binary body is a third longer."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from opx.domain.learning import EntryType
+from opx.domain.learning import CheckpointReport, EntryType
 from opx.domain.policy import Action
 from opx.domain.requests import read_request
 from opx.domain.scopes import Identity
@@ -35,12 +34,9 @@ from opx.operations.context import Caller, Context
 from opx.operations.learning import CaptureEntry, VerifyEntry, verify_entry
 from opx.operations.outcomes import RecordOutcome, record_outcome
 from opx.operations.registry import REGISTRY
+from opx.operations.system import System
+from opx.ports import Queue
 from opx.runtime.metrics import Metric, Report, unreported
-
-if TYPE_CHECKING:
-    from opx.domain.learning import CheckpointReport
-    from opx.operations.system import System
-    from opx.ports import Queue
 
 log = logging.getLogger(__name__)
 

@@ -16,6 +16,7 @@ from opx.domain.results import Answer, Results, RetrievalResult
 from opx.edges.calling import all_pages, record_of
 from opx.errors import InvalidInputError
 from opx.ingestion.events import IngestionResult
+from opx.operations import load
 from opx.operations.search import Query, query
 
 if TYPE_CHECKING:
@@ -159,7 +160,6 @@ class Knowledge:
     def tools(self) -> dict[str, CallableTool]:
         """Returns the agents' tools by name, as objects that frameworks accept; only for a folder."""
         from opx.edges.factories import CallableTool
-        from opx.operations import load
 
         context = self._local("tools of an agent run where the knowledge is; use MCP or the gateway of that system")
         return {name: CallableTool(one, context) for name, one in load().tools(None).items()}

@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from opx.domain.learning import CheckpointReport, EntryType, RAGPattern, StagingEntry, TriedEffect
+from opx.domain.learning import CheckpointReport, CheckpointType, EntryType, RAGPattern, StagingEntry, TriedEffect
 from opx.domain.outcomes import OutcomeReport, OutcomeResult
 from opx.edges.calling import OperationClient
 from opx.errors import InvalidInputError
-from opx.operations.learning import CaptureEntry, VerifyEntry, capture_entry, verify_entry
+from opx.operations.learning import (
+    CaptureEntry,
+    ProcessCheckpoint,
+    VerifyEntry,
+    capture_entry,
+    process_checkpoint,
+    verify_entry,
+)
+from opx.operations.outcomes import RecordOutcome, record_outcome
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -75,9 +83,6 @@ class LearningKnowledge:
 
     def process_checkpoint(self, project_id: str, checkpoint_type: str = "manual") -> CheckpointReport | None:
         """Turns the verified entries of a project into patterns; None for a deployed system, where a function does it."""
-        from opx.domain.learning import CheckpointType
-        from opx.operations.learning import ProcessCheckpoint, process_checkpoint
-
         request = ProcessCheckpoint(project_id=project_id, checkpoint_type=member(CheckpointType, checkpoint_type))
         return self._client.call(process_checkpoint, request).report
 
@@ -133,8 +138,6 @@ class LearningKnowledge:
     def record_outcome(self, receipt_id: str, result: str, document_id: str = "", step: str = "") -> OutcomeReport:
         """Records the result of acting upon a found document: `resolved`, `no_effect` or `made_worse`. `last` is the newest
         receipt."""
-        from opx.operations.outcomes import RecordOutcome, record_outcome
-
         request = RecordOutcome(
             receipt_id=receipt_id, result=member(OutcomeResult, result), document_id=document_id, step=step
         )

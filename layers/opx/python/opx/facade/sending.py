@@ -11,6 +11,7 @@ from opx.domain.knowledge import Tier
 from opx.edges.calling import OperationClient
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.events import EventOutcome, IngestionResult, Result
+from opx.ingestion.evidence_reading import read_evidence
 from opx.ingestion.files import FileToIngest, plan_files
 from opx.ingestion.given_documents import read_document
 from opx.operations.corpus import Ingest, ingest
@@ -62,8 +63,6 @@ class Sender:
 
     def ingest_from_evidence(self, evidence: object) -> str:
         """See `Knowledge.ingest_from_evidence`."""
-        from opx.ingestion.evidence_reading import read_evidence
-
         self._loader.note_failures()
         stored = self._client.call(put_evidence, PutEvidence.of(read_evidence(evidence)))
         return self._ingested(stored.object_key)

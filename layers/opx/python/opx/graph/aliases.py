@@ -136,10 +136,6 @@ class AliasRegistry:
             areas.append(StoredNames(self._table, area) if names is None else names)
         return AliasView(areas)
 
-    def resolve(self, scopes: Iterable[str], keys: Iterable[str]) -> dict[str, str]:
-        """Canonical references of these keys, for those that differ from it."""
-        return self.view(scopes).canonical(keys)
-
     def aliases_of(self, scopes: Iterable[str], canonical: str) -> tuple[str, ...]:
         """The other references of a node, sorted."""
         return self.view(scopes).members([canonical])[canonical][1:]

@@ -11,6 +11,7 @@ from opx.domain.scopes import Identity, Reader, Scope, reader_of
 from opx.ingestion.corpus.capability import Corpus
 from opx.ports import ChatModel, Storage, Tables
 from opx.ports.tables import ALIASES, EMBEDDINGS, GRAPH
+from opx.retrieval.judging import expired_since
 from opx.runtime.knowledge_file import Installation
 
 if TYPE_CHECKING:
@@ -129,8 +130,6 @@ class Graph:
         return PassageReader(corpus.catalog, corpus.store, reader, expired=self._expired_since, threads=threads)
 
     def _expired_since(self, document: KnowledgeDocument) -> str:
-        from opx.retrieval.judging import expired_since
-
         return expired_since(document, self._installation.knowledge, iso_time(self._installation.clock()))
 
     @cached_property

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
 
-from opx.domain.documents import RemarkKind
+from opx.domain.documents import KnowledgeDocument, RemarkKind
 from opx.domain.graph import GraphEvidence
 from opx.domain.scopes import Reader
 from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.graph.views import Passage
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ports import ObjectStore
 from opx.runtime.threads import Each
-
-if TYPE_CHECKING:
-    from opx.domain.documents import KnowledgeDocument
-    from opx.ingestion.corpus.catalog import Catalog
-    from opx.ports import ObjectStore
 
 MOST_PASSAGES = 100
 MOST_DOCUMENTS = 25

@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import islice
 from math import inf
 from secrets import randbelow
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.graph import Origin, Relinked, Statements, node_type
@@ -27,6 +27,7 @@ from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import OpxError, StoreUnavailableError
+from opx.graph.capability import Graph
 from opx.graph.extraction.material import Findings, Gathered, whole_lines
 from opx.graph.extraction.mentions import (
     MAX_NAMES,
@@ -46,9 +47,6 @@ from opx.ingestion.events import ObjectEvent
 from opx.ports import Clock, SearchEngine, Tables, WorkQueue
 from opx.ports.search import SearchFilter, SearchRequest
 from opx.retrieval.question import required_groups
-
-if TYPE_CHECKING:
-    from opx.graph.capability import Graph
 
 log = logging.getLogger(__name__)
 

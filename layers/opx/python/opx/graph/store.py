@@ -6,13 +6,13 @@ import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import merge
 from itertools import groupby, islice, product
-from typing import TYPE_CHECKING
 
 from opx.domain.graph import Direction, Edge, EdgeStatement, Node, NodeStatement, Origin, Statements, Walk, node_type
 from opx.domain.ids import batched, iso_time
 from opx.domain.scopes import Scope, scope_of_key
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.graph import manifest
+from opx.graph.aliases import AliasRegistry
 from opx.graph.manifest import ManifestStatements, statements_by_mark
 from opx.graph.partitions import AdjacentRows, FoundEdges, Partitions
 from opx.graph.rows import (
@@ -40,10 +40,6 @@ from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
 from opx.ports.search import Canonical
 from opx.ports.tables import delete_if, put_if
 from opx.runtime.threads import Each
-
-if TYPE_CHECKING:
-    from opx.graph.aliases import AliasRegistry
-
 
 # -- reads
 

@@ -7,8 +7,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from opx.domain.scopes import Scope
+from opx.ingestion.channels import read_channel_rules
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
+from opx.ingestion.reading import DocumentReader
 from opx.ports import ChatModel, ChunkCopies, Embedder, ObjectInfo, ObjectStore, Storage, Tables, WorkQueue
 from opx.ports.models import ParsingTools
 from opx.ports.search import GraphWriter
@@ -87,9 +89,7 @@ class Ingestion:
         self, embedder: Embedder, cut_before: CutBefore = lambda _key, _fingerprint, _stack: None
     ) -> IngestionPipeline:
         """A pipeline with this embedder of documents, which takes what `cut_before` has of them instead of reading them."""
-        from opx.ingestion.channels import read_channel_rules
         from opx.ingestion.pipeline import ChunkingRules, IngestionPipeline
-        from opx.ingestion.reading import DocumentReader
 
         installation, settings, store = self._installation, self._installation.settings, self._corpus.store
         return IngestionPipeline(

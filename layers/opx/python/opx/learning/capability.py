@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from opx.domain.learning import EntryType
 from opx.domain.scopes import Identity, Scope
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
@@ -180,7 +181,7 @@ class Learning:
             catalog=corpus.catalog,
             audited=self._records.audit.find if installation.settings.audit_days else None,
             chunks=partial(read_chunks, corpus.store),
-            capture_warning=self.capture(caller).capture_warning,
+            capture_warning=partial(self.capture(caller).capture, EntryType.WARNING),
             learnt=self.learnt,
             incident_text=self._incident_text,
             admits=corpus.clients.admit,

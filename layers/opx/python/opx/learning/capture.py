@@ -6,8 +6,7 @@ same content of the same project within a day is the same entry, whichever clock
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from inspect import Parameter, signature
+from collections.abc import Mapping
 from typing import Any
 
 from opx.domain.ids import day_number, day_text, iso_time, stable_hash
@@ -23,16 +22,37 @@ from opx.ports import Clock
 
 MAX_LISTED = 1000
 NO_SOLUTION = "no solution to learn: capture it again with what was done about it"
+ARGUMENTS = {
+    EntryType.FAILURE_SOLUTION: (
+        "project_id agent_type task_type failure_description error_message solution_steps technology success_verified "
+        "occurrence incident"
+    ),
+    EntryType.GATE_REJECTION: (
+        "project_id gate_type human_feedback revision_approach agent_type task_type technology occurrence incident"
+    ),
+    EntryType.GATE_APPROVAL: (
+        "project_id gate_type approved_approach agent_type task_type technology occurrence incident"
+    ),
+    EntryType.WARNING: (
+        "project_id agent_type tried effect incident problem reference technology task_type occurrence"
+    ),
+}
+"""Arguments of each type of entry."""
+
+_ABOUT = ("agent_type", "task_type", "technology", "incident")
+_OF_NO_FIELD = ("project_id", "occurrence", "success_verified")
+_FIELD_OF = {"tried": "solution_steps", "problem": "failure_description"}
+_VERIFIED = {EntryType.GATE_REJECTION: True, EntryType.GATE_APPROVAL: True, EntryType.WARNING: False}
 _DAY = 86_400
 _ATTEMPTS = 10
 
 
 class KnowledgeCaptureService:
-    """Captures entries for one identity, in its own scope; each method returns the id of the entry.
+    """Captures entries for one identity, in its own scope; `capture` returns the id of the entry.
 
-    All of them raise `InvalidInputError`, naming the field, for values that the type of entry doesn't allow,
-    `UnknownProjectError` for a project that isn't the identity's, and `ClientRemovedError`. The same occurrence captured
-    again is the same entry. Secrets are masked.
+    It raises `InvalidInputError`, naming the field, for values that the type of entry doesn't allow, `UnknownProjectError`
+    for a project that isn't the identity's, and `ClientRemovedError`. The same occurrence captured again is the same entry.
+    Secrets are masked.
     """
 
     def __init__(
@@ -55,112 +75,23 @@ class KnowledgeCaptureService:
         return Scope(self._identity.client_id, project_id=self._identity.project_id)
 
     def capture(self, entry_type: EntryType, given: Mapping[str, Any]) -> str:
-        """Captures an entry of any type: `given` are arguments of the type's own method below, missing ones empty."""
-        methods: dict[EntryType, Callable[..., str]] = {
-            EntryType.FAILURE_SOLUTION: self.capture_failure_solution,
-            EntryType.GATE_REJECTION: self.capture_gate_rejection,
-            EntryType.GATE_APPROVAL: self.capture_gate_approval,
-            EntryType.WARNING: self.capture_warning,
-        }
-        takes = signature(methods[entry_type]).parameters
+        """Captures an entry of a type with its arguments of `ARGUMENTS`, missing ones empty.
+
+        A failure with its solution waits for `verify`, unless it is captured with `success_verified`; without steps it
+        records the failure alone, and stays waiting. A decision at a gate is the feedback of a person and the revision, or
+        the approach that was approved. A warning is of steps that had no effect (`no_effect`) or made things worse.
+        """
+        takes = ARGUMENTS[entry_type].split()
         for name in given:
             if name not in takes:
                 raise InvalidInputError(f"{name!r} doesn't go with {entry_type}; there are: {', '.join(takes)}")
-        empty = {name: "" for name, one in takes.items() if one.default is Parameter.empty}
-        return methods[entry_type](**{**empty, **given})
-
-    def capture_failure_solution(  # noqa: PLR0917 - as callers know it
-        self,
-        project_id: str,
-        agent_type: str,
-        task_type: str,
-        failure_description: str,
-        error_message: str,
-        solution_steps: Sequence[str],
-        technology: str,
-        *,
-        success_verified: bool = False,
-        occurrence: str = "",
-        incident: str = "",
-    ) -> str:
-        """Captures a failure and its solution. The entry waits for `verify`, unless it is captured with `success_verified`.
-        Without steps it records the failure alone, and stays waiting."""
+        success_verified = given.get("success_verified", False)
         if not isinstance(success_verified, bool):
             raise InvalidInputError("success_verified must be true or false")
-        given = {
-            "failure_description": failure_description,
-            "error_message": error_message,
-            "solution_steps": solution_steps,
-            **_about(agent_type, task_type, technology, incident),
-        }
-        verified = True if success_verified else None
-        return self._capture(EntryType.FAILURE_SOLUTION, project_id, given, occurrence, verified)
-
-    def capture_gate_rejection(
-        self,
-        project_id: str,
-        gate_type: str,
-        human_feedback: str,
-        revision_approach: str,
-        *,
-        agent_type: str = "",
-        task_type: str = "",
-        technology: str = "",
-        occurrence: str = "",
-        incident: str = "",
-    ) -> str:
-        """Captures a rejection at a gate: the person's feedback and the revision."""
-        given = {
-            "gate_type": gate_type,
-            "human_feedback": human_feedback,
-            "revision_approach": revision_approach,
-            **_about(agent_type, task_type, technology, incident),
-        }
-        return self._capture(EntryType.GATE_REJECTION, project_id, given, occurrence, True)
-
-    def capture_gate_approval(
-        self,
-        project_id: str,
-        gate_type: str,
-        approved_approach: str,
-        *,
-        agent_type: str = "",
-        task_type: str = "",
-        technology: str = "",
-        occurrence: str = "",
-        incident: str = "",
-    ) -> str:
-        """Captures an approach that a person approved without revision."""
-        given = {
-            "gate_type": gate_type,
-            "approved_approach": approved_approach,
-            **_about(agent_type, task_type, technology, incident),
-        }
-        return self._capture(EntryType.GATE_APPROVAL, project_id, given, occurrence, True)
-
-    def capture_warning(  # noqa: PLR0917 - as its neighbours
-        self,
-        project_id: str,
-        agent_type: str,
-        tried: str | Sequence[str],
-        effect: str,
-        incident: str = "",
-        problem: str = "",
-        reference: str = "",
-        technology: str = "",
-        *,
-        task_type: str = "",
-        occurrence: str = "",
-    ) -> str:
-        """Captures steps that had no effect (`no_effect`) or made things worse (`made_worse`), with their problem."""
-        given = {
-            "solution_steps": tried,
-            "effect": effect,
-            "failure_description": problem,
-            "reference": reference,
-            **_about(agent_type, task_type, technology, incident),
-        }
-        return self._capture(EntryType.WARNING, project_id, given, occurrence, False)
+        own = [name for name in takes if name not in (*_ABOUT, *_OF_NO_FIELD)]
+        fields = {_FIELD_OF.get(name, name): given.get(name, "") for name in (*own, *_ABOUT)}
+        verified = _VERIFIED.get(entry_type, success_verified or None)
+        return self._capture(entry_type, given.get("project_id", ""), fields, given.get("occurrence", ""), verified)
 
     def verify(self, entry_id: str, worked: bool, effect: str = "", incident: str = "") -> StagingEntry:
         """Records whether a solution worked, and if not, its effect. Returns the updated entry.
@@ -236,10 +167,6 @@ class KnowledgeCaptureService:
         if known.state is EntryState.WAITING and entry.worked:
             self.verify(known.id, True)
         return known.id
-
-
-def _about(agent_type: str, task_type: str, technology: str, incident: str) -> dict[str, Any]:
-    return {"agent_type": agent_type, "task_type": task_type, "technology": technology, "incident": incident}
 
 
 def _state(name: str) -> EntryState | None:

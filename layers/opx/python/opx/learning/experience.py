@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import WARNINGS_CATEGORY
+from opx.domain.outcomes import DocumentOutcomes, JudgedPassage
 from opx.domain.record import replace
 from opx.domain.results import Answer, IndexedChunk, RetrievalResult
 from opx.domain.scopes import scope_of_key
@@ -30,7 +31,6 @@ from opx.retrieval.judging import HitOutcomes, Judged, NoOutcomes
 
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
-    from opx.domain.outcomes import DocumentOutcomes, JudgedPassage
     from opx.ingestion.corpus.catalog import Catalog
     from opx.learning.learned_words import LearntStore, ScopedWords, ScopeWords
     from opx.learning.tried_steps import Holds, TriedSteps
@@ -185,8 +185,6 @@ class HitExperience:
         return replace(answer, outcomes=outcomes, results=results)
 
     def _warned(self, result: RetrievalResult) -> RetrievalResult:
-        from opx.domain.outcomes import JudgedPassage
-
         if result.category == WARNINGS_CATEGORY:
             return result
         indexed = self._indexed.get((result.document_id, str(result.metadata.get("chunkId", ""))))
@@ -205,8 +203,6 @@ class HitExperience:
 
 def _by_key(items: Sequence[Item]) -> Mapping[str, Sequence[DocumentOutcomes]]:
     """Outcome counts of documents by key id, ordered by scope."""
-    from opx.domain.outcomes import DocumentOutcomes
-
     found: dict[str, list[DocumentOutcomes]] = {}
     by_scope = sorted(items, key=head_scope)
     for key_id, outcomes in readable(lambda item: (str(item["entry"]), DocumentOutcomes.from_json(item)), by_scope):

@@ -4,10 +4,9 @@ warning; from the reports of resolved incidents words are learnt."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
 
 from opx.domain.documents import DocumentChunk, DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import iso_time, stable_hash
@@ -73,23 +72,6 @@ NO_AUDIT_LOG = (
 NO_DOCUMENT = "that answer had no results, so there is no document to record an outcome for"
 
 
-class WarningCapture(Protocol):
-    """Captures a warning about a step that was tried; see `opx.learning.capture`."""
-
-    def __call__(
-        self,
-        project_id: str,
-        agent_type: str,
-        tried: str,
-        effect: str,
-        *,
-        incident: str,
-        problem: str,
-        reference: str,
-        occurrence: str,
-    ) -> str: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Sight:
     """Dependencies of the outcome service. `audited` finds the record of a receipt among those of an identity's own scope;
@@ -100,7 +82,7 @@ class Sight:
     catalog: Catalog
     audited: Callable[[str, Identity], AuditRecord | None] | None
     chunks: Callable[[DocumentKey, str], Iterable[DocumentChunk]]
-    capture_warning: WarningCapture
+    capture_warning: Callable[[Mapping[str, str]], str]
     learnt: LearntStore
     incident_text: Callable[[Scope, str], str]
     admits: Callable[[Scope], bool]
@@ -286,14 +268,16 @@ class OutcomeService:
     def _warn(self, outcome: RecordedOutcome, document: KnowledgeDocument) -> str:
         """Captures the warning; its occurrence is the outcome's id, so that a retry captures the same entry."""
         return self._sight.capture_warning(
-            self._reader.identity.project_id,
-            outcome.principal[:100],
-            outcome.step or followed(document.title, outcome.section),
-            TriedEffect.MADE_WORSE.value,
-            incident=outcome.incident,
-            problem=outcome.note,
-            reference=document.key.id,
-            occurrence=outcome.outcome_id,
+            {
+                "project_id": self._reader.identity.project_id,
+                "agent_type": outcome.principal[:100],
+                "tried": outcome.step or followed(document.title, outcome.section),
+                "effect": TriedEffect.MADE_WORSE.value,
+                "incident": outcome.incident,
+                "problem": outcome.note,
+                "reference": document.key.id,
+                "occurrence": outcome.outcome_id,
+            }
         )
 
 

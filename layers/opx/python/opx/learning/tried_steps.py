@@ -7,21 +7,17 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from opx.domain.documents import DocumentKey
 from opx.domain.learning import StepWarning, TriedEffect
+from opx.domain.outcomes import JudgedPassage
 from opx.domain.scopes import GLOBAL_KEY, scope_of_key, scope_of_object
 from opx.errors import InvalidScopeError
 from opx.hygiene.untrusted import spoken
 from opx.learning.warnings import TriedStep, incidents_of
 from opx.text.analyzer import analyze
-
-if TYPE_CHECKING:
-    from opx.domain.outcomes import JudgedPassage
-
 
 PLAIN = 4
 """Number of terms from which on a step identifies itself; `restart the pods` could be about any service."""

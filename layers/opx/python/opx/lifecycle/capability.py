@@ -13,14 +13,18 @@ from opx.errors import InvalidInputError, ObjectNotFoundError, SecretNotFoundErr
 from opx.graph.capability import Graph
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
+from opx.ingestion.corpus.chunk_files import read_chunks
+from opx.ingestion.corpus.sizes import DocumentSizes
 from opx.ingestion.indexing.capability import Indexing
 from opx.learning.capability import Learning
 from opx.lifecycle.daily import DailyFeed
+from opx.lifecycle.seal.signing import SigningKey
+from opx.lifecycle.usage import UsageLog
 from opx.ports import Embedder, Storage, Tables, WorkQueue
 from opx.ports.files import StoreFiles
 from opx.ports.sources import Secrets
 from opx.ports.tables import DOCUMENTS, KEYS, LIFECYCLE, USAGE
-from opx.runtime.knowledge_file import Installation
+from opx.runtime.knowledge_file import Installation, read_section
 from opx.runtime.metrics import Report, unreported
 from opx.runtime.threads import cores
 from opx.settings import DEPLOYED_KEY, MANAGED_ENGINE
@@ -48,8 +52,7 @@ if TYPE_CHECKING:
     from opx.lifecycle.seal.contents import SealedContents
     from opx.lifecycle.seal.daily import DailySealing
     from opx.lifecycle.seal.sealing import Sealing
-    from opx.lifecycle.seal.signing import SigningKey
-    from opx.lifecycle.usage import DayCount, UsageLog
+    from opx.lifecycle.usage import DayCount
     from opx.lifecycle.warm_words import WarmWords
     from opx.ports.search import WordsSegments
     from opx.records.audit import AuditLog
@@ -194,7 +197,6 @@ class Lifecycle:
         """Lists documents due for review. Raises `KnowledgeConfigError`."""
         from opx.lifecycle.retention.reviews import Reviews
         from opx.records.gaps.listing import read_owners
-        from opx.runtime.knowledge_file import read_section
 
         installation = self._installation
         read_owners(installation.knowledge, installation.knowledge_path)  # raises if the section is malformed
@@ -223,8 +225,6 @@ class Lifecycle:
     @cached_property
     def usage(self) -> UsageLog:
         """Daily use of clients."""
-        from opx.lifecycle.usage import UsageLog
-
         audit = self._audit() if self._installation.settings.audit_days else None
         return UsageLog(self._tables.table(USAGE), audit, self._installation.clock)
 
@@ -236,7 +236,6 @@ class Lifecycle:
     @cached_property
     def holdings(self) -> HoldingsCount:
         """Counts stored documents by category and client."""
-        from opx.ingestion.corpus.sizes import DocumentSizes
         from opx.lifecycle.holdings import HoldingsCount
 
         return HoldingsCount(
@@ -370,8 +369,6 @@ class Lifecycle:
 
     def _signing_key(self) -> SigningKey | None:
         """The key of the settings: of a file, a secret, or the deployment's secret, which may be empty."""
-        from opx.lifecycle.seal.signing import SigningKey
-
         named = self._installation.settings.signing_key
         if not named:
             return None
@@ -385,8 +382,6 @@ class Lifecycle:
             raise InvalidInputError(f"the signing key {named} can't be read: {exc}") from exc
 
     def _deployed_key(self, name: str) -> SigningKey | None:
-        from opx.lifecycle.seal.signing import SigningKey
-
         try:
             return SigningKey.of_pem(self._deployment_secrets().get(name))
         except SecretNotFoundError as exc:
@@ -475,8 +470,6 @@ class Lifecycle:
 
     def _chunks_on_file(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
         """Chunks of a version, read without the pipeline, which needs a readable index; none if the chunk file is gone."""
-        from opx.ingestion.corpus.chunk_files import read_chunks
-
         try:
             yield from read_chunks(self._corpus.store, key, document_id)
         except ObjectNotFoundError:

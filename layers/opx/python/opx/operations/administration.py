@@ -20,12 +20,15 @@ from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, Share, Text
 from opx.errors import ForbiddenError, InvalidInputError, ReindexBusyError
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
+from opx.ingestion.corpus.stores import AnnouncingObjectStore
+from opx.ingestion.corpus.version import renew
 from opx.ingestion.indexing.book import EditionState
 from opx.lifecycle.consistency.differences import ReconcileReport
-from opx.lifecycle.reindex.job import ReindexJob, ReindexPhase
+from opx.lifecycle.reindex.job import Progress, ReindexJob, ReindexPhase
 from opx.lifecycle.report import ExportReport, ImportReport, RemovalReport, read_report
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
+from opx.ports.tables import GRAPH
 from opx.runtime.machine import path_here
 
 if TYPE_CHECKING:
@@ -238,10 +241,6 @@ def rebuild(context: Context, request: Rebuild) -> Enqueued:
     A worker that was running before a rebuild of the graph began would skip them as unchanged: restart it. Raises
     `InvalidInputError` for a system whose store enqueues changes by itself.
     """
-    from opx.ingestion.corpus.stores import AnnouncingObjectStore
-    from opx.ingestion.corpus.version import renew
-    from opx.ports.tables import GRAPH
-
     store = context.system.store
     if not isinstance(store, AnnouncingObjectStore):
         raise InvalidInputError(REBUILD_ELSEWHERE)
@@ -422,7 +421,6 @@ def _worked(context: Context, reindexer: Reindexer) -> ReindexJob:
 
 
 def _delegated(context: Context, reindexer: Reindexer) -> ReindexJob:
-    from opx.lifecycle.reindex.job import Progress
     from opx.lifecycle.reindex.reindexing import GO_ON
 
     assert context.system.functions.rebuilds is not None

@@ -18,10 +18,14 @@ from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, RequestError, Text
+from opx.graph.extraction.own_node import make_reference
+from opx.graph.traversal import since_when
 from opx.operations.context import Context
 from opx.operations.corpus import manager_of, object_key
 from opx.operations.documents import find_by_id
+from opx.operations.forms import checked_name
 from opx.operations.registry import Function, operation
+from opx.records.audit import scope_of
 
 RULES_FOLDER, BINDINGS_FOLDER, OWNERS_FOLDER = "alert-rules", "alert-bindings", "alert-owners"
 MAX_RULES_TEXT = 2 * 1024 * 1024
@@ -52,7 +56,6 @@ def import_alert_rules(context: Context, request: ImportAlertRules) -> ImportedR
     than a document can have.
     """
     from opx.formats.data.alert_rules import EXTENSIONS, UnreadableRulesError, read_rules
-    from opx.operations.forms import checked_name
 
     name = checked_name(request.name)
     if PurePosixPath(name).suffix.lower() not in EXTENSIONS:
@@ -119,7 +122,6 @@ def assign_alert(context: Context, request: AssignAlert) -> AlertChange:
 
 def _stated(context: Context, folder: str, alert: str, facts: dict[str, str]) -> AlertChange:
     """Puts the document that states facts of an alert, or removes it without facts."""
-    from opx.graph.extraction.own_node import make_reference
     from opx.ingestion.object_names import object_name
 
     name = alert.strip().removeprefix("alert:")
@@ -162,9 +164,6 @@ class AlertUse(Record, frozen=True):
 @operation(http="GET /alerts/use", action=Action.READ_AUDIT)
 def get_alert_use(context: Context, request: GetAlertUse) -> AlertUse:
     """Count how often documents were in answers to questions of the caller's own scope, or of all scopes for operators."""
-    from opx.graph.traversal import since_when
-    from opx.records.audit import scope_of
-
     scope = "" if context.sees_every_scope(Action.READ_AUDIT) else scope_of(context.identity)
     since = since_when(request.since, context.system.clock())
     records = list(islice(context.system.records.audit.records(scope, since=since), MAX_LOOKED_AT + 1))

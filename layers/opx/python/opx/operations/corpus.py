@@ -21,7 +21,8 @@ from opx.domain.versions import Restored
 from opx.errors import DocumentNotFoundError, InvalidScopeError, OpxError, TooLargeError
 from opx.ingestion.corpus.announcements import Backlog
 from opx.ingestion.corpus.failures import Failure
-from opx.ingestion.states import ObjectState
+from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.states import ObjectState, ObjectStates
 from opx.operations.context import Context
 from opx.operations.documents import (
     DocumentId,
@@ -398,8 +399,6 @@ def list_objects(context: Context, request: ListObjects) -> ObjectPage:
 
 def _stored_under(context: Context, source: str) -> Iterator[str]:
     """Keys of the objects of this file or of the files in this folder, sidecars left out; in order."""
-    from opx.ingestion.events import SIDECAR_SUFFIX
-
     key = object_key(context, source).rstrip("/")
     if context.system.store.head(key):
         yield key
@@ -427,8 +426,6 @@ def get_object_states(context: Context, request: GetObjectStates) -> ObjectState
 
 def states_of(system: System, keys: Sequence[str]) -> list[ObjectState]:
     """The ingestion states of objects of any scope."""
-    from opx.ingestion.states import ObjectStates
-
     states = ObjectStates(
         store=system.store,
         catalog=system.corpus.catalog,
@@ -475,8 +472,6 @@ def _own_keys(context: Context, keys: Sequence[str]) -> tuple[str, ...]:
 
 def _is_own(context: Context, key: str, action: Action) -> bool:
     """True for the key of a document whose scope is in the caller's reach."""
-    from opx.ingestion.events import DOCUMENTS_FOLDER
-
     try:
         scope, source = scope_of_object(key)
     except InvalidScopeError:
@@ -633,6 +628,4 @@ def upload_metadata(context: Context, source: str, metadata: Mapping[str, Any]) 
 
 def object_key(context: Context, source: str) -> str:
     """The object key of a file with this source name, or the prefix of a folder."""
-    from opx.ingestion.events import DOCUMENTS_FOLDER
-
     return f"{context.scope.prefix}{DOCUMENTS_FOLDER}{source.lstrip('/')}"

@@ -15,6 +15,8 @@ from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
 from opx.domain.requests import Request, Text
 from opx.errors import DamagedStoreError, ObjectNotFoundError
+from opx.hygiene.near_duplicates import copies
+from opx.ingestion.corpus.chunk_files import read_chunks
 from opx.operations.comparing import SimilarDocument, described, to_be_compared
 from opx.operations.context import Context
 from opx.operations.paging import fitting
@@ -50,8 +52,6 @@ def list_duplicates(context: Context, request: ListDuplicates) -> Duplicates:
 
     Compares up to 2,000 documents that the caller may see. Raises `UnknownCategoryError`.
     """
-    from opx.hygiene.near_duplicates import copies
-
     model = context.system.installation.knowledge
     paths = model.within(request.category) if request.category else sorted(model.categories)
     found, has_more = to_be_compared(context, paths)
@@ -72,8 +72,6 @@ def _chunks(context: Context, documents: Sequence[KnowledgeDocument]) -> Iterato
 
 
 def _chunks_of(context: Context, document: KnowledgeDocument) -> list[DocumentChunk]:
-    from opx.ingestion.corpus.chunk_files import read_chunks
-
     try:
         return list(islice(read_chunks(context.system.store, document.key, document.document_id), MAX_CHUNKS))
     except (ObjectNotFoundError, DamagedStoreError):  # it is being removed, or repaired

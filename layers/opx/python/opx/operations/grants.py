@@ -30,11 +30,6 @@ class ForAll(Set[str]):
         return sum(1 for _ in self)
 
 
-def for_all() -> frozenset[str]:
-    """Names of the tools in `ForAll`."""
-    return frozenset(ForAll())
-
-
 @dataclass(frozen=True, slots=True)
 class ToolGrants:
     """Names of granted tools by agent; `default` for all other agents."""

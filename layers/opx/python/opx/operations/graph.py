@@ -15,6 +15,7 @@ from opx.domain.requests import Filled, Request
 from opx.domain.results import Names, PathStep
 from opx.graph.names import edge_type
 from opx.graph.questions.answers import GraphAnswer, GraphCoverage, NearRunbook, Uncovered, UnsureAlert, coverage
+from opx.graph.questions.impact import affected, changes, runbooks_for_cve
 from opx.graph.traversal import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
 from opx.graph.views import (
     Connection,
@@ -168,8 +169,6 @@ def list_changes(context: Context, request: ListChanges) -> GraphAnswer:
 
     Raises as `list_neighbours`.
     """
-    from opx.graph.questions.impact import changes
-
     now = context.system.clock()
     found = changes(
         _graph(context),
@@ -194,8 +193,6 @@ def list_affected(context: Context, request: ListAffected) -> GraphAnswer:
 
     Raises as `get_node`.
     """
-    from opx.graph.questions.impact import affected, runbooks_for_cve
-
     reference = request.cve if ":" in request.cve else f"cve:{request.cve}"
     return _proved(context, (runbooks_for_cve if request.runbooks else affected)(_graph(context), reference))
 

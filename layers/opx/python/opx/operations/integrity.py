@@ -13,8 +13,10 @@ from opx.domain.requests import Filled, Request, Text
 from opx.lifecycle.consistency.repair import RepairReport
 from opx.lifecycle.seal.records import Seal
 from opx.lifecycle.seal.sealing import SealComparison, SealedReceipt
+from opx.lifecycle.seal.signing import write_new_key
 from opx.operations.context import Context
 from opx.operations.registry import operation
+from opx.retrieval.receipts import read_receipt
 from opx.runtime.machine import path_here
 
 
@@ -78,8 +80,6 @@ def prove_receipt(context: Context, request: ProveReceipt) -> SealedReceipt:
     Raises as `compare_seal`, `InvalidInputError` for something else than a receipt, `ReceiptNotFoundError`,
     `SealNotFoundError` for an answer after the seal, and `TamperedReceiptError` if receipt or record was altered.
     """
-    from opx.retrieval.receipts import read_receipt
-
     receipt = read_receipt(json.dumps(request.receipt))
     sealing = context.system.lifecycle.sealing(context.progress)
     return sealing.prove(receipt, root=request.root, public_key=request.public_key)
@@ -100,6 +100,4 @@ def make_signing_key(context: Context, request: MakeSigningKey) -> MadeSigningKe
 
     Raises `InvalidInputError` if the file exists or can't be written.
     """
-    from opx.lifecycle.seal.signing import write_new_key
-
     return MadeSigningKey(request.path, write_new_key(path_here(request.path)).public)

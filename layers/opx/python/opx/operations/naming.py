@@ -7,21 +7,19 @@ import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import ID_LENGTH
+from opx.domain.procedures import Outline
 from opx.domain.queries import MAX_QUERY_CHARACTERS, QueryConfig, SearchMode
+from opx.domain.results import Answer
 from opx.domain.scopes import scope_of_key
 from opx.domain.titles import MAX_TITLE, repeats
 from opx.errors import DocumentNotFoundError, IndexUnavailableError, InvalidInputError
 from opx.operations.context import Context
 from opx.operations.documents import current_documents, find_document, versions_of
 from opx.runtime.deadlines import deadline
-
-if TYPE_CHECKING:
-    from opx.domain.procedures import Outline
-    from opx.domain.results import Answer
 
 log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta
 from msgspec.structs import asdict
@@ -21,6 +21,7 @@ from opx.domain.outcomes import (
     OutcomeResult,
 )
 from opx.domain.policy import Action
+from opx.domain.procedures import Outline
 from opx.domain.record import Record, replace
 from opx.domain.requests import FilledText, Request, Text
 from opx.domain.scopes import Identity
@@ -30,9 +31,6 @@ from opx.operations.context import Context
 from opx.operations.documents import DocumentId, find_by_id, old_step
 from opx.operations.paging import Paragraphs
 from opx.operations.registry import LEARNING, Function, agent_tool, operation
-
-if TYPE_CHECKING:
-    from opx.domain.procedures import Outline
 
 _STEPS_NAMED = 20
 Step = Annotated[str, Meta(max_length=MAX_STEP)]

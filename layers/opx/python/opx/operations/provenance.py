@@ -12,6 +12,7 @@ from opx.domain.provenance import Provenance
 from opx.domain.record import Record, replace
 from opx.domain.requests import Request, Text
 from opx.errors import DamagedStoreError, ObjectNotFoundError
+from opx.ingestion.corpus.chunk_files import read_chunks
 from opx.ingestion.corpus.proving import ObjectProof, TextProof, prove_object, prove_text
 from opx.operations.context import Context
 from opx.operations.documents import IdBeginning, VersionNumber, find_document, numbered, versions_of
@@ -117,8 +118,6 @@ def _claims(document: KnowledgeDocument, provenance: Provenance | None) -> tuple
 
 
 def _receipt(context: Context, document: KnowledgeDocument, wanted: str) -> ReceiptProof:
-    from opx.ingestion.corpus.chunk_files import read_chunks
-
     record = context.system.records.audit.find(wanted, context.identity)
     if record is None:
         raise unknown_receipt(wanted)

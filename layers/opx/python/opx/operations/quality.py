@@ -31,13 +31,13 @@ from opx.operations.evaluation.kept import (
     question_id_of,
     verdict,
 )
+from opx.operations.evaluation.runs import JudgedReply
 from opx.operations.paging import MAX_PAGE, After, Limit, Next, fitting
 from opx.operations.registry import operation
 from opx.runtime.deadlines import remaining
 
 if TYPE_CHECKING:
     from opx.operations.evaluation.datasets import LabelledQuestion
-    from opx.operations.evaluation.runs import JudgedReply
     from opx.retrieval.query import KnowledgeQuery
 
 MAX_QUESTIONS = 1000
@@ -203,8 +203,6 @@ def _begun(context: Context, evaluations: Evaluations) -> KeptRun:
 def reply_to(knowledge: KnowledgeQuery, text: str) -> JudgedReply:
     """The reply to a question at a floor of 0, so that it can be judged at every floor; a document is as good as its best
     passage."""
-    from opx.operations.evaluation.runs import JudgedReply
-
     started = time.perf_counter()
     answer = knowledge.answer(text, QueryConfig(min_confidence=0.0, max_results=_RESULTS))
     taken = 1000 * (time.perf_counter() - started)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -21,12 +21,9 @@ from opx.operations.documents import find_by_id
 from opx.operations.paging import Paragraphs, fitting
 from opx.operations.registry import LEARNING, Tool, operation
 from opx.records.audit import MAX_RECORDS, AuditRecord, matching, scope_of, unknown_receipt
-from opx.records.gaps.listing import MAX_OWNER, GapView, listed
-from opx.records.gaps.log import MAX_CHECKED
-
-if TYPE_CHECKING:
-    from opx.records.gaps.listing import Owners
-    from opx.records.gaps.model import Gap
+from opx.records.gaps.listing import MAX_OWNER, GapView, Owners, listed
+from opx.records.gaps.log import MAX_CHECKED, find_gap
+from opx.records.gaps.model import Gap, GapStatus, is_empty
 
 MAX_REASON = 1000
 MAX_QUESTION = 10_000
@@ -248,8 +245,6 @@ def settle_gap(context: Context, request: SettleGap) -> GapView:
     Raises `InvalidInputError` for an unknown id or an ambiguous prefix, and `ConditionFailedError` if the question
     recurred meanwhile.
     """
-    from opx.records.gaps.model import GapStatus
-
     if request.ignore and request.reopen:
         raise InvalidInputError("give either ignore or reopen")
     if not (request.ignore or request.reopen or request.because.strip()):
@@ -287,8 +282,6 @@ def assign_gap(context: Context, request: AssignGap) -> GapView:
 def _gap_to_curate(context: Context, gap_id: str) -> tuple[Gap, Owners]:
     """The gap with this id, of the caller's own scope, and all owners: an error of their declaration is raised before
     anything is written."""
-    from opx.records.gaps.log import find_gap
-
     owners = context.system.records.owners
     return find_gap(iter(_gaps_of(context, _scopes(context, Action.CURATE))), gap_id), owners
 
@@ -336,8 +329,6 @@ def report_gap(context: Context, request: ReportGap) -> GapAnswer:
 
     Raises `InvalidInputError` for a question without words, and where gaps are not recorded.
     """
-    from opx.records.gaps.model import is_empty
-
     if is_empty(request.question):
         raise InvalidInputError("question has no words to search for")
     return GapAnswer(context.system.records.report_gap(context.reader, request.question, request.missing))

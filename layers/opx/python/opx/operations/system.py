@@ -406,7 +406,6 @@ class System:
             models=lambda: self.models,
             graph=lambda: self.graph,
             experience=lambda: self.learning.experience,
-            telemetry=lambda: self.telemetry,
             observers=self.records.observers,
             past=self._past,
             internet=self._internet,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import dropwhile
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -23,11 +23,7 @@ from opx.operations.context import Context
 from opx.operations.paging import After, Next, fitting, read_token, token
 from opx.operations.registry import OPERATIONS, Function, agent_tool, operation
 from opx.operations.telemetry_answers import BaselineAnswer, LogsAnswer, MetricsAnswer, TracesAnswer
-from opx.ports.telemetry import LogShow
-
-if TYPE_CHECKING:
-    from opx.ports.telemetry import TelemetryStores
-
+from opx.ports.telemetry import LogShow, TelemetryStores
 
 NOT_HERE = "no telemetry is available: this system isn't on AWS (OPX_BACKEND=aws)"
 DAY_MINUTES = 1440

@@ -18,6 +18,9 @@ from opx.errors import (
     InvalidInputError,
     ObjectNotFoundError,
 )
+from opx.hygiene.secrets import mask
+from opx.ingestion.channels import arrival_of
+from opx.ingestion.originals import MAGIC
 from opx.operations.context import Context
 from opx.operations.corpus import manager_of, object_key
 from opx.operations.registry import Function, operation
@@ -58,8 +61,6 @@ def read_text(context: Context, request: ReadText) -> OriginalText:
     Raises `DocumentNotFoundError`, and `InvalidInputError` for a document that isn't edited here: no text, of a source, with
     secrets, or too large.
     """
-    from opx.hygiene.secrets import mask
-
     key = object_key(context, request.source)
     info = _editable(context, key)
     if info is None:
@@ -106,8 +107,6 @@ def write_text(context: Context, request: WriteText) -> WrittenText:
 
 def _editable(context: Context, key: str) -> ObjectInfo | None:
     """The object, None if there is none. Raises `InvalidInputError` if it isn't edited here."""
-    from opx.ingestion.channels import arrival_of
-
     if PurePosixPath(key).suffix.lower() not in SUFFIXES:
         raise InvalidInputError(f"only text is edited here: names end with {', '.join(SUFFIXES)}")
     store = context.system.store
@@ -125,8 +124,6 @@ def _editable(context: Context, key: str) -> ObjectInfo | None:
 
 
 def _text_of(context: Context, info: ObjectInfo) -> str:
-    from opx.ingestion.originals import MAGIC
-
     try:
         with context.system.store.open(info.key) as stream:
             data = stream.read()
@@ -141,8 +138,6 @@ def _text_of(context: Context, info: ObjectInfo) -> str:
 
 def _change_of(context: Context, request: WriteText, key: str) -> str:
     """Words for a change that a write found."""
-    from opx.ingestion.channels import arrival_of
-
     store = context.system.store
     info = store.head(key)
     if info is None:

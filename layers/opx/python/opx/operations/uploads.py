@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta, field
 
@@ -11,12 +11,11 @@ from opx.domain.policy import Action
 from opx.domain.record import Record
 from opx.domain.requests import Filled, Request, RequestError
 from opx.errors import ObjectNotFoundError, TooLargeError
+from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.operations.context import Context
 from opx.operations.corpus import Metadata, Sha256, object_key, upload_metadata
 from opx.operations.registry import Function, operation
-
-if TYPE_CHECKING:
-    from opx.ports import PartedUploads
+from opx.ports import PartedUploads
 
 PART_BYTES = 8 * 1024 * 1024
 """Size of all parts but the last; S3 takes no smaller ones than 5 MiB."""
@@ -101,8 +100,6 @@ def complete_upload(context: Context, request: CompleteUpload) -> CompletedUploa
 
     Raises `InvalidInputError` while parts are missing, and for an upload that doesn't exist.
     """
-    from opx.ingestion.events import SIDECAR_SUFFIX
-
     uploads, key = _uploads(context), _key(context, request.source)
     stored = _arrived(uploads, key, request.upload_id)
     if stored is None:
@@ -118,8 +115,6 @@ def complete_upload(context: Context, request: CompleteUpload) -> CompletedUploa
 
 
 def _uploads(context: Context) -> PartedUploads:
-    from opx.ports import PartedUploads
-
     signer: object = context.system.corpus.upload_signer
     if isinstance(signer, PartedUploads):
         return signer
@@ -127,8 +122,6 @@ def _uploads(context: Context) -> PartedUploads:
 
 
 def _key(context: Context, source: str) -> str:
-    from opx.ingestion.events import SIDECAR_SUFFIX
-
     if source.endswith(SIDECAR_SUFFIX):
         raise RequestError(f"names that end with {SIDECAR_SUFFIX} are for metadata, which is never that large")
     return object_key(context, source)

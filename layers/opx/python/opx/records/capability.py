@@ -24,6 +24,7 @@ from opx.ports.tables import AUDIT, GAPS
 from opx.records.audit import AuditLog, InstallationKey
 from opx.retrieval.query import INDEX_DOWN, NO_TIER, UNSEARCHED, Answered, Finish, Observer, good_from
 from opx.retrieval.receipts import RecordedQuestion, receipt_of
+from opx.retrieval.searching import RememberedVectors
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Metric, Report
 from opx.text.analyzer import ANALYZER_VERSION
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from opx.records.gaps.model import Gap
     from opx.records.gaps.recording import GapRecorder
     from opx.retrieval.capability import Questions
-    from opx.retrieval.searching import RememberedVectors
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +77,6 @@ class QuestionRecords:
     def report_gap(self, reader: Reader, question: str, missing: str) -> Gap:
         """Record a question whose answers lacked something. Raises `InvalidInputError` if the installation keeps no gaps,
         and `KnowledgeConfigError` if the section `owners` of `knowledge.yaml` is invalid."""
-        from opx.retrieval.searching import RememberedVectors
-
         if not self._settings.gap_days:
             raise InvalidInputError("this installation keeps no gaps: OPX_GAP_DAYS is 0")
         embedder = self._indexing.query_embedder

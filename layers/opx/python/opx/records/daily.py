@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from opx.records.capability import QuestionRecords
 from opx.records.capability import check_gaps as query_again
-from opx.records.gaps.listing import NOBODY, listed
+from opx.records.gaps.listing import NOBODY, Owners, listed
 from opx.records.gaps.log import MAX_CHECKED
+from opx.retrieval.capability import Questions
 from opx.runtime.metrics import Metric, Report
-
-if TYPE_CHECKING:
-    from opx.records.capability import QuestionRecords
-    from opx.records.gaps.listing import Owners
-    from opx.retrieval.capability import Questions
 
 CHECK: Mapping[str, object] = {"task": "check_gaps"}
 """The scheduler's event for checking gaps."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from opx.domain.ids import iso_time
 from opx.domain.scopes import Identity
 from opx.errors import StoreUnavailableError
+from opx.ports import Clock
+from opx.retrieval.capability import Questions
+from opx.retrieval.query import INDEX_DOWN
 from opx.runtime.metrics import Metric, Report
-
-if TYPE_CHECKING:
-    from opx.ports import Clock
-    from opx.retrieval.capability import Questions
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +29,6 @@ def is_canary(event: object, context: object) -> bool:
 
 def ask_canary(questions: Questions, report: Report, clock: Clock) -> dict[str, bool]:
     """Asks as a reader without a client, unrecorded, and reports 1 if the question was not searched, or not completely."""
-    from opx.retrieval.query import INDEX_DOWN
-
     searched = False
     try:
         answer = questions.search(Identity(), recorded=False).answer(QUESTION.format(time=iso_time(clock())))

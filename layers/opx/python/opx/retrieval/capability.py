@@ -17,22 +17,21 @@ from opx.ingestion.indexing.capability import Indexing
 from opx.ports import Item, SearchFilter, Tables
 from opx.ports.search import WakeableIndex
 from opx.ports.tables import LIFECYCLE
-from opx.retrieval.documents import Expander
+from opx.retrieval.confidence import calibration_key
+from opx.retrieval.documents import Expander, ReadableDocuments
 from opx.retrieval.query import NOT_CONFIGURED, KnowledgeQuery, MeasuredQuery, Past, counted_as_unavailable
-from opx.retrieval.searching import CalibratedModels, SearchRules
+from opx.retrieval.searching import CalibratedModels, RememberedVectors, SearchRules
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
 from opx.settings import MANAGED_ENGINE
 
 if TYPE_CHECKING:
-    from opx.domain.baselines import BaselineStats
     from opx.domain.learning import StepWarning
     from opx.domain.outcomes import JudgedPassage
     from opx.domain.procedures import Classified, Command
     from opx.domain.results import Expanded, ExpandGraph, FoundText
     from opx.ports.search import WordsSegments
     from opx.retrieval.calibration.models import CalibrationStore
-    from opx.retrieval.documents import ReadableDocuments
     from opx.retrieval.handover import Classify, Handover
     from opx.retrieval.judging import OutcomeLookup
     from opx.retrieval.learned_words import LearnedWords
@@ -41,10 +40,8 @@ if TYPE_CHECKING:
     from opx.retrieval.reranking import RerankStage
     from opx.retrieval.research.planning import Planner
     from opx.retrieval.research.researcher import Researcher
-    from opx.retrieval.searching import RememberedVectors
     from opx.retrieval.web.service import InternetSearch
     from opx.retrieval.words_only import WordsOnly
-    from opx.telemetry.capability import Telemetry
     from opx.text.procedures.effects import EffectTable
 
 log = logging.getLogger(__name__)
@@ -102,7 +99,6 @@ class Questions:
         models: Callable[[], Models],
         graph: Callable[[], RelatedNodes],
         experience: Callable[[], ExperienceByScope],
-        telemetry: Callable[[], Telemetry],
         observers: NewObservers,
         past: Past,
         internet: Callable[[], InternetSearch | None],
@@ -116,15 +112,12 @@ class Questions:
         self._tables = tables
         self._experience = experience
         self._past = past
-        self._telemetry = telemetry
         self._observers = observers
         self._new_internet = internet
         self._words = words
 
     @cached_property
     def documents(self) -> ReadableDocuments:
-        from opx.retrieval.documents import ReadableDocuments
-
         return ReadableDocuments(self._installation, self._corpus)
 
     def search(
@@ -140,8 +133,6 @@ class Questions:
         """Search for this identity, or for the configured one. Answers are reported as metrics and, if `recorded`, written
         to the audit log and, with `gaps`, to the gaps, depending on the settings. Categories in `hidden` aren't searched.
         With `words`, a question that finds the index asleep is answered by words alone, where the settings allow that."""
-        from opx.retrieval.searching import RememberedVectors
-
         caller = self._installation.identity_of(identity)
         with counted_as_unavailable(report):
             reader = self._corpus.projects.reader(caller)
@@ -159,7 +150,6 @@ class Questions:
             reranker=self._rerank_stage,
             internet=partial(self._search_internet, caller.client_id),
             expander=Expander(lambda document_id: self.documents.chunks(reader, document_id)),
-            baselines=self._baseline_of,
             graph=partial(self._expand, reader),
             experience=experience.seen_by(reader.visible),
             learnt=partial(experience.words, reader.visible) if self._uses_learnt_words else None,
@@ -237,8 +227,6 @@ class Questions:
 
     def kept_calibration(self, embedder: str) -> Item | None:
         """The item with the calibration for an embedding model, None if there is none. Raises `StoreUnavailableError`."""
-        from opx.retrieval.confidence import calibration_key
-
         return self._tables.table(LIFECYCLE).get(calibration_key(self._indexing.indexes.subject, embedder))
 
     @property
@@ -283,9 +271,6 @@ class Questions:
 
     def _bound(self, reader: Reader, alert: str, labels: Mapping[str, str], runbook: str) -> Mapping[str, str]:
         return self._graph().named_runbooks(reader, alert, labels, runbook)
-
-    def _baseline_of(self, reader: Reader, node: str, metric: str, time_window: str) -> BaselineStats:
-        return self._telemetry().baselines.get(reader, node, metric, time_window)
 
     def research(
         self, identity: Identity | None = None, report: Report = unreported, *, hidden: frozenset[str] = frozenset()

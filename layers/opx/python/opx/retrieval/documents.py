@@ -5,21 +5,19 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opx.domain.documents import DocumentChunk, DocumentState, KnowledgeDocument
 from opx.domain.ids import ID_LENGTH, iso_time
+from opx.domain.procedures import Outline
 from opx.domain.queries import Expand
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
 from opx.domain.scopes import Reader
 from opx.errors import DocumentNotFoundError, ObjectNotFoundError, StoreUnavailableError
+from opx.ingestion.corpus.capability import Corpus
 from opx.retrieval.judging import expired_since
 from opx.runtime.knowledge_file import Installation
-
-if TYPE_CHECKING:
-    from opx.domain.procedures import Outline
-    from opx.ingestion.corpus.capability import Corpus
 
 log = logging.getLogger(__name__)
 

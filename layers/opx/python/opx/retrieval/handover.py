@@ -12,6 +12,7 @@ from msgspec import Struct
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import DocumentAnswer, NextCall, ShownCommand, StepView, call
 from opx.domain.ids import day_number
+from opx.domain.outcomes import JudgedPassage
 from opx.domain.procedures import Classified, Command, Effect, Outline, Step
 from opx.domain.record import replace
 from opx.domain.results import RetrievalResult
@@ -25,7 +26,6 @@ from opx.text.tokenizer import estimated_tokens
 
 if TYPE_CHECKING:
     from opx.domain.learning import StepWarning
-    from opx.domain.outcomes import JudgedPassage
 
 log = logging.getLogger(__name__)
 
@@ -215,8 +215,6 @@ def _worst(effects: Sequence[Effect]) -> Effect:
 
 
 def _passage(title: str, section: str, content: str, document: KnowledgeDocument | None) -> JudgedPassage:
-    from opx.domain.outcomes import JudgedPassage
-
     if document is None:
         return JudgedPassage(title, section, content)
     key = document.key

@@ -18,7 +18,7 @@ from opx.domain.ids import day_number, stable_hash
 from opx.domain.knowledge import KnowledgeModel, Tier
 from opx.domain.queries import MAX_QUERY_CHARACTERS, Band, Expand, QueryConfig, SearchMode, band_of
 from opx.domain.record import replace
-from opx.domain.results import Answer, Results, RetrievalResult, TierStep
+from opx.domain.results import Answer, FoundText, Hit, Results, RetrievalResult, TierStep
 from opx.domain.scopes import Reader
 from opx.errors import IndexUnavailableError, InvalidInputError, StoreUnavailableError
 from opx.ports import Clock, Embedder, SearchEngine, SearchFilter
@@ -33,7 +33,6 @@ from opx.retrieval.searching import SearchRules, TierSearch
 from opx.runtime.metrics import Metric, Report
 
 if TYPE_CHECKING:
-    from opx.domain.baselines import BaselineStats
     from opx.domain.documents import KnowledgeDocument
     from opx.domain.results import ExpandGraph
     from opx.retrieval.documents import Expander
@@ -57,7 +56,6 @@ NOT_CONFIGURED = (
 UNSEARCHED = "waiting to be ingested, not searched yet: `opx ingest` or `opx run` continues"
 """End of the note of an answer without a good result, while documents wait."""
 NO_GRAPH = "this knowledge base has no graph"
-NO_BASELINES = "this knowledge base keeps no baselines"
 NO_METADATA = "the metadata that these documents were given could not be read"
 NO_PAST = "this knowledge base can't answer as of a time that is over"
 
@@ -73,20 +71,18 @@ MAX_CHANGES = 50
 Documents = Callable[[Sequence[tuple[str, str]]], Mapping[tuple[str, str], "KnowledgeDocument"]]
 """Returns the documents with these key ids and document ids. Raises `StoreUnavailableError`."""
 
-Baselines = Callable[[Reader, str, str, str], "BaselineStats"]
-
 
 class KnowledgeQuery:
     """Answers questions of one reader. The reader's scope is part of every search and can't be widened by a question.
 
     No `embedder`: the index embeds questions itself. `models` are those of confidence. `internet` answers questions from
     the web, if it is configured; `reranker` reads the best documents of thorough searches; `expander` reads the text around
-    a passage; `baselines` returns baselines of metrics; `graph` expands the found results along edges; `experience` looks
-    up recorded outcomes of documents; `documents` returns the documents of results, for their metadata; `learnt` returns
-    the words that were learnt from incidents, None if there are none; `bound` returns the runbooks that rules of alerts name;
-    documents of the categories `hidden` are never found; `emptied` is called if nothing was found, and returns True if that
-    is because the index is lost; `waiting` is called if nothing good was found, and returns the number of documents that
-    wait to be ingested; `words` returns what to search by words alone while the index wakes up, None if it is awake.
+    a passage; `graph` expands the found results along edges; `experience` looks up recorded outcomes of documents;
+    `documents` returns the documents of results, for their metadata; `learnt` returns the words that were learnt from
+    incidents, None if there are none; `bound` returns the runbooks that rules of alerts name; documents of the categories
+    `hidden` are never found; `emptied` is called if nothing was found, and returns True if that is because the index is
+    lost; `waiting` is called if nothing good was found, and returns the number of documents that wait to be ingested;
+    `words` returns what to search by words alone while the index wakes up, None if it is awake.
     """
 
     def __init__(
@@ -101,7 +97,6 @@ class KnowledgeQuery:
         reranker: RerankStage | None = None,
         internet: Internet | None = None,
         expander: Expander | None = None,
-        baselines: Baselines | None = None,
         graph: ExpandGraph | None = None,
         experience: OutcomeLookup | None = None,
         bound: Bound | None = None,
@@ -128,7 +123,6 @@ class KnowledgeQuery:
         self._reranker = reranker
         self._internet = internet
         self._expander = expander
-        self._baselines = baselines
         self._graph = graph
         self._experience = experience
         self._learnt = learnt
@@ -186,30 +180,6 @@ class KnowledgeQuery:
         self._note_waiting(parsed, results)
         answer = self._expanded(parsed, _answer(parsed, results, (*routed.steps, *step)))
         return self._related(parsed, _with_learnt(parsed, known.annotated(answer)), merged)
-
-    def query_with_context(
-        self, query: str, context: Mapping[str, Any], config: QueryConfig | None = None
-    ) -> RetrievalResult:
-        """The best result for a question in a situation: `node`, `service`, `symptom`, `timeframe`, `already_tried`.
-
-        Its metadata has `alternatives`, the following results, and `because`, the reasons for its adjusted score. If
-        nothing is good enough, the content states that and the score is 0. Raises `InvalidInputError` for an invalid
-        context, and as `answer`.
-        """
-        from opx.retrieval.situations import Situation, best_in
-
-        situation = Situation.read(context)
-        answer = self.answer(situation.question(query), situation.config(config or QueryConfig()))
-        if INDEX_DOWN in answer.notes:  # nothing but what the graph knows
-            raise IndexUnavailableError(INDEX_DOWN)
-        return best_in(situation, answer)
-
-    def get_baseline(self, node: str, metric: str, time_window: str = "7d") -> BaselineStats:
-        """The baseline of a metric of a node. Raises `InvalidInputError` for an invalid window, and
-        `StoreUnavailableError`."""
-        if self._baselines is None:
-            raise InvalidInputError(NO_BASELINES)
-        return self._baselines(self._reader, node, metric, time_window)
 
     def search_internet(self, query: str, max_results: int = 5) -> list[RetrievalResult]:
         """Results of a live search of the web, ranked by confidence x trust; `[]` if there is none, or it fails."""
@@ -401,8 +371,6 @@ class KnowledgeQuery:
             return answer
         if self._graph is None:
             return replace(answer, notes=(*answer.notes, NO_GRAPH))
-        from opx.domain.results import FoundText, Hit
-
         hits = [Hit(one.hit.indexed.key_id, one.hit.indexed.chunk.chunk_id, one.confidence) for one in found]
         text = parsed.query[:MAX_QUERY_CHARACTERS]  # `service:checkout` is a filter of searches, here a name
         tiers = frozenset(parsed.config.searched_tiers)

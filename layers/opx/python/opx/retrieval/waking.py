@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
+from opx.ingestion.indexing.capability import Indexing
 from opx.runtime.metrics import Metric, Report
-
-if TYPE_CHECKING:
-    from opx.ingestion.indexing.capability import Indexing
 
 WAKE: Mapping[str, object] = {"task": "wake"}
 """The event of rules and schedules that wake the index."""

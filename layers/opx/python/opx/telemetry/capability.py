@@ -12,6 +12,7 @@ from opx.ports.tables import BASELINES
 from opx.ports.telemetry import MetricReader, TelemetryStores
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.metrics import Report, unreported
+from opx.telemetry.rules import read_telemetry
 
 if TYPE_CHECKING:
     from opx.telemetry.baselines.definitions import RollUp
@@ -46,8 +47,6 @@ class Telemetry:
     @property
     def rules(self) -> TelemetryRules:
         """The log groups, metrics and traces that may be queried. Raises `KnowledgeConfigError`."""
-        from opx.telemetry.rules import read_telemetry
-
         return self._installation.declared(read_telemetry)
 
     @cached_property

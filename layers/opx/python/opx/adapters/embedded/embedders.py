@@ -7,20 +7,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from opx.adapters.embedded.minilm.building import COMPACT, model_folder, read_recipe, tokenizer
 from opx.errors import EmbeddingError, InvalidInputError
-from opx.ports import Vector, Vectors, mean_vector
+from opx.ports import Embedder, Vector, Vectors, mean_vector
 from opx.runtime.threads import Each, cores
 from opx.settings import MULTILINGUAL, Settings
 from opx.text.analyzer import split_identifiers
-
-if TYPE_CHECKING:
-    from opx.ports import Embedder
 
 # -- model configuration, from the files of its folder
 #

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from opx.connectors.streams.patterns import checked_pattern
@@ -15,13 +15,10 @@ from opx.domain.ids import stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.sources import BROKERS, QUEUE_OR_STREAM, REDIS, StreamDefinition, StreamKind
 from opx.errors import DamagedRowError, InvalidInputError
+from opx.ports.sources import StreamSubscriptions
 from opx.ports.tables import Table
 from opx.runtime.knowledge_file import read_section
 from opx.telemetry.baselines.readings import FIELDS as VALUE_FIELDS
-
-if TYPE_CHECKING:
-    from opx.ports.sources import StreamSubscriptions
-
 
 log = logging.getLogger(__name__)
 

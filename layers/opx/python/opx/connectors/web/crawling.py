@@ -19,7 +19,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from opx.connectors.connector import Batch
-from opx.connectors.web.pages import iso_date
+from opx.connectors.web.pages import iso_date, read_page
 from opx.connectors.web.robots import Robots
 from opx.connectors.web.urls import (
     HTML,
@@ -381,8 +381,6 @@ class Crawl:
     def _page(
         self, visit: Visit, reply: WebReply, address: str, redirected: str
     ) -> tuple[PageNotes, SourceDocument | None]:
-        from opx.connectors.web.pages import read_page
-
         page = read_page(reply)
         key = page_key(address)
         notes = PageNotes(url=redirected, canonical=page.canonical, key=key, links=page.links)

@@ -27,7 +27,7 @@ from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
 from opx.domain.record import replace
 from opx.domain.sources import WebhookDefinition
-from opx.errors import KnowledgeConfigError, UnparsableDocumentError
+from opx.errors import InvalidInputError, KnowledgeConfigError, UnparsableDocumentError
 from opx.formats.markdown import nested
 
 _BY_BODY = {"pagerduty": pagerduty, "statuspage": statuspage, "alertmanager": alertmanager, "jira": jira}
@@ -176,7 +176,6 @@ def _first(expressions: str, record: Mapping[str, Any]) -> str:
     """Returns the first string or number that a mapping entry selects, "" for none."""
     if not expressions:
         return ""
-    from opx.errors import InvalidInputError
     from opx.formats.data.json_mapping import compile_paths
 
     try:

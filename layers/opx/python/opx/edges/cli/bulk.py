@@ -8,26 +8,24 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import click
 
 from opx.domain.record import replace
+from opx.edges.calling import OperationClient
 from opx.edges.cli.intake import Intake, IntakeTally, planned_files, warn_of
 from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import CommandFailed, aligned, exit_unless, plural, print_json, print_lines, print_table, warn
 from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session
+from opx.edges.loading import QuietLoader
 from opx.errors import InvalidInputError
 from opx.ingestion.events import EventOutcome
 from opx.ingestion.files import FileToIngest
 from opx.lifecycle.bulk.job import ENDED, BulkKind, BulkStage, BulkWork
+from opx.lifecycle.bulk.planning import SAMPLE, BulkPlan, enlarged
+from opx.lifecycle.consistency.differences import StoreDifference
 from opx.operations import bulk
-
-if TYPE_CHECKING:
-    from opx.edges.calling import OperationClient
-    from opx.lifecycle.bulk.planning import BulkPlan
-    from opx.lifecycle.consistency.differences import StoreDifference
 
 POLL_SECONDS = 10.0
 SHOWN_FAILURES = 20
@@ -102,8 +100,6 @@ def _planned_files(session: Session, request: bulk.PlanBulk, paths: tuple[Path, 
     session.require_local(_PATHS_HERE)
     if request.work() != BulkWork(kind=BulkKind.INGEST):
         raise InvalidInputError("paths are for a job that ingests them, without other options")
-    from opx.lifecycle.bulk.planning import SAMPLE, enlarged
-
     files = [one for one in planned_files(paths, session.working_folder) if isinstance(one, FileToIngest)]
     few = random.Random(0).sample(files, min(SAMPLE, len(files)))  # noqa: S311 - a sample, the same for the same files
     with TemporaryDirectory() as folder:
@@ -166,8 +162,6 @@ def _store(session: Session, paths: tuple[Path, ...]) -> None:
 
 def _put(session: Session, files: Sequence[FileToIngest | EventOutcome]) -> Sequence[EventOutcome]:
     """Stores files without events; returns the outcomes of those that can't be."""
-    from opx.edges.loading import QuietLoader
-
     tally = IntakeTally()
     with reporter_for_stderr(uploads=False) as reporter:
         intake = Intake(session.client, QuietLoader(session.context), session.working_folder, reporter)

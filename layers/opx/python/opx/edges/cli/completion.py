@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import click
 from click import shell_completion
 from click.shell_completion import CompletionItem
 
+from opx.edges.cli.output import SHORT_ID
+from opx.edges.cli.session import Session
 from opx.errors import OpxError
-
-if TYPE_CHECKING:
-    from opx.edges.cli.session import Session
-
 
 _INSTALL = {
     "bash": 'eval "$(opx completion bash)"     # a line for ~/.bashrc',
@@ -49,7 +46,6 @@ Values = Iterator[tuple[str, str]]
 
 def _documents(session: Session) -> Values:
     from opx.edges.cli.operations import whole
-    from opx.edges.cli.output import SHORT_ID
     from opx.operations.documents import ListDocuments, list_documents
 
     for one in whole(session.client, list_documents, ListDocuments(), "documents").documents:
@@ -65,7 +61,6 @@ def _categories(session: Session) -> Values:
 
 
 def _receipts(session: Session) -> Values:
-    from opx.edges.cli.output import SHORT_ID
     from opx.operations.questions import ListAuditRecords, list_audit_records
 
     yield "last", "your newest answer"
@@ -74,7 +69,6 @@ def _receipts(session: Session) -> Values:
 
 
 def _gaps(session: Session) -> Values:
-    from opx.edges.cli.output import SHORT_ID
     from opx.operations.questions import ListGaps, list_gaps
 
     for one in session.client.call(list_gaps, ListGaps()).gaps:
@@ -82,7 +76,6 @@ def _gaps(session: Session) -> Values:
 
 
 def _patterns(session: Session) -> Values:
-    from opx.edges.cli.output import SHORT_ID
     from opx.operations.patterns import ListPatterns, list_patterns
 
     for one in session.client.call(list_patterns, ListPatterns(limit=_MOST)).patterns:
@@ -90,7 +83,6 @@ def _patterns(session: Session) -> Values:
 
 
 def _entries(session: Session) -> Values:
-    from opx.edges.cli.output import SHORT_ID
     from opx.operations.learning import ListEntries, list_entries
 
     for one in session.client.call(list_entries, ListEntries(limit=_MOST)).entries:

@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from opx.domain.queries import QueryConfig
+from opx.edges.calling import OperationClient
 from opx.edges.cli.demo_data import example_folders, load_examples
 from opx.edges.cli.hits import HitPage, no_answer_lines
 from opx.edges.cli.intake import Intake, IntakeTally, summary, warn_of
@@ -20,9 +20,6 @@ from opx.edges.cli.session import Session, home_option, pass_session
 from opx.errors import InvalidInputError
 from opx.operations.search import Query, query
 from opx.runtime.knowledge_file import corpus_path
-
-if TYPE_CHECKING:
-    from opx.edges.calling import OperationClient
 
 HITS_SHOWN = 3
 BUDGET = 500

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import secrets
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import click
 
+from opx.edges.cli.installed import installation_results
 from opx.edges.cli.output import plural, print_json, printable
 from opx.edges.cli.session import Session, pass_session
-
-if TYPE_CHECKING:
-    from opx.edges.doctor import CheckResult
+from opx.edges.doctor import CheckResult, Examination, Outcome
 
 _COLOURS = {"ok": "green", "failed": "red", "skipped": "yellow"}
 _CHECK_WIDTH = 12
@@ -35,9 +33,6 @@ def doctor_command(session: Session, *, environment: str | None, left_out: tuple
     meaning through each interface, and deleted. An alarm is set off and back, which notifies its subscribers; --without alarm
     leaves that out. Exits with 1 if a check failed.
     """
-    from opx.edges.cli.installed import installation_results
-    from opx.edges.doctor import Examination, Outcome
-
     is_here = not (environment or session.is_remote)
     known = list(installation_results(session)) if is_here else []
     system = (session.of_environment(environment) if environment else session).examined

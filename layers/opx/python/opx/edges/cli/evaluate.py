@@ -12,20 +12,30 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from opx.domain.queries import DEFAULT_BUDGET, Band, QueryConfig, SearchMode
 from opx.domain.record import replace
+from opx.domain.scopes import Identity
 from opx.edges.cli.evaluations import COMMANDS, run_own
-from opx.edges.cli.output import print_lines, warn
+from opx.edges.cli.hits import HitPage
+from opx.edges.cli.output import Screen, print_lines, warn
 from opx.edges.cli.session import SESSION, Session, is_remote, pass_session
 from opx.errors import InvalidInputError
+from opx.operations.context import Caller, Context
+from opx.operations.evaluation.abstention import abstention, separation
+from opx.operations.evaluation.answers import Shown, answer_tables
+from opx.operations.evaluation.bands import band_table, calibrations
+from opx.operations.evaluation.datasets import ENOUGH, load_dataset
+from opx.operations.evaluation.figures import PERCENTILES, lapses, latencies, quality, summary
+from opx.operations.evaluation.kept import Evaluations
+from opx.operations.evaluation.runs import EvaluationRun, load_run, save_run
+from opx.operations.search import Query, query
 from opx.settings import Settings
 
 if TYPE_CHECKING:
-    from opx.operations.context import Context
     from opx.operations.evaluation.answers import Form, ReplyJudgement, TextTable
     from opx.operations.evaluation.comparison import Compared, Loser
     from opx.operations.evaluation.datasets import Dataset, LabelledQuestion
     from opx.operations.evaluation.figures import Table
-    from opx.operations.evaluation.runs import EvaluationRun
     from opx.operations.system import StartSystem, System
 
 DEFAULT_SYSTEM = "balanced"
@@ -90,8 +100,6 @@ def run_command(
         _refuse_options(modes, questions, split, **wanted)
         run_own(session, as_json=wanted["as_json"])
         return
-    from opx.operations.evaluation.datasets import load_dataset
-
     given = session.settings
     if is_remote(given):
         raise InvalidInputError("eval measures on this machine: omit --profile and --api")
@@ -112,8 +120,6 @@ def _refuse_options(modes: tuple[str, ...], questions: Path | None, split: str, 
 
 def _keep(session: Session, run: EvaluationRun) -> None:
     """Keeps the run beside the knowledge of the session."""
-    from opx.operations.evaluation.kept import Evaluations
-
     kept = Evaluations.of(session.services).keep(run, session.user)
     warn(f"kept as run {kept.run_id}: `opx eval runs` lists all")
 
@@ -128,7 +134,6 @@ def evaluation_settings(settings: Settings, dataset: Dataset) -> Settings:
 def _comparable(path: Path | None, dataset: Dataset) -> EvaluationRun | None:
     """The run to compare with; one over other questions is refused before any query runs."""
     from opx.operations.evaluation.comparison import check_comparable
-    from opx.operations.evaluation.runs import EvaluationRun, load_run
 
     if path is None:
         return None
@@ -138,7 +143,6 @@ def _comparable(path: Path | None, dataset: Dataset) -> EvaluationRun | None:
 
 
 def _measured(start: StartSystem, settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> EvaluationRun:
-    from opx.domain.queries import SearchMode
     from opx.operations.evaluation.querying import MODES, run_queries
     from opx.operations.evaluation.runner import Evaluation
 
@@ -152,9 +156,6 @@ def _measured(start: StartSystem, settings: Settings, dataset: Dataset, modes: t
 
 def reply_forms(services: System) -> dict[str, Form]:
     """Every form of reply that is judged: those for agents, at several thresholds, and the terminal's."""
-    from opx.domain.queries import Band
-    from opx.domain.scopes import Identity
-    from opx.operations.context import Caller, Context
     from opx.operations.evaluation.querying import agent_forms
 
     context = Context(services, Caller(Identity(), owns_system=True))
@@ -163,12 +164,7 @@ def reply_forms(services: System) -> dict[str, Form]:
 
 def _terminal(context: Context) -> Form:
     """The lines that `opx search` prints for a question, without colours."""
-    from opx.domain.queries import DEFAULT_BUDGET, QueryConfig
-    from opx.edges.cli.hits import HitPage
-    from opx.edges.cli.output import Screen
-    from opx.operations.evaluation.answers import Shown
     from opx.operations.evaluation.querying import sources
-    from opx.operations.search import Query, query
 
     def reply(question: str) -> Shown:
         config = QueryConfig(min_confidence=0)
@@ -189,9 +185,7 @@ def _show(
     save: Path | None,
     html: Path | None,
 ) -> None:
-    from opx.operations.evaluation.figures import summary
     from opx.operations.evaluation.report import write_report
-    from opx.operations.evaluation.runs import save_run
 
     if save:
         save_run(run, save)
@@ -209,8 +203,6 @@ def _show(
 
 
 def _run_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
-    from opx.operations.evaluation.figures import quality
-
     yield f"ingest: {json.dumps(run.ingest)}\n"
     yield from _table_lines(quality(run))
     yield from _answer_lines(run)
@@ -253,9 +245,6 @@ def compare_command(
 
 def _run_named(name: str) -> EvaluationRun:
     """The kept run with this id, or the one in this file. Raises `EvaluationNotFoundError` and `InvalidInputError`."""
-    from opx.operations.evaluation.kept import Evaluations
-    from opx.operations.evaluation.runs import load_run
-
     path = Path(name)
     if path.is_file() or path.suffix:
         return load_run(path)
@@ -340,16 +329,12 @@ def _table_lines(figures: Table) -> Iterator[str]:
 
 def _answer_lines(run: EvaluationRun) -> Iterator[str]:
     """Tables of judged answers: a row per form of reply."""
-    from opx.operations.evaluation.answers import answer_tables
-
     for table in answer_tables(run.questions, run.answers):
         yield from _text_table_lines(table)
 
 
 def _band_lines(run: EvaluationRun) -> Iterator[str]:
     """A row per mode and band: how often its first pages are right, and how many questions without an answer have it."""
-    from opx.operations.evaluation.bands import band_table
-
     return _text_table_lines(band_table(run))
 
 
@@ -366,9 +351,6 @@ def _right(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _confidence_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     """A row per mode: shares refused at the floor, precision of the rest, and calibration of confidences."""
-    from opx.operations.evaluation.abstention import abstention, separation
-    from opx.operations.evaluation.bands import calibrations
-
     heads = ("answerable refused", "unanswerable refused", "first page right", "separation", "Brier", "ECE")
     yield f"{f'confidence, floor {floor:g}':<24}" + "".join(f"{head:>{max(len(head), 6) + 3}}" for head in heads)
     for mode in run.modes:
@@ -381,8 +363,6 @@ def _confidence_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
 
 def _refusal_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     """Shares refused of each kind of question without an answer, a row per mode; empty for fewer than two kinds."""
-    from opx.operations.evaluation.abstention import abstention
-
     kinds = Counter(question.kind for question in run.questions if not question.answerable)
     if len(kinds) < 2:
         return
@@ -397,8 +377,6 @@ def _refusal_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
 
 def _latency_lines(run: EvaluationRun) -> Iterator[str]:
     """A row per mode and phase of its answers, in milliseconds."""
-    from opx.operations.evaluation.figures import PERCENTILES, latencies
-
     yield f"{'milliseconds':<24}" + "".join(f"{f'p{at}':>12}" for at in PERCENTILES)
     for mode in run.modes:
         for part, taken in latencies(run, mode).items():
@@ -408,8 +386,6 @@ def _latency_lines(run: EvaluationRun) -> Iterator[str]:
 
 def lapse_lines(run: EvaluationRun) -> Iterator[str]:
     """A line for each mode whose answers had lapses."""
-    from opx.operations.evaluation.figures import lapses
-
     for mode in run.modes:
         found = lapses(run, mode)
         if found:
@@ -452,8 +428,6 @@ def _false_answer_lines(found: Iterable[Loser]) -> Iterator[str]:
 
 def _unhelped_lines(found: Iterable[tuple[LabelledQuestion, ReplyJudgement]]) -> Iterator[str]:
     """A question, the rank of its page, and the lines that would have been enough."""
-    from opx.operations.evaluation.datasets import ENOUGH
-
     for question, one in found:
         where = "not found" if one.rank is None else f"found at {one.rank}"
         yield f"{question.id} ({question.kind}): grade {one.grade}, its page {where}"

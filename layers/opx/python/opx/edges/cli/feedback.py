@@ -17,6 +17,7 @@ from opx.edges.cli.output import exit_unless, print_json, print_lines, printable
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.ingestion.events import Result
+from opx.ingestion.evidence_reading import read_evidence
 from opx.operations.learning import CaptureEntry, PutEvidence, capture_entry, put_evidence
 from opx.operations.outcomes import get_document_outcomes, record_outcome
 
@@ -195,8 +196,6 @@ def _read_evidence(file: Path) -> PutEvidence:
     given = _read_json(file, "not JSON")
     if not isinstance(given, dict):
         raise InvalidInputError("not a JSON object")
-    from opx.ingestion.evidence_reading import read_evidence
-
     return PutEvidence.of(read_evidence(given))
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import click
 
-from opx.domain.graph import Alias, Merge
+from opx.domain.graph import Alias, Edge, GraphEvidence, Merge, Node, Value
+from opx.domain.results import Names
 from opx.edges.cli.hits import untrusted_line
 from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import (
@@ -23,17 +23,10 @@ from opx.edges.cli.output import (
     warn,
 )
 from opx.edges.cli.session import Session, pass_session
-from opx.graph.questions.answers import GraphAnswer, GraphCoverage
-from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView, edge_text, in_words
+from opx.graph.questions.answers import GraphAnswer, GraphCoverage, Uncovered
+from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView, Passage, edge_text, in_words
 from opx.operations import graph
 from opx.operations.graph import Aliases, GetGraphCoverage, Merges, Relink, RemoveAlias, RemovedAlias, Side
-
-if TYPE_CHECKING:
-    from opx.domain.graph import Edge, GraphEvidence, Node, Value
-    from opx.domain.results import Names
-    from opx.graph.questions.answers import Uncovered
-    from opx.graph.views import Passage
-
 
 TIME = "TIME"
 BOUNDS = {"edge_types": "--type NAME", "since": TIME, "until": TIME}

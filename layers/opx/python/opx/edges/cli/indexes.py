@@ -3,11 +3,10 @@ and repairs differences between stores."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from opx.domain.record import Record
+from opx.edges.calling import OperationClient
 from opx.edges.cli.operations import CommandShape, operation_command, request_command
 from opx.edges.cli.output import (
     NO_ANSWER,
@@ -22,12 +21,9 @@ from opx.edges.cli.output import (
 )
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
+from opx.lifecycle.consistency.differences import ReconcileReport
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.operations import administration, calibration
-
-if TYPE_CHECKING:
-    from opx.edges.calling import OperationClient
-    from opx.lifecycle.consistency.differences import ReconcileReport
 
 REMOTE = (
     "reindex works on a folder of this machine, or with OPX_BACKEND=aws on the system deployed in the account of your "

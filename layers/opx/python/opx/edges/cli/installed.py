@@ -6,16 +6,15 @@ import platform
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from opx import __version__
 from opx.edges.cli.output import plural, readable_size
+from opx.edges.cli.session import Session
+from opx.edges.cli.status import size_of
 from opx.edges.doctor import WRITABLE, CheckResult, Outcome
 from opx.errors import IncompatibleHomeError, OpxError, UnwritableStoreError
+from opx.operations.corpus import GetStatus, get_status
 from opx.runtime.extras import EXTRAS
-
-if TYPE_CHECKING:
-    from opx.edges.cli.session import Session
 
 
 def installation_results(session: Session) -> Iterator[CheckResult]:
@@ -56,9 +55,6 @@ _REPAIR = "opx repair makes what it can from what is left"
 
 
 def _of_home(session: Session) -> Iterator[CheckResult]:
-    from opx.edges.cli.status import size_of
-    from opx.operations.corpus import GetStatus, get_status
-
     home = session.settings.home_path
     if not session.has_knowledge:
         yield CheckResult("home", Outcome.SKIPPED, f"{home} doesn't exist yet", "opx ingest PATH..., or opx demo")

@@ -7,21 +7,19 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
 from msgspec import Struct, field, inspect, structs
 
-from opx.domain.requests import FieldFacts, Request, fields_of, read_request
-from opx.edges.calling import all_pages, plain
+from opx.domain.requests import FieldFacts, Request, _choices, fields_of, read_request
+from opx.edges.calling import OperationClient, all_pages, plain
 from opx.edges.cli.output import print_json, print_json_lines
 from opx.edges.cli.session import SESSION, Session
-
-if TYPE_CHECKING:
-    from opx.edges.calling import OperationClient
-    from opx.operations.context import Progress
-    from opx.operations.registry import Operation, Run
+from opx.operations import load
+from opx.operations.context import Progress
+from opx.operations.registry import REGISTRY, Operation, Run
 
 Q = TypeVar("Q", bound=Request)
 R = TypeVar("R")
@@ -195,8 +193,6 @@ def whole(client: OperationClient, run: Run[Q, R], request: Q, items: str) -> R:
 
 
 def _operation(run: Run[Any, Any]) -> Operation[Any, Any]:
-    from opx.operations.registry import REGISTRY
-
     return REGISTRY.of(run)
 
 
@@ -260,8 +256,6 @@ def _type(fact: FieldFacts) -> Any:
 
 
 def _choices_of_items(fact: FieldFacts) -> tuple[str, ...]:
-    from opx.domain.requests import _choices
-
     kind: Any = fact.kind
     return _choices(kind.item_type) if fact.is_list else ()
 
@@ -312,13 +306,9 @@ class _Operations(click.Group):
     """One command per operation."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        from opx.operations import load
-
         return sorted(one.name for one in load())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        from opx.operations import load
-
         found = load().get(cmd_name.replace("-", "_"))
         return plain_command(found) if found else None
 

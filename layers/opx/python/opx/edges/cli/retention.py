@@ -6,7 +6,6 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -25,14 +24,10 @@ from opx.edges.cli.output import (
 )
 from opx.edges.cli.session import Session
 from opx.errors import ArchiveError
-from opx.lifecycle.report import PruneReport
+from opx.lifecycle.report import ImportReport, PruneReport
 from opx.lifecycle.retention.holds import Hold
 from opx.lifecycle.retention.reviews import ReviewItem, ReviewReport
 from opx.operations import administration, lifecycle
-
-if TYPE_CHECKING:
-    from opx.lifecycle.report import ImportReport
-
 
 # -- legal holds
 

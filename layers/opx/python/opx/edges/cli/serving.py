@@ -20,11 +20,11 @@ from opx.domain.record import replace
 from opx.domain.scopes import Identity
 from opx.edges.cli.output import warn
 from opx.edges.cli.session import LOG_FORMAT, Session, pass_session
+from opx.edges.serving.console import KEY, PREFIX, ConsoleFiles, ConsoleSessions, write_redirect
 from opx.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from opx.connectors.runner import Runner
-    from opx.edges.serving.console import ConsoleSessions
     from opx.edges.serving.routes import KnowledgeBase
     from opx.edges.serving.tokens import Callers
     from opx.operations.context import Caller
@@ -220,7 +220,6 @@ def console_command(session: Session, /, listen: str, *, no_browser: bool, answe
     prints another.
     """
     session.require_local("the console of a deployed system is at its own address: see the outputs of its stacks")
-    from opx.edges.serving.console import KEY, PREFIX, ConsoleFiles, ConsoleSessions, write_redirect
 
     if _home(session, listen) is None:
         raise InvalidInputError(

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import yaml
 
+from opx.connectors.runner import kept_out_text, pull_summary
+from opx.connectors.states import SourceView
+from opx.connectors.trial import SourceTrial
+from opx.domain.sources import PullReport
 from opx.edges.calling import plain
 from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import aligned, exit_unless, print_json, print_lines, print_table, safe, warn
@@ -16,11 +20,6 @@ from opx.edges.cli.session import Session, pass_session
 from opx.edges.cli.webhooks import last_shown
 from opx.errors import AccessDeniedError, InvalidInputError, SourceBusyError
 from opx.operations import sources
-
-if TYPE_CHECKING:
-    from opx.connectors.trial import SourceTrial
-    from opx.domain.sources import PullReport
-from opx.connectors.states import SourceView
 
 
 @click.group("source", no_args_is_help=True, cls=OperationGroup)
@@ -201,8 +200,6 @@ def pull_sources(session: Session, source_ids: Sequence[str], *, everything: boo
 
 def _ingest_pulled(session: Session, report: PullReport) -> bool:
     """Ingests pulled documents and prints failures; True if there were any."""
-    from opx.connectors.runner import pull_summary
-
     click.echo(pull_summary(report))
     failed = bool(report.error or report.flag)
     for outcome in session.loader.outcomes((*report.put, *report.withdrawn)):
@@ -270,8 +267,6 @@ def _standing(view: SourceView) -> str:
 
 def kept_out_line(view: SourceView) -> str:
     """`243 older than 2 years: kept out by retention`."""
-    from opx.connectors.runner import kept_out_text
-
     return kept_out_text(view.state.kept_out_in_all, view.state.kept_out_by)
 
 

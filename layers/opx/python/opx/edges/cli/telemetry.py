@@ -7,12 +7,13 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from opx.domain.baselines import AddedValues, BaselineStats, Distribution, Verdict, shown
-from opx.edges.calling import text_of
+from opx.domain.ids import stable_hash
+from opx.edges.calling import OperationClient, text_of
 from opx.edges.cli.operations import CommandShape, OperationGroup
 from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, safe, warn
 from opx.edges.cli.session import Session, pass_session
@@ -21,9 +22,6 @@ from opx.operations import telemetry as baselines
 from opx.operations.telemetry import analyze_traces, correlate_metrics, query_logs
 from opx.operations.telemetry_answers import LogsAnswer, MetricsAnswer, TracesAnswer
 from opx.ports.telemetry import LogShow
-
-if TYPE_CHECKING:
-    from opx.edges.calling import OperationClient
 
 SHOWN = tuple(show.value for show in LogShow)
 _ANSWER = "Print the answer as JSON."
@@ -223,8 +221,6 @@ def _sent(
 ) -> Iterator[tuple[AddedValues, list[int]]]:
     """Sends a batch; yields its reply with the line of each index. Values with a time are sent apart from those of now: the
     id of their batch is then the same whenever they are sent, so that they count once."""
-    from opx.domain.ids import stable_hash
-
     now = time.time()
     timed = [(line, row) for line, row in rows if "at" in row]
     untimed = [(line, {**row, "at": now}) for line, row in rows if "at" not in row]

@@ -180,11 +180,6 @@ class KnownNames:
                 if scope.key in scopes:
                     known.dictionary.add(keys)
 
-    def forget(self) -> None:
-        """Clear the cache."""
-        with self._lock:
-            self._known.clear()
-
     def _read(self, scopes: tuple[str, ...]) -> Dictionary:
         dictionary = Dictionary()
         for kind in NAMED_TYPES:

@@ -11,7 +11,7 @@ from opx.domain.graph import MAX_FAN_OUT, MAX_NODES, Direction, Edge, Properties
 from opx.domain.record import Record, always, replace
 from opx.graph.traversal import Traversal
 from opx.graph.views import Passage, Passages
-from opx.text.procedures.alerts import STATED
+from opx.text.procedures.alerts import RULE, STATED
 
 if TYPE_CHECKING:
     from opx.graph.knowledge_graph import KnowledgeGraph
@@ -186,8 +186,6 @@ class _CoverageReads:
 
     def elsewhere(self, handling: Iterable[Edge]) -> set[str]:
         """Runbooks that only alert rules name, and that no document declares."""
-        from opx.text.procedures.alerts import RULE
-
         named = {edge.source for edge in handling if all(proof.rule == RULE for proof in edge.evidence)}
         return named - {node.key for node in self._store.nodes(self._scopes, sorted(named)) if node.declared}
 

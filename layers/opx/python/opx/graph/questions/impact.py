@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from opx.domain.graph import MAX_HOPS, Direction, Edge, Value
 from opx.domain.record import replace
+from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.questions.answers import GraphAnswer, Row, counted, is_a, name_of, paths_of, walk_from, widest_walk
 from opx.graph.versions import each_of, version_in
-
-if TYPE_CHECKING:
-    from opx.graph.knowledge_graph import KnowledgeGraph
 
 CHANGERS = ("change", "commit")
 """Namespaces of nodes that change others."""

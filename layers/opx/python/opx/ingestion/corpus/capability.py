@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from opx.ingestion.corpus.clients import ProjectRegistry
+from opx.ingestion.corpus.clients import ClientRegistry, ProjectRegistry
 from opx.ports import ObjectStore, Storage, Tables, UploadSigner, WorkQueue
 from opx.ports.tables import ANNOUNCEMENTS, CALENDAR, DOCUMENTS, ENTRIES, FAILURES, KEYS, PROJECTS, USES
 from opx.runtime.knowledge_file import Installation
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from opx.ingestion.corpus.announcements import Announcements, Backlog
     from opx.ingestion.corpus.calendar import Calendar
     from opx.ingestion.corpus.catalog import Catalog
-    from opx.ingestion.corpus.clients import ClientRegistry
     from opx.ingestion.corpus.failures import FailureLog
     from opx.ingestion.corpus.uses import UseLog
 
@@ -89,8 +88,6 @@ class Corpus:
     @cached_property
     def clients(self) -> ClientRegistry:
         """The registry of clients, removed ones included."""
-        from opx.ingestion.corpus.clients import ClientRegistry
-
         return ClientRegistry(self._tables.table(PROJECTS), self._installation.clock)
 
     @cached_property

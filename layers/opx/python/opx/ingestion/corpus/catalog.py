@@ -352,14 +352,6 @@ class Catalog:
         before `begin`, a category and a time of update, are left out. Nothing of any other scope is read."""
         return self._listed(items_of_scopes(self._documents, scopes, categories, begin), current_only=current_only)
 
-    def tagged(self, tag: str) -> Iterator[KnowledgeDocument]:
-        """Current documents with a tag, the last updated first."""
-        for item in self._documents.query(tag, index="tags-index", reverse=True):
-            prefix = KeyRange(begins_with=f"document#{item['keyId']}#")
-            found = next(self._documents.query(item["documentId"], where=prefix, reverse=True, limit=1), None)
-            if found and found["state"] == DocumentState.CURRENT and tag in found["tags"]:
-                yield self._document(found)
-
     def _listed(self, items: Iterable[Item], *, current_only: bool) -> Iterator[KnowledgeDocument]:
         documents = map(self._document, items)
         return (one for one in documents if not current_only or one.state is DocumentState.CURRENT)

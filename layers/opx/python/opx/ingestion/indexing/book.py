@@ -81,9 +81,6 @@ class IndexState(Struct, frozen=True):
             return replace(self, active=edition)
         return replace(self, others=(*(one for one in self.others if one.name != edition.name), edition))
 
-    def without(self, name: str) -> IndexState:
-        return replace(self, others=tuple(one for one in self.others if one.name != name))
-
 
 class EditionBook:
     """Reads and writes the item of editions. `first` returns the edition if none is recorded; `subject` separates

@@ -8,7 +8,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from opx.errors import StoreUnavailableError
-from opx.ingestion.indexing.editions import EditionedIndex, EditionEmbedder, Editions, IndexGeneration, IndexService
+from opx.ingestion.indexing.book import Edition, EditionBook, Journal
+from opx.ingestion.indexing.editions import (
+    EditionedIndex,
+    EditionEmbedder,
+    Editions,
+    IndexGeneration,
+    IndexService,
+    OneIndex,
+)
 from opx.ports import Embedder, SearchEngine, SearchIndex, Tables
 from opx.ports.search import WakeableIndex
 from opx.ports.tables import DOCUMENTS, EMBEDDINGS, GRAPH, LIFECYCLE
@@ -17,7 +25,6 @@ from opx.settings import MANAGED_ENGINE
 
 if TYPE_CHECKING:
     from opx.ingestion.corpus.version import CorpusCount
-    from opx.ingestion.indexing.book import Edition
     from opx.ingestion.indexing.editions import Writers
     from opx.ingestion.indexing.embedding_cache import CachedEmbedder
     from opx.ingestion.indexing.words import WordsShelf
@@ -67,15 +74,11 @@ class Indexing:
     @cached_property
     def editions(self) -> Editions:
         """The editions of the index, the active one, and the journals of the others."""
-        from opx.ingestion.indexing.book import EditionBook, Journal
-
         table, subject = self._tables.table(LIFECYCLE), self.indexes.subject
         book = EditionBook(table, self._first_edition, subject=subject)
         return Editions(book, Journal(table, subject), self, cache_seconds=self.indexes.cache_seconds)
 
     def _first_edition(self) -> Edition:
-        from opx.ingestion.indexing.book import Edition
-
         model, model_path = self._settings_model
         return Edition(model=model, model_path=model_path, collection=next(iter(self.indexes.collections), ""))
 
@@ -92,8 +95,6 @@ class Indexing:
     @property
     def writers(self) -> Writers:
         """Keeps writers of the index in step with a new edition that is being built."""
-        from opx.ingestion.indexing.editions import OneIndex
-
         return self.editions if self.has_editions else OneIndex()
 
     def every_index(self) -> list[SearchIndex]:

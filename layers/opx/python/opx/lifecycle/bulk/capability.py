@@ -16,6 +16,7 @@ from opx.ingestion.indexing.capability import Indexing
 from opx.lifecycle.bulk.files import APPLIED, PREPARED
 from opx.lifecycle.bulk.finishing import failures, read_report
 from opx.lifecycle.bulk.job import BulkFailure, BulkJob, BulkJobs, BulkKind, BulkReport, BulkWork
+from opx.lifecycle.bulk.parts import StageParts
 from opx.lifecycle.capability import Lifecycle
 from opx.ports import Storage, Tables
 from opx.ports.bulk import NewBatchEmbedder
@@ -67,7 +68,6 @@ class Bulk:
 
     @cached_property
     def stages(self) -> BulkStages:
-        from opx.lifecycle.bulk.parts import StageParts
         from opx.lifecycle.bulk.stages import BulkStages
 
         parts = StageParts(

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from opx.domain.scopes import Scope
 from opx.ingestion.capability import Ingestion
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.lifecycle.bulk.job import BulkJobs, BulkWork
-from opx.ports import ObjectStore, Storage, Table, Tables
+from opx.lifecycle.consistency.comparing import Comparison
+from opx.lifecycle.consistency.reconcile import Repairs
+from opx.lifecycle.reindex.filling import Filler, SearchedDocuments
+from opx.lifecycle.reindex.reindexing import Reindexer
+from opx.ports import ObjectStore, Queue, Storage, Table, Tables
 from opx.ports.bulk import NewBatchEmbedder
 from opx.ports.tables import KEYS
 from opx.runtime.knowledge_file import Installation
-
-if TYPE_CHECKING:
-    from opx.domain.scopes import Scope
-    from opx.lifecycle.consistency.comparing import Comparison
-    from opx.lifecycle.consistency.reconcile import Repairs
-    from opx.lifecycle.reindex.filling import Filler, SearchedDocuments
-    from opx.lifecycle.reindex.reindexing import Reindexer
-    from opx.ports import Queue
 
 
 @dataclass(frozen=True, slots=True)

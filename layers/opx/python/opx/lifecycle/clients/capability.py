@@ -5,19 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from opx.connectors.capability import Connectors
 from opx.graph.capability import Graph
 from opx.ingestion.capability import Ingestion
+from opx.lifecycle.clients.document_holdings import document_holdings
+from opx.lifecycle.clients.finding import Checks, Finder
 from opx.lifecycle.clients.holdings import ClientStores, Holding
+from opx.lifecycle.clients.offboarding import Administration, Inventory, Offboarding, Progress
+from opx.lifecycle.clients.scope_holdings import (
+    InstallationSources,
+    bulk_holdings,
+    corpus_holdings,
+    learned_holdings,
+    registry_holdings,
+    scope_holdings,
+    source_holdings,
+    words_holdings,
+)
 from opx.lifecycle.retention.holds import Holds
 from opx.runtime.knowledge_file import Installation
-
-if TYPE_CHECKING:
-    from opx.lifecycle.clients.finding import Finder
-    from opx.lifecycle.clients.offboarding import Administration, Offboarding, Progress
-    from opx.lifecycle.clients.scope_holdings import InstallationSources
 
 
 class Tenants:
@@ -48,8 +55,6 @@ class Tenants:
         progress: Progress = lambda _: None,
     ) -> Administration:
         """Lists, adds and removes clients on behalf of the principal `by`."""
-        from opx.lifecycle.clients.offboarding import Administration
-
         offboarding = self.offboarding(sleep=sleep, progress=progress)
         return Administration(self._stores.corpus, self.finder, offboarding, by)
 
@@ -57,9 +62,6 @@ class Tenants:
         self, *, sleep: Callable[[float], None] = time.sleep, progress: Progress = lambda _: None
     ) -> Offboarding:
         """Offboards clients."""
-        from opx.lifecycle.clients.finding import Checks
-        from opx.lifecycle.clients.offboarding import Inventory, Offboarding
-
         return Offboarding(
             self._installation,
             self._stores,
@@ -73,23 +75,10 @@ class Tenants:
     @cached_property
     def finder(self) -> Finder:
         """Finds the scopes and documents of clients."""
-        from opx.lifecycle.clients.finding import Finder
-
         return Finder(self._stores.tables, self._stores.storage, self._stores.corpus)
 
     def _holdings(self) -> list[Holding]:
         """Every store that holds items of clients, in the order of removal."""
-        from opx.lifecycle.clients.document_holdings import document_holdings
-        from opx.lifecycle.clients.scope_holdings import (
-            bulk_holdings,
-            corpus_holdings,
-            learned_holdings,
-            registry_holdings,
-            scope_holdings,
-            source_holdings,
-            words_holdings,
-        )
-
         stores = self._stores
         return [
             *source_holdings(self._sources),
@@ -104,6 +93,4 @@ class Tenants:
 
     @cached_property
     def _sources(self) -> InstallationSources:
-        from opx.lifecycle.clients.scope_holdings import InstallationSources
-
         return InstallationSources(self._stores.tables, self._connectors, self._installation.scope)

@@ -47,9 +47,9 @@ def document_holdings(stores: ClientStores, graph: Graph, ingestion: Ingestion) 
         CountedHolding("cached vectors", cached.vectors, cached.forget_vectors),
         CountedHolding("document versions and tags", rows.versions, rows.remove_versions),
         CountedHolding("references into the index", rows.references, rows.remove_references),
-        CountedHolding("failed items", rows.failed, rows.remove_failed),
-        CountedHolding("orders of webhook deliveries", rows.orders, rows.remove_orders),
-        CountedHolding("document keys", rows.keys, rows.remove_keys),
+        in_table(stores.tables, "failed items", FAILURES, rows.failed),
+        in_table(stores.tables, "orders of webhook deliveries", DELIVERIES, rows.orders),
+        in_table(stores.tables, "document keys", KEYS, rows.keys),
     ]
 
 
@@ -223,37 +223,19 @@ class CatalogRows:
 
     # -- items by object key
 
-    def failed(self, held: HeldItems) -> int:
-        return len(self._failed_items(held))
-
-    def remove_failed(self, held: HeldItems) -> None:
-        self._delete(FAILURES, self._failed_items(held))
-
-    def _failed_items(self, held: HeldItems) -> list[Item]:
+    def failed(self, held: HeldItems) -> list[Item]:
         table = self._tables.table(FAILURES)
         found = {item["failureId"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
         ids = [{"failureId": failure_id(document.object_key)} for document in held.documents]
         return list((found | {item["failureId"]: item for item in table.get_many(ids)}).values())
 
-    def orders(self, held: HeldItems) -> int:
-        return len(self._order_items(held))
-
-    def remove_orders(self, held: HeldItems) -> None:
-        self._delete(DELIVERIES, self._order_items(held))
-
-    def _order_items(self, held: HeldItems) -> list[Item]:
+    def orders(self, held: HeldItems) -> list[Item]:
         keys = [{"deliveryId": order_id(document.object_key)} for document in held.documents]
         return self._tables.table(DELIVERIES).get_many(keys)
 
     # -- keys
 
-    def keys(self, held: HeldItems) -> int:
-        return len(self._key_items(held))
-
-    def remove_keys(self, held: HeldItems) -> None:
-        self._delete(KEYS, self._key_items(held))
-
-    def _key_items(self, held: HeldItems) -> list[Item]:
+    def keys(self, held: HeldItems) -> list[Item]:
         """Queried by scope, which also finds keys of unknown documents, and by key, as the secondary index may lag."""
         table = self._tables.table(KEYS)
         found = {item["documentKey"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
@@ -265,7 +247,3 @@ class CatalogRows:
     def _delete_each(self, held: HeldItems, spec: TableSpec, items: Callable[[ClientDocument], list[Item]]) -> None:
         with self._tables.unit_of_work():
             self._each(lambda one: delete(self._tables.table(spec), spec, items(one)), held.documents)
-
-    def _delete(self, spec: TableSpec, items: list[Item]) -> None:
-        with self._tables.unit_of_work():
-            delete(self._tables.table(spec), spec, items)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -117,7 +117,7 @@ def is_of(client_id: str, scope_key: str) -> bool:
 # -- table holdings
 
 
-def in_table(tables: Tables, name: str, spec: TableSpec, items: Callable[[HeldItems], Iterator[Item]]) -> Holding:
+def in_table(tables: Tables, name: str, spec: TableSpec, items: Callable[[HeldItems], Iterable[Item]]) -> Holding:
     """A holding of these items of a table; only their keys are read."""
 
     def remove(held: HeldItems) -> None:

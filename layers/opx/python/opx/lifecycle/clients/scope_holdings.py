@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 
 from opx.connectors.capability import Connectors
 from opx.connectors.repository import REGISTERED
@@ -21,7 +22,7 @@ from opx.lifecycle.bulk.files import FOUND, REPORT
 from opx.lifecycle.bulk.job import BulkJobs, BulkKind
 from opx.lifecycle.clients.holdings import CountedHolding, HeldItems, Holding, delete, in_table, is_of
 from opx.lifecycle.retention.holds import LIFTED
-from opx.ports import Clock, Item, Storage, Tables, WorkQueue
+from opx.ports import Clock, Item, Storage, Table, Tables, WorkQueue
 from opx.ports.objects import read_object
 from opx.ports.tables import (
     ALL_TABLES,
@@ -230,44 +231,29 @@ def _is_about(client_id: str, body: str) -> bool:
 
 
 def learned_holdings(tables: Tables, corpus: Corpus) -> list[Holding]:
-    rows = LearnedRows(tables, corpus)
+    """Items of learning and lifecycle tables whose partition keys contain scopes."""
+    staging, patterns, outcomes = (tables.table(spec) for spec in (STAGING, PATTERNS, OUTCOMES))
     return [
-        in_table(tables, "captured entries", STAGING, rows.captured),
-        in_table(tables, "patterns and their occurrences", PATTERNS, rows.patterns),
-        in_table(tables, "outcomes and warnings", OUTCOMES, rows.outcomes),
-        in_table(tables, "calendar entries", CALENDAR, rows.calendar),
-        in_table(tables, "records of lifted holds", LIFECYCLE, rows.lifted_holds),
+        in_table(
+            tables,
+            "captured entries",
+            STAGING,
+            _of_scopes(lambda scope: staging.query(scope, index="scope-index")),
+        ),
+        in_table(tables, "patterns and their occurrences", PATTERNS, _of_scopes(partial(pattern_rows, patterns))),
+        in_table(tables, "outcomes and warnings", OUTCOMES, _of_scopes(partial(outcome_rows, outcomes))),
+        in_table(tables, "calendar entries", CALENDAR, _of_scopes(corpus.calendar.rows_of)),
+        in_table(tables, "records of lifted holds", LIFECYCLE, partial(_lifted_holds, tables.table(LIFECYCLE))),
     ]
 
 
-class LearnedRows:
-    """Items of learning and lifecycle tables whose partition keys contain scopes."""
+def _of_scopes(rows: Callable[[str], Iterable[Item]]) -> Callable[[HeldItems], Iterator[Item]]:
+    """The items that `rows` finds of each scope."""
+    return lambda held: chain.from_iterable(map(rows, held.scopes))
 
-    def __init__(self, tables: Tables, corpus: Corpus) -> None:
-        self._tables = tables
-        self._corpus = corpus
 
-    def captured(self, held: HeldItems) -> Iterator[Item]:
-        table = self._tables.table(STAGING)
-        for scope in held.scopes:
-            yield from table.query(scope, index="scope-index")
-
-    def patterns(self, held: HeldItems) -> Iterator[Item]:
-        table = self._tables.table(PATTERNS)
-        for scope in held.scopes:
-            yield from pattern_rows(table, scope)
-
-    def outcomes(self, held: HeldItems) -> Iterator[Item]:
-        table = self._tables.table(OUTCOMES)
-        for scope in held.scopes:
-            yield from outcome_rows(table, scope)
-
-    def calendar(self, held: HeldItems) -> Iterator[Item]:
-        for scope in held.scopes:
-            yield from self._corpus.calendar.rows_of(scope)
-
-    def lifted_holds(self, held: HeldItems) -> Iterator[Item]:
-        """Records of lifted holds on the client's own documents; a hold in force prevents the removal."""
-        for item in self._tables.table(LIFECYCLE).query(LIFTED):
-            if item["within"] and is_of(held.client_id, str(item["within"])):
-                yield item
+def _lifted_holds(table: Table, held: HeldItems) -> Iterator[Item]:
+    """Records of lifted holds on the client's own documents; a hold in force prevents the removal."""
+    for item in table.query(LIFTED):
+        if item["within"] and is_of(held.client_id, str(item["within"])):
+            yield item

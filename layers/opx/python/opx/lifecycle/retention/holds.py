@@ -7,21 +7,19 @@ it is in force are kept, too. A lifted hold is kept as a record.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta, field
 
 from opx.domain.documents import DocumentKey
 from opx.domain.ids import iso_time, stable_hash
+from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import Record, derive, replace
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
 from opx.errors import HeldError, HoldNotFoundError, InvalidInputError
+from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.ports import Clock, Table
-
-if TYPE_CHECKING:
-    from opx.domain.knowledge import KnowledgeModel
-    from opx.ingestion.corpus.catalog import Catalog
 
 MAX_REASON = 1000
 HOLDS, LIFTED = "holds", "holds#lifted"

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import iso_time, stable_hash
@@ -20,13 +20,11 @@ from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
 from opx.ingestion.corpus.chunk_files import chunk_file, version_files
 from opx.ingestion.events import SIDECAR_SUFFIX, ObjectEvent
+from opx.ingestion.pipeline import IngestionPipeline
+from opx.lifecycle.report import PruneRun
 from opx.lifecycle.retention.due import DueVersion
 from opx.ports import Clock, ObjectStore
 from opx.runtime.threads import Each
-
-if TYPE_CHECKING:
-    from opx.ingestion.pipeline import IngestionPipeline
-    from opx.lifecycle.report import PruneRun
 
 LEAVES_DAYS = 30
 """Days after which the catalog's item expires of a version whose removal was begun and never finished."""

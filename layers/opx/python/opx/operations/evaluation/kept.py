@@ -25,7 +25,7 @@ from opx.operations.evaluation.datasets import LabelledQuestion
 from opx.operations.evaluation.figures import WHOLE, latencies, ndcg
 from opx.operations.evaluation.runs import EvaluationRun, JudgedReply, question_json, question_of
 from opx.ports import Clock, Item, KeyRange, Table
-from opx.ports.tables import readable
+from opx.ports.tables import GAPS, readable
 from opx.records.evaluation_keys import QUESTIONS, RUNS, replies_partition, reply_entry
 
 if TYPE_CHECKING:
@@ -130,8 +130,6 @@ class Evaluations:
     @classmethod
     def of(cls, system: System) -> Evaluations:
         """Those of an installation."""
-        from opx.ports.tables import GAPS
-
         return cls(system.tables.table(GAPS), system.clock)
 
     # -- runs

@@ -6,23 +6,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from opx.domain.documents import DocumentKey
 from opx.domain.queries import Fusion, SearchMode
 from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope
 from opx.errors import OpxError
-from opx.ingestion.capability import Ingestion
-from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.events import DOCUMENTS_FOLDER, EventOutcome, Result
-from opx.ingestion.indexing.capability import Indexing
-from opx.ingestion.manager import IngestionManager
 from opx.operations.evaluation.datasets import Dataset
 from opx.operations.evaluation.figures import Table, means_by_kind
+from opx.operations.system import System
 from opx.ports import Embedder, SearchFilter, SearchRequest, SearchResponse, Vectors
 from opx.ports.search import WrappedEmbedder
-from opx.retrieval.capability import Questions
 from opx.retrieval.fusion import DEFAULT_FUSION
 from opx.retrieval.hybrid import DEPTH, fused_hits
 from opx.retrieval.question import value_words
@@ -35,7 +30,7 @@ FUSIONS = (DEFAULT_FUSION, *(fusion for fusion in Fusion if fusion is not DEFAUL
 class Evaluation:
     """One dataset in a system of its own (an empty or reused home), so that nothing else is in the index."""
 
-    def __init__(self, services: EvaluatedSystem, dataset: Dataset, progress: Progress | None = None) -> None:
+    def __init__(self, services: System, dataset: Dataset, progress: Progress | None = None) -> None:
         self.services = services
         self.dataset = dataset
         self.progress = progress or (lambda *_: None)
@@ -127,29 +122,10 @@ class IngestFigures:
         }
 
 
-class EvaluatedSystem(Protocol):
-    """The parts of a system that ingest a dataset and answer its questions."""
-
-    @property
-    def corpus(self) -> Corpus: ...
-
-    @property
-    def manager(self) -> IngestionManager: ...
-
-    @property
-    def ingestion(self) -> Ingestion: ...
-
-    @property
-    def indexing(self) -> Indexing: ...
-
-    @property
-    def questions(self) -> Questions: ...
-
-
 class CorpusIntake:
     """Puts the pages that are new or changed. `page_of_key` then has the page of each document key."""
 
-    def __init__(self, services: EvaluatedSystem, dataset: Dataset, progress: Progress) -> None:
+    def __init__(self, services: System, dataset: Dataset, progress: Progress) -> None:
         self._services = services
         self._dataset = dataset
         self._progress = progress
