@@ -82,7 +82,7 @@ test-deploy: $(VENV)/.ready-dev ## deploy to an emulator of AWS on this machine 
 	$(BIN)/python -m pytest tests/deployment -m deployment --timeout 1800
 
 test-bulk: $(VENV)/.ready-dev ## bulk jobs on AWS: the deployed state machine in an interpreter, killed and stopped in each stage
-	$(BIN)/python -m pytest -m "" --timeout 600 tests/bulk
+	$(BIN)/python -m pytest -m bulk --timeout 600 tests/bulk
 
 test-layers: $(VENV)/.ready-dev ## fill the layers as a deployment does, measure them and run functions with them alone
 	$(BIN)/python -m pytest -m packaging -s tests/packaging

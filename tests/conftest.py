@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Generator, Iterator
+from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +18,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 from tests.doubles.fake_time import FakeTime
 from tests.support.attacks import AttackReport
 from tests.support.sampling import EVERY, SEED, without_most_of_the_many
-from tests.support.scheduling import Together, turns
+from tests.support.scheduling import Together, slow_modules, turns
 
 if TYPE_CHECKING:
     import boto3
@@ -55,6 +58,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         turn = turns(item.nodeid for item in items)
         items.sort(key=lambda item: turn(item.nodeid))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Writes the file of slow modules where `OPX_TEST_SLOW` names it."""
+    if place := os.environ.get("OPX_TEST_SLOW"):
+        seconds = Counter[str]()
+        for report in chain(terminalreporter.getreports("passed"), terminalreporter.getreports("")):
+            seconds[report.nodeid] += report.duration
+        Path(place).write_text(slow_modules(seconds.items()), encoding="utf-8")
 
 
 @pytest.hookimpl(optionalhook=True)

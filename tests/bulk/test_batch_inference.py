@@ -16,6 +16,8 @@ from opx.ports.bulk import BatchLimits, BatchPhase
 from tests.bulk.bulk_cloud import ROLE, BulkCloud
 from tests.doubles.batch_inference import BatchInferenceDouble
 
+pytestmark = pytest.mark.bulk
+
 BUCKET = "opx-knowledge-corpus"
 
 
@@ -37,7 +39,6 @@ def test_records_that_are_missing_refused_twice_or_in_another_order_are_embedded
     assert ingested(bulk) == 12 - len(bulk.batches.embedded) > 0
 
 
-@pytest.mark.bulk
 @pytest.mark.parametrize(("ends", "jobs"), [(["Expired"], 2), (["Failed", "Expired"], 2), (["Stopped"], 2)])
 def test_a_job_that_failed_or_expired_is_tried_once_more_and_its_texts_are_embedded_on_demand_after_that(
     bulk: BulkCloud, ends: list[str], jobs: int
@@ -47,13 +48,11 @@ def test_a_job_that_failed_or_expired_is_tried_once_more_and_its_texts_are_embed
     assert len(bulk.batches.jobs) == jobs
 
 
-@pytest.mark.bulk
 def test_what_a_job_that_ended_halfway_has_is_used(bulk: BulkCloud) -> None:
     bulk.batches.misbehaviour.ends = ["PartiallyCompleted"]
     assert ingested(bulk) == 6
 
 
-@pytest.mark.bulk
 def test_too_few_texts_are_embedded_on_demand(bulk: BulkCloud) -> None:
     assert ingested(bulk, documents=3) == 3
     assert bulk.batches.jobs == {}
@@ -69,7 +68,6 @@ def test_a_quota_that_is_lowered_in_the_middle_only_costs_the_lower_price(bulk: 
     assert {job.state for job in bulk.batches.jobs.values()} == {"Failed"}
 
 
-@pytest.mark.bulk
 def test_jobs_beyond_the_quota_wait_until_others_end(bulk: BulkCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     bulk.batches.quotas.jobs = 1
     limits = BatchLimits(minimum_records=4, maximum_records=4)

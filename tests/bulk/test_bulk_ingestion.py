@@ -15,8 +15,13 @@ from tests.aws.cloud import BUCKET
 from tests.bulk.bulk_cloud import BulkCloud, page
 from tests.doubles.step_functions import Kill, Killed
 
+pytestmark = pytest.mark.bulk
+
 STAGES = [
-    *(pytest.param(stage, marks=pytest.mark.bulk) for stage in ("list", "prepare", "embed", "finish")),
+    "list",
+    "prepare",
+    "embed",
+    "finish",
     "apply",
 ]
 DOCUMENTS = 24
@@ -88,7 +93,6 @@ def test_a_job_whose_execution_is_stopped_in_any_stage_goes_on_in_the_next_one(l
     assert set(loaded.batches.embedded.values()) == {1}
 
 
-@pytest.mark.bulk
 def test_documents_of_a_child_that_always_dies_are_failed_items_within_the_tolerated_share(loaded: BulkCloud) -> None:
     def die(event: dict[str, Any]) -> None:
         if event["stage"] in ("prepare", "apply") and event["shard"] == 2:
@@ -152,7 +156,6 @@ def test_children_wait_longer_and_longer_for_a_busy_service(loaded: BulkCloud, m
     assert [loaded.functions.calls["apply", shard] for shard in range(6)] == [4] * 6
 
 
-@pytest.mark.bulk
 def test_of_two_jobs_at_once_the_second_is_refused_by_the_name_of_the_first(loaded: BulkCloud) -> None:
     job = loaded.begin()
     assert loaded.begin() == job, "the same work goes on"
@@ -164,7 +167,6 @@ def test_of_two_jobs_at_once_the_second_is_refused_by_the_name_of_the_first(load
     all_are_in_once(loaded, job)
 
 
-@pytest.mark.bulk
 def test_a_cancelled_job_leaves_its_report_alone_and_stops_its_batch_jobs(loaded: BulkCloud) -> None:
     job, cancelled = loaded.begin(), threading.Event()
 

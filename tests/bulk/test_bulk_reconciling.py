@@ -19,6 +19,8 @@ from tests.aws.cloud import BUCKET
 from tests.bulk.bulk_cloud import BulkCloud, page
 from tests.doubles.step_functions import Killed
 
+pytestmark = pytest.mark.bulk
+
 DOCUMENTS = 24
 
 

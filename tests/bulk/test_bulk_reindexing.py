@@ -13,6 +13,8 @@ from opx.lifecycle.bulk.job import BulkJob, BulkKind, BulkStage
 from opx.lifecycle.reindex.job import ReindexPhase
 from tests.bulk.bulk_cloud import BulkCloud, page
 
+pytestmark = pytest.mark.bulk
+
 TITAN = "amazon.titan-embed-text-v2:0"
 DOCUMENTS = 24
 
@@ -113,7 +115,6 @@ def answers_as_written(bulk: BulkCloud, changes: int) -> None:
         assert bulk.ask(f"replace unit u{10 + number}")[0] == f"Page {10 + number}"
 
 
-@pytest.mark.bulk
 def test_a_cancelled_job_discards_the_index_that_it_was_building(filled: BulkCloud) -> None:
     job = filled.begin(BulkKind.REINDEX, model=TITAN, dimension=256)
 

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from tests.support.scheduling import LONG
+from tests.support.scheduling import SLOW
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = {"layers/opx/python": ("opx",), ".": ("infra", "tests", "lambdas", "examples")}
@@ -25,7 +25,8 @@ MOST = 500
 """Test functions of a run: two minutes on two cores."""
 
 OTHER_TARGETS = tuple(
-    f"tests/{name}/" for name in ("console", "deployment", "docs", "examples", "opensearch", "packaging", "redis")
+    f"tests/{name}/"
+    for name in ("bulk", "console", "deployment", "docs", "examples", "opensearch", "packaging", "redis")
 )
 """Folders that `make test` leaves out."""
 
@@ -100,7 +101,7 @@ def main() -> None:
     for name in reached({by_file[file] for file in files if file in by_file}, importers(known)):
         path = known[name].relative_to(ROOT).as_posix()
         count = len(_TEST.findall(known[name].read_text(encoding="utf-8")))
-        if path not in files and (tests >= MOST or path.startswith((*LONG, *OTHER_TARGETS))):
+        if path not in files and (tests >= MOST or (path in SLOW or path.startswith(OTHER_TARGETS))):
             left_out += 1
         else:
             chosen.append(path)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from tests.support.scheduling import LONG
+from tests.support.scheduling import SLOW
 
 Case = TypeVar("Case")
 
@@ -31,23 +31,26 @@ MANY = 10
 """Cases of one test from which on they are taken to be alike."""
 
 _ALIKE_IN = ("tests/unit/", "tests/contract/")
-_WHOLE = ("tests/unit/test_architecture.py", "tests/unit/domain/test_policy.py")
-"""Isolation and the rest are tried whole, as are rules about each module and each role."""
+_WHOLE = ("tests/isolation/", "tests/unit/test_architecture.py", "tests/unit/domain/test_policy.py")
+"""Isolation is tried whole, as are rules about each module and each role."""
 
 
 def without_most_of_the_many(nodeids: Iterable[str]) -> set[str]:
     """The tests to leave out: all but one of `EVERY` of the cases of a test that has `MANY` or more, and of the tests of
-    modules that take long; the same ones in every run with one seed."""
+    slow modules; the same ones in every run with one seed."""
     if EVERY == 1:
         return set()
     alike = defaultdict[str, list[str]](list)
     for nodeid in nodeids:
         name, bracket, _ = nodeid.partition("[")
-        if nodeid.startswith(LONG):
-            alike[nodeid.partition("::")[0]].append(nodeid)
-        elif bracket and name.startswith(_ALIKE_IN) and not name.startswith(_WHOLE):
+        module = name.partition("::")[0]
+        if nodeid.startswith(_WHOLE):
+            continue
+        if module in SLOW:
+            alike[module].append(nodeid)
+        elif bracket and name.startswith(_ALIKE_IN):
             alike[name].append(nodeid)
-    many = {name: sorted(found) for name, found in alike.items() if len(found) >= MANY or name.startswith(LONG)}
+    many = {name: sorted(found) for name, found in alike.items() if len(found) >= MANY or name in SLOW}
     return {
         nodeid for name, found in many.items() for nodeid in set(found) - set(sampled(found, zlib.crc32(name.encode())))
     }

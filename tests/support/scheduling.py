@@ -3,54 +3,25 @@ a long module at the end."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
+TESTS = Path(__file__).parents[1]
+
 TOGETHER = ("tests/infra/",)
 """Folders whose modules share fixtures: synthesised stacks."""
 
-LONG = (
-    "tests/infra/",
-    "tests/e2e/test_pipeline_crashes.py",
-    "tests/quality/test_learning_cases.py",
-    "tests/unit/edges/cli/test_cli_documents.py",
-    "tests/quality/test_answers.py",
-    "tests/aws/test_encrypted_originals.py",
-    "tests/e2e/test_ageing_by_use.py",
-    "tests/unit/edges/cli/test_forwarding.py",
-    "tests/aws/test_two_collections.py",
-    "tests/faults/test_clock_goes_back.py",
-    "tests/faults/test_disk_full.py",
-    "tests/unit/retrieval/test_calibration.py",
-    "tests/unit/adapters/test_embedded_index_durability.py",
-    "tests/aws/test_ingest_handler.py",
-    "tests/aws/test_rebuild_handler.py",
-    "tests/e2e/test_pipeline_leases.py",
-    "tests/damage/test_repair.py",
-    "tests/faults/test_kills.py",
-    "tests/unit/ingestion/test_catalog.py",
-    "tests/quality/test_own_questions.py",
-    "tests/aws/test_doctor.py",
-    "tests/unit/edges/cli/test_cli_calibrate.py",
-    "tests/aws/test_lost_messages.py",
-    "tests/aws/test_seal_handler.py",
-    "tests/faults/test_real_disks.py",
-    "tests/bulk/",
-    "tests/unit/edges/cli/test_cli_process.py",
-    "tests/unit/edges/cli/test_cli_serve.py",
-    "tests/aws/test_large_holdings.py",
-    "tests/e2e/test_learning_crashes.py",
-    "tests/unit/lifecycle/test_archive_mutations.py",
-    "tests/unit/edges/cli/test_cli_terminal.py",
-    "tests/e2e/test_pipeline_memory.py",
-    "tests/damage/test_damage_matrix.py",
-    "tests/e2e/test_pipeline_kill.py",
-    "tests/unit/formats/test_parsing_apart.py",
-)
-"""Modules and folders that take ten seconds or more for few tests, the longest first. Others go by their number of tests."""
+SLOW = {
+    module: int(seconds)
+    for seconds, module in map(str.split, (TESTS / "slow_modules.txt").read_text(encoding="utf-8").splitlines())
+}
+"""Seconds that modules take which take `SLOW_SECONDS` or more, and a tenth of a second or more for each of their tests."""
+
+SLOW_SECONDS, SLOW_TEST_SECONDS, QUICK_TEST_SECONDS = 2, 0.1, 0.02
 
 
 def scope_of(nodeid: str) -> str:
@@ -58,15 +29,31 @@ def scope_of(nodeid: str) -> str:
     return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
 
 
-def turns(nodeids: Iterable[str]) -> Callable[[str], tuple[int, int]]:
+def turns(nodeids: Iterable[str]) -> Callable[[str], tuple[float, str]]:
     """A key that puts the tests of what takes longest first."""
-    sizes = Counter(map(scope_of, nodeids))
+    seconds = defaultdict[str, float](float)
+    for module, count in Counter(nodeid.partition("::")[0] for nodeid in nodeids).items():
+        seconds[scope_of(module)] += SLOW.get(module, count * QUICK_TEST_SECONDS)
 
-    def turn(nodeid: str) -> tuple[int, int]:
-        long = next((place for place, name in enumerate(LONG) if nodeid.startswith(name)), len(LONG))
-        return long, -sizes[scope_of(nodeid)]
+    def turn(nodeid: str) -> tuple[float, str]:
+        scope = scope_of(nodeid)
+        return -seconds[scope], scope
 
     return turn
+
+
+def slow_modules(durations: Iterable[tuple[str, float]]) -> str:
+    """The file of slow modules, by the seconds that each test took: those of its module, the slowest first."""
+    taken = defaultdict[str, list[float]](list)
+    for nodeid, seconds in durations:
+        taken[nodeid.partition("::")[0]].append(seconds)
+    sums = {module: (sum(each), len(each)) for module, each in taken.items()}
+    slow = [
+        (total, module)
+        for module, (total, count) in sums.items()
+        if total >= max(SLOW_SECONDS, SLOW_TEST_SECONDS * count)
+    ]
+    return "".join(f"{round(seconds)} {module}\n" for seconds, module in sorted(slow, reverse=True))
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]

@@ -109,6 +109,11 @@ def _tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 
+@cache
+def _nodes(file: Path) -> tuple[ast.AST, ...]:
+    return tuple(_nodes(file))
+
+
 def _read(module: str, file: Path) -> Module:
     tree = _tree(file)
     reads = [node for node in ast.walk(tree) if _reads_environment(node)]
@@ -165,7 +170,7 @@ def test_aws_libraries_are_imported_only_by_the_aws_adapters() -> None:
 
 
 def test_clients_of_aws_are_made_in_one_module_which_has_their_retries_and_time_limits() -> None:
-    making = {module for module, file in FILES.items() if any(map(_makes_a_client, ast.walk(_tree(file))))}
+    making = {module for module, file in FILES.items() if any(map(_makes_a_client, _nodes(file)))}
     assert making == {"opx.adapters.aws.clients"}
 
 
@@ -229,7 +234,7 @@ def test_a_documents_field_is_named_in_few_modules() -> None:
         module
         for module, file in FILES.items()
         if not _within(module, *USES_REVIEWS)
-        if any(isinstance(name := named(node), str) and name in REVIEWED_BY for node in ast.walk(_tree(file)))
+        if any(isinstance(name := named(node), str) and name in REVIEWED_BY for node in _nodes(file))
     }
     assert "opx.domain.documents" in found
     assert len(found) <= MOST_MODULES_OF_A_FIELD, found
@@ -244,7 +249,7 @@ def test_classes_are_composed_rather_than_inherited() -> None:
     bases = {
         node.name: [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
         for file in FILES.values()
-        for node in ast.walk(_tree(file))
+        for node in _nodes(file)
         if isinstance(node, ast.ClassDef)
     }
 
@@ -286,7 +291,7 @@ def test_types_are_described_by_one_thread() -> None:
         f"{module}:{node.lineno}"
         for module, file in FILES.items()
         if module not in ("opx.domain.record", "opx.domain.requests")
-        for node in ast.walk(_tree(file))
+        for node in _nodes(file)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in UNPREPARED
         if ast.unparse(node.func).startswith(("msgspec.", "inspect."))
         if (kinds := [*node.args[node.func.attr != "Decoder" :], *(one.value for one in node.keywords)])

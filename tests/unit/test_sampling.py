@@ -56,7 +56,7 @@ def test_without_a_sample_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     assert without_most_of_the_many(cases_of("tests/unit/test_a.py::test_b", 100)) == set()
 
 
-def test_of_a_module_that_takes_long_a_part_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_slow_module_a_part_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "EVERY", 3)
     tests = [f"tests/e2e/test_pipeline_crashes.py::test_{number}" for number in range(6)]
     assert len(without_most_of_the_many(tests)) == 4
