@@ -111,7 +111,7 @@ def _tree(file: Path) -> ast.Module:
 
 @cache
 def _nodes(file: Path) -> tuple[ast.AST, ...]:
-    return tuple(_nodes(file))
+    return tuple(ast.walk(_tree(file)))
 
 
 def _read(module: str, file: Path) -> Module:
