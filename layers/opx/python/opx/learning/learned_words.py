@@ -74,21 +74,19 @@ class ScopeWords:
         return {one.outcome_id: one for term in terms for one in self._by_term.get(term, ())}
 
 
+@dataclass(eq=False)
 class ScopedWords:
     """Learnt words of one reader's scopes. Incidents of pages that the reader may not see don't count."""
 
-    def __init__(
-        self, of_scopes: Sequence[ScopeWords], visible: Collection[str], catalog: Callable[[], Catalog]
-    ) -> None:
-        self._of_scopes = of_scopes
-        self._visible = visible
-        self._catalog = catalog
+    of_scopes: Sequence[ScopeWords]
+    visible: Collection[str]
+    catalog: Callable[[], Catalog]
 
     def pages(self, word: str) -> list[LearntPage]:
         """The pages that a word stands for, the likeliest first."""
         terms = _terms_of(word)
         matching = [
-            one for each in self._of_scopes for one in each.with_any(terms).values() if one.page[0] in self._visible
+            one for each in self.of_scopes for one in each.with_any(terms).values() if one.page[0] in self.visible
         ]
         by_page: dict[tuple[str, str], dict[str, ReportedIncident]] = defaultdict(dict)
         for one in sorted(matching, key=lambda one: (one.at, one.incident, one.outcome_id), reverse=True):
@@ -105,7 +103,7 @@ class ScopedWords:
     def current(self, page: LearntPage) -> KnowledgeDocument | None:
         """The page as it is now; None if it is gone. Raises `StoreUnavailableError`."""
         key = DocumentKey(scope_of_key(page.scope_key), page.source)
-        latest = next(self._catalog().versions(key), None)
+        latest = next(self.catalog().versions(key), None)
         return latest if latest and latest.state is DocumentState.CURRENT else None
 
 
