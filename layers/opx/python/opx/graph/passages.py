@@ -9,6 +9,7 @@ from msgspec import UnsetType
 
 from opx.domain.documents import KnowledgeDocument, RemarkKind
 from opx.domain.graph import GraphEvidence
+from opx.domain.record import projected
 from opx.domain.scopes import Reader
 from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.graph.views import Passage
@@ -81,15 +82,12 @@ class PassageReader:
 
 
 def _passage(document: KnowledgeDocument, chunk_id: str, section: str, content: str) -> Passage:
-    return Passage(
+    return projected(
+        Passage,
+        document,
         chunk_id=chunk_id,
-        document_id=document.document_id,
-        title=document.title,
         section=section,
         source=document.source_uri,
-        category=document.category,
-        tier=document.tier,
-        untrusted=document.untrusted,
         content=content,
         flags=(SUSPECTED,) if any(remark.kind == SUSPECTED for remark in document.remarks) else (),
     )
