@@ -6,14 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import field
-
 from opx.domain.ids import stable_hash
-from opx.domain.learning import PatternOccurrence, StagingEntry, TriedEffect
-from opx.domain.outcomes import DocumentOutcomes, OutcomeResult, RecordedOutcome
+from opx.domain.learning import PatternOccurrence, StagingEntry
+from opx.domain.outcomes import DocumentOutcomes, RecordedOutcome
 from opx.domain.record import Record
 from opx.domain.scopes import scope_of_key
 from opx.errors import InvalidInputError
+from opx.learning.learned_words import ReportedIncident
 from opx.learning.outcome_store import LEARNT, OUTCOMES, WARNINGS, head_key, known_key, resolved_key, warned_partition
 from opx.learning.pattern_rows import (
     fresh_partition,
@@ -25,6 +24,7 @@ from opx.learning.pattern_rows import (
     projects_partition,
 )
 from opx.learning.staging import waiting_partition
+from opx.learning.warnings import TriedStep
 from opx.lifecycle.archive.rows import (
     Revision,
     RowKind,
@@ -145,29 +145,6 @@ class _CountsRow(Record, frozen=True):
     revision: Revision
 
 
-class _WarningRow(Record, frozen=True):
-    entry_id: str
-    source: str
-    step: str
-    whole: bool
-    effect: TriedEffect
-    incident: str
-    problem: str
-    technology: str
-    reference: str
-    at: str
-
-
-class _LearntRow(Record, frozen=True):
-    page_scope: str
-    page_source: str
-    incident: str
-    receipt_id: str
-    result: OutcomeResult
-    report: str = field(name="said")
-    at: str
-
-
 class _KnownRow(Record, frozen=True):
     mark: str
 
@@ -191,14 +168,14 @@ def _outcome(item: Item) -> Mapping[str, Any]:
 
 
 def _warning(item: Item) -> Mapping[str, Any]:
-    row = whole(_WarningRow, item)
+    row = whole(TriedStep, item)
     if not re.fullmatch(re.escape(row.entry_id) + r"#\d{3,}", item["entry"]):
         raise InvalidInputError("entry does not follow from the rest of the row")
     return {"place": warned_partition(scope_key(_after(item, "warnings#")))}
 
 
 def _learnt(item: Item) -> Mapping[str, Any]:
-    scope_of_key(whole(_LearntRow, item).page_scope)
+    scope_of_key(whole(ReportedIncident, item).page_scope)
     return resolved_key(scope_key(_after(item, "resolved#")), item["entry"])
 
 
