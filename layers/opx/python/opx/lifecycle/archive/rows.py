@@ -30,7 +30,7 @@ from opx.ingestion.corpus.clients import CLIENTS, Client, client_key, project_it
 from opx.lifecycle.retention.holds import HOLDS, LIFTED, Hold
 from opx.lifecycle.usage import DayUsage, usage_key
 from opx.ports import Item
-from opx.ports.tables import TableSpec
+from opx.ports.tables import ALIASES, LIFECYCLE, PROJECTS, USAGE, USES, TableSpec
 
 REFUSALS = (
     InvalidInputError,
@@ -134,6 +134,10 @@ def require_time(value: object, name: str) -> None:
         raise InvalidInputError(f"{name} is not a time: {text[:40]!r}") from exc
 
 
+KINDS: dict[str, tuple[RowKind, ...]] = {}
+"""Kinds of rows by the name of their table."""
+
+
 # -- clients and projects
 
 
@@ -163,7 +167,7 @@ def _project(item: Item) -> Mapping[str, Any]:
     return project_item(row.client_id, row.project_id, row.group_id)
 
 
-PROJECT_KINDS = (
+KINDS[PROJECTS.name] = (
     RowKind(lambda item: item["clientId"] == CLIENTS, _client, times=("since",)),
     RowKind(lambda item: not item["clientId"].startswith("#"), _project),
 )
@@ -258,7 +262,7 @@ def _alias(item: Item) -> Mapping[str, Any]:
     return {name: found[name] for name in names if name in found}
 
 
-ALIAS_KINDS = (
+KINDS[ALIASES.name] = (
     RowKind(lambda item: item["aliasArea"].startswith("~document|"), _alias_statement),
     RowKind(lambda item: item["aliasArea"].startswith("~merge|"), _merge, times=("at", "undoneAt")),
     RowKind(lambda item: not item["aliasArea"].startswith("~"), _alias, times=("lastSeenAt",)),
@@ -275,7 +279,7 @@ def _hold(item: Item) -> Mapping[str, Any]:
     return {"entry": hold.id if item["subject"] == HOLDS else f"{hold.lifted}#{hold.id}", "within": hold.within}
 
 
-HOLD_KINDS = (RowKind(lambda item: item["subject"] in (HOLDS, LIFTED), _hold, times=("since", "lifted")),)
+KINDS[LIFECYCLE.name] = (RowKind(lambda item: item["subject"] in (HOLDS, LIFTED), _hold, times=("since", "lifted")),)
 
 
 def _usage(item: Item) -> Mapping[str, Any]:
@@ -284,7 +288,7 @@ def _usage(item: Item) -> Mapping[str, Any]:
     return usage_key(usage)
 
 
-USAGE_KINDS = (RowKind(lambda _: True, _usage, expires=True, times=("day",)),)
+KINDS[USAGE.name] = (RowKind(lambda _: True, _usage, expires=True, times=("day",)),)
 
 
 class _UseRow(Record, frozen=True):
@@ -297,4 +301,4 @@ def _use(item: Item) -> Mapping[str, Any]:
     return {"scopeKey": scope_key(whole(_UseRow, item).scope_key)}
 
 
-USE_KINDS = (RowKind(lambda _: True, _use, times=("day",)),)
+KINDS[USES.name] = (RowKind(lambda _: True, _use, times=("day",)),)
