@@ -18,22 +18,6 @@ from msgspec import inspect, structs
 
 from opx.errors import InvalidInputError
 
-__all__ = [
-    "Draft",
-    "Json",
-    "Record",
-    "always",
-    "derive",
-    "from_json",
-    "prepared",
-    "projected",
-    "replace",
-    "rounded",
-    "schema_components",
-    "to_json",
-    "type_info",
-]
-
 Json = dict[str, Any]
 INTERNAL = "x-internal"
 """Marks a field in `extra_json_schema` that is UNSET in all output, so that no schema has it."""

@@ -363,10 +363,6 @@ def best_of(matches: Iterable[PatternMatch], most: int) -> list[PatternMatch]:
     for match in in_order(matches):
         if len(chosen) == most:
             break
-        if _others_for(match, chosen) < MOST_OF_A_PROBLEM:
+        if sum(same_problem(match.pattern, other.pattern) for other in chosen) < MOST_OF_A_PROBLEM:
             chosen.append(match)
     return chosen
-
-
-def _others_for(match: PatternMatch, chosen: Sequence[PatternMatch]) -> int:
-    return sum(same_problem(match.pattern, other.pattern) for other in chosen)

@@ -308,7 +308,7 @@ class Lifecycle:
         if self.restart is None or processes < 2:
             return chain.from_iterable(map(comparison.compare, WHOLE))
         noted = NotedSegments(self.storage.objects, self.installation.clock, thorough=thorough)
-        segments = noted.begin(lambda: comparison.segments(DOCUMENTS_A_SEGMENT, processes * SEGMENTS_A_PROCESS))
+        segments = noted.begin(lambda: comparison.cut(DOCUMENTS_A_SEGMENT, processes * SEGMENTS_A_PROCESS)[0])
         if len(segments) == len(WHOLE):
             return chain.from_iterable(map(comparison.compare, segments))
         opened = partial(self.restart, self.installation.settings)

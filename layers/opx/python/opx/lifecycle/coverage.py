@@ -5,20 +5,18 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from opx.domain.ids import iso_time
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Scope
 from opx.errors import OpxError, StoreUnavailableError
+from opx.ingestion.corpus.announcements import Announcements
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.corpus.failures import FailureLog
+from opx.lifecycle.holdings import Holdings
 from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report
-
-if TYPE_CHECKING:
-    from opx.ingestion.corpus.announcements import Announcements
-    from opx.ingestion.corpus.catalog import Catalog
-    from opx.ingestion.corpus.failures import FailureLog
-    from opx.lifecycle.holdings import Holdings
 
 log = logging.getLogger(__name__)
 

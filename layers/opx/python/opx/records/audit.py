@@ -19,10 +19,10 @@ from msgspec import Meta
 from opx.domain.ids import beginning_so, stable_hash
 from opx.domain.record import Record
 from opx.domain.scopes import Identity, Scope
-from opx.errors import ConditionFailedError, ReceiptNotFoundError
+from opx.errors import ReceiptNotFoundError
 from opx.ports import Clock, Item, KeyAbsent, KeyRange, Table
 from opx.ports.search import CorpusState
-from opx.ports.tables import readable
+from opx.ports.tables import put_if, readable
 
 if TYPE_CHECKING:
     from opx.retrieval.query import Answered
@@ -54,9 +54,7 @@ class InstallationKey:
         item = self._table.get(_KEY)
         if item is None or "key" not in item:
             item = {**_KEY, "key": self._new_key(_BYTES)}
-            try:
-                self._table.put(item, condition=KeyAbsent("key"))
-            except ConditionFailedError:  # another process was faster
+            if not put_if(self._table, item, KeyAbsent("key")):  # another process was faster
                 item = self._table.get(_KEY) or item
         return bytes(item["key"])
 

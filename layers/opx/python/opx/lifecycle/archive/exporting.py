@@ -19,12 +19,12 @@ from typing import IO, Any
 from opx import __version__
 from opx.domain.documents import DocumentKey
 from opx.domain.ids import batched, iso_time
-from opx.domain.scopes import scope_of_key, scope_of_object
-from opx.errors import InvalidInputError, InvalidScopeError, ObjectNotFoundError
+from opx.domain.scopes import scope_of_key
+from opx.errors import InvalidInputError, ObjectNotFoundError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.ingestion.corpus.claims import current_id
-from opx.ingestion.events import SIDECAR_SUFFIX, is_document
+from opx.ingestion.events import SIDECAR_SUFFIX, document_at
 from opx.lifecycle.archive.file import BLOCK, ArchiveWriter, Blob, BlobWriter, spooled
 from opx.lifecycle.report import FOLDER as REMOVALS
 from opx.lifecycle.report import ExportReport
@@ -198,7 +198,7 @@ class CorpusExport:
 
     def _not_ingested(self) -> Iterator[str]:
         for batch in batched((info.key for info in self.corpus.store.list()), BATCH_SIZE):
-            documents = {name: key for name in batch if (key := _document_key(name))}
+            documents = {name: key for name in batch if (key := document_at(name))}
             found = self.tables.table(KEYS).get_many([{"documentKey": key.id} for key in documents.values()])
             known = {str(item["documentKey"]) for item in found if item.get("documentId")}
             yield from (name for name, key in documents.items() if key.id not in known)
@@ -262,14 +262,6 @@ def _since(head: Item, versions: list[Item]) -> str:
     return str(since if current_id(head) else last.get("supersededAt") or since)
 
 
-def _document_key(object_key: str) -> DocumentKey | None:
-    try:
-        key = DocumentKey(*scope_of_object(object_key))
-    except InvalidScopeError:
-        return None
-    return key if is_document(key.source) else None
-
-
 def _append_line(lines: IO[bytes], line: str) -> None:
     lines.write(line.encode("utf-8", "surrogatepass") + b"\n")
 
@@ -286,16 +278,12 @@ INSTALLATION = "#installation"
 """Partition key of the secret with which this installation hashes questions; only the audit log needs it."""
 
 
-def _every(_: Item) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class ArchivedTable:
     """A table with a filter of its exported rows. `private` ones are exported only on request."""
 
     spec: TableSpec
-    keeps: Callable[[Item], bool] = _every
+    keeps: Callable[[Item], bool] = lambda _: True
     name: str = ""
     private: bool = False
 

@@ -10,6 +10,7 @@ from opx.domain.ids import stable_hash
 from opx.domain.learning import PatternOccurrence, StagingEntry
 from opx.domain.outcomes import DocumentOutcomes, RecordedOutcome
 from opx.domain.record import Record
+from opx.domain.record import from_json as read
 from opx.domain.scopes import scope_of_key
 from opx.errors import InvalidInputError
 from opx.learning.learned_words import ReportedIncident
@@ -30,7 +31,6 @@ from opx.lifecycle.archive.evaluation_rows import EVALUATION_KINDS
 from opx.lifecycle.archive.rows import (
     Revision,
     RowKind,
-    read,
     require_bytes,
     require_number,
     require_text,

@@ -22,7 +22,7 @@ from opx.connectors.streams.definitions import stream_of
 from opx.domain.graph import Merge
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import Record
-from opx.domain.record import from_json as record_from
+from opx.domain.record import from_json as read
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
 from opx.errors import InvalidInputError, UnknownCategoryError
 from opx.graph.alias_rows import AliasRow, alias_key, merge_key, statement_key
@@ -85,11 +85,6 @@ def _equal(one: object, other: object) -> bool:
 
 
 # -- reading parts of rows
-
-
-def read(kind: type[R], item: object) -> R:
-    """The record in a row; further attributes are ignored."""
-    return record_from(kind, item)
 
 
 def whole(kind: type[R], item: object) -> R:

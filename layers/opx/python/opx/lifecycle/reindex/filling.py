@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from opx.domain.documents import (
     ChunkMetadata,
@@ -22,15 +21,13 @@ from opx.domain.scopes import scope_of_key
 from opx.errors import UnknownCategoryError
 from opx.hygiene.cleaning import Cleaner
 from opx.hygiene.instructions import FLAG
+from opx.ingestion.contexts import ContextWriter
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.indexing.editions import Editions, OpenEdition
 from opx.ingestion.prepared import as_indexed
 from opx.ports import Clock, DocumentChange, Embedder, IndexEntry, Item, Vectors
 from opx.runtime.threads import Each
-
-if TYPE_CHECKING:
-    from opx.ingestion.contexts import ContextWriter
 
 EMBED_AT_ONCE = 128
 

@@ -83,8 +83,12 @@ class RetentionState:
     def shortened(self) -> dict[str, str]:
         """Categories whose retention is shorter than in the last run, with the retention then; "" for unknown categories."""
         known = self._known()
-        changed = {path: known.get(path, "") for path in sorted(self._knowledge.categories)}
-        return {path: before for path, before in changed.items() if self._is_shorter(path, before)}
+        found = {}
+        for path, category in sorted(self._knowledge.categories.items()):
+            before = known.get(path, "")
+            if not before or is_shorter_policy(category.policy, before):
+                found[path] = before
+        return found
 
     def changed(self) -> list[str]:
         """Categories whose retention differs from the last run's, or that it didn't know. If retention became longer, the
@@ -123,9 +127,6 @@ class RetentionState:
 
     def _key(self, category: str) -> dict[str, str]:
         return {"subject": _SUBJECT, "entry": f"category#{category}"}
-
-    def _is_shorter(self, category: str, before: str) -> bool:
-        return not before or is_shorter_policy(self._knowledge.categories[category].policy, before)
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.ids import iso_time, stable_hash
+from opx.domain.ids import stable_hash
 from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
@@ -28,9 +28,6 @@ from opx.runtime.threads import Each
 
 LEAVES_DAYS = 30
 """Days after which the catalog's item expires of a version whose removal was begun and never finished."""
-
-JUST_NOW_SECONDS = 3600.0
-"""Age up to which a chunk file may belong to a document that is about to be added to the catalog."""
 
 BUSY = "another process is working on it"
 NEWER = "a newer object waits to be ingested"
@@ -184,10 +181,10 @@ class Removal:
         return any((other.key.id, other.version) != mine for other in found)
 
     def _is_new(self, file: str) -> bool:
-        """True if the chunk file was written a short time ago, by the times of object listings. Listings of a single-process
-        store have no times: no other process ingests there."""
+        """True if the writer of the chunk file may hold a lease, by the times of object listings. Listings of a
+        single-process store have no times: no other process ingests there."""
         written = next((info.modified for info in self.store.list(file) if info.key == file), "")
-        return bool(written) and iso_time(self.clock() - JUST_NOW_SECONDS) < written <= iso_time(self.clock() + 60)
+        return written >= self.catalog.abandoned_before
 
 
 def _is_current(found: DueVersion) -> bool:

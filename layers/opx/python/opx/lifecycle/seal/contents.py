@@ -22,12 +22,12 @@ from opx.domain.documents import DocumentKey, KnowledgeDocument
 from opx.domain.ids import stable_hash
 from opx.domain.provenance import Provenance
 from opx.domain.scopes import scope_of_object
-from opx.errors import InvalidScopeError, ObjectNotFoundError
+from opx.errors import ObjectNotFoundError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.catalog import PROVENANCE, document_from_item
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.ingestion.corpus.proving import digest_of
-from opx.ingestion.events import SIDECAR_SUFFIX, is_document
+from opx.ingestion.events import SIDECAR_SUFFIX, document_at
 from opx.lifecycle.archive.exporting import ARCHIVED, INSTALLATION, ArchivedTable
 from opx.lifecycle.seal.merkle import leaf_hash
 from opx.ports import Item, ObjectInfo, Storage, Tables
@@ -153,7 +153,7 @@ class SealedContents:
                 yield _Listed.of(waiting.popleft(), sidecars)
             if info.key.endswith(SIDECAR_SUFFIX):
                 sidecars.add(info.key)
-            elif _is_document(info.key):
+            elif document_at(info.key):
                 waiting.append(info.key)
         for object_key in waiting:
             yield _Listed.of(object_key, sidecars)
@@ -255,10 +255,3 @@ def _sorted(item: Item) -> Item:
 def _leaf(part: str, leaf_id: str, facts: list[Any], name: str) -> Leaf:
     data = json.dumps([part, leaf_id, facts], sort_keys=True, separators=(",", ":"))
     return Leaf(part, leaf_id, leaf_hash(data.encode()), name)
-
-
-def _is_document(object_key: str) -> bool:
-    try:
-        return is_document(scope_of_object(object_key)[1])
-    except InvalidScopeError:
-        return False
