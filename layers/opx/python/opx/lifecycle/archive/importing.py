@@ -101,7 +101,7 @@ class Importer:
     # -- preconditions
 
     def _check_target(self, archive: ArchiveReader, *, merge: bool) -> None:
-        under_way = [item for item in self._table(LIFECYCLE).query(SUBJECT) if item["state"] == UNDER_WAY]
+        under_way = [item for item in self.tables.table(LIFECYCLE).query(SUBJECT) if item["state"] == UNDER_WAY]
         if any(item["entry"] != archive.sha256 for item in under_way):
             began = under_way[0]
             raise ArchiveError(
@@ -134,7 +134,7 @@ class Importer:
     def _mark(self, archive: ArchiveReader, state: str, *, merge: bool) -> None:
         made, since = str(archive.manifest.get("made", "")), iso_time(self.installation.clock())
         mark = {"state": state, "made": made, "since": since, "merge": merge}
-        self._table(LIFECYCLE).put({"subject": SUBJECT, "entry": archive.sha256, **mark})
+        self.tables.table(LIFECYCLE).put({"subject": SUBJECT, "entry": archive.sha256, **mark})
 
     # -- ingestion
 
@@ -145,9 +145,6 @@ class Importer:
         for outcome in self.ingestion.drain.run():
             self.progress(f"ingesting {outcome.object_key}")
             report.failed += outcome.result is Result.FAILED
-
-    def _table(self, spec: TableSpec) -> Any:
-        return self.tables.table(spec)
 
 
 def _facts(archive: ArchiveReader) -> ArchiveFacts:
