@@ -18,26 +18,12 @@ from msgspec import inspect, structs
 
 from opx.errors import InvalidInputError
 
-__all__ = [
-    "Draft",
-    "Json",
-    "Record",
-    "always",
-    "derive",
-    "from_json",
-    "prepared",
-    "replace",
-    "rounded",
-    "schema_components",
-    "to_json",
-    "type_info",
-]
-
 Json = dict[str, Any]
 INTERNAL = "x-internal"
 """Marks a field in `extra_json_schema` that is UNSET in all output, so that no schema has it."""
 
 R = TypeVar("R")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel"):
@@ -117,6 +103,12 @@ def replace(thing: R, /, **changes: Any) -> R:
         return structs.replace(thing, **changes)
     found: R = dataclasses.replace(thing, **changes)  # type: ignore[type-var]
     return found
+
+
+def projected(kind: type[S], source: msgspec.Struct, /, **fields: Any) -> S:
+    """A record with these fields, and the others that it has in common with `source`."""
+    common = {name: getattr(source, name) for name in kind.__struct_fields__ if name in source.__struct_fields__}
+    return kind(**(common | fields))
 
 
 def derive(record: Record, **fields: object) -> None:
