@@ -11,7 +11,7 @@ from opx.domain.ids import ID_LENGTH, day_text, iso_time
 from opx.domain.policy import EVERYTHING, Action
 from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
-from opx.domain.requests import Filled, FilledText, Request, Share, Text
+from opx.domain.requests import Filled, FilledText, Request, Share, Text, about
 from opx.domain.scopes import scope_of_key
 from opx.errors import (
     DocumentNotFoundError,
@@ -42,9 +42,9 @@ OPERATOR = "operator"
 
 
 class ListReviews(Request, frozen=True):
-    days: Annotated[int, Meta(ge=0, le=3650, description="How many days ahead.")] = SOON_DAYS
-    owner: Annotated[Text, Meta(description="Only documents of this owner.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=1000, description="How many at most.")] = 500
+    days: Annotated[int, about("How many days ahead.", ge=0, le=3650)] = SOON_DAYS
+    owner: Annotated[Text, about("Only documents of this owner.")] = ""
+    limit: Annotated[int, about("How many at most.", ge=1, le=1000)] = 500
 
 
 @operation(http="GET /reviews")
@@ -56,7 +56,7 @@ def list_reviews(context: Context, request: ListReviews) -> ReviewReport:
 
 class MarkReviewed(Request, frozen=True):
     document_id: IdBeginning
-    days: Annotated[int, Meta(ge=1, le=3650, description="Days until the next review.")] = REVIEW_DAYS
+    days: Annotated[int, about("Days until the next review.", ge=1, le=3650)] = REVIEW_DAYS
 
 
 class MarkedReview(Record, frozen=True):
@@ -93,7 +93,7 @@ def mark_reviewed(context: Context, request: MarkReviewed) -> MarkedReview:
 
 
 class ListPrunings(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=400, description="Maximum number of results.")] = 30
+    limit: Annotated[int, about("Maximum number of results.", ge=1, le=400)] = 30
 
 
 class Prunings(Record, frozen=True):
@@ -107,12 +107,10 @@ def list_prunings(context: Context, request: ListPrunings) -> Prunings:
 
 
 class PruneExpired(Request, frozen=True):
-    dry_run: Annotated[bool, Meta(description="Show what would be removed, and remove nothing.")] = False
+    dry_run: Annotated[bool, about("Show what would be removed, and remove nothing.")] = False
     allow_share: Annotated[
         Share | None,
-        Meta(
-            description="Share of a category that may be removed at once, above 0 (1: all); left out, that of knowledge.yaml."
-        ),
+        about("Share of a category that may be removed at once, above 0 (1: all); left out, that of knowledge.yaml."),
     ] = None
 
 
@@ -130,7 +128,7 @@ def prune_expired(context: Context, request: PruneExpired) -> PruneReport:
 
 
 class ListHolds(Request, frozen=True):
-    lifted: Annotated[bool, Meta(description="Lifted holds instead of those in force.")] = False
+    lifted: Annotated[bool, about("Lifted holds instead of those in force.")] = False
 
 
 class HoldList(Record, frozen=True):
@@ -146,13 +144,11 @@ def list_holds(context: Context, request: ListHolds) -> HoldList:
 
 
 class AddHold(Request, frozen=True):
-    reason: Annotated[Filled, Meta(max_length=MAX_REASON, description="The reason, such as the matter's name.")]
-    document: Annotated[FilledText | None, Meta(description="A document's id.")] = None
-    category: Annotated[FilledText | None, Meta(description=CATEGORY)] = None
-    within: Annotated[
-        ScopeKey | None, Meta(description="The key of a scope: `client:acme`, `client:acme/project:shop`.")
-    ] = None
-    everything: Annotated[bool, Meta(description="All documents of the caller.")] = False
+    reason: Annotated[Filled, about("The reason, such as the matter's name.", max_length=MAX_REASON)]
+    document: Annotated[FilledText | None, about("A document's id.")] = None
+    category: Annotated[FilledText | None, about(CATEGORY)] = None
+    within: Annotated[ScopeKey | None, about("The key of a scope: `client:acme`, `client:acme/project:shop`.")] = None
+    everything: Annotated[bool, about("All documents of the caller.")] = False
 
 
 @operation(http="POST /holds", function=Function.MANAGE, action=Action.HOLD)
@@ -175,7 +171,7 @@ def add_hold(context: Context, request: AddHold) -> Hold:
 
 
 class LiftHold(Request, frozen=True):
-    hold_id: Annotated[Text, Meta(description="The id of a hold.")]
+    hold_id: Annotated[Text, about("The id of a hold.")]
 
 
 @operation(http="DELETE /holds/{holdId}", function=Function.MANAGE, action=Action.HOLD)

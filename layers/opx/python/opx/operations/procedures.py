@@ -15,7 +15,7 @@ from opx.domain.handover import FilledCommand, NextCall, call
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Band, QueryConfig
 from opx.domain.record import Record, replace
-from opx.domain.requests import Request
+from opx.domain.requests import Request, about
 from opx.domain.results import Answer
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
 from opx.hygiene.untrusted import one_line, origin, quoted
@@ -51,14 +51,14 @@ class FindProcedure(Request, frozen=True):
 
     alert: Annotated[
         Annotated[str, Meta(min_length=1, max_length=MAX_QUESTION)] | dict[str, Any],
-        Meta(
-            description="The alert as it was sent (JSON, or a line with its labels), its name, the symptom in words, or a "
+        about(
+            "The alert as it was sent (JSON, or a line with its labels), its name, the symptom in words, or a "
             "document's id, path or title."
         ),
     ]
     labels: Annotated[
         Annotated[str, Meta(max_length=20_000)] | dict[str, Any],
-        Meta(description="Labels that fill placeholders of commands, as JSON or as `namespace=prod, pod=web-1`."),
+        about("Labels that fill placeholders of commands, as JSON or as `namespace=prod, pod=web-1`."),
     ] = ""
     max_tokens: Reading = DEFAULT_READING
     after: After = 0
@@ -67,24 +67,20 @@ class FindProcedure(Request, frozen=True):
 class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
     """The procedure for an alert."""
 
-    alert: Annotated[str, Meta(description="The parsed name of the alert.")]
+    alert: Annotated[str, about("The parsed name of the alert.")]
     labels: dict[str, str] = field(default_factory=dict)
-    found_by: Annotated[
-        str, Meta(description="Reason for this procedure: the alert's runbook, its name, or a search.")
-    ] = ""
-    confidence: Annotated[float, Meta(description="Probability that it is the right one.")] = 0.0
+    found_by: Annotated[str, about("Reason for this procedure: the alert's runbook, its name, or a search.")] = ""
+    confidence: Annotated[float, about("Probability that it is the right one.")] = 0.0
     document: Annotated[
         DocumentPart | None,
-        Meta(
-            description="The procedure, as far as the budget goes. Its content has labels filled in, and lines of ours in "
+        about(
+            "The procedure, as far as the budget goes. Its content has labels filled in, and lines of ours in "
             "brackets: what each step and command does. Its steps have no commands."
         ),
     ] = None
-    commands: Annotated[tuple[FilledCommand, ...], Meta(description="Commands with labels filled in, in order.")] = ()
-    others: Annotated[
-        tuple[NextCall, ...], Meta(description="Other documents that may fit, and how to read them.")
-    ] = ()
-    receipt_id: Annotated[str, Meta(description="The record of the search, empty if there is none.")] = ""
+    commands: Annotated[tuple[FilledCommand, ...], about("Commands with labels filled in, in order.")] = ()
+    others: Annotated[tuple[NextCall, ...], about("Other documents that may fit, and how to read them.")] = ()
+    receipt_id: Annotated[str, about("The record of the search, empty if there is none.")] = ""
     notes: Notes = ()
 
 

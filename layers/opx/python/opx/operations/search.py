@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.knowledge import Tier
 from opx.domain.queries import (
     AS_OF,
@@ -28,7 +26,7 @@ from opx.domain.queries import (
     TierName,
 )
 from opx.domain.record import replace
-from opx.domain.requests import Filled, Request, Text
+from opx.domain.requests import Filled, Request, Text, about
 from opx.domain.results import Answer
 from opx.operations.context import Context
 from opx.operations.registry import operation
@@ -39,34 +37,34 @@ PASSAGES_PER_DOCUMENT = 4
 """Passages of each document that select its relevant blocks."""
 MAX_QUESTION = 100_000
 CUT = f"only the first {MAX_QUERY_CHARACTERS:,} characters are read."
-Question = Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"The question; {CUT}")]
+Question = Annotated[Filled, about(f"The question; {CUT}", max_length=MAX_QUESTION)]
 Budget = Annotated[
     int,
-    Meta(
+    about(
+        "Also return the relevant blocks of each document, in about so many tokens in all; 0 for passages only.",
         ge=0,
         le=MAX_BUDGET,
-        description="Also return the relevant blocks of each document, in about so many tokens in all; 0 for passages only.",
     ),
 ]
 WantsReceipt = Annotated[
-    bool, Meta(description="Also return a receipt, with which the query can be replayed and the answers compared.")
+    bool, about("Also return a receipt, with which the query can be replayed and the answers compared.")
 ]
 
 
 class Search(Request, frozen=True):
     q: Question
-    thoroughness: Annotated[SearchMode, Meta(description="Effort of the search.")] = SearchMode.BALANCED
-    limit: Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many results at most.")] = DEFAULT_RESULTS
-    category: Annotated[Several[Name], Meta(description=CATEGORY)] = ()
-    tag: Annotated[Several[Name], Meta(description=TAG)] = ()
-    tier: Annotated[Several[TierName], Meta(description="A tier of trust.")] = ()
-    service: Annotated[Several[Name], Meta(description=SERVICE)] = ()
-    updated_from: Annotated[Text, Meta(description=UPDATED_FROM)] = ""
-    updated_before: Annotated[Text, Meta(description=UPDATED_BEFORE)] = ""
-    expand: Annotated[Expand, Meta(description=EXPAND)] = Expand.NONE
-    plain: Annotated[bool, Meta(description=PLAIN)] = False
-    graph: Annotated[bool, Meta(description=GRAPH)] = False
-    as_of: Annotated[Text, Meta(description=AS_OF)] = ""
+    thoroughness: Annotated[SearchMode, about("Effort of the search.")] = SearchMode.BALANCED
+    limit: Annotated[int, about("How many results at most.", ge=1, le=MAX_SEARCH_RESULTS)] = DEFAULT_RESULTS
+    category: Annotated[Several[Name], about(CATEGORY)] = ()
+    tag: Annotated[Several[Name], about(TAG)] = ()
+    tier: Annotated[Several[TierName], about("A tier of trust.")] = ()
+    service: Annotated[Several[Name], about(SERVICE)] = ()
+    updated_from: Annotated[Text, about(UPDATED_FROM)] = ""
+    updated_before: Annotated[Text, about(UPDATED_BEFORE)] = ""
+    expand: Annotated[Expand, about(EXPAND)] = Expand.NONE
+    plain: Annotated[bool, about(PLAIN)] = False
+    graph: Annotated[bool, about(GRAPH)] = False
+    as_of: Annotated[Text, about(AS_OF)] = ""
     receipt: WantsReceipt = False
     budget: Budget = DEFAULT_BUDGET
 
@@ -95,9 +93,7 @@ def search(context: Context, request: Search) -> Answer:
 
 class Query(Request, frozen=True):
     query: Question
-    config: Annotated[QueryConfig, Meta(description="Query configuration; omitted fields have their defaults.")] = (
-        QueryConfig()
-    )
+    config: Annotated[QueryConfig, about("Query configuration; omitted fields have their defaults.")] = QueryConfig()
     receipt: WantsReceipt = False
     budget: Budget = DEFAULT_BUDGET
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.policy import Action
 from opx.domain.provenance import ChannelKind
 from opx.domain.record import Record
-from opx.domain.requests import Filled, Request
+from opx.domain.requests import Filled, Request, about
 from opx.errors import (
     ConditionFailedError,
     DocumentChangedError,
@@ -34,10 +32,10 @@ _FED = (ChannelKind.SOURCE, ChannelKind.WEBHOOK, ChannelKind.STREAM, ChannelKind
 """Channels whose next change would replace an edit."""
 
 Source = Annotated[
-    Filled, Meta(max_length=1000, description="The document's name in the corpus, such as `runbooks/disk-full.md`.")
+    Filled, about("The document's name in the corpus, such as `runbooks/disk-full.md`.", max_length=1000)
 ]
 Revision = Annotated[
-    str, Meta(max_length=200, description="Stands for the content: as `expected`, it has a write replace no other.")
+    str, about("Stands for the content: as `expected`, it has a write replace no other.", max_length=200)
 ]
 
 
@@ -73,12 +71,9 @@ def read_text(context: Context, request: ReadText) -> OriginalText:
 
 class WriteText(Request, frozen=True):
     source: Source
-    text: Annotated[Filled, Meta(max_length=MAX_TEXT, description="The whole text, front matter included.")]
+    text: Annotated[Filled, about("The whole text, front matter included.", max_length=MAX_TEXT)]
     expected: Annotated[
-        str,
-        Meta(
-            max_length=200, description="`revision` of the text that this one was made from; empty for a new document."
-        ),
+        str, about("`revision` of the text that this one was made from; empty for a new document.", max_length=200)
     ] = ""
 
 
