@@ -15,7 +15,17 @@ from opx.domain.record import replace
 from opx.edges.calling import OperationClient
 from opx.edges.cli.intake import Intake, IntakeTally, planned_files, warn_of
 from opx.edges.cli.operations import CommandShape, OperationGroup
-from opx.edges.cli.output import CommandFailed, aligned, exit_unless, plural, print_json, print_lines, print_table, warn
+from opx.edges.cli.output import (
+    CommandFailed,
+    aligned,
+    exit_unless,
+    plural,
+    print_either,
+    print_json,
+    print_lines,
+    print_table,
+    warn,
+)
 from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session
 from opx.edges.loading import QuietLoader
@@ -79,10 +89,7 @@ def plan_command(session: Session, request: bulk.PlanBulk, *, paths: tuple[Path,
     else:
         session.require_knowledge()
         found = _planned(session.client, request)
-    if as_json:
-        print_json(found.to_json())
-    else:
-        print_lines(_plan_lines(found))
+    print_either(found, _plan_lines(found), as_json=as_json)
 
 
 def _planned(client: OperationClient, request: bulk.PlanBulk) -> BulkPlan:
@@ -198,17 +205,16 @@ def _followed(client: OperationClient, found: bulk.BulkStatus) -> bulk.BulkStatu
 
 
 def _print_end(found: bulk.BulkStatus, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found.to_json())
-    else:
-        print_lines(_status_lines(found))
-        _warn_of(found)
+    _print_status(found, as_json=as_json)
     report = found.report
     differs = report and report.reconciled and report.reconciled.total
     exit_unless(not (differs or (report and (report.failed or report.problems or report.unsettled))))
 
 
-def _warn_of(found: bulk.BulkStatus) -> None:
+def _print_status(found: bulk.BulkStatus, *, as_json: bool) -> None:
+    print_either(found, _status_lines(found), as_json=as_json)
+    if as_json:
+        return
     warn(*(f"failed: {one.object_key}: {one.reason}" for one in found.failures[:SHOWN_FAILURES]))
     if found.report:
         warn(*found.report.problems)
@@ -230,12 +236,7 @@ _COMPARED = ("objects", "documents", "chunk_files", "outlines", "index_documents
 def status_command(session: Session, request: bulk.GetBulkJob, *, as_json: bool) -> None:
     """Show the progress of a bulk job, or list the last ones."""
     if request.job_id:
-        found = session.call(bulk.get_bulk_job, request)
-        if as_json:
-            print_json(found.to_json())
-        else:
-            print_lines(_status_lines(found))
-            _warn_of(found)
+        _print_status(session.call(bulk.get_bulk_job, request), as_json=as_json)
         return
     jobs = session.call(bulk.list_bulk_jobs, bulk.ListBulkJobs()).jobs
     if as_json:
@@ -272,6 +273,6 @@ def _status_lines(found: bulk.BulkStatus) -> list[str]:
 
 
 @bulk_command.operation("cancel", bulk.cancel_bulk_job, CommandShape(arguments=("job_id",)))
-def cancel_command(found: bulk.BulkStatus) -> None:
+def cancel_command(found: bulk.BulkStatus) -> list[str]:
     """End a bulk job, discard a new index, and remove the job's files. Ingested documents stay."""
-    print_lines(_status_lines(found))
+    return _status_lines(found)

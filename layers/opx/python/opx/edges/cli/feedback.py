@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from opx.domain.learning import EntryType, TriedEffect
 from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
 from opx.domain.requests import read_request
 from opx.edges.cli.operations import CommandShape, OperationGroup, request_of
-from opx.edges.cli.output import exit_unless, print_json, print_lines, printable, read_bytes, safe, warn
+from opx.edges.cli.output import exit_unless, print_either, print_json, printable, read_bytes, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.ingestion.events import Result
@@ -127,10 +127,7 @@ def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
             f"entry {len(ids) + 1} of {len(entries)}: {exc} (the entries before it are kept)"
         ) from exc
     finally:
-        if as_json:
-            print_json(ids)
-        else:
-            print_lines(ids)
+        print_either(ids, ids, as_json=as_json)
 
 
 def _capture(session: Session, entry_type: EntryType, given: Mapping[str, Any], *, as_json: bool) -> None:
@@ -241,12 +238,11 @@ def show_report(report: OutcomeReport) -> None:
 
 
 @outcome_command.operation("show", get_document_outcomes, CommandShape(arguments=("document_id",)))
-def show_outcomes(found: DocumentOutcomes) -> None:
+def show_outcomes(found: DocumentOutcomes) -> Iterator[str]:
     """Show the outcomes of a document, and their effect on its score."""
-    click.echo(found.explanation)
-    for section, tally in sorted(found.sections.items()):
-        click.echo(f"  {printable(section)}: {tally.explained()}")
+    yield found.explanation
+    yield from (f"  {printable(section)}: {tally.explained()}" for section, tally in sorted(found.sections.items()))
     for one in found.latest:
         where = f"  {one.incident}" if one.incident else ""
         note = f"  {one.note}" if one.note else ""
-        click.echo(printable(f"{one.at[:16]}  {one.result.value}{where}{note}"))
+        yield printable(f"{one.at[:16]}  {one.result.value}{where}{note}")

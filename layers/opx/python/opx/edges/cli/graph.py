@@ -17,7 +17,6 @@ from opx.edges.cli.output import (
     aligned,
     exit_unless,
     plural,
-    print_lines,
     print_table,
     printable,
     warn,
@@ -52,12 +51,30 @@ def graph_command() -> None:
 
 @graph_command.operation("show", graph.get_node, CommandShape(arguments=("reference",)))
 @click.option("--all", "everything", is_flag=True, help="All relations, not the newest ten of each type.")
-def show_node(found: NodeView, *, everything: bool) -> None:
+def show_node(view: NodeView, *, everything: bool) -> Iterator[str]:
     """Show a thing (namespace:value, such as service:checkout), its relations, and the documents that state them.
 
     Exit codes: 0 shown, 2 there is no such thing, or any other error.
     """
-    print_lines(node_lines(found, everything=everything))
+    node, passages = view.node, by_id(view.passages)
+    seen = "" if node.declared else ", only mentioned"
+    yield click.style(f"{node.key}  ({printable(node.type)}{seen})", bold=True)
+    facts = [(printable(name), printable(str(value))) for name, value in sorted(node.properties.items())]
+    if view.aliases:
+        facts.append(("also called", printable(", ".join(view.aliases))))
+    yield from (f"  {line}" for line in aligned(facts))
+    yield from (f"  named in {line.strip()}" for line in evidence_lines(node.evidence, passages))
+    for heading, edges in _grouped(view).items():
+        yield ""
+        more = "+" if view.more else ""
+        yield click.style(f"{heading}: {len(edges)}{more}", bold=True)
+        shown = edges if everything else edges[:A_GROUP]
+        for edge in shown:
+            yield from _line(edge, edge.other(node.key), view.names, passages)
+        if len(edges) > len(shown):
+            yield f"  and {len(edges) - len(shown):,} more (--all)"
+    if view.more:
+        yield from ("", "there are more relations: raise --limit")
 
 
 @graph_command.operation("neighbours", graph.list_neighbours, CommandShape(arguments=("reference",), fields=BOUNDS))
@@ -79,16 +96,16 @@ def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     graph.find_path,
     CommandShape(arguments=("source", "target"), fields={**BOUNDS, "source": "FROM", "target": "TO"}),
 )
-def show_path(found: Connection, *, as_json: bool) -> None:
+def show_path(found: Connection, *, as_json: bool) -> Iterator[str]:
     """Show the shortest path from one thing to another, each step with the passage that proves it.
 
     Exit codes: 0 found a path, 1 found none within the limit of steps.
     """
     if found.found and not as_json:
-        print_lines(path_lines(found))
+        yield from path_lines(found)
     elif not as_json:
         bounds = f"; not all relations were followed of {', '.join(found.cut)}" if found.cut else ""
-        click.echo(f"no path was found from {found.source} to {found.target}{bounds}")
+        yield f"no path was found from {found.source} to {found.target}{bounds}"
     exit_unless(found.found)
 
 
@@ -98,7 +115,8 @@ def show_path(found: Connection, *, as_json: bool) -> None:
 def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     """List things whose name begins with TEXT. Exit codes: 0 found some, 1 found none."""
     if not as_json:
-        print_table(("THING", "TYPE", "NAME"), find_rows(found.nodes), "no name begins with this")
+        rows = [(n.key, printable(n.type), printable(str(_name_of(n)))) for n in found.nodes]
+        print_table(("THING", "TYPE", "NAME"), rows, "no name begins with this")
     exit_unless(found.nodes)
 
 
@@ -117,29 +135,29 @@ def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     callback=lambda _context, _param, upstream: Side.UPSTREAM if upstream else Side.DOWNSTREAM,
     help="Changes of its dependencies, or of its dependents.",
 )
-def show_changes(found: GraphAnswer, *, as_json: bool) -> None:
+def show_changes(found: GraphAnswer, *, as_json: bool) -> Iterator[str]:
     """List changes of a thing and of its dependencies. Exit codes: 0 found some, 1 found none."""
-    _print_answer(found, as_json=as_json)
+    return _answer(found, as_json=as_json)
 
 
 @graph_command.operation("affected", graph.list_affected, CommandShape(arguments=("cve",)))
-def show_affected(found: GraphAnswer, *, as_json: bool) -> None:
+def show_affected(found: GraphAnswer, *, as_json: bool) -> Iterator[str]:
     """List services that run a version affected by a vulnerability. Exit codes: 0 found some, 1 found none."""
-    _print_answer(found, as_json=as_json)
+    return _answer(found, as_json=as_json)
 
 
-def _print_answer(found: GraphAnswer, *, as_json: bool) -> None:
+def _answer(found: GraphAnswer, *, as_json: bool) -> Iterator[str]:
     if not as_json:
-        print_lines(answer_lines(found))
+        yield from answer_lines(found)
         if found.cut:
             warn("there may be more results: some things have more relations than were followed")
     exit_unless(found.rows)
 
 
 @graph_command.operation("coverage", graph.get_graph_coverage, CommandShape(fields={"since": TIME}))
-def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> None:
+def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> Iterator[str]:
     """List alerts without a runbook, runbooks whose alerts never fired, and services without a runbook."""
-    print_lines(coverage_lines(found))
+    yield from coverage_lines(found)
     warn(*(f"there are more than {request.limit} of type {kind}: raise --limit" for kind in found.cut))
 
 
@@ -211,11 +229,8 @@ def merge_things(done: Merge) -> None:
 @alias_command.operation("merges", graph.list_merges, CommandShape(items="merges"))
 def list_merges(found: Merges) -> None:
     """List the merges of your scope, the newest first."""
-    print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), list(map(_merge_row, found.merges)), "no merges")
-
-
-def _merge_row(one: Merge) -> tuple[str, ...]:
-    return one.merge_id, one.source, one.into, one.state.value, printable(one.at), printable(one.by) or "-"
+    rows = [(m.merge_id, m.source, m.into, m.state, printable(m.at), printable(m.by) or "-") for m in found.merges]
+    print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), rows, "no merges")
 
 
 @alias_command.operation("undo", graph.undo_merge, CommandShape(arguments=("merge_id",)), json="")
@@ -243,31 +258,6 @@ Passages = Mapping[str, "Passage"]
 
 def by_id(passages: Sequence[Passage]) -> Passages:
     return {passage.chunk_id: passage for passage in passages}
-
-
-def node_lines(view: NodeView, *, everything: bool = False) -> Iterator[str]:
-    """The thing, its properties, where it is named, and its relations by type, of each type the newest ten
-    unless `everything` is set."""
-    node, passages = view.node, by_id(view.passages)
-    seen = "" if node.declared else ", only mentioned"
-    yield click.style(f"{node.key}  ({printable(node.type)}{seen})", bold=True)
-    facts = [(printable(name), printable(str(value))) for name, value in sorted(node.properties.items())]
-    if view.aliases:
-        facts.append(("also called", printable(", ".join(view.aliases))))
-    yield from (f"  {line}" for line in aligned(facts))
-    yield from (f"  named in {line.strip()}" for line in evidence_lines(node.evidence, passages))
-    for heading, edges in _grouped(view).items():
-        yield ""
-        more = "+" if view.more else ""
-        yield click.style(f"{heading}: {len(edges)}{more}", bold=True)
-        shown = edges if everything else edges[:A_GROUP]
-        for edge in shown:
-            yield from _line(edge, edge.other(node.key), view.names, passages)
-        if len(edges) > len(shown):
-            yield f"  and {len(edges) - len(shown):,} more (--all)"
-    if view.more:
-        yield ""
-        yield "there are more relations: raise --limit"
 
 
 def _grouped(view: NodeView) -> dict[str, list[Edge]]:
@@ -412,8 +402,5 @@ def _uncovered(one: Uncovered) -> str:
     return one.key + fired
 
 
-def find_rows(found: Sequence[Node]) -> list[tuple[str, ...]]:
-    return [
-        (node.key, printable(node.type), printable(str(node.properties.get("title", node.properties.get("name", "")))))
-        for node in found
-    ]
+def _name_of(node: Node) -> Value:
+    return node.properties.get("title", node.properties.get("name", ""))

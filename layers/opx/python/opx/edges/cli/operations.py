@@ -4,7 +4,8 @@ the reply is printed."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from msgspec import Struct, field, inspect, structs
 
 from opx.domain.requests import FieldFacts, Request, _choices, fields_of, read_request
 from opx.edges.calling import OperationClient, all_pages, plain
-from opx.edges.cli.output import print_json, print_json_lines
+from opx.edges.cli.output import print_json, print_json_lines, print_lines
 from opx.edges.cli.session import SESSION, Session
 from opx.operations import load
 from opx.operations.context import Progress
@@ -36,8 +37,8 @@ class CommandShape(Struct, frozen=True):
     `"--scope KEY All of a scope."`, of which each part is optional; `-y/--yes` and `-t|--tag` are several names. `items`
     names the list that `--json` and `--jsonl` print instead of the whole reply, and that is read from all pages.
     `anywhere`: the command also works before anything was ingested; `elsewhere`: the error for a deployed system, if the
-    command works on this machine only; `ids` find the whole id for the beginning of one, by field; `progress` is shown
-    meanwhile."""
+    command works on this machine only; `ids` find the whole id for the beginning of one, by field; `progress` shows
+    the steps meanwhile."""
 
     arguments: Sequence[str] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class CommandShape(Struct, frozen=True):
     anywhere: bool = False
     elsewhere: str = ""
     ids: Mapping[str, Callable[[Session, str], str]] = field(default_factory=dict)
-    progress: Progress | None = None
+    progress: Callable[[], AbstractContextManager[Progress]] | None = None
 
     def shown(self, fact: FieldFacts) -> tuple[str, str | None, str]:
         """A field's names as an option ("" for the usual one), its metavar and its help."""
@@ -59,14 +60,11 @@ class CommandShape(Struct, frozen=True):
 USUAL = CommandShape()
 
 
-Present = Callable[..., None]
-"""Prints a reply as text: gets the reply, and by name those of `session`, `request`, `as_json` and the command's own options
-that it has parameters for."""
+Present = Callable[..., Iterable[str] | None]
+"""Prints a reply as text, or returns the lines to print: gets the reply, and by name those of `session`, `request`, `as_json`
+and the command's own options that it has parameters for."""
 
-Act = Callable[..., None]
-"""Executes a command: gets the same by name, without the reply."""
-
-Maker = Callable[[Callable[..., None]], click.Command]
+Maker = Callable[[Present], click.Command]
 
 
 def operation_command(name: str, run: Run[Any, Any], shape: CommandShape = USUAL, *, json: str = AS_JSON) -> Maker:
@@ -92,9 +90,10 @@ def operation_command(name: str, run: Run[Any, Any], shape: CommandShape = USUAL
 
 
 def request_command(name: str, run: Run[Any, Any], shape: CommandShape = USUAL, *, json: str = AS_JSON) -> Maker:
-    """Turns a function that calls operations itself, with a request built from the options, into a command."""
+    """Turns a function that calls operations itself, with a request built from the options, into a command. It gets the same
+    by name as `Present`, without a reply."""
 
-    def make(act: Act) -> click.Command:
+    def make(act: Present) -> click.Command:
         return _command(name, run, shape, act, lambda given: _call_by_name(act, given), json=json)
 
     return make
@@ -112,7 +111,7 @@ class OperationGroup(click.Group):
         return self._adding(request_command(name, run, shape, json=json))
 
     def _adding(self, make: Maker) -> Maker:
-        def made(function: Callable[..., None]) -> click.Command:
+        def made(function: Present) -> click.Command:
             self.add_command(command := make(function))
             return command
 
@@ -123,7 +122,7 @@ def _command(
     name: str,
     run: Run[Any, Any],
     shape: CommandShape,
-    function: Callable[..., None],
+    function: Present,
     act: Callable[[dict[str, Any]], None],
     *,
     json: str,
@@ -152,13 +151,14 @@ def _command(
     return click.Command(name, params=[*fields, *added], callback=callback, help=function.__doc__)
 
 
-def _parameters_of(function: Callable[..., None]) -> tuple[str, ...]:
+def _parameters_of(function: Present) -> tuple[str, ...]:
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def _call_by_name(function: Callable[..., None], given: Mapping[str, Any], *reply: Any) -> None:
-    function(*reply, **{name: value for name, value in given.items() if name in _parameters_of(function)})
+def _call_by_name(function: Present, given: Mapping[str, Any], *reply: Any) -> None:
+    lines = function(*reply, **{name: value for name, value in given.items() if name in _parameters_of(function)})
+    print_lines(lines or ())
 
 
 def shown_json(reply: Any, items: str = "") -> Any:
@@ -178,10 +178,11 @@ def request_of(kind: type[Q], values: Mapping[str, Any]) -> Q:
 
 
 def _reply(session: Session, run: Run[Any, Any], request: Any, shape: CommandShape) -> Any:
-    client = session.watched_client(shape.progress) if shape.progress else session.client
-    if not (shape.items and "after" in shape.without):
-        return client.call(run, request)
-    return whole(client, run, request, shape.items)
+    with shape.progress() if shape.progress else nullcontext() as progress:
+        client = session.watched_client(progress) if progress else session.client
+        if not (shape.items and "after" in shape.without):
+            return client.call(run, request)
+        return whole(client, run, request, shape.items)
 
 
 def whole(client: OperationClient, run: Run[Q, R], request: Q, items: str) -> R:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -15,8 +17,8 @@ from opx.edges.cli.output import (
     CommandFailed,
     exit_unless,
     plural,
+    print_either,
     print_json,
-    print_lines,
     print_table,
     printable,
     readable_size,
@@ -24,10 +26,11 @@ from opx.edges.cli.output import (
 )
 from opx.edges.cli.session import Session
 from opx.errors import ArchiveError
-from opx.lifecycle.report import ImportReport, PruneReport
+from opx.lifecycle.report import ExportReport, ImportReport, PruneReport
 from opx.lifecycle.retention.holds import Hold
 from opx.lifecycle.retention.reviews import ReviewItem, ReviewReport
 from opx.operations import administration, lifecycle
+from opx.operations.context import Progress
 
 # -- legal holds
 
@@ -166,18 +169,11 @@ def prune_command(session: Session, request: lifecycle.PruneExpired, *, reports:
         "--profile and --api and set OPX_BACKEND=aws and the settings of its functions"
     )
     report = session.call(lifecycle.prune_expired, request)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        print_lines(report.lines())
+    print_either(report, report.lines(), as_json=as_json)
     if report.stopped:
-        warn(_stopped(report))
+        message = report.stop_message()
+        warn(message.replace("nothing was", "nothing would be") if report.dry_run else message)
     exit_unless(not report.stopped)
-
-
-def _stopped(report: PruneReport) -> str:
-    """The reason for a stop, in the conditional for a dry run."""
-    return report.stop_message().replace("nothing was", "nothing would be") if report.dry_run else report.stop_message()
 
 
 def _print_prunings(session: Session, *, as_json: bool) -> None:
@@ -202,37 +198,34 @@ _EVERY_SECONDS = 0.2
 _WIDTH = 100
 
 
-class Phases:
-    """Shows the current phase in one line on stderr, if that is a terminal. A context manager, which clears the line."""
+@contextmanager
+def phases() -> Iterator[Progress]:
+    """Shows the current phase in one line on stderr, if that is a terminal, and clears the line at the end."""
+    is_seen = sys.stderr.isatty()
+    due = 0.0
 
-    def __init__(self) -> None:
-        self._is_seen = sys.stderr.isatty()
-        self._next = 0.0
-        self._shown = False
+    def show(step: str, count: int) -> None:
+        nonlocal due
+        if is_seen and (now := time.monotonic()) >= due:
+            due = now + _EVERY_SECONDS
+            text = f"{count:,} {step}" if count else step
+            click.echo(f"\r\033[K{text[:_WIDTH]}", err=True, nl=False)
 
-    def __enter__(self) -> Phases:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown:
+    try:
+        yield show
+    finally:
+        if due:
             click.echo("\r\033[K", err=True, nl=False)
 
-    def progress(self, step: str, count: int) -> None:
-        self.phase(f"{count:,} {step}" if count else step)
 
-    def phase(self, text: str) -> None:
-        now = time.monotonic()
-        if not self._is_seen or now < self._next:
-            return
-        self._next, self._shown = now + _EVERY_SECONDS, True
-        click.echo(f"\r\033[K{text[:_WIDTH]}", err=True, nl=False)
-
-
-@request_command(
-    "export", administration.export_archive, CommandShape(arguments=("path",)), json="Print the report as JSON."
+@operation_command(
+    "export",
+    administration.export_archive,
+    CommandShape(arguments=("path",), progress=phases),
+    json="Print the report as JSON.",
 )
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
-def export_command(session: Session, request: administration.ExportArchive, *, as_json: bool) -> None:
+def export_command(report: ExportReport, request: administration.ExportArchive, *, as_json: bool) -> Iterator[str]:
     """Export everything that can't be rebuilt to FILE: documents with all their versions, learned entries and outcomes,
     clients and projects, aliases, holds, baselines, gaps and sources. Of all clients.
 
@@ -242,18 +235,11 @@ def export_command(session: Session, request: administration.ExportArchive, *, a
     For a folder of this machine, and for a system on AWS by operators with access to its stores (OPX_BACKEND=aws with the
     settings of its functions). To check a backup, see docs/backup.md.
     """
-    with Phases() as phases:
-        report = session.watched_client(phases.progress).call(administration.export_archive, request)
     warn(*report.notes)
-    if as_json:
-        print_json(report.to_json())
-        return
-    counts = report.counts
-    click.echo(
-        f"{request.path}: {readable_size(report.size)}, {plural(counts['documents'], 'document')} in "
-        f"{plural(counts['versions'], 'version')}"
-    )
-    click.echo(f"sha256 {report.sha256}")
+    if not as_json:
+        documents, versions = (plural(report.counts[f"{noun}s"], noun) for noun in ("document", "version"))
+        yield f"{request.path}: {readable_size(report.size)}, {documents} in {versions}"
+        yield f"sha256 {report.sha256}"
 
 
 @request_command(
@@ -283,29 +269,24 @@ def import_command(session: Session, request: administration.ImportArchive, *, a
     Exit codes: 0 done, 1 some documents could not be ingested (`opx failed`), 2 the archive was refused or a store failed.
     """
     try:
-        with Phases() as phases:
-            report = session.watched_client(phases.progress).call(administration.import_archive, request)
+        with phases() as progress:
+            report = session.watched_client(progress).call(administration.import_archive, request)
     except ArchiveError as exc:  # may quote an archive made by an attacker
         raise CommandFailed(printable(str(exc))) from exc
     warn(*(printable(note) for note in report.notes))
-    if as_json:
-        print_json(report.to_json())
-    else:
-        _print_import(report)
+    print_either(report, _import_lines(report), as_json=as_json)
     exit_unless(not report.failed)
 
 
-def _print_import(report: ImportReport) -> None:
+def _import_lines(report: ImportReport) -> Iterator[str]:
     facts = report.archive
-    made, backend = printable(facts.made), printable(facts.backend)
-    click.echo(f"archive of {made}, of a system on {backend}: all checksums match")
+    yield f"archive of {printable(facts.made)}, of a system on {printable(facts.backend)}: all checksums match"
     verb = "would be " if report.dry_run else ""
-    for fate, count in report.documents.items():
-        click.echo(f"{plural(count, 'document')} {verb}{fate.value}")
+    yield from (f"{plural(count, 'document')} {verb}{fate.value}" for fate, count in report.documents.items())
     if report.dry_run:
         return
-    click.echo(f"{plural(sum(report.rows.values()), 'row')} and {plural(report.files, 'file')} restored")
+    yield f"{plural(sum(report.rows.values()), 'row')} and {plural(report.files, 'file')} restored"
     if report.waiting:
-        click.echo(f"functions ingest {plural(report.waiting, 'document')} now; `opx status` shows the progress")
+        yield f"functions ingest {plural(report.waiting, 'document')} now; `opx status` shows the progress"
     if report.failed:
-        click.echo(f"{plural(report.failed, 'document')} could not be ingested: `opx failed` lists the reasons")
+        yield f"{plural(report.failed, 'document')} could not be ingested: `opx failed` lists the reasons"

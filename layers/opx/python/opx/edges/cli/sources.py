@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -15,7 +15,7 @@ from opx.connectors.trial import SourceTrial
 from opx.domain.sources import PullReport
 from opx.edges.calling import plain
 from opx.edges.cli.operations import CommandShape, OperationGroup
-from opx.edges.cli.output import aligned, exit_unless, print_json, print_lines, print_table, safe, warn
+from opx.edges.cli.output import aligned, exit_unless, print_either, print_json, print_lines, print_table, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.edges.cli.webhooks import last_shown
 from opx.errors import AccessDeniedError, InvalidInputError, SourceBusyError
@@ -148,10 +148,7 @@ def list_added(found: sources.Sources) -> None:
 def show_source(session: Session, source_id: str, *, as_json: bool) -> None:
     """Print one source with the details of its last pull, including documents that could not be read."""
     view = _wanted(_views(session), source_id)
-    if as_json:
-        print_json(plain(view))
-    else:
-        _print_view(view)
+    print_either(view, _view_lines(view), as_json=as_json)
 
 
 @source_command.command("health")
@@ -288,7 +285,7 @@ def kept_out_sources(session: Session) -> list[SourceView]:
         return []
 
 
-def _print_view(view: SourceView) -> None:
+def _view_lines(view: SourceView) -> Iterator[str]:
     state = view.state
     rows = [
         ("source", view.source_id),
@@ -302,8 +299,8 @@ def _print_view(view: SourceView) -> None:
         ("next pull from", state.since or "the beginning"),
         ("state", _standing(view)),
     ]
-    print_lines(aligned(rows))
-    print_lines(f"can't be read: {one.key}: {one.reason}" for one in state.refusals)
+    yield from aligned(rows)
+    yield from (f"can't be read: {one.key}: {one.reason}" for one in state.refusals)
 
 
 # -- streams

@@ -6,24 +6,20 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 
 import click
 
 from opx.domain.record import to_json
 from opx.edges.cli.operations import CommandShape, OperationGroup, operation_command
-from opx.edges.cli.output import exit_unless, plural, print_json, print_lines, print_table, warn
+from opx.edges.cli.output import exit_unless, plural, print_either, print_table, warn
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
-from opx.ingestion.corpus.clients import Client
+from opx.ingestion.corpus.clients import Client, SightChange
 from opx.lifecycle.cost_estimate import MonthCosts
 from opx.lifecycle.usage import ClientUsage
 from opx.operations import administration, projects, usage
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from opx.ingestion.corpus.clients import SightChange
 
 _ELSEWHERE = (
     "clients are administered with access to the stores: omit --profile and --api, and for a system on AWS set "
@@ -36,8 +32,13 @@ def _progress(step: str, _count: int) -> None:
         click.echo(f"{step} ...", err=True)
 
 
-_ALL = CommandShape(items="clients", elsewhere=_ELSEWHERE, progress=_progress)
-_ONE = CommandShape(arguments=("client_id",), fields={"client_id": "CLIENT"}, elsewhere=_ELSEWHERE, progress=_progress)
+_ALL = CommandShape(items="clients", elsewhere=_ELSEWHERE, progress=lambda: nullcontext(_progress))
+_ONE = CommandShape(
+    arguments=("client_id",),
+    fields={"client_id": "CLIENT"},
+    elsewhere=_ELSEWHERE,
+    progress=lambda: nullcontext(_progress),
+)
 
 
 @click.group("client", cls=OperationGroup)
@@ -94,12 +95,8 @@ def remove(session: Session, request: administration.RemoveClient, *, dry_run: b
     if not yes:
         _confirm(client)
     report = session.watched_client(_progress).call(administration.remove_client, request)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        print_lines(report.lines())
-        if not report.left:
-            click.echo(f"all of it is gone; the report is kept as {report.object_key}")
+    gone = () if report.left else (f"all of it is gone; the report is kept as {report.object_key}",)
+    print_either(report, (*report.lines(), *gone), as_json=as_json)
     if report.left:
         warn("left: " + ", ".join(f"{count} {name}" for name, count in report.left.items()))
     exit_unless(not report.left)
@@ -153,10 +150,10 @@ def assign(session: Session, request: projects.AssignProject, *, dry_run: bool) 
 @project_command.operation(
     "show", projects.get_project, CommandShape(arguments=("client_id", "project_id"), fields=_OF_CLIENT)
 )
-def show_project(found: projects.Project) -> None:
+def show_project(found: projects.Project) -> Iterator[str]:
     """Show the group of PROJECT of CLIENT, and the scopes that it may see."""
-    click.echo(f"group  {found.group_id or '-'}")
-    print_lines(f"sees   {scope}" for scope in found.visible)
+    yield f"group  {found.group_id or '-'}"
+    yield from (f"sees   {scope}" for scope in found.visible)
 
 
 @project_command.operation(

@@ -168,18 +168,14 @@ def set_one(session: Session, name: str) -> None:
 
 
 @secret_command.operation("list", list_secrets, CommandShape(elsewhere=_ELSEWHERE, anywhere=True))
-def list_names(found: SecretNames) -> None:
+def list_names(found: SecretNames) -> Sequence[str]:
     """List the names of the secrets."""
-    print_lines(found.names)
+    return found.names
 
 
 @secret_command.operation("found", list_masked_secrets, CommandShape(items="documents", without=("limit", "after")))
-def found_secrets(found: MaskedDocuments) -> None:
+def found_secrets(found: MaskedDocuments) -> Iterator[str]:
     """List documents with masked secrets by owner: kinds and lines, never the secrets, and what to do."""
-    print_lines(_masked_lines(found))
-
-
-def _masked_lines(found: MaskedDocuments) -> Iterator[str]:
     if not found.documents:
         yield "no document has masked secrets"
         return
