@@ -13,20 +13,11 @@ from opx.domain.policy import Action
 from opx.domain.record import Record, replace
 from opx.domain.requests import Filled, Request, about
 from opx.domain.results import Names, PathStep
+from opx.graph import views
 from opx.graph.names import edge_type
 from opx.graph.questions.answers import GraphAnswer, GraphCoverage, NearRunbook, Uncovered, UnsureAlert, coverage
 from opx.graph.questions.impact import affected, changes, runbooks_for_cve
 from opx.graph.traversal import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
-from opx.graph.views import (
-    Connection,
-    Neighbourhood,
-    NodesFound,
-    NodeView,
-    Passage,
-    ReachedNode,
-    evidence_of,
-    names_of,
-)
 from opx.operations.context import Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
 from opx.operations.registry import KNOWLEDGE, Function, agent_tool, operation
@@ -72,7 +63,7 @@ class GetNode(Request, frozen=True):
 
 
 @operation(http="GET /graph/nodes")
-def get_node(context: Context, request: GetNode) -> NodeView:
+def get_node(context: Context, request: GetNode) -> views.NodeView:
     """Get a node with its relations, the newest first, and the passages that prove them.
 
     Raises `NodeNotFoundError`, which names nodes with similar names, and `InvalidInputError` for a malformed reference.
@@ -81,7 +72,7 @@ def get_node(context: Context, request: GetNode) -> NodeView:
     node = graph.show(request.reference)
     around = graph.neighbours(node.key, Walk(fan_out=request.limit, most_nodes=request.limit + 1))
     edges = tuple(sorted(around.edges, key=lambda edge: edge.at, reverse=True))
-    return NodeView(
+    return views.NodeView(
         node=node,
         aliases=graph.other_names(node.key),
         edges=edges,
@@ -102,7 +93,7 @@ class ListNeighbours(Request, frozen=True):
 
 
 @operation(http="GET /graph/neighbours")
-def list_neighbours(context: Context, request: ListNeighbours) -> Neighbourhood:
+def list_neighbours(context: Context, request: ListNeighbours) -> views.Neighbourhood:
     """List the neighbours of a node, the nearest first, with the relations that lead there and the passages that prove
     them.
 
@@ -121,7 +112,7 @@ class FindPath(Request, frozen=True):
 
 
 @operation(http="GET /graph/path")
-def find_path(context: Context, request: FindPath) -> Connection:
+def find_path(context: Context, request: FindPath) -> views.Connection:
     """Find the shortest path from one node to another, each step with the passages that prove it.
 
     Raises as `list_neighbours`, for either.
@@ -138,11 +129,11 @@ class FindNodes(Request, frozen=True):
 
 
 @operation(http="GET /graph/find")
-def find_nodes(context: Context, request: FindNodes) -> NodesFound:
+def find_nodes(context: Context, request: FindNodes) -> views.NodesFound:
     """Find nodes by a prefix of their name, ignoring case."""
     graph = _graph(context)
     found = graph.find(request.text, request.node_type or "", request.limit)
-    return NodesFound(tuple(graph.nodes([node.key for node in found])))
+    return views.NodesFound(tuple(graph.nodes([node.key for node in found])))
 
 
 class Side(StrEnum):
@@ -424,13 +415,13 @@ def _types(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(edge_type(name) for name in names if name.strip())
 
 
-def _neighbourhood(context: Context, reference: str, walk: Walk) -> Neighbourhood:
+def _neighbourhood(context: Context, reference: str, walk: Walk) -> views.Neighbourhood:
     graph = _graph(context)
     start = graph.resolve(reference)
     around = graph.neighbours(start, walk)
-    return Neighbourhood(
+    return views.Neighbourhood(
         start=start,
-        reached=tuple(map(ReachedNode.of, around.reached)),
+        reached=tuple(map(views.ReachedNode.of, around.reached)),
         edges=around.edges,
         cut=around.cut,
         contradicting=tuple(tuple(PathStep(*edge.name) for edge in pair) for pair in around.contradicting),
@@ -439,10 +430,10 @@ def _neighbourhood(context: Context, reference: str, walk: Walk) -> Neighbourhoo
     )
 
 
-def _connection(context: Context, source: str, target: str, walk: Walk) -> Connection:
+def _connection(context: Context, source: str, target: str, walk: Walk) -> views.Connection:
     route = _graph(context).path(source, target, walk)
     steps = route.edges or ()
-    return Connection(
+    return views.Connection(
         source=route.source,
         target=route.target,
         found=route.edges is not None,
@@ -456,10 +447,10 @@ def _proved(context: Context, answer: GraphAnswer) -> GraphAnswer:
     return answer.with_passages(_passages(context, (edge for row in answer.rows for edge in row.path)))
 
 
-def _passages(context: Context, things: Iterable[Node | Edge]) -> tuple[Passage, ...]:
-    return context.system.graph.passage_reader(context.reader).of(evidence_of(things))
+def _passages(context: Context, things: Iterable[Node | Edge]) -> tuple[views.Passage, ...]:
+    return context.system.graph.passage_reader(context.reader).of(views.evidence_of(things))
 
 
 def _names(graph: KnowledgeGraph, edges: Iterable[Edge]) -> Names:
     keys = dict.fromkeys(key for edge in edges for key in (edge.source, edge.target))
-    return names_of(graph.nodes(list(keys)[:MOST_NAMED]))
+    return views.names_of(graph.nodes(list(keys)[:MOST_NAMED]))

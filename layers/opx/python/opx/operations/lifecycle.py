@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from opx import errors
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.ids import ID_LENGTH, day_text, iso_time
 from opx.domain.policy import EVERYTHING, Action
@@ -13,14 +14,6 @@ from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, Share, Text, about
 from opx.domain.scopes import scope_of_key
-from opx.errors import (
-    DocumentNotFoundError,
-    ForbiddenError,
-    HoldNotFoundError,
-    InvalidInputError,
-    InvalidScopeError,
-    ObjectNotFoundError,
-)
 from opx.ingestion.channels import MAX_PRINCIPAL
 from opx.ingestion.reviews import Review
 from opx.lifecycle.report import PruneReport
@@ -74,18 +67,18 @@ def mark_reviewed(context: Context, request: MarkReviewed) -> MarkedReview:
     """
     found = find_document(context, request.document_id)
     if not context.may(Action.WRITE, found.scope):
-        raise InvalidScopeError(
+        raise errors.InvalidScopeError(
             f"document {found.document_id} belongs to {found.scope.key}, not to {context.scope.key}"
         )
     if found.state is not DocumentState.CURRENT:
-        raise InvalidInputError(f"version {found.version} isn't the current one: open that, and review it")
+        raise errors.InvalidInputError(f"version {found.version} isn't the current one: open that, and review it")
     now = context.system.clock()
     review = Review(context.author[:MAX_PRINCIPAL], iso_time(now), day_text(int(now // DAY) + request.days))
     key, made = found.scope.prefix + found.source, context.system.corpus.catalog.provenance(found)
     try:
         manager_of(context).put_review(key, review, made.object_checksum if made else "")
-    except ObjectNotFoundError:
-        raise DocumentNotFoundError(f"document {found.document_id} is gone") from None
+    except errors.ObjectNotFoundError:
+        raise errors.DocumentNotFoundError(f"document {found.document_id} is gone") from None
     return MarkedReview(key, review)
 
 
@@ -163,7 +156,7 @@ def add_hold(context: Context, request: AddHold) -> Hold:
     wanted = _wanted_holds(context, request)
     own = [hold for hold in wanted if _is_own(context, hold)]
     if not own:
-        raise ForbiddenError(
+        raise errors.ForbiddenError(
             f"{wanted[0].within} is not within {_own_scope_key(context)}: a hold is on what is your own"
         )
     added = [context.system.lifecycle.holds.add(hold, context.system.installation.knowledge) for hold in own]
@@ -182,15 +175,15 @@ def lift_hold(context: Context, request: LiftHold) -> Hold:
     """
     found = context.system.lifecycle.holds.get(request.hold_id)
     if not _is_own(context, found):
-        raise HoldNotFoundError(f"no hold {request.hold_id} is in force")
+        raise errors.HoldNotFoundError(f"no hold {request.hold_id} is in force")
     return context.system.lifecycle.holds.lift(found.id, _principal(context))
 
 
 def _wanted_holds(context: Context, request: AddHold) -> list[Hold]:
     if request.everything == bool(request.document or request.category or request.within):
-        raise InvalidInputError("nothing to hold: give a document, a category, a scope, or everything")
+        raise errors.InvalidInputError("nothing to hold: give a document, a category, a scope, or everything")
     if request.document and (request.category or request.within):
-        raise InvalidInputError("a hold on a document covers that document only: leave category and scope out")
+        raise errors.InvalidInputError("a hold on a document covers that document only: leave category and scope out")
     by = _principal(context)
     if request.document:
         keys = _keys_of(context, request.document)
@@ -208,7 +201,7 @@ def _keys_of(context: Context, wanted: str) -> list[DocumentKey]:
         one.key.id: one.key for one in context.system.corpus.catalog.find(text) if context.reader.may_see(one.key.scope)
     }
     if not found:
-        raise DocumentNotFoundError(f"no document {text}")
+        raise errors.DocumentNotFoundError(f"no document {text}")
     return list(found.values())
 
 

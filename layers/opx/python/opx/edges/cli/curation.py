@@ -15,13 +15,7 @@ from opx.edges.cli.operations import AS_JSON_LINES, CommandShape, OperationGroup
 from opx.edges.cli.output import CommandFailed, exit_unless, print_json, print_json_lines, safe, warn
 from opx.edges.cli.session import SESSION, Session, pass_session
 from opx.errors import ConditionFailedError
-from opx.operations.contradictions import (
-    ContradictingPassage,
-    ContradictionDismissed,
-    ListContradictions,
-    dismiss_contradiction,
-    list_contradictions,
-)
+from opx.operations import contradictions
 from opx.operations.lifecycle import REVIEW_DAYS, MarkReviewed, mark_reviewed
 from opx.operations.paging import MAX_PAGE
 from opx.operations.texts import OriginalText, ReadText, WriteText, read_text, write_text
@@ -102,11 +96,11 @@ def contradictions_command(context: click.Context, /, *, category: str, as_json:
     if context.invoked_subcommand is not None:
         return
     session: Session = context.meta[SESSION]
-    request = ListContradictions(category=category, limit=MAX_PAGE)
-    found = session.call(list_contradictions, request)
+    request = contradictions.ListContradictions(category=category, limit=MAX_PAGE)
+    found = session.call(contradictions.list_contradictions, request)
     listed = list(found.contradictions)
     while found.next:
-        found = session.call(list_contradictions, replace(request, after=found.next))
+        found = session.call(contradictions.list_contradictions, replace(request, after=found.next))
         listed += found.contradictions
     if as_json or as_jsonl:
         (print_json_lines if as_jsonl else print_json)(plain(listed))
@@ -120,12 +114,14 @@ def contradictions_command(context: click.Context, /, *, category: str, as_json:
         warn("there are more documents than one call compares: narrow them with --category")
 
 
-def _side(side: ContradictingPassage) -> str:
+def _side(side: contradictions.ContradictingPassage) -> str:
     section = f" ({side.section})" if side.section else ""
     return f"{side.key}{section}, {side.last_updated[:10]}: {side.statement}"
 
 
-@contradictions_command.operation("dismiss", dismiss_contradiction, CommandShape(arguments=("contradiction_id",)))
-def dismiss(found: ContradictionDismissed) -> None:
+@contradictions_command.operation(
+    "dismiss", contradictions.dismiss_contradiction, CommandShape(arguments=("contradiction_id",))
+)
+def dismiss(found: contradictions.ContradictionDismissed) -> None:
     """Mark a contradiction as none; it isn't listed until one of the two documents changes."""
     click.echo("not listed any more" if found.dismissed else "listed again")
