@@ -16,7 +16,7 @@ from msgspec import field
 
 from opx.domain.graph import Edge
 from opx.domain.knowledge import Tier, Untrusted
-from opx.domain.record import Record, replace
+from opx.domain.record import Record, like, replace
 from opx.domain.requests import about
 from opx.graph.views import Connection, Neighbourhood, Passage, edge_text
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line, origin
@@ -48,15 +48,8 @@ class Relation(Record, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, edge: Edge) -> Relation:
-        return cls(
-            source=edge.source,
-            edge_type=edge.edge_type,
-            target=edge.target,
-            at=edge.at,
-            confidence=edge.confidence,
-            evidence_chunk_ids=edge.evidence_chunk_ids[:MOST_PROOFS],
-            untrusted=_is_outside(edge),
-        )
+        proofs = edge.evidence_chunk_ids[:MOST_PROOFS]
+        return like(cls, edge, evidence_chunk_ids=proofs, untrusted=_is_outside(edge))
 
 
 class Proof(Record, frozen=True, kw_only=True):
@@ -258,11 +251,4 @@ def _heading(passage: Passage) -> str:
 
 
 def _proof(passage: Passage) -> Proof:
-    return Proof(
-        chunk_id=passage.chunk_id,
-        document_id=passage.document_id,
-        content=passage.content,
-        source=passage.source,
-        section=_heading(passage),
-        untrusted=passage.untrusted,
-    )
+    return like(Proof, passage, section=_heading(passage))

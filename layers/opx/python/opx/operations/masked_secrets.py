@@ -11,7 +11,7 @@ from typing import Annotated
 
 from opx.domain.documents import KnowledgeDocument, Remark, RemarkKind
 from opx.domain.policy import Action
-from opx.domain.record import Record
+from opx.domain.record import Record, like
 from opx.domain.requests import Request, about
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import ObjectEvent
@@ -167,13 +167,10 @@ def _object_key(document: KnowledgeDocument) -> str:
 def _masked(context: Context, document: KnowledgeDocument, state: OriginalState) -> MaskedDocument:
     remarks = [one for one in document.remarks if one.kind is RemarkKind.MASKED_SECRET]
     secrets = tuple(found for one in remarks for found in [_secret(one)] if found)
-    return MaskedDocument(
+    return like(
+        MaskedDocument,
+        document,
         scope=document.scope.key,
-        owner=document.owner,
-        document_id=document.document_id,
-        title=document.title,
-        source=document.source,
-        version=document.version,
         kinds=dict(Counter(one.kind for one in secrets)),
         secrets=secrets,
         more=next((one.text for one in remarks if not _secret(one)), ""),

@@ -7,7 +7,7 @@ from typing import Annotated
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
 from opx.domain.provenance import Provenance
-from opx.domain.record import Record, replace
+from opx.domain.record import Record, like, replace
 from opx.domain.requests import Request, Text, about
 from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.ingestion.corpus.chunk_files import read_chunks
@@ -74,14 +74,10 @@ def explain_provenance(context: Context, request: ExplainProvenance) -> Document
     if request.version:
         found = numbered(tuple(versions_of(context, found)), request.version)
     store, provenance = context.system.store, context.system.corpus.catalog.provenance(found)
-    return DocumentProvenance(
-        document_id=found.document_id,
-        title=found.title,
-        version=found.version,
+    return like(
+        DocumentProvenance,
+        found,
         scope=found.scope.key,
-        category=found.category,
-        tier=found.tier,
-        trust=found.trust,
         provenance=_shown(context, found, provenance),
         claims=_claims(found, provenance),
         object=prove_object(context.system.ingestion.readable_store, found, provenance),

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import NextCall, SectionView, StepView, call
 from opx.domain.queries import MAX_BUDGET, MIN_BUDGET
-from opx.domain.record import Record, replace
+from opx.domain.record import Record, like, replace
 from opx.domain.requests import Filled, FilledText, Request, about
 from opx.errors import InvalidInputError
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line, origin
@@ -264,16 +264,12 @@ def part_view(
     steps = [step for step in outline.steps if is_outline or step.number in touched]
     warned = handover.warnings_in(document, content)
     trusted = not document.untrusted
-    return DocumentPart(
-        document_id=document.document_id,
-        title=document.title,
+    return like(
+        DocumentPart,
+        document,
         source=document.source_uri,
-        category=document.category,
         tier=document.tier.value,
-        untrusted=document.untrusted,
-        version=document.version,
         updated=document.last_updated,
-        owner=document.owner,
         review=document.review_by,
         part=part.name,
         content=with_warnings(content, [one.to_json() for one in warned]) if trusted else content,
@@ -336,5 +332,4 @@ def get_document_details(context: Context, request: GetDocumentDetails) -> Docum
     outline = context.system.questions.documents.outline_of(document)
     units, following = units_within(document, outline, part_named(outline, ALL), DETAILS_TOKENS)
     content = laid_out(outline, units) if following else outline.text.strip("\n")
-    facts = {name: getattr(document, name) for name in KnowledgeDocument.__struct_fields__}
-    return DocumentDetails(**facts, content=content, next=following)
+    return like(DocumentDetails, document, content=content, next=following)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self
 from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.knowledge import Untrusted
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, Band, QueryConfig, SearchMode
-from opx.domain.record import Record, replace
+from opx.domain.record import Record, like, replace
 from opx.domain.requests import Filled, Request, about
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep, StepKind
 from opx.domain.results import Absent, Answer, RetrievalResult
@@ -198,21 +198,7 @@ class DocsAnswer(_Found):
 
 
 def _found_document(document: DocumentAnswer) -> FoundDocument:
-    return FoundDocument(
-        content=document.content,
-        source=document.source,
-        section=document.section,
-        untrusted=document.untrusted,
-        warnings=document.warnings,
-        relevance=f"{100 * document.confidence:.0f}%",
-        band=document.band,
-        title=document.title,
-        document_id=document.document_id,
-        updated=document.updated,
-        why=document.why,
-        steps=document.steps,
-        next=document.next,
-    )
+    return like(FoundDocument, document, relevance=f"{100 * document.confidence:.0f}%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,16 +223,13 @@ class ResearchAnswer(Paragraphs):
     def record(self) -> ResearchFindings:
         """The findings, with the trace of the searches."""
         report = self.report
-        return ResearchFindings(
-            topic=report.topic,
-            searches_performed=report.searches_performed,
-            findings=tuple(ResearchPassage(**_passage(finding)) for finding in report.findings),
-            document_ids=_documents(report.findings),
-            gaps=report.gaps,
-            partial=report.partial,
+        return like(
+            ResearchFindings,
+            report,
+            findings=tuple(map(_passage, report.findings)),
+            document_ids=tuple(dict.fromkeys(finding.document_id for finding in report.findings)),
             untrusted=self._is_untrusted(),
             notes=self._notes(),
-            trace=report.trace,
         )
 
     def shortened(self) -> ResearchAnswer | None:
@@ -260,18 +243,8 @@ def _head(notes: Sequence[str], *, partial: bool, untrusted: bool) -> Iterator[s
     return noted(notes, PARTIAL if partial else "", QUOTED if untrusted else "")
 
 
-def _documents(results: Sequence[RetrievalResult]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(result.document_id for result in results))
-
-
-def _passage(result: RetrievalResult) -> dict[str, Any]:
-    return {
-        "content": result.content,
-        "source": result.source,
-        "section": result.section,
-        "untrusted": result.untrusted,
-        "warnings": tuple(str(warning["text"]) for warning in result.warnings),
-    }
+def _passage(result: RetrievalResult) -> ResearchPassage:
+    return like(ResearchPassage, result, warnings=tuple(str(warning["text"]) for warning in result.warnings))
 
 
 def _not_confirmed(nearest: RetrievalResult) -> str:

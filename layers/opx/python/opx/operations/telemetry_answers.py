@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from opx.domain.baselines import BaselineStats, Verdict
 from opx.domain.ids import iso_time
-from opx.domain.record import Record, derive, replace
+from opx.domain.record import Record, derive, like, replace
 from opx.domain.requests import about
 from opx.hygiene.untrusted import boundary, framed, one_line
 from opx.operations.paging import Notes, Paragraphs, left_out, noted
@@ -144,16 +144,8 @@ class LogsAnswer(Paragraphs):
         return (*self.answer.notes, *left_out(self.left_out, "rows"))
 
     def record(self) -> LogRows:
-        answer = self.answer
-        return LogRows(
-            log_group=answer.log_group,
-            show=answer.show,
-            rows=tuple(dict(row) for row in answer.rows),
-            matched=answer.matched,
-            scanned_bytes=answer.scanned_bytes,
-            masked=answer.masked,
-            **_shared(answer, self._notes()),
-        )
+        rows = tuple(dict(row) for row in self.answer.rows)
+        return like(LogRows, self.answer, rows=rows, **_shared(self.answer, self._notes()))
 
     def shortened(self) -> LogsAnswer | None:
         rows = self.answer.rows
@@ -211,14 +203,7 @@ def _related_text(one: Related) -> str:
 
 
 def _correlation(one: Related) -> Correlation:
-    return Correlation(
-        metric=one.metric,
-        strength=one.fit.strength,
-        lag_minutes=one.lag,
-        relation=one.relation,
-        points=one.fit.points,
-        chance=one.fit.chance,
-    )
+    return like(Correlation, one.fit, metric=one.metric, lag_minutes=one.lag, relation=one.relation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,14 +226,9 @@ class TracesAnswer(Paragraphs):
 
     def record(self) -> TraceParts:
         answer = self.answer
-        return TraceParts(
-            service=answer.service,
-            traces=answer.looked_into,
-            found=answer.found,
-            slowest=tuple(map(_trace_part, answer.slowest)),
-            failing=tuple(map(_trace_part, answer.failing)),
-            **_shared(answer, answer.notes),
-        )
+        slowest, failing = (tuple(map(_trace_part, parts)) for parts in (answer.slowest, answer.failing))
+        shared = _shared(answer, answer.notes)
+        return like(TraceParts, answer, traces=answer.looked_into, slowest=slowest, failing=failing, **shared)
 
     def shortened(self) -> TracesAnswer | None:
         answer = self.answer
@@ -274,19 +254,8 @@ def _part_text(part: TimedPart) -> str:
 
 
 def _trace_part(part: TimedPart) -> TracePart:
-    return TracePart(
-        service=part.service,
-        part=part.name,
-        calls=part.calls,
-        own_seconds=part.own_seconds,
-        average_seconds=part.own_seconds / part.calls if part.calls else 0.0,
-        longest_seconds=part.longest_seconds,
-        errors=part.errors,
-        faults=part.faults,
-        throttles=part.throttles,
-        exceptions=tuple(part.exceptions),
-        trace_ids=part.trace_ids,
-    )
+    average = part.own_seconds / part.calls if part.calls else 0.0
+    return like(TracePart, part, part=part.name, average_seconds=average, exceptions=tuple(part.exceptions))
 
 
 @dataclass(frozen=True, slots=True)
