@@ -18,6 +18,7 @@ from opx.domain.record import Record
 from opx.domain.requests import Filled, FilledText, Request, RequestError, Text, about
 from opx.graph.extraction.own_node import make_reference
 from opx.graph.traversal import since_when
+from opx.ingestion.object_names import object_name
 from opx.operations.context import Context
 from opx.operations.corpus import manager_of, object_key
 from opx.operations.documents import find_by_id
@@ -120,8 +121,6 @@ def assign_alert(context: Context, request: AssignAlert) -> AlertChange:
 
 def _stated(context: Context, folder: str, alert: str, facts: dict[str, str]) -> AlertChange:
     """Puts the document that states facts of an alert, or removes it without facts."""
-    from opx.ingestion.object_names import object_name
-
     name = alert.strip().removeprefix("alert:")
     reference = make_reference("alert", name)
     if not reference:

@@ -22,6 +22,7 @@ from opx.errors import DocumentNotFoundError, InvalidScopeError, OpxError, TooLa
 from opx.ingestion.corpus.announcements import Backlog
 from opx.ingestion.corpus.failures import Failure
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.files import OBJECT_METADATA, described
 from opx.ingestion.states import ObjectState, ObjectStates
 from opx.operations.context import Context
 from opx.operations.documents import (
@@ -318,9 +319,6 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
     document to be replaced would lose its category and tags even if the file never arrives. Raises `InvalidInputError`
     for a name that no object can have, and `TooLargeError`.
     """
-    from opx.ingestion.events import SIDECAR_SUFFIX
-    from opx.ingestion.files import OBJECT_METADATA
-
     signer = context.system.corpus.upload_signer
     if signer is None:
         raise RequestError("this knowledge base accepts no uploads")
@@ -600,7 +598,6 @@ def upload_metadata(context: Context, source: str, metadata: Mapping[str, Any]) 
     `InvalidInputError` for metadata that can't be kept."""
     from opx.ingestion.channels import channel_metadata
     from opx.ingestion.corpus_writer import metadata_text
-    from opx.ingestion.files import OBJECT_METADATA, described
     from opx.ingestion.given_documents import check_facts
 
     check_facts(metadata, source)

@@ -21,6 +21,7 @@ from opx.domain.requests import Filled, FilledText, Request, Text, about
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
 from opx.operations.documents import IdBeginning, find_document
+from opx.operations.evaluation.figures import ndcg
 from opx.operations.evaluation.kept import (
     Evaluations,
     KeptReply,
@@ -286,8 +287,6 @@ def _row(one: KeptReply, mode: str) -> RunQuestion:
 
 
 def judged(question: LabelledQuestion, reply: JudgedReply) -> RunReply:
-    from opx.operations.evaluation.figures import ndcg
-
     ranks = (at for at, page in enumerate(reply.pages, start=1) if page in question.relevant)
     return RunReply(
         verdict(question, reply),

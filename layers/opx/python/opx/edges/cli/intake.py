@@ -7,25 +7,22 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from opx.domain.documents import RemarkKind
 from opx.domain.scopes import scope_of_object
+from opx.edges.calling import LocalClient, OperationClient
 from opx.edges.cli.output import exit_unless, plural, safe, warn
 from opx.edges.cli.reporting import Reporter, remarks_summary
-from opx.edges.loading import KEYS_AT_ONCE, remove_objects, stored_under
+from opx.edges.loading import KEYS_AT_ONCE, Loader, remove_objects, stored_under
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, EventOutcome, Result
 from opx.ingestion.files import LEFT_OUT, FileToIngest, file_digest, plan_files, source_name
 from opx.ingestion.states import NOTHING_TO_KNOW, ObjectState
 from opx.operations.corpus import GetObjectStates, get_object_states
 from opx.operations.documents import ListCategories, list_categories
-
-if TYPE_CHECKING:
-    from opx.edges.calling import OperationClient
-    from opx.edges.loading import Loader
 
 LARGEST_LOSS = 0.2
 """A folder that lost more than this share of its documents is probably not mounted, rather than cleaned up."""
@@ -289,7 +286,6 @@ def finish(tally: IntakeTally, started: float, *, left: int = 0) -> None:
 def report_closed_gaps(client: OperationClient, tally: IntakeTally) -> None:
     """Checks open gaps again if anything was ingested on this machine, and prints those that have an answer now. An error
     of the check is a warning only."""
-    from opx.edges.calling import LocalClient
     from opx.operations.questions import CheckGaps, check_gaps
 
     if not tally.count(Result.INGESTED) or not isinstance(client, LocalClient):

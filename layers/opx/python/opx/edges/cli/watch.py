@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from opx.edges.calling import OperationClient
 from opx.edges.cli.intake import (
     Intake,
     IntakeTally,
@@ -23,13 +24,10 @@ from opx.edges.cli.intake import (
 from opx.edges.cli.output import safe, warn
 from opx.edges.cli.reporting import Reporter, outcome_line, reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
+from opx.edges.loading import Loader
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome
 from opx.ingestion.files import FileToIngest
-
-if TYPE_CHECKING:
-    from opx.edges.calling import OperationClient
-    from opx.edges.loading import Loader
 
 DEBOUNCE_MS = 1000
 QUIET_MS = 100
