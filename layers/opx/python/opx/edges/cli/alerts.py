@@ -16,7 +16,7 @@ from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.edges.calling import all_pages
 from opx.edges.cli.alert_parts import MAX_IMPORT_BYTES, RULES_A_PART, must_be_split, parts_of, stale_parts
 from opx.edges.cli.intake import Intake, IntakeTally, canonical, source_of, warn_of
-from opx.edges.cli.operations import CommandShape, OperationGroup
+from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, printable, read_bytes, warn
 from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
@@ -253,7 +253,7 @@ def _by_labels(alert: KnownAlert | None) -> Iterator[str]:
         yield f"  {printable(labels)}: {printable(leads)}"
 
 
-@alerts_command.operation("list", list_alerts, CommandShape(without=("limit", "after"), items="alerts"))
+@alerts_command.operation("list", list_alerts, without=("limit", "after"), items="alerts")
 def list_known(found: AlertPage) -> None:
     """List known alerts: defined by rules, named by runbooks, or fired before."""
     rows = [row for alert in found.alerts for row in _rows(alert)]

@@ -11,7 +11,7 @@ from opx.domain.record import replace
 from opx.edges.calling import plain
 from opx.edges.cli.documents import NAME, version_named
 from opx.edges.cli.intake import settled, warn_of
-from opx.edges.cli.operations import AS_JSON_LINES, CommandShape, OperationGroup, request_command
+from opx.edges.cli.operations import AS_JSON_LINES, OperationGroup, request_command
 from opx.edges.cli.output import CommandFailed, exit_unless, print_json, print_json_lines, safe, warn
 from opx.edges.cli.session import SESSION, Session, pass_session
 from opx.errors import ConditionFailedError
@@ -21,7 +21,7 @@ from opx.operations.paging import MAX_PAGE
 from opx.operations.texts import OriginalText, ReadText, WriteText, read_text, write_text
 
 
-@request_command("reviewed", mark_reviewed, CommandShape(arguments=("document_id",)), json="")
+@request_command("reviewed", mark_reviewed, arguments=("document_id",), json="")
 @NAME
 @click.option(
     "--days", type=click.IntRange(1, 3650), default=REVIEW_DAYS, show_default=True, help="Days until the next review."
@@ -119,9 +119,7 @@ def _side(side: contradictions.ContradictingPassage) -> str:
     return f"{side.key}{section}, {side.last_updated[:10]}: {side.statement}"
 
 
-@contradictions_command.operation(
-    "dismiss", contradictions.dismiss_contradiction, CommandShape(arguments=("contradiction_id",))
-)
+@contradictions_command.operation("dismiss", contradictions.dismiss_contradiction, arguments=("contradiction_id",))
 def dismiss(found: contradictions.ContradictionDismissed) -> None:
     """Mark a contradiction as none; it isn't listed until one of the two documents changes."""
     click.echo("not listed any more" if found.dismissed else "listed again")

@@ -16,7 +16,7 @@ from opx.domain.versions import Renumbering, SafeguardChange, StepChange, StepCh
 from opx.edges.calling import record_of
 from opx.edges.cli.hits import effect_lines, shorten
 from opx.edges.cli.intake import settled, warn_of
-from opx.edges.cli.operations import CommandShape, operation_command, request_command, whole
+from opx.edges.cli.operations import operation_command, request_command, whole
 from opx.edges.cli.output import (
     SHORT_ID,
     Screen,
@@ -74,7 +74,7 @@ _CHUNK_JSON = ("chunkId", "chunkIndex", "section", "start", "end", "tokenCount",
 _CATEGORY_JSON = ("path", "description", "folders", "tier", "trust", "retention", "agesBy", "schedule", "embed")
 
 
-@request_command("categories", list_categories, CommandShape(anywhere=True), json="Print them as JSON.")
+@request_command("categories", list_categories, anywhere=True, json="Print them as JSON.")
 def categories_command(session: Session, request: ListCategories, *, as_json: bool) -> None:
     """List the categories of `knowledge.yaml`: tier, trust, retention and schedule of pulls."""
     model = session.client.call(list_categories, request)
@@ -100,11 +100,9 @@ def _claim_lines(one: Category) -> Iterator[str]:
 @request_command(
     "list",
     list_documents,
-    CommandShape(
-        without=("limit", "after", "expired"),
-        fields={"category": "NAME  Only this category or those below it."},
-        items="documents",
-    ),
+    without=("limit", "after", "expired"),
+    fields={"category": "NAME  Only this category or those below it."},
+    items="documents",
     json="Print them as JSON, with full ids.",
 )
 @click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")
@@ -170,9 +168,7 @@ def _joined(_context: click.Context, _param: click.Parameter, words: Sequence[st
     return " ".join(words)
 
 
-@request_command(
-    "show", get_document, CommandShape(arguments=("document_id",), without=("after",)), json="Print everything as JSON."
-)
+@request_command("show", get_document, arguments=("document_id",), without=("after",), json="Print everything as JSON.")
 @click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
 @click.option(
     "--raw", is_flag=True, help="Print the text as ingested, without rendering; the default without a terminal."
@@ -403,7 +399,7 @@ _IDS = {"document_id": _id_named}
 NAME = click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
 
 
-@request_command("history", get_document, CommandShape(arguments=("document_id",), without=("after",)))
+@request_command("history", get_document, arguments=("document_id",), without=("after",))
 @NAME
 def history_command(session: Session, request: GetDocument, *, as_json: bool) -> None:
     """List the versions of a document, the newest first, and the period in which each was current.
@@ -434,7 +430,7 @@ def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
     )
 
 
-@operation_command("diff", diff_document, CommandShape(arguments=("document_id",), ids=_IDS))
+@operation_command("diff", diff_document, arguments=("document_id",), ids=_IDS)
 @NAME
 @click.option("--from", "before", type=click.IntRange(min=1), metavar="N", help="Compare with this version.")
 @click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to show.")
@@ -512,7 +508,7 @@ def _named(name: VersionName) -> str:
     return f"version {name.version}" + (f" ({name.since})" if name.since else "")
 
 
-@request_command("restore", restore_document, CommandShape(arguments=("document_id",), ids=_IDS), json="")
+@request_command("restore", restore_document, arguments=("document_id",), ids=_IDS, json="")
 @NAME
 @click.option(
     "--version", type=click.IntRange(min=1), metavar="N", help="Number of the version.  [default: the one with this id]"

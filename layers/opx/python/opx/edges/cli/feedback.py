@@ -12,7 +12,7 @@ import click
 from opx.domain.learning import EntryType, TriedEffect
 from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
 from opx.domain.requests import read_request
-from opx.edges.cli.operations import CommandShape, OperationGroup, request_of
+from opx.edges.cli.operations import OperationGroup, request_of
 from opx.edges.cli.output import exit_unless, print_either, print_json, printable, read_bytes, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
@@ -220,10 +220,8 @@ def _at_most_one(context: click.Context, _param: click.Parameter, value: Sequenc
 @outcome_command.operation(
     "record",
     record_outcome,
-    CommandShape(
-        arguments=("receipt_id", "document_id", "result"),
-        fields={"section": "NAME", "step": "TEXT", "incident": "ID", "note": "TEXT", "occurrence": "ID"},
-    ),
+    arguments=("receipt_id", "document_id", "result"),
+    fields={"section": "NAME", "step": "TEXT", "incident": "ID", "note": "TEXT", "occurrence": "ID"},
 )
 @click.argument("document_id", nargs=-1, metavar="[DOCUMENT]", callback=_at_most_one)
 def show_report(report: OutcomeReport) -> None:
@@ -237,7 +235,7 @@ def show_report(report: OutcomeReport) -> None:
         warn(f"the next checkpoint turns it into a warning (entry {report.warning_id})")
 
 
-@outcome_command.operation("show", get_document_outcomes, CommandShape(arguments=("document_id",)))
+@outcome_command.operation("show", get_document_outcomes, arguments=("document_id",))
 def show_outcomes(found: DocumentOutcomes) -> Iterator[str]:
     """Show the outcomes of a document, and their effect on its score."""
     yield found.explanation

@@ -9,7 +9,7 @@ import click
 from opx.domain.graph import Alias, Edge, GraphEvidence, Merge, Node, Value
 from opx.domain.results import Names
 from opx.edges.cli.hits import untrusted_line
-from opx.edges.cli.operations import CommandShape, OperationGroup
+from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import (
     NO_ANSWER,
     SHORT_ID,
@@ -49,7 +49,7 @@ def graph_command() -> None:
     """
 
 
-@graph_command.operation("show", graph.get_node, CommandShape(arguments=("reference",)))
+@graph_command.operation("show", graph.get_node, arguments=("reference",))
 @click.option("--all", "everything", is_flag=True, help="All relations, not the newest ten of each type.")
 def show_node(view: NodeView, *, everything: bool) -> Iterator[str]:
     """Show a thing (namespace:value, such as service:checkout), its relations, and the documents that state them.
@@ -77,7 +77,7 @@ def show_node(view: NodeView, *, everything: bool) -> Iterator[str]:
         yield from ("", "there are more relations: raise --limit")
 
 
-@graph_command.operation("neighbours", graph.list_neighbours, CommandShape(arguments=("reference",), fields=BOUNDS))
+@graph_command.operation("neighbours", graph.list_neighbours, arguments=("reference",), fields=BOUNDS)
 def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     """List the neighbours of a thing, the nearest first. Exit codes: 0 found some, 1 found none."""
     rows = neighbour_rows(found)
@@ -92,9 +92,7 @@ def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
 
 
 @graph_command.operation(
-    "path",
-    graph.find_path,
-    CommandShape(arguments=("source", "target"), fields={**BOUNDS, "source": "FROM", "target": "TO"}),
+    "path", graph.find_path, arguments=("source", "target"), fields={**BOUNDS, "source": "FROM", "target": "TO"}
 )
 def show_path(found: Connection, *, as_json: bool) -> Iterator[str]:
     """Show the shortest path from one thing to another, each step with the passage that proves it.
@@ -110,7 +108,7 @@ def show_path(found: Connection, *, as_json: bool) -> Iterator[str]:
 
 
 @graph_command.operation(
-    "find", graph.find_nodes, CommandShape(arguments=("text",), fields={"node_type": "--type NAME"}, items="nodes")
+    "find", graph.find_nodes, arguments=("text",), fields={"node_type": "--type NAME"}, items="nodes"
 )
 def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     """List things whose name begins with TEXT. Exit codes: 0 found some, 1 found none."""
@@ -123,10 +121,8 @@ def find_nodes(found: NodesFound, *, as_json: bool) -> None:
 @graph_command.operation(
     "changes",
     graph.list_changes,
-    CommandShape(
-        arguments=("reference",),
-        fields={"since": "TIME  Only changes since then: 12h, 1d or 2w ago, a day or a time.", "until": TIME},
-    ),
+    arguments=("reference",),
+    fields={"since": "TIME  Only changes since then: 12h, 1d or 2w ago, a day or a time.", "until": TIME},
 )
 @click.option(
     "--upstream/--downstream",
@@ -140,7 +136,7 @@ def show_changes(found: GraphAnswer, *, as_json: bool) -> Iterator[str]:
     return _answer(found, as_json=as_json)
 
 
-@graph_command.operation("affected", graph.list_affected, CommandShape(arguments=("cve",)))
+@graph_command.operation("affected", graph.list_affected, arguments=("cve",))
 def show_affected(found: GraphAnswer, *, as_json: bool) -> Iterator[str]:
     """List services that run a version affected by a vulnerability. Exit codes: 0 found some, 1 found none."""
     return _answer(found, as_json=as_json)
@@ -154,7 +150,7 @@ def _answer(found: GraphAnswer, *, as_json: bool) -> Iterator[str]:
     exit_unless(found.rows)
 
 
-@graph_command.operation("coverage", graph.get_graph_coverage, CommandShape(fields={"since": TIME}))
+@graph_command.operation("coverage", graph.get_graph_coverage, fields={"since": TIME})
 def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> Iterator[str]:
     """List alerts without a runbook, runbooks whose alerts never fired, and services without a runbook."""
     yield from coverage_lines(found)
@@ -191,7 +187,7 @@ def alias_command() -> None:
     """
 
 
-@alias_command.operation("list", graph.list_aliases, CommandShape(items="aliases"))
+@alias_command.operation("list", graph.list_aliases, items="aliases")
 def list_aliases(found: Aliases) -> None:
     """List the aliases that queries resolve."""
     empty = "no aliases: `opx graph alias add`, or `aliases:` in a document's front matter"
@@ -203,13 +199,13 @@ def _alias_row(one: Alias) -> tuple[str, ...]:
     return one.alias, one.canonical, one.area, f"{one.seen_count}x", printable(one.last_seen_at), printable(set_by)
 
 
-@alias_command.operation("add", graph.add_alias, CommandShape(arguments=("alias", "canonical")), json="")
+@alias_command.operation("add", graph.add_alias, arguments=("alias", "canonical"), json="")
 def add_alias(added: Alias) -> None:
     """Add ALIAS as another name of CANONICAL."""
     click.echo(f"{added.alias} means {added.canonical} in {added.area}")
 
 
-@alias_command.operation("remove", graph.remove_alias, CommandShape(arguments=("alias",)), json="")
+@alias_command.operation("remove", graph.remove_alias, arguments=("alias",), json="")
 def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
     """Remove an alias. Exit codes: 0 removed, 1 there was none."""
     if not found.removed:
@@ -218,22 +214,20 @@ def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
     click.echo(f"removed the alias {printable(request.alias)}")
 
 
-@alias_command.operation(
-    "merge", graph.merge_nodes, CommandShape(arguments=("source", "into"), fields={"source": "FROM"}), json=""
-)
+@alias_command.operation("merge", graph.merge_nodes, arguments=("source", "into"), fields={"source": "FROM"}, json="")
 def merge_things(done: Merge) -> None:
     """Merge FROM into INTO: FROM becomes an alias, and its relations with all their evidence are those of INTO."""
     click.echo(f"{done.source} is an alias of {done.into} now; to undo: opx graph alias undo {done.merge_id}")
 
 
-@alias_command.operation("merges", graph.list_merges, CommandShape(items="merges"))
+@alias_command.operation("merges", graph.list_merges, items="merges")
 def list_merges(found: Merges) -> None:
     """List the merges of your scope, the newest first."""
     rows = [(m.merge_id, m.source, m.into, m.state, printable(m.at), printable(m.by) or "-") for m in found.merges]
     print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), rows, "no merges")
 
 
-@alias_command.operation("undo", graph.undo_merge, CommandShape(arguments=("merge_id",)), json="")
+@alias_command.operation("undo", graph.undo_merge, arguments=("merge_id",), json="")
 def undo_merge(undone: Merge) -> None:
     """Undo a merge: both things are separate again."""
     click.echo(f"{undone.source} and {undone.into} are two things again")

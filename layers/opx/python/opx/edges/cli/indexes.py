@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from opx.edges.calling import OperationClient
-from opx.edges.cli.operations import CommandShape, operation_command, request_command
+from opx.edges.cli.operations import operation_command, request_command
 from opx.edges.cli.output import (
     NO_ANSWER,
     CommandFailed,
@@ -48,14 +48,12 @@ class _Steps:
 @request_command(
     "reindex",
     administration.reindex,
-    CommandShape(
-        fields={
-            "model": "NAME  Another embedding model, as in OPX_EMBEDDING_MODEL.",
-            "model_path": "DIR  The folder of one, as in OPX_MODEL_PATH.",
-            "collection": "NAME  The search collection to build it in: blue or green, on AWS.",
-        },
-        elsewhere=REMOTE,
-    ),
+    fields={
+        "model": "NAME  Another embedding model, as in OPX_EMBEDDING_MODEL.",
+        "model_path": "DIR  The folder of one, as in OPX_MODEL_PATH.",
+        "collection": "NAME  The search collection to build it in: blue or green, on AWS.",
+    },
+    elsewhere=REMOTE,
 )
 @click.option("--dimension", default=0, metavar="N", help="Dimension of its vectors, if the model has several.")
 @click.option("--force", is_flag=True, help="Switch although the new index was measured to be worse.")
@@ -234,7 +232,7 @@ def _calibration_line(report: calibration.CalibrationReport) -> str:
 @operation_command(
     "reconcile",
     administration.reconcile,
-    CommandShape(fields={"max_share": "SHARE  With --repair: remove up to this share of a kind.  [default: 0.2]"}),
+    fields={"max_share": "SHARE  With --repair: remove up to this share of a kind.  [default: 0.2]"},
     json="Print the report as JSON.",
 )
 def reconcile_command(report: ReconcileReport, *, as_json: bool) -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from opx.edges.cli.indexes import difference_line
-from opx.edges.cli.operations import CommandShape, operation_command, request_command
+from opx.edges.cli.operations import operation_command, request_command
 from opx.edges.cli.output import exit_unless, plural, print_json, print_table, printable
 from opx.edges.cli.retention import phases
 from opx.edges.cli.session import Session
@@ -31,9 +31,9 @@ _KEPT = "that belong to nothing were kept: `opx reconcile` lists them, --repair 
 @operation_command(
     "repair",
     integrity.repair_stores,
-    CommandShape(
-        fields={"dry_run": "List the damage, and change nothing."}, elsewhere=f"repair {_WORKS_ON}", progress=phases
-    ),
+    fields={"dry_run": "List the damage, and change nothing."},
+    elsewhere=f"repair {_WORKS_ON}",
+    progress=phases,
     json="Print the report as JSON.",
 )
 def repair_command(report: RepairReport, *, as_json: bool) -> Iterator[str]:
@@ -87,14 +87,12 @@ def _rest_lines(report: RepairReport) -> Iterator[str]:
 @request_command(
     "seal",
     integrity.compare_seal,
-    CommandShape(
-        fields={
-            "root": "HEX  With --verify: the root that the last seal has to have.",
-            "public_key": "HEX  With --verify: the public key that has to have signed it.",
-        },
-        elsewhere=f"seal {_WORKS_ON}",
-        anywhere=True,
-    ),
+    fields={
+        "root": "HEX  With --verify: the root that the last seal has to have.",
+        "public_key": "HEX  With --verify: the public key that has to have signed it.",
+    },
+    elsewhere=f"seal {_WORKS_ON}",
+    anywhere=True,
 )
 @click.option("--verify", is_flag=True, help="Compare what is stored with the last seal, and name what differs.")
 @click.option("--receipt", metavar="FILE", help="Prove that a receipt is as it was issued, by the last seal.")

@@ -24,7 +24,7 @@ from opx.domain.learning import (
 )
 from opx.domain.record import Record, replace
 from opx.edges.cli.feedback import capture_command
-from opx.edges.cli.operations import CommandShape, OperationGroup
+from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import (
     NO_ANSWER,
     SHORT_ID,
@@ -116,14 +116,12 @@ def verify(
 @learn_command.request(
     "list",
     learning.list_entries,
-    CommandShape(
-        fields={
-            "project_id": "--for PROJECT  Only entries of this project.",
-            "after": "ENTRY_ID  Entries before this one, the last of the previous page.",
-        },
-        ids={"after": entry_named},
-        items="entries",
-    ),
+    fields={
+        "project_id": "--for PROJECT  Only entries of this project.",
+        "after": "ENTRY_ID  Entries before this one, the last of the previous page.",
+    },
+    ids={"after": entry_named},
+    items="entries",
 )
 def show_entries(session: Session, request: learning.ListEntries, *, as_json: bool, as_jsonl: bool) -> None:
     """List captured entries of your scope, the newest first. Exit codes: 0 found some, 1 found none."""
@@ -150,7 +148,8 @@ def _entries(session: Session, request: learning.ListEntries) -> list[StagingEnt
 @learn_command.operation(
     "checkpoint",
     learning.process_checkpoint,
-    CommandShape(arguments=("project_id",), fields={"checkpoint_type": "--type", "project_id": "[PROJECT]"}),
+    arguments=("project_id",),
+    fields={"checkpoint_type": "--type", "project_id": "[PROJECT]"},
 )
 def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> Iterator[str]:
     """Turn the verified entries of PROJECT into patterns. Repeating it counts nothing twice.
@@ -235,11 +234,7 @@ def _show(found: Sequence[T], lines: Callable[[Sequence[T]], Iterable[str]], *, 
     exit_unless(found)
 
 
-@learn_command.operation(
-    "pattern",
-    patterns.get_pattern,
-    CommandShape(arguments=("pattern_id",), ids={"pattern_id": pattern_named}),
-)
+@learn_command.operation("pattern", patterns.get_pattern, arguments=("pattern_id",), ids={"pattern_id": pattern_named})
 def show_pattern(view: PatternView) -> Iterator[str]:
     """Show a pattern and the entries counted for it."""
     pattern = view.pattern
@@ -262,11 +257,9 @@ def show_pattern(view: PatternView) -> Iterator[str]:
 @learn_command.operation(
     "merge",
     pattern_changes.merge_patterns,
-    CommandShape(
-        arguments=("pattern_id", "other_id"),
-        fields={"pattern_id": "PATTERN", "other_id": "OTHER"},
-        ids={"pattern_id": pattern_named, "other_id": pattern_named},
-    ),
+    arguments=("pattern_id", "other_id"),
+    fields={"pattern_id": "PATTERN", "other_id": "OTHER"},
+    ids={"pattern_id": pattern_named, "other_id": pattern_named},
 )
 def show_merge(done: PatternChange) -> None:
     """Make OTHER a part of PATTERN, with everything that was counted for it."""
@@ -278,7 +271,9 @@ def show_merge(done: PatternChange) -> None:
 @learn_command.operation(
     "split",
     pattern_changes.split_pattern,
-    CommandShape(arguments=("pattern_id", "ids"), fields={"ids": "ID..."}, ids={"pattern_id": pattern_named}),
+    arguments=("pattern_id", "ids"),
+    fields={"ids": "ID..."},
+    ids={"pattern_id": pattern_named},
 )
 def show_split(done: PatternChange) -> None:
     """Take out of a pattern a pattern that was merged into it (ID), or entries that were counted for it."""
@@ -295,10 +290,8 @@ def _worked(pattern: Pattern) -> str:
 @learn_command.operation(
     "context",
     patterns.get_task_context,
-    CommandShape(
-        arguments=("task_description",),
-        fields={"agent_type": "--agent TYPE", "task_description": "TASK", "task_type": "TYPE", "technology": "NAME"},
-    ),
+    arguments=("task_description",),
+    fields={"agent_type": "--agent TYPE", "task_description": "TASK", "task_type": "TYPE", "technology": "NAME"},
 )
 def show_context(reply: patterns.PromptContext, *, as_json: bool) -> None:
     """Print patterns for TASK in the form of an agent's prompt. Exit codes: 0 found some, 1 found none."""

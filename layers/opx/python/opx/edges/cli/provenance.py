@@ -8,7 +8,7 @@ import click
 
 from opx.domain.record import replace
 from opx.edges.cli.documents import NAME, version_named
-from opx.edges.cli.operations import CommandShape, request_command
+from opx.edges.cli.operations import request_command
 from opx.edges.cli.output import SHORT_ID, TAMPERED, Screen, aligned, plural, print_either, printable
 from opx.edges.cli.session import Session
 from opx.ingestion.corpus.proving import Integrity
@@ -28,7 +28,9 @@ _STYLES = {Integrity.ALTERED: "warning", Integrity.GONE: "caution", Integrity.IN
 @request_command(
     "why",
     explain_provenance,
-    CommandShape(arguments=("document_id",), without=("name",), fields={"version": "N", "receipt_id": "--receipt ID"}),
+    arguments=("document_id",),
+    without=("name",),
+    fields={"version": "N", "receipt_id": "--receipt ID"},
 )
 @NAME
 def why_command(session: Session, request: ExplainProvenance, *, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from opx.edges.cli.operations import CommandShape, OperationGroup, operation_command, request_command
+from opx.edges.cli.operations import OperationGroup, operation_command, request_command
 from opx.edges.cli.output import (
     SHORT_ID,
     CommandFailed,
@@ -52,15 +52,13 @@ def hold_command() -> None:
 @hold_command.request(
     "add",
     lifecycle.add_hold,
-    CommandShape(
-        fields={
-            "within": "--scope KEY  All of a scope: client:ACME, including its projects, or global.",
-            "reason": "TEXT",
-            "document": "ID  A document, by its id or a prefix of it.",
-            "category": "PATH  All of a category, or of those below this path.",
-            "everything": "Everything.",
-        }
-    ),
+    fields={
+        "within": "--scope KEY  All of a scope: client:ACME, including its projects, or global.",
+        "reason": "TEXT",
+        "document": "ID  A document, by its id or a prefix of it.",
+        "category": "PATH  All of a category, or of those below this path.",
+        "everything": "Everything.",
+    },
 )
 def add(session: Session, request: lifecycle.AddHold, *, as_json: bool) -> None:
     """Add a hold. Adding the same one again changes nothing."""
@@ -79,7 +77,7 @@ def add(session: Session, request: lifecycle.AddHold, *, as_json: bool) -> None:
         click.echo(printable(f"hold {one.id} on {one.what}, by {one.by} since {one.since}"))
 
 
-@hold_command.operation("list", lifecycle.list_holds, CommandShape(items="holds"))
+@hold_command.operation("list", lifecycle.list_holds, items="holds")
 def list_command(reply: lifecycle.HoldList, request: lifecycle.ListHolds) -> None:
     """List the holds."""
     heads = ("ID", "ON", "SINCE", "BY", *(("LIFTED", "BY") if request.lifted else ()), "REASON")
@@ -91,9 +89,7 @@ def _hold_row(hold: Hold, *, lifted: bool) -> tuple[str, ...]:
     return hold.id, hold.what, hold.since, hold.by, *ended, hold.reason
 
 
-@hold_command.operation(
-    "remove", lifecycle.lift_hold, CommandShape(arguments=("hold_id",), fields={"hold_id": "ID"}), json=""
-)
+@hold_command.operation("remove", lifecycle.lift_hold, arguments=("hold_id",), fields={"hold_id": "ID"}, json="")
 def remove_command(hold: Hold) -> None:
     """Lift a hold. Documents past their retention are deleted by the next run; the hold is kept as a record."""
     click.echo(f"lifted hold {hold.id} on {hold.what}, which was in force since {hold.since}")
@@ -102,7 +98,7 @@ def remove_command(hold: Hold) -> None:
 # -- reviews
 
 
-@operation_command("review", lifecycle.list_reviews, CommandShape(without=("limit",), fields={"owner": "NAME"}))
+@operation_command("review", lifecycle.list_reviews, without=("limit",), fields={"owner": "NAME"})
 @click.option("--owners", "by_owner", is_flag=True, help="Count by owner.")
 def review_command(report: ReviewReport, *, request: lifecycle.ListReviews, by_owner: bool, as_json: bool) -> None:
     """List documents whose `review_by:` is past, or soon, the most overdue first.
@@ -138,7 +134,7 @@ def _review_row(item: ReviewItem) -> tuple[str, ...]:
 @request_command(
     "prune",
     lifecycle.prune_expired,
-    CommandShape(fields={"dry_run": "Show what would be removed, and remove nothing."}),
+    fields={"dry_run": "Show what would be removed, and remove nothing."},
     json="Print the report as JSON.",
 )
 @click.option(
@@ -219,10 +215,7 @@ def phases() -> Iterator[Progress]:
 
 
 @operation_command(
-    "export",
-    administration.export_archive,
-    CommandShape(arguments=("path",), progress=phases),
-    json="Print the report as JSON.",
+    "export", administration.export_archive, arguments=("path",), progress=phases, json="Print the report as JSON."
 )
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 def export_command(report: ExportReport, request: administration.ExportArchive, *, as_json: bool) -> Iterator[str]:
@@ -245,11 +238,9 @@ def export_command(report: ExportReport, request: administration.ExportArchive, 
 @request_command(
     "import",
     administration.import_archive,
-    CommandShape(
-        arguments=("path",),
-        fields={"dry_run": "Verify the archive, show what it would import, and change nothing."},
-        anywhere=True,
-    ),
+    arguments=("path",),
+    fields={"dry_run": "Verify the archive, show what it would import, and change nothing."},
+    anywhere=True,
     json="Print the report as JSON.",
 )
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
