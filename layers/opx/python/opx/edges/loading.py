@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
@@ -155,21 +156,15 @@ class RemoteLoader:
         return list(found.states)
 
 
+@dataclass
 class Waiting:
     """Polls the states of objects until they are settled, at growing intervals while nothing changes."""
 
-    def __init__(
-        self,
-        states: Callable[[Sequence[str]], list[ObjectState]],
-        *,
-        pause: Pause = time.sleep,
-        now: Callable[[], float] = time.monotonic,
-        patience: float = PATIENCE_SECONDS,
-    ) -> None:
-        self._states = states
-        self._pause = pause
-        self._now = now
-        self._patience = patience
+    states: Callable[[Sequence[str]], list[ObjectState]]
+    _: KW_ONLY
+    pause: Pause = time.sleep
+    now: Callable[[], float] = time.monotonic
+    patience: float = PATIENCE_SECONDS
 
     def outcomes(self, sent: Collection[str], known_failures: Mapping[str, str]) -> Iterator[EventOutcome]:
         """Outcomes as objects are settled, until all are, or none was for `patience` seconds.
@@ -177,7 +172,7 @@ class Waiting:
         `known_failures` has the marks of earlier failures by key, which don't count.
         """
         pending = sorted(set(sent))
-        pause, last_news = FIRST_PAUSE_SECONDS, self._now()
+        pause, last_news = FIRST_PAUSE_SECONDS, self.now()
         while pending:
             polled, later = pending[:KEYS_A_ROUND], pending[KEYS_A_ROUND:]
             settled = []
@@ -187,16 +182,16 @@ class Waiting:
                     yield _outcome(state)
             pending = [*later, *(key for key in polled if key not in settled)]
             if settled:
-                pause, last_news = FIRST_PAUSE_SECONDS, self._now()
-            elif self._now() - last_news >= self._patience:
+                pause, last_news = FIRST_PAUSE_SECONDS, self.now()
+            elif self.now() - last_news >= self.patience:
                 return
             if pending:
-                self._pause(pause)
+                self.pause(pause)
                 pause = min(1.5 * pause, LONGEST_PAUSE_SECONDS)
 
     def _polled(self, keys: Sequence[str]) -> Iterator[ObjectState]:
         for at in range(0, len(keys), KEYS_AT_ONCE):
-            yield from self._states(keys[at : at + KEYS_AT_ONCE])
+            yield from self.states(keys[at : at + KEYS_AT_ONCE])
 
 
 def _outcome(state: ObjectState) -> EventOutcome:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from opx.domain.policy import Action
-from opx.domain.record import Record, replace
+from opx.domain.record import Record, like, replace
 from opx.domain.requests import Request, Text, about
 from opx.errors import BulkBusyError, BulkCancelledError, ForbiddenError, InvalidInputError
 from opx.lifecycle.bulk.job import BulkFailure, BulkJob, BulkKind, BulkReport, BulkStage, BulkWork
@@ -249,12 +249,5 @@ def _status(bulk: Bulk, job_id: str, *, after: int = 0, limit: int = 100) -> Bul
     job = bulk.jobs.get(job_id)
     progress = bulk.progress(job)
     found = bulk.failures(job, after=after, limit=limit + 1)
-    return BulkStatus(
-        job=job,
-        prepared=progress.prepared,
-        applied=progress.applied,
-        settled=progress.settled,
-        report=progress.report,
-        failures=tuple(found[:limit]),
-        next=after + limit if len(found) > limit else None,
-    )
+    following = after + limit if len(found) > limit else None
+    return like(BulkStatus, progress, job=job, failures=tuple(found[:limit]), next=following)

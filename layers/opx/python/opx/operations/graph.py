@@ -10,7 +10,7 @@ from msgspec import Meta, field
 
 from opx.domain.graph import MAX_HOPS, Alias, Direction, Edge, Merge, Node, Relinked, Walk
 from opx.domain.policy import Action
-from opx.domain.record import Record, replace
+from opx.domain.record import Record, like, replace
 from opx.domain.requests import Filled, Request, about
 from opx.domain.results import Names, PathStep
 from opx.graph import views
@@ -419,11 +419,11 @@ def _neighbourhood(context: Context, reference: str, walk: Walk) -> views.Neighb
     graph = _graph(context)
     start = graph.resolve(reference)
     around = graph.neighbours(start, walk)
-    return views.Neighbourhood(
+    return like(
+        views.Neighbourhood,
+        around,
         start=start,
         reached=tuple(map(views.ReachedNode.of, around.reached)),
-        edges=around.edges,
-        cut=around.cut,
         contradicting=tuple(tuple(PathStep(*edge.name) for edge in pair) for pair in around.contradicting),
         passages=_passages(context, around.edges),
         names=_names(graph, around.edges),
@@ -433,14 +433,8 @@ def _neighbourhood(context: Context, reference: str, walk: Walk) -> views.Neighb
 def _connection(context: Context, source: str, target: str, walk: Walk) -> views.Connection:
     route = _graph(context).path(source, target, walk)
     steps = route.edges or ()
-    return views.Connection(
-        source=route.source,
-        target=route.target,
-        found=route.edges is not None,
-        steps=steps,
-        cut=route.cut,
-        passages=_passages(context, steps),
-    )
+    passages = _passages(context, steps)
+    return like(views.Connection, route, found=route.edges is not None, steps=steps, passages=passages)
 
 
 def _proved(context: Context, answer: GraphAnswer) -> GraphAnswer:

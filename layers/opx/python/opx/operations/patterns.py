@@ -81,11 +81,14 @@ def get_pattern(context: Context, request: GetPattern) -> PatternView:
     return PatternView(found, tuple(counted[:MAX_OCCURRENCES]), len(counted) > MAX_OCCURRENCES)
 
 
-class FindPatternsForTask(Request, frozen=True):
+class GetTaskContext(Request, frozen=True):
     task_description: TaskDescription
     agent_type: AgentType = ""
     task_type: TaskType = ""
     technology: Technology = ""
+
+
+class FindPatternsForTask(GetTaskContext, frozen=True):
     max_results: Annotated[int, about("Maximum number of results.", ge=1, le=MAX_RESULTS)] = DEFAULT_RESULTS
     score_threshold: Threshold = None
 
@@ -134,13 +137,6 @@ def find_patterns_for_gate(context: Context, request: FindPatternsForGate) -> Fo
     Raises `StoreUnavailableError` if patterns can't be searched.
     """
     return FoundPatterns(tuple(_queries(context).query_for_gate(**asdict(request))))
-
-
-class GetTaskContext(Request, frozen=True):
-    task_description: TaskDescription
-    agent_type: AgentType = ""
-    task_type: TaskType = ""
-    technology: Technology = ""
 
 
 class PromptContext(Record, frozen=True):

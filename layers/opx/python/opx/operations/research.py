@@ -275,22 +275,11 @@ class SearchRunbooks(Request, frozen=True):
 )
 def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
     """Search procedures and architecture."""
-    return FoundAnswer(
-        found_documents(
-            context,
-            request.query,
-            request.max_results,
-            request.max_tokens,
-            QueryConfig(categories=("runbooks",), min_confidence=request.at_least.least),
-        )
-    )
+    return _found_in(context, request, "runbooks")
 
 
-class SearchPostmortems(Request, frozen=True):
+class SearchPostmortems(SearchRunbooks, frozen=True):
     query: Annotated[Filled, about("The current problem, the affected service or the suspected cause, in plain words.")]
-    max_results: Results = DEFAULT_RESULTS
-    max_tokens: Tokens = DEFAULT_BUDGET
-    at_least: AtLeast = Band.WEAK
 
 
 @agent_tool(
@@ -301,15 +290,12 @@ class SearchPostmortems(Request, frozen=True):
 )
 def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAnswer:
     """Search postmortems of past incidents."""
-    return FoundAnswer(
-        found_documents(
-            context,
-            request.query,
-            request.max_results,
-            request.max_tokens,
-            QueryConfig(categories=("postmortems",), min_confidence=request.at_least.least),
-        )
-    )
+    return _found_in(context, request, "postmortems")
+
+
+def _found_in(context: Context, request: SearchRunbooks, category: str) -> FoundAnswer:
+    config = QueryConfig(categories=(category,), min_confidence=request.at_least.least)
+    return FoundAnswer(found_documents(context, request.query, request.max_results, request.max_tokens, config))
 
 
 class SearchDocs(Request, frozen=True):
@@ -331,15 +317,8 @@ class SearchDocs(Request, frozen=True):
 )
 def search_docs(context: Context, request: SearchDocs) -> DocsAnswer:
     """Search all categories."""
-    return DocsAnswer(
-        found_documents(
-            context,
-            request.query,
-            request.limit,
-            request.max_tokens,
-            QueryConfig(mode=request.thoroughness, min_confidence=request.at_least.least),
-        )
-    )
+    config = QueryConfig(mode=request.thoroughness, min_confidence=request.at_least.least)
+    return DocsAnswer(found_documents(context, request.query, request.limit, request.max_tokens, config))
 
 
 class ResearchTopic(Request, frozen=True):

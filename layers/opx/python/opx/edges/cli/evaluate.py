@@ -201,7 +201,8 @@ def _show(
 def _run_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     yield f"ingest: {json.dumps(run.ingest)}\n"
     yield from _table_lines(quality(run))
-    yield from _answer_lines(run)
+    for table in answer_tables(run.questions, run.answers):
+        yield from _grid(*table, 7)
     yield from _confidence_lines(run, floor)
     yield from _grid(*band_table(run), 7)  # how often first pages are right, by mode and band
     yield from _refusal_lines(run, floor)
@@ -316,12 +317,6 @@ def _table_lines(figures: Table) -> Iterator[str]:
     for measure in [name for name in counts[kinds[0]] if name != "questions"]:
         rows = [(system, *(f"{by[kind][measure]:.4f}" for kind in kinds)) for system, by in figures.items()]
         yield from _grid((measure, *titles), rows, 14, 2)
-
-
-def _answer_lines(run: EvaluationRun) -> Iterator[str]:
-    """Tables of judged answers: a row per form of reply."""
-    for table in answer_tables(run.questions, run.answers):
-        yield from _grid(*table, 7)
 
 
 def _confidence_lines(run: EvaluationRun, floor: float) -> Iterator[str]:

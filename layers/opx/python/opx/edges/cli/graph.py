@@ -83,7 +83,7 @@ def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     rows = neighbour_rows(found)
     if rows and not as_json:
         print_table(("STEPS", "THING", "NAME", "HOW", "AT", "DOCUMENT ID"), rows)
-        warn(*contradiction_lines(found))
+        warn(*(f"these contradict each other: {'; '.join(map(edge_text, pair))}" for pair in found.contradicting))
         if found.cut:
             warn(f"only the newest relations were followed of: {', '.join(found.cut)}")
     elif not as_json:
@@ -350,11 +350,6 @@ def _proof(passage: Passage, names: Sequence[str]) -> Iterator[str]:
     blocks = [passage.content[block.start : block.end] for block in parse_blocks(passage.content)]
     best = max(blocks, key=lambda text: sum(name.casefold() in text.casefold() for name in names), default="")
     yield from ("", *rendered(best, Screen.current()))
-
-
-def contradiction_lines(found: Neighbourhood) -> Iterator[str]:
-    for first, second in found.contradicting:
-        yield f"these contradict each other: {edge_text(first)}; {edge_text(second)}"
 
 
 def answer_lines(found: GraphAnswer) -> Iterator[str]:

@@ -34,11 +34,11 @@ AS_JSON_LINES = "Print JSON Lines: one on each line."
 class CommandShape(Struct, frozen=True):
     """Mapping of a command line to a request of the operation `run`. `arguments` are positional, in this order; `without`
     keep their defaults; `defaults` differ from those of other callers. `fields` overrides how fields are shown, each in the
-    form of help: `"--scope KEY All of a scope."`, of which each part is optional; `-y/--yes` and `-t|--tag` are several names. `json`
-    is the help of `--json`, "" for none. `items` names the list that `--json` and `--jsonl` print instead of the whole reply,
-    and that is read from all pages. `anywhere`: the command also works before anything was ingested; `elsewhere`: the error
-    for a deployed system, if the command works on this machine only; `ids` find the whole id for the beginning of one, by
-    field; `progress` shows the steps meanwhile."""
+    form of help: `"--scope KEY All of a scope."`, of which each part is optional; `-y/--yes` and `-t|--tag` are several
+    names. `json` is the help of `--json`, "" for none. `items` names the list that `--json` and `--jsonl` print instead of
+    the whole reply, and that is read from all pages. `anywhere`: the command also works before anything was ingested;
+    `elsewhere`: the error for a deployed system, if the command works on this machine only; `ids` find the whole id for the
+    beginning of one, by field; `progress` shows the steps meanwhile."""
 
     name: str
     run: Run[Any, Any]

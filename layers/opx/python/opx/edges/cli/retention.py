@@ -81,12 +81,9 @@ def add(session: Session, request: lifecycle.AddHold, *, as_json: bool) -> None:
 def list_command(reply: lifecycle.HoldList, request: lifecycle.ListHolds) -> None:
     """List the holds."""
     heads = ("ID", "ON", "SINCE", "BY", *(("LIFTED", "BY") if request.lifted else ()), "REASON")
-    print_table(heads, [_hold_row(hold, lifted=request.lifted) for hold in reply.holds], "no holds")
-
-
-def _hold_row(hold: Hold, *, lifted: bool) -> tuple[str, ...]:
-    ended = (hold.lifted, hold.lifted_by) if lifted else ()
-    return hold.id, hold.what, hold.since, hold.by, *ended, hold.reason
+    fields = ("id", "what", "since", "by", *(("lifted", "lifted_by") if request.lifted else ()), "reason")
+    rows = [[getattr(hold, name) for name in fields] for hold in reply.holds]
+    print_table(heads, rows, "no holds")
 
 
 @hold_command.operation("remove", lifecycle.lift_hold, arguments=("hold_id",), fields={"hold_id": "ID"}, json="")

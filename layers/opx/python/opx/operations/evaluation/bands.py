@@ -6,7 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import fmean
 from typing import Any
@@ -140,13 +140,7 @@ class CalibrationTable:
             "brier": round(self.brier, 4),
             "expectedCalibrationError": round(self.error, 4),
             "bins": [
-                {
-                    "low": each.low,
-                    "high": each.high,
-                    "count": each.count,
-                    "confidence": round(each.confidence, 4),
-                    "relevant": round(each.relevant, 4),
-                }
+                {**asdict(each), "confidence": round(each.confidence, 4), "relevant": round(each.relevant, 4)}
                 for each in self.bins
             ],
         }
