@@ -195,11 +195,7 @@ def _as_text(name: str, given: str | dict[str, Any]) -> str:
 
 
 def _procedure_view(
-    context: Context,
-    document: KnowledgeDocument,
-    outline: Outline,
-    request: FindProcedure,
-    labels: Mapping[str, str],
+    context: Context, document: KnowledgeDocument, outline: Outline, request: FindProcedure, labels: Mapping[str, str]
 ) -> tuple[reading.DocumentPart, tuple[FilledCommand, ...]]:
     """The steps of a document with labels filled into their commands, and the commands. Documents from outside are quoted
     unchanged."""

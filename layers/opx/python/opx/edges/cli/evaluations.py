@@ -111,15 +111,7 @@ def canary_command(marked: OwnQuestion) -> None:
     click.echo(f"{'asked every hour' if marked.canary else 'no canary any more'}  {printable(marked.text)}")
 
 
-COMMANDS = (
-    runs_command,
-    show_command,
-    set_command,
-    add_command,
-    remove_command,
-    canaries_command,
-    canary_command,
-)
+COMMANDS = (runs_command, show_command, set_command, add_command, remove_command, canaries_command, canary_command)
 
 
 def run_own(session: Session, *, as_json: bool) -> None:

@@ -10,17 +10,7 @@ from opx.domain.graph import Alias, Edge, GraphEvidence, Merge, Node, Value
 from opx.domain.results import Names
 from opx.edges.cli.hits import untrusted_line
 from opx.edges.cli.operations import OperationGroup
-from opx.edges.cli.output import (
-    NO_ANSWER,
-    SHORT_ID,
-    Screen,
-    aligned,
-    exit_unless,
-    plural,
-    print_table,
-    printable,
-    warn,
-)
+from opx.edges.cli.output import NO_ANSWER, SHORT_ID, Screen, aligned, exit_unless, plural, print_table, printable, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.graph.questions.answers import GraphAnswer, GraphCoverage, Uncovered
 from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView, Passage, edge_text, in_words

@@ -8,14 +8,7 @@ import click
 
 from opx.domain.ids import shortened
 from opx.domain.queries import QueryConfig
-from opx.domain.research import (
-    DEFAULT_ITERATIONS,
-    MOST_ITERATIONS,
-    ResearchReport,
-    ResearchStep,
-    StepKind,
-    Stopped,
-)
+from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep, StepKind, Stopped
 from opx.domain.results import Answer
 from opx.edges.cli.hits import HitPage, heading
 from opx.edges.cli.output import CommandFailed, Screen, aligned, exit_unless, print_json, print_lines, safe, warn
