@@ -9,10 +9,9 @@ import click
 
 from opx.domain.record import replace
 from opx.edges.calling import plain
-from opx.edges.cli.documents import NAME, version_named
-from opx.edges.cli.intake import settled, warn_of
+from opx.edges.cli.documents import NAME, await_ingestion, version_named
 from opx.edges.cli.operations import AS_JSON_LINES, OperationGroup, request_command
-from opx.edges.cli.output import CommandFailed, exit_unless, print_json, print_json_lines, safe, warn
+from opx.edges.cli.output import CommandFailed, print_json, print_json_lines, safe, warn
 from opx.edges.cli.session import SESSION, Session, pass_session
 from opx.errors import ConditionFailedError
 from opx.operations import contradictions
@@ -34,7 +33,7 @@ def reviewed_command(session: Session, request: MarkReviewed) -> None:
     document = version_named(session, request.document_id).document
     session.loader.note_failures()
     found = session.call(mark_reviewed, replace(request, document_id=document.document_id))
-    _ingested(session, found.object_key)
+    await_ingestion(session, [found.object_key])
     click.echo(safe(f"{document.title}: to be reviewed again by {found.review.until}"))
 
 
@@ -61,14 +60,8 @@ def edit_command(session: Session, source: str, *, is_new: bool) -> None:
         written = session.call(write_text, WriteText(source=source, text=text, expected=read.revision))
     except ConditionFailedError as exc:
         raise CommandFailed(f"{exc}. Your text is in {_kept(text, source)}", 2) from exc
-    _ingested(session, written.object_key)
+    await_ingestion(session, [written.object_key])
     click.echo(safe(f"{source} is written"))
-
-
-def _ingested(session: Session, object_key: str) -> None:
-    tally = settled(session.loader, [object_key])
-    warn_of(tally.failures, tally.left_to_others)
-    exit_unless(not (tally.failures or tally.left_to_others))
 
 
 def _kept(text: str, source: str) -> Path:

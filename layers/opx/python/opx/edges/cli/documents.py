@@ -576,7 +576,12 @@ def delete_command(session: Session, document_ids: tuple[str, ...], *, yes: bool
         deleted = remove_document(client, document_id)
         sent.extend(found.key.scope.prefix + found.key.source for found in deleted)
         click.echo(f"deleted {document_id}  {printable(document.title)}")
-    tally = settled(loader, sent)
+    await_ingestion(session, sent)
+
+
+def await_ingestion(session: Session, object_keys: Sequence[str]) -> None:
+    """Waits for the outcomes of objects, and prints failures; exits with 1 for these, and for unsettled ones."""
+    tally = settled(session.loader, object_keys)
     warn_of(tally.failures, tally.left_to_others)
     exit_unless(not (tally.failures or tally.left_to_others))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -21,26 +21,18 @@ from opx.ingestion.evidence_reading import read_evidence
 from opx.operations.learning import CaptureEntry, PutEvidence, capture_entry, put_evidence
 from opx.operations.outcomes import get_document_outcomes, record_outcome
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _COMMON = (
-    click.option("--for", "project_id", default="", metavar="PROJECT", help="The project of the entry."),
-    click.option("--agent", "agent_type", default="", metavar="TYPE", help="Type of the agent."),
-    click.option("--task-type", default="", metavar="TYPE", help="Type of the task."),
-    click.option("--technology", default="", metavar="NAME", help="Technology of the entry."),
-    click.option("--incident", default="", metavar="ID", help="The incident's id."),
-    click.option(
-        "--occurrence", default="", metavar="ID", help="Idempotency key: entries with the same one are kept once."
+    click.Option(["--for", "project_id"], default="", metavar="PROJECT", help="The project of the entry."),
+    click.Option(["--agent", "agent_type"], default="", metavar="TYPE", help="Type of the agent."),
+    click.Option(["--task-type"], default="", metavar="TYPE", help="Type of the task."),
+    click.Option(["--technology"], default="", metavar="NAME", help="Technology of the entry."),
+    click.Option(["--incident"], default="", metavar="ID", help="The incident's id."),
+    click.Option(
+        ["--occurrence"], default="", metavar="ID", help="Idempotency key: entries with the same one are kept once."
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print the entry's id and state as JSON."),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print the entry's id and state as JSON."),
 )
-
-
-def common_options(command: F) -> F:
-    """Adds the options that every entry type accepts."""
-    for option in reversed(_COMMON):
-        command = option(command)
-    return command
+"""Options that every entry type accepts."""
 
 
 @click.group("capture", no_args_is_help=True)
@@ -56,53 +48,62 @@ def capture_command() -> None:
     """
 
 
-@capture_command.command("failure")
+def _captures(name: str, entry_type: EntryType) -> Callable[[Callable[[], None]], None]:
+    """Turns a function that has a help and options of its own into a command that captures entries of a type."""
+
+    @pass_session
+    def capture(session: Session, /, *, as_json: bool, **given: Any) -> None:
+        fields = {name: value for name, value in given.items() if value not in ("", False)}
+        request = request_of(CaptureEntry, {"entry_type": entry_type.value, **fields})
+        captured = session.client.call(capture_entry, request)
+        if as_json:
+            print_json(captured.to_json())
+        else:
+            click.echo(captured.id)
+            click.echo(captured.note, err=True)  # scripts read the id alone
+
+    def make(function: Callable[[], None]) -> None:
+        params = [*reversed(getattr(function, "__click_params__", [])), *_COMMON]
+        capture_command.add_command(click.Command(name, params=params, callback=capture, help=function.__doc__))
+
+    return make
+
+
+@_captures("failure", EntryType.FAILURE_SOLUTION)
 @click.argument("failure_description", metavar="WHAT_FAILED")
 @click.option("--error", "error_message", default="", metavar="TEXT", help="The error, copied as it was.")
 @click.option(
     "--step", "solution_steps", multiple=True, metavar="TEXT", help="A step of the solution; may be repeated."
 )
 @click.option("--verified", "success_verified", is_flag=True, help="The solution was seen to work.")
-@common_options
-@pass_session
-def capture_failure(session: Session, /, *, as_json: bool, **given: Any) -> None:
+def capture_failure() -> None:
     """Capture a failure and its solution. The entry waits for `opx learn verify`, unless it is --verified."""
-    _capture(session, EntryType.FAILURE_SOLUTION, given, as_json=as_json)
 
 
-@capture_command.command("rejection")
+@_captures("rejection", EntryType.GATE_REJECTION)
 @click.argument("gate_type", metavar="GATE")
 @click.option("--feedback", "human_feedback", default="", metavar="TEXT", help="The reviewer's feedback.")
 @click.option("--approach", "revision_approach", default="", metavar="TEXT", help="The change that followed.")
-@common_options
-@pass_session
-def capture_rejection(session: Session, /, *, as_json: bool, **given: Any) -> None:
+def capture_rejection() -> None:
     """Capture a rejection at a review, with the reason."""
-    _capture(session, EntryType.GATE_REJECTION, given, as_json=as_json)
 
 
-@capture_command.command("approval")
+@_captures("approval", EntryType.GATE_APPROVAL)
 @click.argument("gate_type", metavar="GATE")
 @click.option("--approach", "approved_approach", required=True, metavar="TEXT", help="What was approved.")
-@common_options
-@pass_session
-def capture_approval(session: Session, /, *, as_json: bool, **given: Any) -> None:
+def capture_approval() -> None:
     """Capture an approval at the first attempt."""
-    _capture(session, EntryType.GATE_APPROVAL, given, as_json=as_json)
 
 
-@capture_command.command("warning")
+@_captures("warning", EntryType.WARNING)
 @click.argument("tried", metavar="WHAT_WAS_TRIED")
 @click.option(
     "--effect", required=True, type=click.Choice([effect.value for effect in TriedEffect]), help="The outcome."
 )
 @click.option("--problem", default="", metavar="TEXT", help="The problem that it was tried for.")
 @click.option("--reference", default="", metavar="SOURCE", help="The document that has the step.")
-@common_options
-@pass_session
-def capture_warning(session: Session, /, *, as_json: bool, **given: Any) -> None:
+def capture_warning() -> None:
     """Capture a step that had no effect or made things worse. The warning is shown before that step."""
-    _capture(session, EntryType.WARNING, given, as_json=as_json)
 
 
 @capture_command.command("json")
@@ -128,17 +129,6 @@ def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
         ) from exc
     finally:
         print_either(ids, ids, as_json=as_json)
-
-
-def _capture(session: Session, entry_type: EntryType, given: Mapping[str, Any], *, as_json: bool) -> None:
-    fields = {name: value for name, value in given.items() if value not in ("", False)}
-    request = request_of(CaptureEntry, {"entry_type": entry_type.value, **fields})
-    captured = session.client.call(capture_entry, request)
-    if as_json:
-        print_json(captured.to_json())
-    else:
-        click.echo(captured.id)
-        click.echo(captured.note, err=True)  # scripts read the id alone
 
 
 def _captured(session: Session, given: object) -> str:

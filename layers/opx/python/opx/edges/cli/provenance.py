@@ -61,7 +61,8 @@ def _rows(found: DocumentProvenance, screen: Screen) -> Iterator[tuple[str, str]
         yield from _channel_rows(found)
     for claim in found.claims:
         yield "claim", printable(f"{claim.field}: {claim.value}  (stated by its author, not verified)")
-    yield "object", f"{printable(found.object.key)}{_version(found.object.version)}"
+    version = f" (version {found.object.version})" if found.object.version else ""
+    yield "object", f"{printable(found.object.key)}{version}"
     yield "", _checksum(found.object.checksum, found.object.integrity, screen)
     text = _checksum(found.text.checksum, found.text.integrity, screen)
     yield "text", f"{plural(found.text.chunks, 'chunk')}, {text}"
@@ -80,10 +81,6 @@ def _channel_rows(found: DocumentProvenance) -> Iterator[tuple[str, str]]:
     yield "parsed as", f"{provenance.parser}, {provenance.ingested_at}"
     if provenance.reviewed_by:
         yield "reviewed", printable(f"last by {provenance.reviewed_by}")
-
-
-def _version(version: str) -> str:
-    return f" (version {version})" if version else ""
 
 
 def _checksum(checksum: str, integrity: Integrity, screen: Screen) -> str:

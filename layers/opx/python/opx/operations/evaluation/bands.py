@@ -12,6 +12,7 @@ from statistics import fmean
 from typing import Any
 
 from opx.domain.queries import Band, band_of
+from opx.domain.record import rounded
 from opx.operations.evaluation.answers import TextTable
 from opx.operations.evaluation.datasets import LabelledQuestion
 from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
@@ -52,7 +53,7 @@ class BandFigures:
     def to_json(self) -> dict[str, Any]:
         return {
             "answerable": self.answerable,
-            "right": None if self.right is None else round(self.right, 4),
+            "right": rounded(self.right, 4),
             "unanswerable": sum(self.unanswerable.values()),
             "unanswerableByKind": self.unanswerable,
         }
