@@ -105,10 +105,10 @@ def replace(thing: R, /, **changes: Any) -> R:
     return found
 
 
-def projected(kind: type[S], source: msgspec.Struct, /, **fields: Any) -> S:
-    """A record with these fields, and the others that it has in common with `source`."""
-    common = {name: getattr(source, name) for name in kind.__struct_fields__ if name in source.__struct_fields__}
-    return kind(**(common | fields))
+def like(kind: type[S], thing: object, /, **others: Any) -> S:
+    """A record of this type with the attributes of a thing that have the names of its fields; some have other values."""
+    same = (name for name in kind.__struct_fields__ if name not in others and hasattr(thing, name))
+    return kind(**{name: getattr(thing, name) for name in same}, **others)
 
 
 def derive(record: Record, **fields: object) -> None:

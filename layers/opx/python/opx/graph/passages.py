@@ -9,7 +9,7 @@ from msgspec import UnsetType
 
 from opx.domain.documents import KnowledgeDocument, RemarkKind
 from opx.domain.graph import GraphEvidence
-from opx.domain.record import projected
+from opx.domain.record import like
 from opx.domain.scopes import Reader
 from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.graph.views import Passage
@@ -82,7 +82,7 @@ class PassageReader:
 
 
 def _passage(document: KnowledgeDocument, chunk_id: str, section: str, content: str) -> Passage:
-    return projected(
+    return like(
         Passage,
         document,
         chunk_id=chunk_id,

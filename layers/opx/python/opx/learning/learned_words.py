@@ -18,7 +18,7 @@ from msgspec import field
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import stable_hash
 from opx.domain.outcomes import LearntPage, OutcomeResult, RecordedOutcome
-from opx.domain.record import Record, projected
+from opx.domain.record import Record, like
 from opx.domain.scopes import scope_of_key
 from opx.ingestion.corpus.catalog import Catalog
 from opx.learning.outcome_store import KEPT_DAYS, LEARNT, KnownScopes, resolved_key, resolved_partition
@@ -131,9 +131,7 @@ class LearntStore:
     def enter(self, scope_key: str, outcome: RecordedOutcome, page: DocumentKey, report: str) -> None:
         """Stores an outcome with its report, whose words count for the page, or against it if it didn't help, to all readers
         of the scope. Idempotent."""
-        reported = projected(
-            ReportedIncident, outcome, page_scope=page.scope.key, page_source=page.source, report=report
-        )
+        reported = like(ReportedIncident, outcome, page_scope=page.scope.key, page_source=page.source, report=report)
         expires_at = int(self._clock()) + KEPT_DAYS * _DAY_SECONDS
         key = resolved_key(scope_key, outcome.outcome_id)
         self._table.put({**key, **reported.to_json(), "expiresAt": expires_at})

@@ -14,7 +14,7 @@ from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel
 from opx.domain.learning import MAX_RESULTS as MOST_PATTERNS
 from opx.domain.learning import Pattern, RAGPattern
 from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, Band, QueryConfig
-from opx.domain.record import projected, replace
+from opx.domain.record import like, replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Reader, Scope
 from opx.errors import IndexUnavailableError, InvalidInputError
@@ -250,7 +250,7 @@ def _text(name: str, value: str | None) -> str:
 
 
 def _pattern(match: PatternMatch) -> RAGPattern:
-    return projected(
+    return like(
         RAGPattern,
         match.pattern,
         similarity=match.similarity,

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from opx.domain.record import Record, projected
+from opx.domain.record import Record, like
 from opx.domain.scopes import GLOBAL_KEY, scope_of_key
 from opx.errors import InvalidInputError
 from opx.ports import Clock, Item, KeyRange, Table
@@ -155,7 +155,7 @@ class UsageLog:
 
 def _summed(days: list[DayUsage]) -> ClientUsage:
     last, questions = days[-1], [one.questions for one in days if one.questions is not None]
-    return projected(
+    return like(
         ClientUsage,
         last,
         days=len(days),

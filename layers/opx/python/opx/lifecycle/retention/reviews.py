@@ -10,7 +10,7 @@ from msgspec import Meta, field
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.domain.ids import day_number, day_text
-from opx.domain.record import Record, derive, projected
+from opx.domain.record import Record, derive, like
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ports import Clock
@@ -97,7 +97,7 @@ class Reviews:
                     yield self._item(document, today)
 
     def _item(self, document: KnowledgeDocument, today: int) -> ReviewItem:
-        return projected(
+        return like(
             ReviewItem,
             document,
             source=document.source_uri,

@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from opx.domain.knowledge import KnowledgeModel
-from opx.domain.record import Record, projected
+from opx.domain.record import Record, like
 from opx.domain.results import Absent
 from opx.records.gaps.model import MAX_CALLERS, Gap, GapStatus
 from opx.runtime.knowledge_file import read_section
@@ -68,7 +68,7 @@ def listed(
 
 
 def _view(gap: Gap, owner: str) -> GapView:
-    return projected(
+    return like(
         GapView,
         gap,
         scope=gap.scope_key,
