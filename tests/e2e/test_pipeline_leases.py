@@ -150,7 +150,7 @@ class TestTooLate:
         self, leased: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         leased.put_silently(DISK, b"\x00\x01")
-        read = leased.services.ingestion.pipeline._reader.sidecar
+        read = leased.services.ingestion.pipeline.reader.sidecar
 
         def slow(key: str) -> object:
             monkeypatch.undo()
@@ -160,7 +160,7 @@ class TestTooLate:
             leased.put_silently(DISK, b"\x00\x01")
             return read(key)
 
-        monkeypatch.setattr(leased.services.ingestion.pipeline._reader, "sidecar", slow)
+        monkeypatch.setattr(leased.services.ingestion.pipeline.reader, "sidecar", slow)
         (outcome,) = leased.deliver(created(DISK, 1))
         assert outcome.result is Result.RETRY
         assert leased.reasons() == {}

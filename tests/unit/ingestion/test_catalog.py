@@ -185,7 +185,7 @@ class TestVersions:
             time.sleep(1)
             return time.now
 
-        monkeypatch.setattr(catalog, "_clock", clock)
+        monkeypatch.setattr(catalog, "clock", clock)
         for number in (1, 2):
             finished(catalog, number, a_document(f"d{number}", version=number))
         new, old = catalog.versions(KEY)
@@ -247,8 +247,8 @@ class TestVersions:
 
     def test_version_without_current_since_keeps_it_empty(self, catalog: Catalog) -> None:
         finished(catalog, 1, a_document())
-        (item,) = catalog._documents.query("d1")
-        catalog._documents.put({**item, "currentSince": ""})
+        (item,) = catalog.documents.query("d1")
+        catalog.documents.put({**item, "currentSince": ""})
         finished(catalog, 2, a_document(owner="storage"))
         assert [(one.owner, one.current_since) for one in catalog.versions(KEY)] == [("storage", "")]
 
@@ -349,13 +349,13 @@ class TestListing:
     def test_removed_tag_leaves_no_item(self, catalog: Catalog) -> None:
         finished(catalog, 1, a_document(tags=("old", "kept")))
         finished(catalog, 2, a_document(tags=("kept", "new")))
-        items = {tag: len(list(catalog._documents.query(tag, index="tags-index"))) for tag in ("old", "kept", "new")}
+        items = {tag: len(list(catalog.documents.query(tag, index="tags-index"))) for tag in ("old", "kept", "new")}
         assert items == {"old": 0, "kept": 1, "new": 1}
 
     def test_tag_item_that_outlived_its_tag_finds_nothing(self, catalog: Catalog) -> None:
         finished(catalog, 1, a_document(tags=("kept",)))
-        (item,) = catalog._documents.query("kept", index="tags-index")
-        catalog._documents.put({**item, "entry": item["entry"].replace("kept", "lost"), "tag": "lost"})
+        (item,) = catalog.documents.query("kept", index="tags-index")
+        catalog.documents.put({**item, "entry": item["entry"].replace("kept", "lost"), "tag": "lost"})
         assert list(tagged(catalog, "lost")) == []
 
     def test_category_is_listed_last_updated_first(self, catalog: Catalog) -> None:
