@@ -16,7 +16,7 @@ import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
 from opx.adapters.aws.deployed_api import AwsAccount
-from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.adapters.aws.vendor_errors import error_code, raised_as, translated_errors
 from opx.adapters.connections import Connections
 from opx.domain.record import Json, prepared
 from opx.domain.scopes import Identity
@@ -298,13 +298,10 @@ class DeployedSystem:
 
     @contextmanager
     def _translated(self, action: str, *, missing: str = "") -> Iterator[None]:
-        with translated_errors(action), self.account.credential_errors(action, _OPERATOR):
-            try:
-                yield
-            except ClientError as exc:
-                if missing and error_code(exc) == "ValidationError":
-                    raise NotApplicableError(missing) from exc
-                raise
+        codes = ("ValidationError",) if missing else ()
+        refused = raised_as(NotApplicableError(missing), *codes)
+        with translated_errors(action), self.account.credential_errors(action, _OPERATOR), refused:
+            yield
 
 
 def _token(identity: Identity, settings: Mapping[str, str]) -> str:

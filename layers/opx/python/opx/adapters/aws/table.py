@@ -15,10 +15,8 @@ from decimal import Decimal
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
 from opx.adapters.aws.index_shards import gathered, merged, partitions_of, spread
-from opx.adapters.aws.vendor_errors import Backoff, answers, error_code, translated_errors
+from opx.adapters.aws.vendor_errors import Backoff, answers, raised_as, translated_errors
 from opx.adapters.limits import (
     Slice,
     check_item,
@@ -387,13 +385,9 @@ class DynamoTable:
 
     @contextmanager
     def _translated(self, action: str, condition: Condition | None = None) -> Iterator[None]:
-        with translated_errors(f"{action} table {self._name}"):
-            try:
-                yield
-            except ClientError as exc:
-                if error_code(exc) == "ConditionalCheckFailedException":
-                    raise ConditionFailedError(f"item of table {self._name} is in another state: {condition}") from exc
-                raise
+        failed = ConditionFailedError(f"item of table {self._name} is in another state: {condition}")
+        with translated_errors(f"{action} table {self._name}"), raised_as(failed, "ConditionalCheckFailedException"):
+            yield
 
     def _arguments(self, condition: Condition | None) -> dict[str, Any]:
         return {} if condition is None else condition_arguments(self._spec, condition, self._clock())
