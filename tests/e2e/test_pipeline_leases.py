@@ -203,8 +203,8 @@ class TestLostUpdates:
         leased.lease_over()
         abandoned_claim(leased, DISK, 2)
         with pytest.raises(ConditionFailedError):
-            catalog.start_writing(claim, "d")
-        assert not catalog.release(claim, applied=True)
+            catalog.claims.start_writing(claim, "d")
+        assert not catalog.claims.release(claim, applied=True)
 
 
 def before_next_apply(system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:

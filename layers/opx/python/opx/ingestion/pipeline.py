@@ -162,7 +162,7 @@ class Publisher:
 
     def _start(self, step: Step) -> bool:
         try:
-            self.catalog.start_writing(claim_of(step), _document_id(step))
+            self.catalog.claims.start_writing(claim_of(step), _document_id(step))
         except ConditionFailedError:
             return False
         return True
@@ -214,7 +214,7 @@ class Publisher:
         """
         claim = claim_of(step)
         log.warning("lost the claim on %s, undoing its writes", claim.event.key)
-        self.catalog.note_unfinished(claim.key, _document_id(step))
+        self.catalog.claims.note_unfinished(claim.key, _document_id(step))
         current = current_id(self.catalog.head(claim.key) or {}) == _document_id(step)
         same = self.index.derives_ids and current
         if references and not same:
@@ -470,7 +470,7 @@ class IngestionPipeline:
             return self._missing(claim, reason)
         fingerprint = self.fingerprint(info, self.reader.sidecar(key))
         if self._is_in_order(claim.key, claim.head, fingerprint):
-            self.catalog.release(claim, applied=True)
+            self.catalog.claims.release(claim, applied=True)
             return EventOutcome(Result.UNCHANGED, key, document_id=claim.current_id)
         try:
             cut = self.cut_before(key, fingerprint, stack) or self._cut(claim.key, info, fingerprint, stack)
@@ -541,9 +541,9 @@ class IngestionPipeline:
         if claim.current_id or claim.interrupted:
             return claim
         if claim.head.get("version"):
-            self.catalog.release(claim, applied=True)
+            self.catalog.claims.release(claim, applied=True)
         else:  # it has no versions, or lost them all
-            self.catalog.give_up(claim)
+            self.catalog.claims.forget(claim)
         return EventOutcome(Result.SKIPPED, claim.event.key, reason)
 
     def _versioned(self, claim: Claim, document: KnowledgeDocument, fingerprint: str) -> KnowledgeDocument:
@@ -631,7 +631,7 @@ class IngestionPipeline:
         """Releases the claim; if another worker has taken it over, the outcome is busy instead of the error."""
         waits = isinstance(error, (ThrottledError, UnwritableStoreError)) or self._still_wakes(claim, error)
         try:
-            held = self.catalog.release(claim, applied=False, counted=not waits)
+            held = self.catalog.claims.release(claim, applied=False, counted=not waits)
         except StoreUnavailableError as exc:
             log.warning("the claim on %s stays until its lease ends: %s", claim.event.key, exc)
             return _failed(claim.event, error)

@@ -59,7 +59,8 @@ def _pages_of(edition: str) -> str:
 
 @dataclass(eq=False)
 class Catalog:
-    """The only writer of the documents, keys and entries tables, but for the removal of a whole client.
+    """The only writer of the documents, keys and entries tables, but for the removal of a whole client. `claims` are the
+    claims on its documents.
 
     Every version is entered in `calendar`; `admits` returns whether documents of a scope may be ingested at all. By
     `knowledge`, those that are reports are read as untrusted.
@@ -76,7 +77,7 @@ class Catalog:
     knowledge: KnowledgeModel = NO_KNOWLEDGE
 
     def __post_init__(self) -> None:
-        self._claims = Claims(self.keys, clock=self.clock, lease_seconds=self.lease_seconds)
+        self.claims = Claims(self.keys, clock=self.clock, lease_seconds=self.lease_seconds)
 
     # -- changing
 
@@ -84,16 +85,11 @@ class Catalog:
         """Claims a document to apply an event. Raises `StaleEventError`, also for a removed client, or `BusyError`."""
         if not self.admits(key.scope):
             raise StaleEventError(event.key)
-        claim = self._claims.claim(key, event)
+        claim = self.claims.claim(key, event)
         if not self.admits(key.scope):  # a removal is recorded before it looks for claims: one of both sees the other
-            self._claims.forget(claim)
+            self.claims.forget(claim)
             raise StaleEventError(event.key)
         return claim
-
-    def start_writing(self, claim: Claim, document_id: str) -> None:
-        """Records that the index is about to change to `document_id` ("": to nothing), so that the next attempt detects a
-        crash from here on. Raises `ConditionFailedError` if the claim was lost."""
-        self._claims.start_writing(claim, document_id)
 
     def finish(
         self,
@@ -109,7 +105,7 @@ class Catalog:
 
         Raises `ConditionFailedError` if the claim was lost meanwhile; the caller then undoes what it wrote.
         """
-        self._claims.renew(claim)  # first: a worker that lost the claim must not touch the other tables
+        self.claims.renew(claim)  # first: a worker that lost the claim must not touch the other tables
         since = self._put(claim, document, made.provenance)
         if references is not None:
             self.keep_references({claim.key.id: references}, edition)
@@ -124,25 +120,16 @@ class Catalog:
         }
         if (kept_out := is_kept_out(document)) or claim.head.get("keptOut"):
             facts["keptOut"] = kept_out
-        self._claims.settle(claim, facts)
+        self.claims.settle(claim, facts)
 
     def withdraw(self, claim: Claim, *, gone_by: float | None = None, edition: str = "") -> None:
         """Marks the document as deleted; its versions stay readable, the one that was current until `gone_by` (seconds since
         the epoch), if that is given. Raises `ConditionFailedError` like `finish`."""
-        self._claims.renew(claim)
+        self.claims.renew(claim)
         self._retire(claim, DocumentState.DELETED, iso_time(self.clock()), gone_by)
         self._drop_unfinished(claim, "")
         self.keep_references({claim.key.id: []}, edition)
-        self._claims.settle(claim, {"state": DocumentState.DELETED.value, "fingerprint": ""})
-
-    def release(self, claim: Claim, *, applied: bool, counted: bool = True) -> bool:
-        """Releases a claim without a change; `applied` marks the event as applied. Otherwise an attempt failed, unless it is
-        not `counted`. False if the claim was lost already."""
-        return self._claims.release(claim, applied=applied, counted=counted)
-
-    def give_up(self, claim: Claim) -> None:
-        """Ends a claim on a key without versions, and deletes the key's item."""
-        self._claims.forget(claim)
+        self.claims.settle(claim, {"state": DocumentState.DELETED.value, "fingerprint": ""})
 
     def remove_version(self, document: KnowledgeDocument) -> None:
         """Deletes a version that is not current, but for its expiry entry in the calendar."""
@@ -158,11 +145,7 @@ class Catalog:
         or a worker has claimed it."""
         if any((version.document_id, version.version) not in removed for version in self.versions(key)):
             return False
-        return self._claims.remove(key)
-
-    def note_unfinished(self, key: DocumentKey, document_id: str) -> None:
-        """Makes the next event of the document clean up the writes of a worker that had lost its claim."""
-        self._claims.note_unfinished(key, document_id)
+        return self.claims.remove(key)
 
     def _put(self, claim: Claim, document: KnowledgeDocument, provenance: Provenance | None = None) -> str:
         """Writes the version and its tags, and returns since when it is current. An earlier write of the same version may
@@ -273,7 +256,7 @@ class Catalog:
         return [reference for item in self.entries.query(key_id) for reference in item["references"]]
 
     def head(self, key: DocumentKey) -> Item | None:
-        return self._claims.head(key)
+        return self.claims.head(key)
 
     def version(self, key: DocumentKey, document_id: str) -> KnowledgeDocument | None:
         """The last version of the key with this document id (replaced content may come back)."""
@@ -296,7 +279,7 @@ class Catalog:
         return {key_id: Provenance.from_json(stated) for key_id, stated in found.items() if stated}
 
     def _current_items(self, key_ids: Iterable[str]) -> list[Item]:
-        heads = [head for head in self._claims.heads(key_ids) if current_id(head)]
+        heads = [head for head in self.claims.heads(key_ids) if current_id(head)]
         return self._numbered((head["documentKey"], str(head["documentId"]), int(head["version"])) for head in heads)
 
     def leaving(self, entries: Iterable[CalendarEntry]) -> dict[CalendarEntry, tuple[KnowledgeDocument, bool]]:

@@ -131,7 +131,7 @@ class Removal:
             done = self._pipeline.remove([claim for _, claim in left], gone_by=gone_by) if left else []
         except StoreUnavailableError:
             for _, claim in claims:
-                self._catalog.release(claim, applied=True)
+                self._catalog.claims.release(claim, applied=True)
             raise
         tally.kept[BUSY] += done.count(False)
         gone = [entry for (entry, _), is_done in zip(left, done, strict=True) if is_done]
@@ -165,7 +165,7 @@ class Removal:
         return True
 
     def _keep_newer(self, claim: Claim, tally: _Tally) -> None:
-        self._catalog.release(claim, applied=True)
+        self._catalog.claims.release(claim, applied=True)
         tally.kept[NEWER] += 1
 
     # -- chunk files, catalog and calendar
