@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
@@ -35,7 +35,6 @@ from opx.ingestion.files import (
     FileToIngest,
     described,
     file_digest,
-    plan_files,
     sidecar_of,
     stated_facts,
     unreadable,
@@ -186,10 +185,6 @@ class CorpusWriter:
         self.store.put_if(key, data, etag=info.etag, metadata=metadata)
 
     # -- files
-
-    def plan(self, paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | EventOutcome]:
-        """The files under `paths`; see `plan_files`."""
-        return plan_files(paths, base)
 
     def put_file(self, file: FileToIngest, metadata: Mapping[str, Any]) -> EventOutcome | None:
         """Copies a file and its sidecar into the corpus store. Returns an outcome only if nothing was put: `UNCHANGED`, or
