@@ -357,7 +357,7 @@ def broken(system: SystemUnderTest, part: str, monkeypatch: pytest.MonkeyPatch) 
     calls: list[str] = []
     services = system.services
     target, name, error = {
-        "embedder": (services.ingestion.pipeline._embedder, "embed_each", EmbeddingError("down")),
+        "embedder": (services.ingestion.pipeline.embedder, "embed_each", EmbeddingError("down")),
         "index": (services.index, "apply", IndexUnavailableError("down")),
         "store": (services.store, "open", StoreUnavailableError("down")),
     }[part]
