@@ -29,7 +29,7 @@ from tests.infra.templates import Assembly, listed
 from tests.infra.test_ingestion import BUCKET, pairs, queue_arn, rights, table_arns
 
 READ = (
-    *(ALIASES, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, FAILURES, GRAPH),
+    *(ALIASES, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, FAILURES, GRAPH, KEYS),
     *(LIFECYCLE, OUTCOMES, PATTERNS, PROJECTS, STAGING),
 )
 FOLDERS = ("documents", "clients/*/documents", "chunks", "clients/*/chunks", "words")
@@ -50,7 +50,7 @@ def test_the_function_may_only_read_and_record_questions(default: Assembly) -> N
         | pairs("bedrock:InvokeModel", {model})
         | pairs("s3:ListBucket", {BUCKET})
         | pairs("s3:GetObject", {f"{BUCKET}/{folder}/*" for folder in FOLDERS})
-        | pairs("dynamodb:Query", table_arns(ANNOUNCEMENTS, KEYS))
+        | pairs("dynamodb:Query", table_arns(ANNOUNCEMENTS))
         | pairs("sqs:GetQueueAttributes", {queue_arn("ingest")})
         | pairs("sqs:SendMessage", {queue_arn("gaps-failed")})
         | pairs("xray:PutTelemetryRecords PutTraceSegments", {"*"})

@@ -117,8 +117,8 @@ def _counted(found: Seen, operation: Operation) -> dict[str, int]:
 
 
 def _store_calls(found: Seen) -> list[str]:
-    """Calls of the counted tables."""
-    return [call for call in found.calls if call.split()[0] not in UNCOUNTED]
+    """Calls of the counted tables, in no order: searches of a research run at once."""
+    return sorted(call for call in found.calls if call.split()[0] not in UNCOUNTED)
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
