@@ -67,9 +67,7 @@ def sentences(text: str) -> Iterator[tuple[int, str]]:
 def _prose(token: Token) -> str:
     """The text of a paragraph, with its line breaks."""
     breaks = {"softbreak": "\n", "hardbreak": "\n", "code_inline": _CODE}
-    return "".join(
-        breaks.get(part.type, part.content if part.type == "text" else "") for part in token.children or ()
-    )
+    return "".join(breaks.get(part.type, part.content if part.type == "text" else "") for part in token.children or ())
 
 
 def _split(prose: str, line: int) -> Iterator[tuple[int, str]]:
