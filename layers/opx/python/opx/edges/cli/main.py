@@ -18,7 +18,7 @@ import click
 
 from opx import __version__
 from opx.edges.cli.ending import end_process
-from opx.edges.cli.help import sections, unknown_command
+from opx.edges.cli.help import COMMON, sections, unknown_command
 from opx.edges.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, NO_PAGER, CommandFailed
 from opx.edges.cli.session import (
     GIVEN,
@@ -104,6 +104,9 @@ _COMMANDS = {
 COMPLETION = "_OPX_COMPLETE"
 """Environment variable by which a shell requests completions."""
 
+_ALL = f"{__name__}.all"
+"""Key of the context's meta: the help lists all commands."""
+
 _SUMMARIES = {name: summary for name, (_, summary) in _COMMANDS.items()}
 _SETTINGS = {option.removeprefix("--"): setting for setting, option in OPTIONS.items()}
 """Setting of each option that all commands have."""
@@ -125,16 +128,25 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(f"opx.edges.cli.{module}"), f"{cmd_name}_command")
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        for title, rows in sections(_SUMMARIES):
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        is_all = ctx.meta.get(_ALL)
+        common = [(name, _SUMMARIES[name]) for name in COMMON.split()]
+        for title, rows in sections(_SUMMARIES) if is_all else [("Commands", common)]:
             with formatter.section(title):
                 formatter.write_dl(rows)
+        if not is_all:
+            formatter.write("\nAll commands: opx help all\n")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        first, *rest = args
+        if first == "help" and rest in ([], ["all"]):
+            ctx.meta[_ALL] = bool(rest)
+            click.echo(ctx.get_help())
+            ctx.exit()
         try:
-            return super().resolve_command(ctx, args)
+            return super().resolve_command(ctx, [*rest, "--help"] if first == "help" else args)
         except click.exceptions.NoSuchCommand as exc:
             raise CommandFailed(unknown_command(exc.command_name, [*_COMMANDS])) from exc
 
