@@ -59,4 +59,6 @@ def unknown_command(name: str, known: Sequence[str]) -> str:
     other = _OTHER_NAMES.get(name.casefold())
     close = [other] if other else get_close_matches(name.casefold(), known, n=2, cutoff=0.7)
     meant = " or ".join(f"`opx {one}`" for one in close)
-    return f"there is no command {name!r}: " + (f"did you mean {meant}?" if meant else "`opx help all` lists all commands")
+    return f"there is no command {name!r}: " + (
+        f"did you mean {meant}?" if meant else "`opx help all` lists all commands"
+    )
