@@ -34,7 +34,7 @@ from opx.operations import administration, lifecycle
 
 @click.group("hold", cls=OperationGroup)
 def hold_command() -> None:
-    """Legal holds. A held document is not deleted: not by pruning, not by `opx delete`, not when its client is removed.
+    """Legal holds. A hold protects documents from pruning, from `opx delete`, and from the removal of their client.
 
     \b
     opx hold add --document 3f9a --reason "Case 2026-114"
