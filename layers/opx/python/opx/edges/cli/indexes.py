@@ -56,7 +56,7 @@ class _Steps:
     ),
 )
 @click.option("--dimension", default=0, metavar="N", help="Dimension of its vectors, if the model has several.")
-@click.option("--force", is_flag=True, help="Switch although the new index was measured to be worse.")
+@click.option("--force", is_flag=True, help="Switch even if the new index was measured to be worse.")
 @click.option("--rollback", is_flag=True, help="Go back to the index that answered before.")
 @click.option("--discard", is_flag=True, help="Remove inactive indexes, and cancel an unfinished reindex.")
 @click.option("--status", "status_only", is_flag=True, help="List the indexes, and show the progress of the work.")
@@ -70,14 +70,14 @@ def reindex_command(
     status_only: bool,
     as_json: bool,
 ) -> None:
-    """Build a new index from the stored chunks, for another embedding model or because the old one is damaged or of another
-    program, and switch to it.
+    """Build a new index from the stored chunks, and switch to it: for another embedding model, or if the old index is
+    damaged or of another version.
 
-    The old index answers until the new one is complete, changes made meanwhile included, and finds as much; it is kept up
-    to date for --rollback. An interrupted reindex continues when it is called again. Vectors of passages that the model
-    has seen are cached.
+    The old index answers until the new one has all documents, with the changes made meanwhile, and finds as much. The
+    old one then stays up to date for --rollback. Run the command again to continue an interrupted reindex. Vectors of
+    known passages are cached.
 
-    Exit codes: 0 done, 1 the new index is worse and was not switched to, 2 another error.
+    Exit codes: 0 done, 1 the new index is worse, so the old one stays, 2 another error.
     """
     building = bool(request.model or request.collection)
     if sum((rollback, discard, status_only, force, building, bool(request.model_path))) > 1:
