@@ -246,13 +246,13 @@ def _calibration_line(report: calibration.CalibrationReport) -> str:
 def reconcile_command(report: ReconcileReport, *, as_json: bool) -> None:
     """Compare corpus, catalog, chunk files, index, graph and calendar of all clients, and report differences.
 
-    Others may work meanwhile, and the run can be interrupted and repeated at any time. With --repair, documents that
-    differ are ingested again or withdrawn, and entries of no document are removed; unless they are more than a share of
-    all, which indicates a lost store that has to be restored from a backup (docs/backup.md). With --thorough, every file is
-    read and compared with its checksum; a database or an index that is damaged is left to `opx repair`.
+    Others may keep working, and you can interrupt and repeat the run at any time. --repair ingests documents that
+    differ again, or withdraws them, and removes entries that belong to no document. It refuses to remove more than a
+    share of all: then a store is probably lost, and has to be restored from a backup (docs/backup.md). --thorough reads
+    every file and compares it with its checksum. `opx repair` mends a damaged database or index.
 
-    For a folder of this machine, and for a system on AWS by operators with access to its stores (OPX_BACKEND=aws with the
-    settings of its functions), where functions do the repairs: compare again a few minutes later.
+    It works on a folder of this machine. On AWS it needs access to the stores (OPX_BACKEND=aws with the settings of the
+    functions). There functions do the repairs, so compare again a few minutes later.
 
     Exit codes: 0 the stores agree or were repaired, 1 differences are left, 2 it could not be done.
     """
