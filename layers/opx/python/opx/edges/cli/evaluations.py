@@ -47,8 +47,8 @@ def _run_rows(run: KeptRun) -> Iterator[tuple[str, ...]]:
 def show_command(found: quality.EvaluationDetails) -> None:
     """Show the questions of RUN with the verdict on each reply.
 
-    Verdicts: right, wrong (another document first), unsure (below the floor of confidence), refused (rightly: it has no
-    answer), false (answered, and has no answer).
+    Verdicts: right; wrong (another document is first); unsure (below the confidence floor); refused (right, as the
+    question has no answer); false (answered, although the question has no answer).
     """
     rows = [
         (one.reply.verdict, str(one.reply.rank or "-"), f"{one.reply.confidence:.2f}", _short(one.text))
@@ -71,7 +71,7 @@ def set_command(found: quality.OwnQuestions) -> None:
     CommandShape(arguments=("text", "document_ids"), fields={"text": "QUESTION", "document_ids": "DOCUMENT"}),
 )
 def add_command(added: OwnQuestion) -> None:
-    """Add QUESTION with its right DOCUMENTs (ids) to the own questions; without any, as one that no document answers."""
+    """Add QUESTION to the own questions, with the ids of its right DOCUMENTs. Without an id, no document answers it."""
     click.echo(f"{added.question_id}  {printable(added.text)}  <- {', '.join(added.titles) or 'no document'}")
 
 
@@ -103,11 +103,11 @@ def canaries_command(found: canaries.Canaries) -> None:
     canaries.mark_canary,
     CommandShape(
         arguments=("question_id",),
-        fields={"question_id": "ID", "canary": "--on/--off Ask it every hour, or no longer."},
+        fields={"question_id": "ID", "canary": "--on/--off Ask it every hour, or stop that."},
     ),
 )
 def canary_command(marked: OwnQuestion) -> None:
-    """Have the own question ID queried every hour, or no longer."""
+    """Query the own question ID every hour, or stop that."""
     click.echo(f"{'asked every hour' if marked.canary else 'no canary any more'}  {printable(marked.text)}")
 
 
