@@ -196,7 +196,7 @@ def compared(settings: Settings, processes: int) -> dict[str, float]:
     began = time.perf_counter()
     with start(settings) as system:
         lifecycle: Any = system.lifecycle
-        lifecycle._restart = start if processes > 1 else None
+        lifecycle.restart = start if processes > 1 else None
         report = lifecycle.reconciler().run()
     seconds = time.perf_counter() - began
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]

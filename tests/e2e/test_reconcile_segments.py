@@ -81,7 +81,7 @@ def shown(found: CheckedDocuments) -> tuple[Counter[Any], dict[str, int], int]:
 
 
 def many(comparison: Comparison) -> list[StoreSegment]:
-    found = comparison.segments(1, 7)
+    found = comparison.cut(1, 7)[0]
     assert [one.kind for one in found] == [SegmentKind.OBJECTS] * 7 + [SegmentKind.DOCUMENTS] * 7
     return found
 
@@ -113,7 +113,7 @@ def test_each_segment_has_its_share(broken: SystemUnderTest) -> None:
 
 def test_small_catalog_is_compared_as_a_whole(broken: SystemUnderTest) -> None:
     comparison = broken.services.lifecycle.comparison()
-    assert comparison.segments(DOCUMENTS, 100) == comparison.segments(1, 1) == list(WHOLE)
+    assert comparison.cut(DOCUMENTS, 100)[0] == comparison.cut(1, 1)[0] == list(WHOLE)
 
 
 def test_catalog_that_is_lost_leaves_the_whole_corpus(broken: SystemUnderTest) -> None:
@@ -121,7 +121,7 @@ def test_catalog_that_is_lost_leaves_the_whole_corpus(broken: SystemUnderTest) -
     for item in list(tables.every_item(KEYS)):
         tables.table(KEYS).delete({"documentKey": item["documentKey"]})
     comparison = broken.services.lifecycle.comparison()
-    assert comparison.segments(1, 7) == list(WHOLE)
+    assert comparison.cut(1, 7)[0] == list(WHOLE)
     assert {one.problem for one in compared(comparison, WHOLE).found} >= {Problem.NOT_TAKEN_IN}
 
 

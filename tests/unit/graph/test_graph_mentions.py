@@ -353,7 +353,7 @@ def test_the_next_batch_completes_what_one_left_out(
 ) -> None:
     client.ingest(OUTAGE)
     with monkeypatch.context() as patch:
-        patch.setattr(client.services.relinking.relinker, "_seconds", 45.0)
+        patch.setattr(client.services.relinking.relinker, "seconds", 45.0)
         patch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
         patch.setattr("opx.graph.relink_queue.NAMES_A_ROW", 1)
         client.ingest(INVENTORY)
@@ -378,7 +378,7 @@ def test_a_run_ends_at_its_time_limit(client: Client, monkeypatch: pytest.Monkey
         time.sleep(10)
         return ()
 
-    monkeypatch.setattr(client.services.relinking.relinker, "_clock", time.clock)
+    monkeypatch.setattr(client.services.relinking.relinker, "clock", time.clock)
     monkeypatch.setattr(client.services.relinking.relinker, "_passages_with", slow)
     monkeypatch.setattr("opx.graph.relinking.NAMES_A_BATCH", 1)
     done = client.services.relinking.relinker.relink_all(seconds=15)

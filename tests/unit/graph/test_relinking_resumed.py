@@ -177,9 +177,9 @@ def test_time_that_ends_within_a_row_leaves_the_names_behind(
             time.sleep(10)
             return search(*args)
 
-        monkeypatch.setattr(relinker, "_clock", time.clock)
+        monkeypatch.setattr(relinker, "clock", time.clock)
         monkeypatch.setattr(relinker, "_passages_with", slow)
-        monkeypatch.setattr(relinker, "_seconds", 5.0)
+        monkeypatch.setattr(relinker, "seconds", 5.0)
         assert system.relinking.relink_new().left_out == ("1 of 2 new names",)
         (row,) = system.graph.relink_queue.waiting()
         assert mentions(system) | set(row.names) == FOUND

@@ -235,11 +235,11 @@ class TestQueries:
         again = experience.words(("global", ACME))
         assert first
         assert again
-        assert first._of_scopes[0] is again._of_scopes[0]
+        assert first.of_scopes[0] is again.of_scopes[0]
         record(services, REPORT, incident="INC-9")
         later = experience.words(("global", ACME))
         assert later
-        assert later._of_scopes[0] is not first._of_scopes[0]
+        assert later.of_scopes[0] is not first.of_scopes[0]
 
 
 class TestRecording:
@@ -303,7 +303,7 @@ class TestRecording:
         def failing(*_: object) -> str:
             raise StoreUnavailableError("throttled")
 
-        monkeypatch.setattr(services.learning, "_incident_text", failing)
+        monkeypatch.setattr(services.learning, "incident_text", failing)
         record(services, REPORT)
         assert rows(services)[0]["said"] == REPORT
 

@@ -139,7 +139,7 @@ class TestShortNames:
         self, services: System, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         ids = iter(["abcdef" + "0" * 26, "abcdef" + "1" * 26])
-        monkeypatch.setattr(services.records.audit, "_new_id", lambda: next(ids))
+        monkeypatch.setattr(services.records.audit, "new_id", lambda: next(ids))
         receipts = [ask(services).receipt_id, ask(services).receipt_id]
         with pytest.raises(InvalidInputError, match="abcdef is the beginning of 2 receipts") as caught:
             services.learning.outcomes(SHOP).record("abcdef", "", "resolved")

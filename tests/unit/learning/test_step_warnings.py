@@ -34,7 +34,7 @@ kubectl get pods
 ```
 """
 TRIED = TriedStep(
-    "e1", "documents/learning/warnings/w1.json", FAILOVER, TriedEffect.MADE_WORSE, "INC-7", "", "", "", "2026-01"
+    "e1", "documents/learning/warnings/w1.json", FAILOVER, TriedEffect.MADE_WORSE, "INC-7", "", "", "", "2026-01", False
 )
 PASSAGE = JudgedPassage("Replication lag", "", RUNBOOK, "d1", "client:acme", "k1", "https://wiki/lag")
 

@@ -176,10 +176,10 @@ def interrupting(holding: CountedHolding, *, before: bool) -> CountedHolding:
 
 @pytest.mark.parametrize("before", [True, False])
 def test_removal_that_is_interrupted_at_each_step_goes_on(services: System, before: bool) -> None:
-    steps = len(services.tenants.offboarding()._inventory.holdings)
+    steps = len(services.tenants.offboarding().inventory.holdings)
     for step in range(steps):
         offboarding = services.tenants.offboarding()
-        offboarding._inventory.holdings[step] = interrupting(offboarding._inventory.holdings[step], before=before)  # type: ignore[arg-type]
+        offboarding.inventory.holdings[step] = interrupting(offboarding.inventory.holdings[step], before=before)  # type: ignore[arg-type]
         with pytest.raises(InterruptedHereError):
             offboarding.remove(CLIENT)
         assert state_of(services) is ClientState.REMOVING
@@ -201,9 +201,9 @@ def test_removal_that_is_interrupted_at_its_end_goes_on(services: System, monkey
 
 def test_remaining_items_are_named_and_the_removal_stays_open(services: System) -> None:
     offboarding = services.tenants.offboarding()
-    place = next(n for n, holding in enumerate(offboarding._inventory.holdings) if holding.name == "gaps")
-    gaps = offboarding._inventory.holdings[place]
-    offboarding._inventory.holdings[place] = CountedHolding(gaps.name, gaps.count, lambda _: None)
+    place = next(n for n, holding in enumerate(offboarding.inventory.holdings) if holding.name == "gaps")
+    gaps = offboarding.inventory.holdings[place]
+    offboarding.inventory.holdings[place] = CountedHolding(gaps.name, gaps.count, lambda _: None)
     assert set(offboarding.remove(CLIENT).left) == {"gaps"}
     assert state_of(services) is ClientState.REMOVING
     assert services.tenants.offboarding().remove(CLIENT).left == {}
@@ -212,8 +212,8 @@ def test_remaining_items_are_named_and_the_removal_stays_open(services: System) 
 def test_entries_that_the_books_have_lost_are_found_in_the_index(services: System) -> None:
     """The proof doesn't rest on what the removal itself went by."""
     offboarding = services.tenants.offboarding()
-    place = next(n for n, holding in enumerate(offboarding._inventory.holdings) if holding.name == "index entries")
-    offboarding._inventory.holdings[place] = CountedHolding("index entries", lambda _: 0, lambda _: None)
+    place = next(n for n, holding in enumerate(offboarding.inventory.holdings) if holding.name == "index entries")
+    offboarding.inventory.holdings[place] = CountedHolding("index entries", lambda _: 0, lambda _: None)
     assert set(offboarding.remove(CLIENT).left) == {
         "passages found by its own words",
         "entries of its documents in the index",

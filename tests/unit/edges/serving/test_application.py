@@ -9,7 +9,7 @@ import pytest
 from opx.domain.policy import ADMIN_SCOPE, ORCHESTRATE_SCOPE, READ_SCOPE, WRITE_SCOPE
 from opx.domain.scopes import Identity
 from opx.edges.http import MAX_BODY_BYTES
-from opx.edges.serving import application, bodies
+from opx.edges.serving import bodies
 from opx.operations.context import Caller
 from opx.operations.system import System
 from tests.support.agent_calls import CORPUS, DISK, DISK_TITLE, a_system, id_of
@@ -286,7 +286,7 @@ class TestBodies:
         assert b"connection: close" in found.lower()
 
     def test_all_of_them_share_a_limited_memory(self, system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(application, "MEMORY_BYTES", 100_000)
+        monkeypatch.setattr(bodies, "MEMORY_BYTES", 100_000)
         half = b"x" * 60_000
         with serving(system) as server, server.connect() as first:
             head = f"POST /research HTTP/1.1\r\n{own_head(server)}content-length: 70000\r\n\r\n".encode()

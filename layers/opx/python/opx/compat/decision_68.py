@@ -44,11 +44,15 @@ class KnowledgeEntry:
     approved_approach: str = ""
 
 
-class KnowledgeCaptureService:
-    """Captures what was learned. A captured failure has a verified resolution, as the design has it."""
+class _Service:
+    """A service of the design over the learning of a knowledge."""
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._learning = AsyncLearningKnowledge(knowledge.learning)
+
+
+class KnowledgeCaptureService(_Service):
+    """Captures what was learned. A captured failure has a verified resolution, as the design has it."""
 
     async def capture_failure_solution(  # noqa: PLR0917 - the design's order
         self,
@@ -98,22 +102,16 @@ class KnowledgeCaptureService:
         )
 
 
-class CheckpointEmbeddingService:
+class CheckpointEmbeddingService(_Service):
     """Turns staged entries into patterns."""
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = AsyncLearningKnowledge(knowledge.learning)
 
     async def process_checkpoint(self, project_id: str, checkpoint_type: str) -> CheckpointReport | None:
         """Processes a project's entries: `phase completion`, `project completion`, `cancellation`, `manual trigger`."""
         return await self._learning.process_checkpoint(project_id, checkpoint_type)
 
 
-class RAGQueryService:
+class RAGQueryService(_Service):
     """Finds patterns, for the orchestrator."""
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = AsyncLearningKnowledge(knowledge.learning)
 
     async def query_for_task(
         self, task_description: str, agent_type: str, task_type: str, technology: str, max_results: int = 5
@@ -128,22 +126,16 @@ class RAGQueryService:
         return await self._learning.query_for_failure(failure_description, error_message, agent_type, task_type)
 
 
-class OrchestratorContextBuilder:
+class OrchestratorContextBuilder(_Service):
     """Builds the context of a task."""
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = AsyncLearningKnowledge(knowledge.learning)
 
     async def build_context_for_task(self, task: object, agent_type: str) -> str:
         """Returns the patterns for a task in the frame; `task` has `description`, `type` and `technology`."""
         return await self._learning.build_context_for_task(task, agent_type)
 
 
-class KnowledgePruningService:
+class KnowledgePruningService(_Service):
     """Deletes what is older than its retention; patterns after a year."""
-
-    def __init__(self, knowledge: Knowledge) -> None:
-        self._learning = AsyncLearningKnowledge(knowledge.learning)
 
     async def prune_old_knowledge(self) -> int:
         """Returns the number of removed versions."""

@@ -18,26 +18,12 @@ from msgspec import inspect, structs
 
 from opx.errors import InvalidInputError
 
-__all__ = [
-    "Draft",
-    "Json",
-    "Record",
-    "always",
-    "derive",
-    "from_json",
-    "prepared",
-    "replace",
-    "rounded",
-    "schema_components",
-    "to_json",
-    "type_info",
-]
-
 Json = dict[str, Any]
 INTERNAL = "x-internal"
 """Marks a field in `extra_json_schema` that is UNSET in all output, so that no schema has it."""
 
 R = TypeVar("R")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Record(msgspec.Struct, frozen=True, rename="camel"):
@@ -117,6 +103,12 @@ def replace(thing: R, /, **changes: Any) -> R:
         return structs.replace(thing, **changes)
     found: R = dataclasses.replace(thing, **changes)  # type: ignore[type-var]
     return found
+
+
+def like(kind: type[S], thing: object, /, **others: Any) -> S:
+    """A record of this type with the attributes of a thing that have the names of its fields; some have other values."""
+    same = (name for name in kind.__struct_fields__ if name not in others and hasattr(thing, name))
+    return kind(**{name: getattr(thing, name) for name in same}, **others)
 
 
 def derive(record: Record, **fields: object) -> None:

@@ -1,7 +1,7 @@
 """Requests of operations: parsed from a caller's input, checked against their declaration, and refused with a reason.
 
-A request is a record whose fields carry their description and bounds (`Annotated[int, Meta(ge=1, le=20,
-description=...)]`). msgspec does the checking. Only a refusal looks at the fields one by one, to name the invalid one,
+A request is a record whose fields carry their description and bounds (`Annotated[int, about("How many.", ge=1, le=20)]`).
+msgspec does the checking. Only a refusal looks at the fields one by one, to name the invalid one,
 its value and the accepted values.
 """
 
@@ -25,6 +25,13 @@ MAX_NESTING = 32
 """Nested objects and lists in a field of any JSON; recursive readers go one call deeper for each."""
 
 NOT_BLANK = r"\S"
+
+
+def about(description: str, **bounds: Any) -> Meta:
+    """The description of a field, which schemas and help have, and its bounds."""
+    return Meta(description=description, **bounds)
+
+
 Text = Annotated[str, Meta(max_length=100)]
 Filled = Annotated[str, Meta(min_length=1, pattern=NOT_BLANK)]
 FilledText = Annotated[Filled, Meta(max_length=100)]

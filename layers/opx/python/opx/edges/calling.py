@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
@@ -79,8 +80,6 @@ def encoded(record: Any) -> bytes:
     try:
         return msgspec.json.encode(record)
     except UnicodeEncodeError:
-        import json
-
         return json.dumps(to_json(record)).encode("ascii")
 
 
@@ -92,8 +91,6 @@ def decoded(data: bytes, kind: Any) -> Any:
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:  # halves of surrogate pairs, or invalid JSON
-        import json
-
         return msgspec.convert(json.loads(data), prepared(kind))
 
 

@@ -14,21 +14,10 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 import msgspec
 
 import opx
+from opx import errors
 from opx.domain.record import Record
 from opx.domain.requests import Request, read_request
 from opx.edges.calling import decoded, encoded, given_of
-from opx.errors import (
-    AccessDeniedError,
-    BulkBusyError,
-    ConditionFailedError,
-    DocumentNotFoundError,
-    HeldError,
-    InvalidInputError,
-    NotFoundError,
-    OpxError,
-    StoreUnavailableError,
-    UnknownCategoryError,
-)
 from opx.operations.corpus import API_VERSION, Status
 from opx.operations.registry import DEFAULT_KNOWLEDGE_BASE, REGISTRY, HttpRoute, Operation, Run
 
@@ -75,7 +64,7 @@ class RemoteClient:
         doesn't understand."""
         operation = REGISTRY.of(run)
         if operation.route is None:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"{operation.name} works where the stores are: omit --profile and --api, and for a system on AWS set "
                 "OPX_BACKEND=aws and the settings of its functions"
             )
@@ -92,12 +81,12 @@ class RemoteClient:
                 self._check_version(decoded(data, _Version))
             reply = decoded(data, operation.reply)
         except msgspec.ValidationError as exc:
-            raise OpxError(
+            raise errors.OpxError(
                 f"{self.endpoint} answered in a way that opx {opx.__version__} doesn't understand ({exc}): "
                 "one of the two is newer, bring both to the same version"
             ) from exc
         except (ValueError, RecursionError) as exc:
-            raise OpxError(
+            raise errors.OpxError(
                 f"{self.endpoint} answered {operation.name} with something other than JSON: is it the API's address?"
             ) from exc
         return reply
@@ -105,7 +94,9 @@ class RemoteClient:
     def _check_version(self, found: _Version) -> None:
         """Raises `OpxError` for a newer system; called before the other fields are decoded, as their types may differ."""
         if found.api_version > API_VERSION:
-            raise OpxError(f"the system at {self.endpoint} is newer than this command: update opx ({opx.__version__})")
+            raise errors.OpxError(
+                f"the system at {self.endpoint} is newer than this command: update opx ({opx.__version__})"
+            )
 
 
 def _parts(route: HttpRoute, given: Mapping[str, Any]) -> tuple[str, str, bytes | None]:
@@ -126,7 +117,7 @@ def _check_segments(name: str, text: str) -> None:
     """Raises `InvalidInputError` for a value that would change the path: an empty segment, `.` or `..`."""
     if {"", ".", ".."} & set(text.split("/")):
         words = re.sub("[A-Z]", lambda letter: f" {letter[0].lower()}", name)
-        raise InvalidInputError(f"{text!r} is not a {words}")
+        raise errors.InvalidInputError(f"{text!r} is not a {words}")
 
 
 def _text(value: Any) -> Any:
@@ -169,7 +160,7 @@ def bearer(token: str) -> Authorizer:
     """Authorizes with a token, for APIs that accept JWTs. Raises `AccessDeniedError` for one that no header can hold."""
     text = token.strip()
     if not text.isascii() or any(character.isspace() for character in text):
-        raise AccessDeniedError("OPX_API_TOKEN is not a token: it has blanks or characters that aren't ASCII")
+        raise errors.AccessDeniedError("OPX_API_TOKEN is not a token: it has blanks or characters that aren't ASCII")
 
     def authorize(_method: str, _url: str, headers: Mapping[str, str], _body: bytes | None) -> Mapping[str, str]:
         return {**headers, "Authorization": f"Bearer {text}"}
@@ -217,7 +208,7 @@ class ApiClient:
                 self._pause(seconds)
         if response is not None:
             return response
-        raise StoreUnavailableError(f"{self.endpoint} doesn't answer: {problem}")
+        raise errors.StoreUnavailableError(f"{self.endpoint} doesn't answer: {problem}")
 
     def _once(self, method: str, url: str, data: bytes | None) -> tuple[BaseHTTPResponse | None, str]:
         """The response with its status as text, or None and the reason."""
@@ -226,7 +217,7 @@ class ApiClient:
             headers["Content-Type"] = "application/json"
         try:
             response = self._connections.request(method, url, self._authorize(method, url, headers, data), data)
-        except StoreUnavailableError as exc:
+        except errors.StoreUnavailableError as exc:
             return None, str(exc)
         return response, f"status {response.status}"
 
@@ -244,7 +235,7 @@ def parts_of(url: str) -> SplitResult:
     try:
         return urlsplit(url)
     except ValueError as exc:
-        raise InvalidInputError(f"{url!r} is no address of an API: {exc}") from exc
+        raise errors.InvalidInputError(f"{url!r} is no address of an API: {exc}") from exc
 
 
 def check_endpoint(url: str) -> None:
@@ -252,12 +243,12 @@ def check_endpoint(url: str) -> None:
     parts = parts_of(url)
     local = is_loopback(parts.hostname or "")
     if "@" in parts.netloc:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"the address of {parts.hostname} has a user or a password, which would be shown and logged: leave them out, and "
             "give a token (OPX_API_TOKEN)"
         )
     if not parts.hostname or parts.query or parts.fragment or not (parts.scheme == "https" or local):
-        raise InvalidInputError(f"{url!r} is no address of an API: https://..., without a query or fragment")
+        raise errors.InvalidInputError(f"{url!r} is no address of an API: https://..., without a query or fragment")
 
 
 def pause_before(attempt: int, headers: Mapping[str, str]) -> float:
@@ -273,35 +264,38 @@ def pause_before(attempt: int, headers: Mapping[str, str]) -> float:
 # -- errors of the API and of API Gateway
 
 _SHOWN = 300
-_BY_CODE: Mapping[str, type[OpxError]] = {
-    "invalid_argument": InvalidInputError,
-    "unknown_category": UnknownCategoryError,
-    "not_found": DocumentNotFoundError,
-    "too_large": InvalidInputError,
-    "conflict": ConditionFailedError,
-    "forbidden": AccessDeniedError,
-    "unavailable": StoreUnavailableError,
-    "held": HeldError,
-    "bulk_busy": BulkBusyError,
+_BY_CODE: Mapping[str, type[errors.OpxError]] = {
+    "invalid_argument": errors.InvalidInputError,
+    "unknown_category": errors.UnknownCategoryError,
+    "not_found": errors.DocumentNotFoundError,
+    "too_large": errors.InvalidInputError,
+    "conflict": errors.ConditionFailedError,
+    "forbidden": errors.AccessDeniedError,
+    "unavailable": errors.StoreUnavailableError,
+    "held": errors.HeldError,
+    "bulk_busy": errors.BulkBusyError,
 }
-_MISSING: Mapping[str, type[OpxError]] = {kind.kind: kind for kind in NotFoundError.__subclasses__()}
+_MISSING: Mapping[str, type[errors.OpxError]] = {kind.kind: kind for kind in errors.NotFoundError.__subclasses__()}
 
 
-_REFUSALS: Mapping[int, tuple[type[OpxError], str]] = {
+_REFUSALS: Mapping[int, tuple[type[errors.OpxError], str]] = {
     401: (
-        AccessDeniedError,
+        errors.AccessDeniedError,
         "{host} doesn't accept the token of OPX_API_TOKEN ({status}): it has expired, or is of another issuer",
     ),
-    403: (AccessDeniedError, "{host} refused {action} ({status}): {permission}"),
-    404: (OpxError, "{host} knows no {action} ({status}): it is no such API, or was deployed from an older version"),
-    413: (InvalidInputError, "{action} is too large for the API ({status})"),
-    429: (StoreUnavailableError, "{host} throttles requests ({status}): try again in a while"),
-    **dict.fromkeys((502, 503, 504), (StoreUnavailableError, "{host} can't answer {action} for now ({status})")),
+    403: (errors.AccessDeniedError, "{host} refused {action} ({status}): {permission}"),
+    404: (
+        errors.OpxError,
+        "{host} knows no {action} ({status}): it is no such API, or was deployed from an older version",
+    ),
+    413: (errors.InvalidInputError, "{action} is too large for the API ({status})"),
+    429: (errors.StoreUnavailableError, "{host} throttles requests ({status}): try again in a while"),
+    **dict.fromkeys((502, 503, 504), (errors.StoreUnavailableError, "{host} can't answer {action} for now ({status})")),
 }
 """Errors of API Gateway itself, by status."""
 
 
-def error_of(status: int, body: bytes, headers: Mapping[str, str], method: str, url: str) -> OpxError:
+def error_of(status: int, body: bytes, headers: Mapping[str, str], method: str, url: str) -> errors.OpxError:
     """The error of an answer: the API's own, or one for the status of API Gateway, which reports hardly any reason."""
     code, message, what = _error_fields(body)
     if what in _MISSING:
@@ -316,7 +310,7 @@ def error_of(status: int, body: bytes, headers: Mapping[str, str], method: str, 
         return kind(text.format(host=host, action=action, status=shown, permission=_permission(host, action)))
     request = headers.get("apigw-requestid", "")
     which = f", request {request}" if request else ""
-    kind = StoreUnavailableError if status >= 500 else OpxError
+    kind = errors.StoreUnavailableError if status >= 500 else errors.OpxError
     return kind(f"{host} answered {action} with status {shown}{which}; its log may have details")
 
 

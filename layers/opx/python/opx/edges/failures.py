@@ -9,31 +9,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from opx import errors
 from opx.domain.record import Json
-from opx.errors import (
-    BulkBusyError,
-    BulkCancelledError,
-    ConditionFailedError,
-    DocumentChangedError,
-    ForbiddenError,
-    HeldError,
-    IndexUnavailableError,
-    IndexWakingError,
-    InvalidInputError,
-    InvalidScopeError,
-    KnowledgeConfigError,
-    MissingExtraError,
-    NotFoundError,
-    NotOrchestratorError,
-    OpxError,
-    SourceBusyError,
-    SourceRefusedError,
-    StoreUnavailableError,
-    TelemetryUnavailableError,
-    TooLargeError,
-    UnknownCategoryError,
-    UnparsableDocumentError,
-)
 from opx.runtime.extras import naming_extras
 from opx.runtime.metrics import Metric
 
@@ -42,19 +19,19 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class StartError(OpxError):
+class StartError(errors.OpxError):
     """The system can't start with its configuration, which is never the caller's mistake."""
 
 
-class UnknownRouteError(OpxError):
+class UnknownRouteError(errors.OpxError):
     """There is no such route here."""
 
 
-class UnknownToolError(OpxError):
+class UnknownToolError(errors.OpxError):
     """There is no such tool for this agent: the sender of the calls is misconfigured."""
 
 
-class UnknownKnowledgeBaseError(NotFoundError):
+class UnknownKnowledgeBaseError(errors.NotFoundError):
     """The path names another knowledge base."""
 
     kind = "knowledge base"
@@ -88,36 +65,36 @@ UNEXPECTED = ErrorResponse(
 )
 
 FAILURES: dict[type[Exception], ErrorResponse] = {
-    KnowledgeConfigError: UNEXPECTED,
-    UnknownCategoryError: ErrorResponse("unknown_category", 400),
-    InvalidScopeError: ErrorResponse("invalid_argument", 400),
-    InvalidInputError: ErrorResponse("invalid_argument", 400),
-    UnparsableDocumentError: ErrorResponse("invalid_argument", 400),
-    SourceRefusedError: ErrorResponse("invalid_argument", 400),
-    ForbiddenError: ErrorResponse("forbidden", 403, reprompts=False),
-    NotOrchestratorError: ErrorResponse("forbidden", 403, reprompts=False),
-    MissingExtraError: ErrorResponse("unavailable", 501, reprompts=False, is_ours=True),
-    NotFoundError: ErrorResponse("not_found", 404),
+    errors.KnowledgeConfigError: UNEXPECTED,
+    errors.UnknownCategoryError: ErrorResponse("unknown_category", 400),
+    errors.InvalidScopeError: ErrorResponse("invalid_argument", 400),
+    errors.InvalidInputError: ErrorResponse("invalid_argument", 400),
+    errors.UnparsableDocumentError: ErrorResponse("invalid_argument", 400),
+    errors.SourceRefusedError: ErrorResponse("invalid_argument", 400),
+    errors.ForbiddenError: ErrorResponse("forbidden", 403, reprompts=False),
+    errors.NotOrchestratorError: ErrorResponse("forbidden", 403, reprompts=False),
+    errors.MissingExtraError: ErrorResponse("unavailable", 501, reprompts=False, is_ours=True),
+    errors.NotFoundError: ErrorResponse("not_found", 404),
     UnknownRouteError: ErrorResponse("no_such_route", 404),
     UnknownToolError: ErrorResponse("unknown_tool", 404, reprompts=False),
-    SourceBusyError: ErrorResponse("conflict", 409),
-    HeldError: ErrorResponse("held", 409),
-    BulkBusyError: ErrorResponse("bulk_busy", 409),
-    BulkCancelledError: ErrorResponse("cancelled", 409),
-    DocumentChangedError: ErrorResponse("conflict", 409),
-    ConditionFailedError: ErrorResponse("conflict", 409, message="it was changed meanwhile; try again"),
-    TooLargeError: ErrorResponse("too_large", 413),
-    TelemetryUnavailableError: ErrorResponse("unavailable", 503, is_ours=True),
-    IndexWakingError: ErrorResponse(
+    errors.SourceBusyError: ErrorResponse("conflict", 409),
+    errors.HeldError: ErrorResponse("held", 409),
+    errors.BulkBusyError: ErrorResponse("bulk_busy", 409),
+    errors.BulkCancelledError: ErrorResponse("cancelled", 409),
+    errors.DocumentChangedError: ErrorResponse("conflict", 409),
+    errors.ConditionFailedError: ErrorResponse("conflict", 409, message="it was changed meanwhile; try again"),
+    errors.TooLargeError: ErrorResponse("too_large", 413),
+    errors.TelemetryUnavailableError: ErrorResponse("unavailable", 503, is_ours=True),
+    errors.IndexWakingError: ErrorResponse(
         "unavailable",
         503,
         is_ours=True,
         message="nothing was searched yet: the search index is waking up, or overloaded",
     ),
-    IndexUnavailableError: ErrorResponse(
+    errors.IndexUnavailableError: ErrorResponse(
         "unavailable", 503, is_ours=True, message="nothing was searched: the search index is unavailable for now"
     ),
-    StoreUnavailableError: ErrorResponse(
+    errors.StoreUnavailableError: ErrorResponse(
         "unavailable", 503, is_ours=True, message="the knowledge base is unavailable for now"
     ),
 }
@@ -140,7 +117,7 @@ def attempt(work: Callable[[], T], failed: Callable[[ErrorResponse, Json], T], n
         else:
             log.warning("%s: refused as %s: %s", name, failure.code, type(exc).__name__)
         error: Json = {"code": failure.code, "message": failure.message or str(exc)}
-        if isinstance(exc, NotFoundError):
+        if isinstance(exc, errors.NotFoundError):
             error["what"] = exc.kind
         if seconds := math.ceil(getattr(exc, "retry_after", 0.0)):
             error["message"] += f". Repeat the call in {seconds} seconds"
@@ -148,12 +125,12 @@ def attempt(work: Callable[[], T], failed: Callable[[ErrorResponse, Json], T], n
         return failed(failure, error)
 
 
-def started(start: Callable[[], T], *passed: type[OpxError]) -> T:
+def started(start: Callable[[], T], *passed: type[errors.OpxError]) -> T:
     """The result of `start`. Raises `StartError` instead of errors that would look like errors of the request; `passed` types
     are raised as they are."""
     try:
         return start()
     except passed:
         raise
-    except OpxError as exc:
+    except errors.OpxError as exc:
         raise StartError("the system does not start") from exc

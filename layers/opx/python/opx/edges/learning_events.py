@@ -6,30 +6,13 @@ import json
 import logging
 from collections.abc import Callable
 
+from opx import errors
 from opx.domain.learning import CheckpointReport, EntryType
 from opx.domain.policy import Action
 from opx.domain.requests import read_request
 from opx.domain.scopes import Identity
 from opx.edges.calling import perform
-from opx.errors import (
-    ConditionFailedError,
-    EntryNotFoundError,
-    InvalidInputError,
-    OpxError,
-    StoreUnavailableError,
-    UnknownProjectError,
-)
-from opx.learning.fields import (
-    ENVELOPE_EVENT,
-    ENVELOPE_REASON,
-    PROJECT_FIELD,
-    SCOPE_FIELD,
-    EntryKind,
-    LearningEvent,
-    quoted,
-    read_event,
-    text_of,
-)
+from opx.learning import fields
 from opx.operations.context import Caller, Context
 from opx.operations.learning import CaptureEntry, VerifyEntry, verify_entry
 from opx.operations.outcomes import RecordOutcome, record_outcome
@@ -46,15 +29,15 @@ LAST_WAIT = 3
 _DAY_SECONDS = 86_400
 
 _CAPTURED = {
-    EntryKind.FAILURE_SOLVED: EntryType.FAILURE_SOLUTION,
-    EntryKind.GATE_REJECTED: EntryType.GATE_REJECTION,
-    EntryKind.GATE_APPROVED: EntryType.GATE_APPROVAL,
-    EntryKind.WARNING_NOTED: EntryType.WARNING,
+    fields.EntryKind.FAILURE_SOLVED: EntryType.FAILURE_SOLUTION,
+    fields.EntryKind.GATE_REJECTED: EntryType.GATE_REJECTION,
+    fields.EntryKind.GATE_APPROVED: EntryType.GATE_APPROVAL,
+    fields.EntryKind.WARNING_NOTED: EntryType.WARNING,
 }
-_CHECKPOINT = (PROJECT_FIELD, "checkpoint_type", SCOPE_FIELD)
+_CHECKPOINT = (fields.PROJECT_FIELD, "checkpoint_type", fields.SCOPE_FIELD)
 
 
-Do = Callable[["System", LearningEvent], object]
+Do = Callable[["System", fields.LearningEvent], object]
 
 
 def handle_message(body: str, receives: int, services: System, do: Do, report: Report) -> bool:
@@ -67,15 +50,15 @@ def handle_message(body: str, receives: int, services: System, do: Do, report: R
     report(Metric.LEARNING_EVENTS)
     settings = services.settings
     try:
-        event = read_event(body, Identity(settings.client_id, settings.project_id))
+        event = fields.read_event(body, Identity(settings.client_id, settings.project_id))
         do(services, event)
         log.info("done: %s", event.kind.value)
-    except (StoreUnavailableError, ConditionFailedError) as exc:
+    except (errors.StoreUnavailableError, errors.ConditionFailedError) as exc:
         log.warning("a learning event will be delivered again: %s", type(exc).__name__)
         return False
-    except EntryNotFoundError as exc:
+    except errors.EntryNotFoundError as exc:
         return receives >= LAST_WAIT and _refused(body, exc, services.functions.learning_failed, report)
-    except OpxError as exc:
+    except errors.OpxError as exc:
         return _refused(body, exc, services.functions.learning_failed, report)
     except Exception:  # the outermost edge: one event must not take the others with it
         log.exception("a learning event failed")
@@ -83,15 +66,15 @@ def handle_message(body: str, receives: int, services: System, do: Do, report: R
     return True
 
 
-def _refused(body: str, error: OpxError, set_aside: Queue | None, report: Report) -> bool:
+def _refused(body: str, error: errors.OpxError, set_aside: Queue | None, report: Report) -> bool:
     """True if the event was sent to the queue of refused events. Log lines omit messages, which may quote the event."""
     report(Metric.LEARNING_REFUSED)
     log.warning("a learning event is refused: %s", type(error).__name__)
     if set_aside is None:
         return False
     try:
-        set_aside.send(json.dumps({ENVELOPE_REASON: str(error), ENVELOPE_EVENT: _original_event(body)}))
-    except (StoreUnavailableError, InvalidInputError):
+        set_aside.send(json.dumps({fields.ENVELOPE_REASON: str(error), fields.ENVELOPE_EVENT: _original_event(body)}))
+    except (errors.StoreUnavailableError, errors.InvalidInputError):
         log.exception(
             "a refused event can't be set aside; it is delivered again, and then moved there without the reason"
         )
@@ -105,11 +88,11 @@ def _original_event(body: str) -> object:
         found = json.loads(body)
     except (ValueError, RecursionError):
         return body
-    wrapped = isinstance(found, dict) and found.keys() == {ENVELOPE_REASON, ENVELOPE_EVENT}
-    return found[ENVELOPE_EVENT] if wrapped else found
+    wrapped = isinstance(found, dict) and found.keys() == {fields.ENVELOPE_REASON, fields.ENVELOPE_EVENT}
+    return found[fields.ENVELOPE_EVENT] if wrapped else found
 
 
-def learn(services: System, event: LearningEvent) -> str:
+def learn(services: System, event: fields.LearningEvent) -> str:
     """Processes an event other than a checkpoint; returns the id of the entry or outcome.
 
     An entry has the time of its event: one that is delivered or replayed much later is the same occurrence as at first.
@@ -120,16 +103,16 @@ def learn(services: System, event: LearningEvent) -> str:
     if event.kind in _CAPTURED:
         context.authorize(Action.WRITE)
         return _capture(services, event)
-    if event.kind is EntryKind.VERIFIED:
+    if event.kind is fields.EntryKind.VERIFIED:
         verified = read_request(VerifyEntry, _given(event), attributes=True)
         return perform(REGISTRY.of(verify_entry), context, verified).id
-    if event.kind is EntryKind.OUTCOME:
+    if event.kind is fields.EntryKind.OUTCOME:
         recorded = read_request(RecordOutcome, _given(event), attributes=True)
         return perform(REGISTRY.of(record_outcome), context, recorded).outcome_id
-    raise InvalidInputError(f"{event.kind.value} is handled by the function for checkpoints")
+    raise errors.InvalidInputError(f"{event.kind.value} is handled by the function for checkpoints")
 
 
-def _capture(services: System, event: LearningEvent) -> str:
+def _capture(services: System, event: fields.LearningEvent) -> str:
     given = {**event.detail, "entry_type": _CAPTURED[event.kind].value}
     if isinstance(steps := given.get("solution_steps"), str):
         given["solution_steps"] = [steps]
@@ -139,37 +122,37 @@ def _capture(services: System, event: LearningEvent) -> str:
     )
 
 
-def _given(event: LearningEvent) -> dict[str, object]:
+def _given(event: fields.LearningEvent) -> dict[str, object]:
     """The detail without the project and without empty strings, which templates may leave."""
     stripped = {name: value.strip() if isinstance(value, str) else value for name, value in event.detail.items()}
-    return {name: value for name, value in stripped.items() if name != PROJECT_FIELD and value != ""}
+    return {name: value for name, value in stripped.items() if name != fields.PROJECT_FIELD and value != ""}
 
 
-def _happened(event: LearningEvent, now: float) -> float | None:
+def _happened(event: fields.LearningEvent, now: float) -> float | None:
     """The time of the event; None if it is implausible: no clock is more than a day ahead."""
     return event.at if event.at is not None and 0 < event.at < now + _DAY_SECONDS else None
 
 
-def checkpoint(services: System, event: LearningEvent, report: Report = unreported) -> list[CheckpointReport]:
+def checkpoint(services: System, event: fields.LearningEvent, report: Report = unreported) -> list[CheckpointReport]:
     """Processes the entries of a project: its own, and those that its client captured for it, unless the event names a scope.
 
     Raises `InvalidInputError`, `UnknownProjectError` if neither has entries, and `StoreUnavailableError`.
     """
-    if event.kind is not EntryKind.CHECKPOINT:
-        raise InvalidInputError(f"{event.kind.value} is not a checkpoint")
+    if event.kind is not fields.EntryKind.CHECKPOINT:
+        raise errors.InvalidInputError(f"{event.kind.value} is not a checkpoint")
     for name in event.detail:
         if name not in _CHECKPOINT:
-            raise InvalidInputError(
-                f"{quoted(name)} doesn't go with {event.kind.value}; there are: {', '.join(_CHECKPOINT)}"
+            raise errors.InvalidInputError(
+                f"{fields.quoted(name)} doesn't go with {event.kind.value}; there are: {', '.join(_CHECKPOINT)}"
             )
-    kind = text_of(event.detail, "checkpoint_type")
-    project = text_of(event.detail, PROJECT_FIELD) or event.identity.project_id
+    kind = fields.text_of(event.detail, "checkpoint_type")
+    project = fields.text_of(event.detail, fields.PROJECT_FIELD) or event.identity.project_id
     reports: list[CheckpointReport] = []
-    unknown: UnknownProjectError | None = None
+    unknown: errors.UnknownProjectError | None = None
     for identity in _identities(event):
         try:
             reports.append(services.learning.checkpoints(identity).process_checkpoint(project, kind))
-        except UnknownProjectError as exc:
+        except errors.UnknownProjectError as exc:
             unknown = unknown or exc
     if unknown and not reports:
         raise unknown
@@ -180,9 +163,9 @@ def checkpoint(services: System, event: LearningEvent, report: Report = unreport
     return reports
 
 
-def _identities(event: LearningEvent) -> list[Identity]:
+def _identities(event: fields.LearningEvent) -> list[Identity]:
     """Identities whose entries a checkpoint processes, the project's first."""
     own = event.identity
-    if event.detail.get(SCOPE_FIELD) or not own.project_id:
+    if event.detail.get(fields.SCOPE_FIELD) or not own.project_id:
         return [own]
     return [own, Identity(own.client_id, "", own.principal)]

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
@@ -19,28 +20,8 @@ from opx.errors import DocumentNotFoundError, InvalidInputError, OpxError, Store
 from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome, PutFile, Result
 from opx.ingestion.files import FileToIngest, file_digest, sidecar_of, unreadable
 from opx.ingestion.states import NOTHING_TO_KNOW, ObjectPhase, ObjectState
+from opx.operations import corpus
 from opx.operations.context import unwatched
-from opx.operations.corpus import (
-    MAX_BATCH,
-    DeleteDocument,
-    DeleteObjects,
-    FileFacts,
-    GetObjectStates,
-    ListFailures,
-    ListObjects,
-    PrepareUpload,
-    SignedPut,
-    channel_of,
-    delete_document,
-    delete_objects,
-    get_object_states,
-    list_failures,
-    list_objects,
-    manager_of,
-    object_key,
-    prepare_upload,
-    states_of,
-)
 from opx.operations.documents import GetDocument, get_document
 
 if TYPE_CHECKING:
@@ -102,10 +83,10 @@ class LocalLoader:
             with manager.grouped():
                 done = [_put(manager, file, metadata) for file in files[at : at + FILES_TOGETHER]]
             for file, outcome in zip(files[at:], done, strict=False):
-                yield PutFile(object_key(self._context, file.source), outcome)
+                yield PutFile(corpus.object_key(self._context, file.source), outcome)
 
     def _manager(self) -> IngestionManager:
-        return manager_of(self._context)
+        return corpus.manager_of(self._context)
 
     def outcomes(
         self, sent: Collection[str], progress: Progress | None = None, waits: Waits | None = None
@@ -121,7 +102,7 @@ class LocalLoader:
             yield outcome
         left = sorted({key.removesuffix(SIDECAR_SUFFIX) for key in sent} - settled)
         if left:
-            states = Waiting(lambda keys: states_of(self._context.system, keys), patience=SETTLING_SECONDS)
+            states = Waiting(lambda keys: corpus.states_of(self._context.system, keys), patience=SETTLING_SECONDS)
             yield from states.outcomes(left, {})
 
 
@@ -137,7 +118,7 @@ class QuietLoader(LocalLoader):
 
     def _manager(self) -> IngestionManager:
         manager = self._context.system.ingestion.quiet_manager_of(self._context.scope)
-        return manager.by(channel_of(self._context))
+        return manager.by(corpus.channel_of(self._context))
 
 
 class RemoteLoader:
@@ -150,7 +131,7 @@ class RemoteLoader:
     def note_failures(self) -> None:
         """Records failures once per wait: files that were sent first may have failed when more are sent."""
         if self._known_failures is None:
-            found = all_pages(self._client, list_failures, ListFailures())
+            found = all_pages(self._client, corpus.list_failures, corpus.ListFailures())
             self._known_failures = {failure.object_key: failure.mark for page in found for failure in page.failures}
 
     def put_files(self, files: Sequence[FileToIngest], metadata: Mapping[str, Any]) -> Iterator[PutFile]:
@@ -171,25 +152,19 @@ class RemoteLoader:
             self._known_failures = None
 
     def _states(self, object_keys: Sequence[str]) -> list[ObjectState]:
-        found = self._client.call(get_object_states, GetObjectStates(object_keys=tuple(object_keys)))
+        found = self._client.call(corpus.get_object_states, corpus.GetObjectStates(object_keys=tuple(object_keys)))
         return list(found.states)
 
 
+@dataclass
 class Waiting:
     """Polls the states of objects until they are settled, at growing intervals while nothing changes."""
 
-    def __init__(
-        self,
-        states: Callable[[Sequence[str]], list[ObjectState]],
-        *,
-        pause: Pause = time.sleep,
-        now: Callable[[], float] = time.monotonic,
-        patience: float = PATIENCE_SECONDS,
-    ) -> None:
-        self._states = states
-        self._pause = pause
-        self._now = now
-        self._patience = patience
+    states: Callable[[Sequence[str]], list[ObjectState]]
+    _: KW_ONLY
+    pause: Pause = time.sleep
+    now: Callable[[], float] = time.monotonic
+    patience: float = PATIENCE_SECONDS
 
     def outcomes(self, sent: Collection[str], known_failures: Mapping[str, str]) -> Iterator[EventOutcome]:
         """Outcomes as objects are settled, until all are, or none was for `patience` seconds.
@@ -197,7 +172,7 @@ class Waiting:
         `known_failures` has the marks of earlier failures by key, which don't count.
         """
         pending = sorted(set(sent))
-        pause, last_news = FIRST_PAUSE_SECONDS, self._now()
+        pause, last_news = FIRST_PAUSE_SECONDS, self.now()
         while pending:
             polled, later = pending[:KEYS_A_ROUND], pending[KEYS_A_ROUND:]
             settled = []
@@ -207,16 +182,16 @@ class Waiting:
                     yield _outcome(state)
             pending = [*later, *(key for key in polled if key not in settled)]
             if settled:
-                pause, last_news = FIRST_PAUSE_SECONDS, self._now()
-            elif self._now() - last_news >= self._patience:
+                pause, last_news = FIRST_PAUSE_SECONDS, self.now()
+            elif self.now() - last_news >= self.patience:
                 return
             if pending:
-                self._pause(pause)
+                self.pause(pause)
                 pause = min(1.5 * pause, LONGEST_PAUSE_SECONDS)
 
     def _polled(self, keys: Sequence[str]) -> Iterator[ObjectState]:
         for at in range(0, len(keys), KEYS_AT_ONCE):
-            yield from self._states(keys[at : at + KEYS_AT_ONCE])
+            yield from self.states(keys[at : at + KEYS_AT_ONCE])
 
 
 def _outcome(state: ObjectState) -> EventOutcome:
@@ -235,8 +210,10 @@ def _outcome(state: ObjectState) -> EventOutcome:
 
 def remove_objects(client: OperationClient, object_keys: Sequence[str]) -> None:
     """Deletes objects, `MAX_BATCH` at a time."""
-    for at in range(0, len(object_keys), MAX_BATCH):
-        client.call(delete_objects, DeleteObjects(object_keys=tuple(object_keys[at : at + MAX_BATCH])))
+    for at in range(0, len(object_keys), corpus.MAX_BATCH):
+        client.call(
+            corpus.delete_objects, corpus.DeleteObjects(object_keys=tuple(object_keys[at : at + corpus.MAX_BATCH]))
+        )
 
 
 def remove_document(client: OperationClient, document_id: str) -> tuple[KnowledgeDocument, ...]:
@@ -245,7 +222,7 @@ def remove_document(client: OperationClient, document_id: str) -> tuple[Knowledg
     Raises `DocumentNotFoundError`, and `HeldError`.
     """
     try:
-        deleted = client.call(delete_document, DeleteDocument(document_id=document_id)).deleted
+        deleted = client.call(corpus.delete_document, corpus.DeleteDocument(document_id=document_id)).deleted
     except DocumentNotFoundError:
         found = client.call(get_document, GetDocument(document_id=document_id)).document
         if found.state is DocumentState.CURRENT:
@@ -256,7 +233,7 @@ def remove_document(client: OperationClient, document_id: str) -> tuple[Knowledg
 
 def stored_under(client: OperationClient, source: str) -> Iterator[str]:
     """Keys of the objects that came from a file of this name, or from files in a folder of it."""
-    for page in all_pages(client, list_objects, ListObjects(under=source)):
+    for page in all_pages(client, corpus.list_objects, corpus.ListObjects(under=source)):
         yield from page.object_keys
 
 
@@ -312,14 +289,14 @@ class _Upload:
         sidecar = sidecar_of(file.path)
         facts = _facts(file.path)
         beside = _facts(sidecar) if sidecar else None
-        wanted = PrepareUpload(
+        wanted = corpus.PrepareUpload(
             source=file.source,
             sha256=facts.sha256,
             size=facts.size,
             metadata=file.described(metadata) if file.renamed else dict(metadata),
             sidecar=beside,
         )
-        answer = self._client.call(prepare_upload, wanted)
+        answer = self._client.call(corpus.prepare_upload, wanted)
         key = answer.object_key
         if answer.put is None:
             return PutFile(key, EventOutcome(Result.UNCHANGED, key, document_id=answer.document_id))
@@ -328,10 +305,10 @@ class _Upload:
             self._send(answer.sidecar_put, sidecar)
         self._send(answer.put, file.path)
         if answer.remove_sidecar:  # not earlier: it belongs to the stored document until the new one is stored
-            self._client.call(delete_objects, DeleteObjects(object_keys=(key + SIDECAR_SUFFIX,)))
+            self._client.call(corpus.delete_objects, corpus.DeleteObjects(object_keys=(key + SIDECAR_SUFFIX,)))
         return PutFile(key)
 
-    def _send(self, address: SignedPut, path: Path) -> None:
+    def _send(self, address: corpus.SignedPut, path: Path) -> None:
         """Puts a file at a signed address. Raises `InvalidInputError` if it changed meanwhile, and
         `StoreUnavailableError`."""
         for attempt in range(1, ATTEMPTS + 1):
@@ -342,7 +319,7 @@ class _Upload:
                 self._client.pause(pause_before(attempt, headers))
         raise StoreUnavailableError(f"can't send {path}: {problem}; files that were sent are kept, try again")
 
-    def _once(self, address: SignedPut, path: Path) -> tuple[str, Mapping[str, str]]:
+    def _once(self, address: corpus.SignedPut, path: Path) -> tuple[str, Mapping[str, str]]:
         """A temporary error and the answer's headers; "" once the file is stored."""
         headers = _headers_for(address, path)
         with cast("BinaryIO", _StoppableFile(path, self._stopped)) as stream:
@@ -379,7 +356,7 @@ class _StoppableFile(io.FileIO):
         return data
 
 
-def _headers_for(address: SignedPut, path: Path) -> dict[str, str]:
+def _headers_for(address: corpus.SignedPut, path: Path) -> dict[str, str]:
     """Headers of the request that puts a file. Raises `InvalidInputError` if its size is no longer that which
     the address was signed for."""
     size = str(path.stat().st_size)
@@ -393,5 +370,5 @@ def _changed(path: Path, what: str) -> InvalidInputError:
     return InvalidInputError(f"{path} changed while it was sent ({what}): ingest it again")
 
 
-def _facts(path: Path) -> FileFacts:
-    return FileFacts(file_digest(path), path.stat().st_size)
+def _facts(path: Path) -> corpus.FileFacts:
+    return corpus.FileFacts(file_digest(path), path.stat().st_size)

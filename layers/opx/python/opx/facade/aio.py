@@ -24,9 +24,7 @@ class _Awaiting(Generic[K]):
         self._plain = plain
 
 
-def awaited(
-    method: Callable[Concatenate[K, P], R],
-) -> Callable[Concatenate[_Awaiting[K], P], Coroutine[Any, Any, R]]:
+def awaited(method: Callable[Concatenate[K, P], R]) -> Callable[Concatenate[_Awaiting[K], P], Coroutine[Any, Any, R]]:
     """The method with the same parameters whose result is awaited."""
 
     @wraps(method)

@@ -171,24 +171,18 @@ class Knowledge:
     ) -> str:
         """Ingests a document and returns its id: Markdown text, bytes of a file, a mapping of the category's fields, a
         `Document`, or an object with content and metadata. Raises the error of a document that can't be ingested."""
-        if self._context is None:
-            return self._sender.ingest_document(tier, category, document, metadata)
-        return self._manager(self._context).ingest_document(tier, category, document, metadata)
+        return self._ingesting.ingest_document(tier, category, document, metadata)
 
     def ingest_batch(
         self, tier: str, category: str, documents: Iterable[Document | object], dedupe: bool = True
     ) -> IngestionResult:
         """Ingests several documents; equal ones once, unless `dedupe` is false. Failures are in the result."""
-        if self._context is None:
-            return self._sender.ingest_batch(tier, category, documents, dedupe)
-        return self._manager(self._context).ingest_batch(tier, category, documents, dedupe)
+        return self._ingesting.ingest_batch(tier, category, documents, dedupe)
 
     def ingest_from_evidence(self, evidence: object) -> str:
         """Ingests evidence of an agent and returns its document's id: an `Evidence`, a mapping, or any object with fields.
         Fields that don't fit are kept as details, and only what states `verified: true` counts as verified."""
-        if self._context is None:
-            return self._sender.ingest_from_evidence(evidence)
-        return self._manager(self._context).ingest_from_evidence(evidence)
+        return self._ingesting.ingest_from_evidence(evidence)
 
     def add_files(self, *paths: str | Path, metadata: Mapping[str, Any] | None = None) -> IngestionResult:
         """Ingests files and folders; folder names determine categories, as those of the command `opx ingest`."""
@@ -278,16 +272,16 @@ class Knowledge:
             raise InvalidInputError(problem)
         return self._context
 
-    def _manager(self, context: Context) -> IngestionManager:
-        from opx.operations.corpus import manager_of
-
-        return manager_of(context)
-
     def _own_manager(self, problem: str) -> IngestionManager:
         return self._local(problem).system.manager
 
     @property
-    def _sender(self) -> Sender:
+    def _ingesting(self) -> IngestionManager | Sender:
+        """Ingests documents: into the folder, or over the API."""
+        if self._context is not None:
+            from opx.operations.corpus import manager_of
+
+            return manager_of(self._context)
         from opx.facade.sending import Sender
 
         return Sender(self._client, self._loader)

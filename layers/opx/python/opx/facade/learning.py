@@ -10,14 +10,7 @@ from opx.domain.learning import CheckpointReport, CheckpointType, EntryType, RAG
 from opx.domain.outcomes import OutcomeReport, OutcomeResult
 from opx.edges.calling import OperationClient
 from opx.errors import InvalidInputError
-from opx.operations.learning import (
-    CaptureEntry,
-    ProcessCheckpoint,
-    VerifyEntry,
-    capture_entry,
-    process_checkpoint,
-    verify_entry,
-)
+from opx.operations import learning
 from opx.operations.outcomes import RecordOutcome, record_outcome
 
 E = TypeVar("E", bound=StrEnum)
@@ -76,15 +69,17 @@ class LearningKnowledge:
 
     def verify(self, entry_id: str, worked: bool, effect: str = "", incident: str = "") -> StagingEntry:
         """Records whether the solution of an entry worked, and if not, its effect (`no_effect`, `made_worse`)."""
-        request = VerifyEntry(
+        request = learning.VerifyEntry(
             entry_id=entry_id, worked=worked, effect=member(TriedEffect, effect) if effect else None, incident=incident
         )
-        return self._client.call(verify_entry, request)
+        return self._client.call(learning.verify_entry, request)
 
     def process_checkpoint(self, project_id: str, checkpoint_type: str = "manual") -> CheckpointReport | None:
         """Turns the verified entries of a project into patterns; None for a deployed system, where a function does it."""
-        request = ProcessCheckpoint(project_id=project_id, checkpoint_type=member(CheckpointType, checkpoint_type))
-        return self._client.call(process_checkpoint, request).report
+        request = learning.ProcessCheckpoint(
+            project_id=project_id, checkpoint_type=member(CheckpointType, checkpoint_type)
+        )
+        return self._client.call(learning.process_checkpoint, request).report
 
     def query_for_task(
         self,
@@ -97,13 +92,7 @@ class LearningKnowledge:
         """Returns patterns for a task, the best first; for orchestrators."""
         from opx.operations.patterns import FindPatternsForTask, find_patterns_for_task
 
-        request = FindPatternsForTask(
-            task_description=task_description,
-            agent_type=agent_type,
-            task_type=task_type,
-            technology=technology,
-            max_results=max_results,
-        )
+        request = FindPatternsForTask(task_description, agent_type, task_type, technology, max_results)
         return list(self._client.call(find_patterns_for_task, request).patterns)
 
     def query_for_failure(
@@ -112,12 +101,7 @@ class LearningKnowledge:
         """Returns up to three patterns for a failure, the best first; for orchestrators."""
         from opx.operations.patterns import FindPatternsForFailure, find_patterns_for_failure
 
-        request = FindPatternsForFailure(
-            failure_description=failure_description,
-            error_message=error_message,
-            agent_type=agent_type,
-            task_type=task_type,
-        )
+        request = FindPatternsForFailure(failure_description, error_message, agent_type, task_type)
         return list(self._client.call(find_patterns_for_failure, request).patterns)
 
     def build_context_for_task(self, task: object, agent_type: str = "") -> str:
@@ -127,12 +111,7 @@ class LearningKnowledge:
         from opx.operations.patterns import GetTaskContext, get_task_context
 
         facts = task_facts(task)
-        request = GetTaskContext(
-            task_description=facts["description"],
-            agent_type=agent_type,
-            task_type=facts["task_type"],
-            technology=facts["technology"],
-        )
+        request = GetTaskContext(facts["description"], agent_type, facts["task_type"], facts["technology"])
         return self._client.call(get_task_context, request).context
 
     def record_outcome(self, receipt_id: str, result: str, document_id: str = "", step: str = "") -> OutcomeReport:
@@ -151,8 +130,8 @@ class LearningKnowledge:
         return self._client.call(prune_expired, PruneExpired()).versions
 
     def _captured(self, entry_type: EntryType, project_id: str, **given: Any) -> str:
-        request = CaptureEntry(entry_type=entry_type, project_id=project_id, **given)
-        return self._client.call(capture_entry, request).id
+        request = learning.CaptureEntry(entry_type=entry_type, project_id=project_id, **given)
+        return self._client.call(learning.capture_entry, request).id
 
 
 def member(kind: type[E], value: str) -> E:

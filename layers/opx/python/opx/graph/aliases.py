@@ -7,14 +7,14 @@ import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice
 
 from opx.domain.graph import Alias
 from opx.domain.ids import iso_time
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
-from opx.errors import AliasLoopError, ConditionFailedError, InvalidInputError, StoreUnavailableError
+from opx.errors import AliasLoopError, InvalidInputError, StoreUnavailableError
 from opx.graph.alias_rows import (
     AliasRow,
     AliasView,
@@ -30,6 +30,7 @@ from opx.graph.alias_rows import (
 )
 from opx.graph.names import canonical_form, normalised
 from opx.ports import Clock, Equals, Item, KeyAbsent, Table
+from opx.ports.tables import delete_if, put_if
 
 log = logging.getLogger(__name__)
 
@@ -49,40 +50,34 @@ class _Entry:
     until: float
 
 
+@dataclass(eq=False)
 class AliasCache:
     """Thread-safe LRU cache of the aliases of scopes, with a time to live."""
 
-    def __init__(
-        self,
-        load: Callable[[str], LoadedNames | None],
-        *,
-        clock: Clock,
-        seconds: float = SECONDS,
-        max_scopes: int = MAX_SCOPES,
-        max_aliases: int = MAX_ALIASES,
-    ) -> None:
-        self._load = load
-        self._clock = clock
-        self._seconds = seconds
-        self._most = (max_scopes, max_aliases)
-        self._kept: OrderedDict[str, _Entry] = OrderedDict()
-        self._aliases = 0
-        self._changes = 0
-        self._lock = threading.Lock()
+    load: Callable[[str], LoadedNames | None]
+    _: KW_ONLY
+    clock: Clock
+    seconds: float = SECONDS
+    max_scopes: int = MAX_SCOPES
+    max_aliases: int = MAX_ALIASES
+    _kept: OrderedDict[str, _Entry] = field(init=False, default_factory=OrderedDict)
+    _aliases: int = field(init=False, default=0)
+    _changes: int = field(init=False, default=0)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def names(self, area: str) -> LoadedNames | None:
         """The aliases of a scope; None if it has too many to keep. Raises `StoreUnavailableError`."""
-        now = self._clock()
+        now = self.clock()
         with self._lock:
             kept = self._kept.get(area)
             if kept and now < kept.until:
                 self._kept.move_to_end(area)
                 return kept.names
             changes = self._changes
-        names = self._load(area)
+        names = self.load(area)
         with self._lock:
             if changes == self._changes:  # otherwise the names may have been read before a change
-                self._keep(area, _Entry(names, now + self._seconds))
+                self._keep(area, _Entry(names, now + self.seconds))
         return names
 
     def invalidate(self, area: str) -> None:
@@ -95,8 +90,7 @@ class AliasCache:
         self._drop(area)
         self._kept[area] = kept
         self._aliases += _size(kept)
-        max_scopes, max_aliases = self._most
-        while len(self._kept) > max_scopes or (self._aliases > max_aliases and len(self._kept) > 1):
+        while len(self._kept) > self.max_scopes or (self._aliases > self.max_aliases and len(self._kept) > 1):
             self._drop(next(iter(self._kept)))
 
     def _drop(self, area: str) -> None:
@@ -368,21 +362,18 @@ class AliasRows:
                     f"{changed.canonical} is an alias of {alias} already: the reverse can't be set, too"
                 )
             changed = replace(changed, revision=secrets.token_hex(8))
-            try:
-                self._write(row, changed)
-            except ConditionFailedError:
+            if not self._write(row, changed):
                 continue
             if against:
                 self._recheck(against, changed)
             return changed
         raise StoreUnavailableError(f"alias {alias} can't be changed: too many concurrent changes, try again later")
 
-    def _write(self, row: AliasRow, changed: AliasRow) -> None:
+    def _write(self, row: AliasRow, changed: AliasRow) -> bool:
         condition = Equals("revision", row.revision) if row.revision else KeyAbsent()
         if not changed.is_empty:
-            self._table.put(changed.to_item(), condition=condition)
-        elif row.revision:
-            self._table.delete(alias_key(row.area, row.alias), condition=condition)
+            return put_if(self._table, changed.to_item(), condition)
+        return not row.revision or delete_if(self._table, alias_key(row.area, row.alias), condition)
 
     def _recheck(self, guard: LoopGuard, row: AliasRow) -> None:
         """Check again after the write: two processes that write the halves of a loop can't see each other's half before."""

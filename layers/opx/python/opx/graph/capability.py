@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,41 +36,34 @@ _TEXTS = ("title", "name", "summary")
 """Properties of a node that describe it."""
 
 
+@dataclass(eq=False)
 class Graph:
     """Nodes and edges of all scopes. `new_chat` returns the language model with a name."""
 
-    def __init__(
-        self,
-        installation: Installation,
-        tables: Tables,
-        storage: Storage,
-        corpus: Corpus,
-        new_chat: Callable[[str], ChatModel],
-    ) -> None:
-        self._installation = installation
-        self._tables = tables
-        self._storage = storage
-        self._corpus = corpus
-        self._new_chat = new_chat
+    installation: Installation
+    tables: Tables
+    storage: Storage
+    corpus: Corpus
+    new_chat: Callable[[str], ChatModel]
 
     @cached_property
     def aliases(self) -> AliasRegistry:
         """Other names of nodes."""
         from opx.graph.aliases import AliasRegistry
 
-        return AliasRegistry(self._tables.table(ALIASES), clock=self._installation.clock)
+        return AliasRegistry(self.tables.table(ALIASES), clock=self.installation.clock)
 
     @cached_property
     def store(self) -> GraphStore:
         """The statements of documents, of all scopes."""
         from opx.graph.store import GraphStore
 
-        table, threads = self._tables.table(GRAPH), self._tables.read_threads
-        return GraphStore(table, self._installation.clock, aliases=self.aliases, threads=threads)
+        table, threads = self.tables.table(GRAPH), self.tables.read_threads
+        return GraphStore(table, self.installation.clock, aliases=self.aliases, threads=threads)
 
     def seen_by(self, identity: Identity | None = None) -> KnowledgeGraph:
         """The graph as this identity may see it, or the one that the installation is configured for."""
-        return self.of(self._corpus.projects.reader(self._installation.identity_of(identity)))
+        return self.of(self.corpus.projects.reader(self.installation.identity_of(identity)))
 
     def of(self, reader: Reader) -> KnowledgeGraph:
         """The graph as this reader may see it."""
@@ -92,7 +86,7 @@ class Graph:
         """Follows edges from the hits of a search."""
         from opx.graph.expansion import GraphExpansion
 
-        installation = self._installation
+        installation = self.installation
         return GraphExpansion(
             self.of(reader),
             self.passage_reader(reader),
@@ -118,44 +112,44 @@ class Graph:
         from opx.graph.bindings import Runbooks
         from opx.graph.extraction.own_node import is_runbook_category
 
-        categories = sorted(filter(is_runbook_category, self._installation.knowledge.categories))
-        found = self._corpus.catalog.visible(reader.visible, categories=categories)
+        categories = sorted(filter(is_runbook_category, self.installation.knowledge.categories))
+        found = self.corpus.catalog.visible(reader.visible, categories=categories)
         return Runbooks((one for one in found if not self._expired_since(one)), reader.visible)
 
     def passage_reader(self, reader: Reader) -> PassageReader:
         """Reads the passages behind nodes and edges, of documents that may be shown."""
         from opx.graph.passages import PassageReader
 
-        corpus, threads = self._corpus, self._storage.read_threads
+        corpus, threads = self.corpus, self.storage.read_threads
         return PassageReader(corpus.catalog, corpus.store, reader, expired=self._expired_since, threads=threads)
 
     def _expired_since(self, document: KnowledgeDocument) -> str:
-        return expired_since(document, self._installation.knowledge, iso_time(self._installation.clock()))
+        return expired_since(document, self.installation.knowledge, iso_time(self.installation.clock()))
 
     @cached_property
     def merging(self) -> Merging:
         """Merges nodes."""
         from opx.graph.merging import Merging
 
-        return Merging(self._tables.table(ALIASES), self.aliases, self.store, clock=self._installation.clock)
+        return Merging(self.tables.table(ALIASES), self.aliases, self.store, clock=self.installation.clock)
 
     @cached_property
     def written_texts(self) -> ContextCache:
         """The cache of texts that language models generated for passages."""
         from opx.ingestion.contexts import ContextCache
 
-        days = self._installation.settings.embedding_cache_days
-        return ContextCache(self._tables.table(EMBEDDINGS), days=days, clock=self._installation.clock)
+        days = self.installation.settings.embedding_cache_days
+        return ContextCache(self.tables.table(EMBEDDINGS), days=days, clock=self.installation.clock)
 
     @cached_property
     def model_extraction(self) -> ModelExtraction | None:
         """Extracts edges from passages with a language model; None if none is configured."""
-        model = self._installation.settings.graph_model
+        model = self.installation.settings.graph_model
         if not model:
             return None
         from opx.graph.extraction.model import ModelExtraction
 
-        return ModelExtraction(self._new_chat(model), self.written_texts)
+        return ModelExtraction(self.new_chat(model), self.written_texts)
 
     @cached_property
     def known_names(self) -> KnownNames:
@@ -187,4 +181,4 @@ class Graph:
         """Newly declared names that earlier documents may use."""
         from opx.graph.relink_queue import RelinkQueue
 
-        return RelinkQueue(self._tables.table(GRAPH), self._installation.clock)
+        return RelinkQueue(self.tables.table(GRAPH), self.installation.clock)

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from opx.domain.graph import MAX_NODES, Direction, Edge, EdgeName, GraphEvidence, Node, Walk
 from opx.domain.knowledge import Tier
@@ -24,17 +24,13 @@ from opx.domain.results import (
     RetrievalResult,
 )
 from opx.errors import OpxError, StoreUnavailableError
-from opx.graph.questions.answers import Row, is_a, name_of, walk_from
+from opx.graph.knowledge_graph import KnowledgeGraph
+from opx.graph.passages import PassageReader
+from opx.graph.questions.answers import GraphAnswer, Row, is_a, name_of, walk_from
 from opx.graph.questions.recognising import named_nodes, recognised
-from opx.graph.views import in_words, names_of
+from opx.graph.views import Passage, in_words, names_of
+from opx.ports import Clock
 from opx.runtime.threads import within
-
-if TYPE_CHECKING:
-    from opx.graph.knowledge_graph import KnowledgeGraph
-    from opx.graph.passages import PassageReader
-    from opx.graph.questions.answers import GraphAnswer
-    from opx.graph.views import Passage
-    from opx.ports import Clock
 
 log = logging.getLogger(__name__)
 

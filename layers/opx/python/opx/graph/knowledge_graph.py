@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
 from opx.domain.graph import NODE_TYPES, Edge, Node, Route, Subgraph, Walk, node_type
 from opx.domain.scopes import Reader
 from opx.errors import InvalidInputError, InvalidReferenceError, NodeNotFoundError
+from opx.graph.alias_rows import AliasView
+from opx.graph.aliases import AliasRegistry
 from opx.graph.names import normalised
 from opx.graph.traversal import MAX_FOUND, MOST_HOPS, Traversal
-
-if TYPE_CHECKING:
-    from opx.graph.alias_rows import AliasView
-    from opx.graph.aliases import AliasRegistry
-    from opx.graph.views import GraphReads
-
+from opx.graph.views import GraphReads
 
 NAMESPACES = (
     "service", "host", "alert", "incident", "change", "runbook", "document", "cve", "product", "technique", "mitigation",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 
 from msgspec import UnsetType
 
 from opx.domain.documents import KnowledgeDocument, RemarkKind
 from opx.domain.graph import GraphEvidence
+from opx.domain.record import like
 from opx.domain.scopes import Reader
 from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.graph.views import Passage
@@ -28,23 +30,16 @@ Key = str | UnsetType
 SUSPECTED = RemarkKind.SUSPECTED_INSTRUCTION.value
 
 
+@dataclass(eq=False)
 class PassageReader:
     """Reads the chunks that evidence names. Documents that are invisible to the reader, expired or deleted are left out."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        store: ObjectStore,
-        reader: Reader,
-        *,
-        expired: Callable[[KnowledgeDocument], object],
-        threads: int = 1,
-    ) -> None:
-        self._catalog = catalog
-        self._store = store
-        self._reader = reader
-        self._expired = expired
-        self._each = Each(threads)
+    catalog: Catalog
+    store: ObjectStore
+    reader: Reader
+    _: KW_ONLY
+    expired: Callable[[KnowledgeDocument], object]
+    threads: int = 1
 
     def of(self, evidence: Iterable[GraphEvidence], *, most: int = MOST_PASSAGES) -> tuple[Passage, ...]:
         """Up to `most` passages in the order of the evidence, each once."""
@@ -58,7 +53,7 @@ class PassageReader:
                 ids = dict.fromkeys(one.chunk_ids[:A_STATEMENT])
                 wanted.setdefault(document, {}).update(ids)
                 order.update(ids)
-        read = self._each(lambda one: self._of_document(*one[0], one[1]), list(wanted.items()))
+        read = Each(self.threads)(lambda one: self._of_document(*one[0], one[1]), list(wanted.items()))
         found = {passage.chunk_id: passage for some in read for passage in some}
         return tuple(found[chunk_id] for chunk_id in order if chunk_id in found)[:most]
 
@@ -70,7 +65,7 @@ class PassageReader:
             return []
         found: list[Passage] = []
         try:
-            for chunk in read_chunks(self._store, document.key, document_id):
+            for chunk in read_chunks(self.store, document.key, document_id):
                 if chunk.chunk_id in chunk_ids:
                     found.append(_passage(document, chunk.chunk_id, " > ".join(chunk.section), chunk.content))
                 if len(found) == len(chunk_ids):
@@ -80,22 +75,19 @@ class PassageReader:
         return found
 
     def _visible(self, document_id: str, key_id: Key) -> KnowledgeDocument | None:
-        for document in self._catalog.find(document_id):
-            if document.key.id == key_id and self._reader.may_see(document.key.scope):
-                return None if self._expired(document) else document
+        for document in self.catalog.find(document_id):
+            if document.key.id == key_id and self.reader.may_see(document.key.scope):
+                return None if self.expired(document) else document
         return None
 
 
 def _passage(document: KnowledgeDocument, chunk_id: str, section: str, content: str) -> Passage:
-    return Passage(
+    return like(
+        Passage,
+        document,
         chunk_id=chunk_id,
-        document_id=document.document_id,
-        title=document.title,
         section=section,
         source=document.source_uri,
-        category=document.category,
-        tier=document.tier,
-        untrusted=document.untrusted,
         content=content,
         flags=(SUSPECTED,) if any(remark.kind == SUSPECTED for remark in document.remarks) else (),
     )

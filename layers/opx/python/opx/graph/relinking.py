@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from itertools import islice
 from math import inf
@@ -113,43 +113,31 @@ class DeclaredName:
 ChunkReader = Callable[[DocumentKey, str], Iterator[DocumentChunk]]
 
 
+@dataclass(eq=False, kw_only=True)
 class Relinker:
     """Adds mentions to ingested documents, one at a time, each under the catalog's claim and in a `unit_of_work`.
 
     `seconds` limits the time for new names after a batch of documents, and their number to `NAMES_A_BATCH`.
     """
 
-    def __init__(
-        self,
-        *,
-        store: RelinkingStore,
-        queue: RelinkQueue,
-        index: SearchEngine,
-        catalog: Catalog,
-        chunks: ChunkReader,
-        scopes: Scopes,
-        clock: Clock = time.monotonic,
-        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        seconds: float = 0.0,
-    ) -> None:
-        self._store = store
-        self._queue = queue
-        self._index = index
-        self._catalog = catalog
-        self._chunks = chunks
-        self._scopes = scopes
-        self._clock = clock
-        self._unit_of_work = unit_of_work
-        self._seconds = seconds
+    store: RelinkingStore
+    queue: RelinkQueue
+    index: SearchEngine
+    catalog: Catalog
+    chunks: ChunkReader
+    scopes: Scopes
+    clock: Clock = time.monotonic
+    unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext
+    seconds: float = 0.0
 
     def relink(self, rows: Sequence[WaitingNames]) -> Relinked:
         """Add mentions to the documents that use the names of these rows, within the time limit, and remove those that are
         done from the queue. Raises `StoreUnavailableError`; earlier changes stay, and repeating is idempotent."""
         done, count = _Run(), sum(len(row.names) for row in rows)
-        ends = self._clock() + (self._seconds or inf)
-        for some in islice(_together(rows), 1 if self._seconds else None):
+        ends = self.clock() + (self.seconds or inf)
+        for some in islice(_together(rows), 1 if self.seconds else None):
             names = [DeclaredName(row.scope_key, key) for row in some for key in row.names]
-            self._queue.take(some, self._relink(names, done, ends))
+            self.queue.take(some, self._relink(names, done, ends))
         if done.names < count:
             done.left_out.append(f"{count - done.names:,} of {count:,} new names")
         return done.relinked()
@@ -170,8 +158,8 @@ class Relinker:
         """Relink every declared name; with `seconds`, those reached in that time, from a random start, so that repeated runs
         reach all. Raises `StoreUnavailableError`."""
         done = _Run()
-        ends = self._clock() + (seconds or inf)
-        names = [name for scope in self._scopes.all() for name in self._declared(scope)]
+        ends = self.clock() + (seconds or inf)
+        names = [name for scope in self.scopes.all() for name in self._declared(scope)]
         first = randbelow(len(names)) if names else 0
         for some in batched(names[first:] + names[:first], NAMES_A_BATCH):
             self._relink(some, done, ends)
@@ -181,7 +169,7 @@ class Relinker:
 
     def _declared(self, scope: Scope) -> Iterator[DeclaredName]:
         for kind in NAMED_TYPES:
-            nodes = self._store.of_type([scope.key], kind, limit=MAX_NAMES, declared=True)
+            nodes = self.store.of_type([scope.key], kind, limit=MAX_NAMES, declared=True)
             yield from (DeclaredName(scope.key, node.key) for node in nodes)
 
     def _relink(self, names: Sequence[DeclaredName], done: _Run, ends: float) -> int:
@@ -190,17 +178,17 @@ class Relinker:
         found: dict[tuple[str, str], set[str]] = {}
         before, busy = done.names, done.busy
         for name in names:
-            if self._clock() >= ends:
+            if self.clock() >= ends:
                 break
             for chunk in self._passages_with(name, done):
                 found.setdefault((chunk.key_id, chunk.chunk.document_id), set()).add(name.key)
             done.names += 1
         looked_at = 0
         for some in batched(list(found.items())[:DOCUMENTS_A_RUN], DOCUMENTS_AT_ONCE):
-            if looked_at and self._clock() >= ends:
+            if looked_at and self.clock() >= ends:
                 break
             looked_at += len(some)
-            with self._unit_of_work():
+            with self.unit_of_work():
                 for name_of_document, keys in some:
                     self._add(self._current(*name_of_document), sorted(keys), done)
         if looked_at < len(found):
@@ -211,7 +199,7 @@ class Relinker:
         """Passages that may contain the name, of documents that may use it."""
         scope = scope_of_key(name.scope_key)
         texts = [" ".join(words) for words in spellings(name.key)]
-        for some in batched(list(dict.fromkeys(self._scopes.naming(scope))), SCOPES_A_SEARCH):
+        for some in batched(list(dict.fromkeys(self.scopes.naming(scope))), SCOPES_A_SEARCH):
             for text in texts:
                 yield from self._search(text, some, name, done)
 
@@ -220,7 +208,7 @@ class Relinker:
         if not groups:
             return
         where = SearchFilter(scopes=tuple(scopes), required_terms=groups)
-        response = self._index.search(SearchRequest(where, text=text, depth=HITS_A_NAME))
+        response = self.index.search(SearchRequest(where, text=text, depth=HITS_A_NAME))
         if response.lexical.error:
             raise StoreUnavailableError(f"documents that mention a name can't be found: {response.lexical.error}")
         if len(response.lexical.hits) >= HITS_A_NAME:
@@ -229,7 +217,7 @@ class Relinker:
         yield from (chunk for chunk in response.chunks.values() if chunk.scope_key in scopes)
 
     def _current(self, key_id: str, document_id: str) -> KnowledgeDocument | None:
-        found = (one for one in self._catalog.find(document_id) if one.key.id == key_id)
+        found = (one for one in self.catalog.find(document_id) if one.key.id == key_id)
         return next((one for one in found if one.state is DocumentState.CURRENT), None)
 
     def _add(self, document: KnowledgeDocument | None, keys: Sequence[str], done: _Run) -> None:
@@ -238,7 +226,7 @@ class Relinker:
             return
         event = ObjectEvent(f"{document.key.scope.prefix}{document.key.source}", deleted=False, sequencer="")
         try:
-            claim = self._catalog.claim(document.key, event)
+            claim = self.catalog.claim(document.key, event)
         except (
             BusyError,
             StaleEventError,
@@ -248,26 +236,26 @@ class Relinker:
         written = False
         try:
             if claim.current_id == document.document_id and not claim.interrupted:
-                written = self._store.add(Origin.of(document), statements)
+                written = self.store.add(Origin.of(document), statements)
         finally:
             self._release(claim, document, written=written)
         done.documents += written
         done.mentions += len(statements.edges) * written
 
     def _release(self, claim: Claim, document: KnowledgeDocument, *, written: bool) -> None:
-        held = self._catalog.release(claim, applied=True)
+        held = self.catalog.release(claim, applied=True)
         if written and not held:
             log.warning("lost the claim on %s while adding mentions", document.key.source)
-            self._catalog.note_unfinished(document.key, document.document_id)
+            self.catalog.note_unfinished(document.key, document.document_id)
 
     def _missing(self, document: KnowledgeDocument, keys: Sequence[str]) -> Statements:
         """Statements that ingesting the document now would add for these names."""
-        stated = self._store.statements_of(document.key.id)
+        stated = self.store.statements_of(document.key.id)
         own = stated.own or own_reference(document, {})
         dictionary = Dictionary()
         dictionary.add(keys)
         gathered, findings = Gathered(), Findings()
-        for chunk in whole_lines(self._chunks(document.key, document.document_id)):
+        for chunk in whole_lines(self.chunks(document.key, document.document_id)):
             findings.add(*mentioned(own, chunk, dictionary))
             gathered.take(findings)
         known = {edge.name for edge in stated.edges}
@@ -295,45 +283,44 @@ def _together(rows: Sequence[WaitingNames]) -> Iterator[list[WaitingNames]]:
 # -- composition
 
 
+@dataclass(eq=False)
 class Relinking:
     """Composes the relinker of an installation, and runs it after batches of documents and daily for all names."""
 
-    def __init__(
-        self, graph: Graph, corpus: Corpus, tables: Tables, work: WorkQueue, *, index: SearchEngine, chunks: ChunkReader
-    ) -> None:
-        self._graph = graph
-        self._corpus = corpus
-        self._tables = tables
-        self._work = work
-        self._index = index
-        self._chunks = chunks
+    graph: Graph
+    corpus: Corpus
+    tables: Tables
+    work: WorkQueue
+    _: KW_ONLY
+    index: SearchEngine
+    chunks: ChunkReader
 
     @cached_property
     def relinker(self) -> Relinker:
-        corpus = self._corpus
+        corpus = self.corpus
         return Relinker(
-            store=self._graph.store,
-            queue=self._graph.relink_queue,
-            index=self._index,
+            store=self.graph.store,
+            queue=self.graph.relink_queue,
+            index=self.index,
             catalog=corpus.catalog,
-            chunks=self._chunks,
+            chunks=self.chunks,
             scopes=ScopeDirectory(corpus.clients, corpus.projects),
-            unit_of_work=self._tables.unit_of_work,
-            seconds=0.0 if self._work.in_process else BATCH_SECONDS,
+            unit_of_work=self.tables.unit_of_work,
+            seconds=0.0 if self.work.in_process else BATCH_SECONDS,
         )
 
     def relink(self, *, seconds: float = 0.0) -> Relinked:
         """Relink queued names, then all that are declared, within `seconds` if given. Raises `StoreUnavailableError`."""
-        with self._work.exclusive():
+        with self.work.exclusive():
             new = self.relink_new()
             done = self.relinker.relink_all(seconds=seconds)
         return replace(done, documents=new.documents + done.documents, mentions=new.mentions + done.mentions)
 
     def relink_new(self) -> Relinked:
         """Relink names that this process queued, and those that others left. Raises nothing: what fails stays queued."""
-        rows = {row.entry: row for row in self._graph.writer.drain()}
+        rows = {row.entry: row for row in self.graph.writer.drain()}
         try:
-            left = self._graph.relink_queue.waiting(seconds=0.0 if self._work.in_process else OTHERS_SECONDS)
+            left = self.graph.relink_queue.waiting(seconds=0.0 if self.work.in_process else OTHERS_SECONDS)
         except StoreUnavailableError as exc:
             log.warning("new names that others left can't be read: %s", exc)
             left = []

@@ -12,8 +12,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from opx.domain.documents import Remark
-from opx.errors import InvalidInputError
+from opx.domain.documents import DocumentKey, Remark
+from opx.domain.scopes import scope_of_object
+from opx.errors import InvalidInputError, InvalidScopeError
 
 SIDECAR_SUFFIX = ".metadata.json"
 DOCUMENTS_FOLDER = "documents/"
@@ -26,6 +27,15 @@ SEQUENCER_WIDTH = 40
 def is_document(source: str) -> bool:
     """True if the object of this key (without its scope) is a document, not a sidecar or a derived file."""
     return source.startswith(DOCUMENTS_FOLDER) and not source.endswith(SIDECAR_SUFFIX)
+
+
+def document_at(object_key: str) -> DocumentKey | None:
+    """The key of the document that this object is; None for any other object."""
+    try:
+        key = DocumentKey(*scope_of_object(object_key))
+    except InvalidScopeError:
+        return None
+    return key if is_document(key.source) else None
 
 
 class ObjectEvent(Struct, frozen=True):

@@ -7,6 +7,7 @@ same content of the same project within a day is the same entry, whichever clock
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from opx.domain.ids import day_number, day_text, iso_time, stable_hash
@@ -47,6 +48,7 @@ _DAY = 86_400
 _ATTEMPTS = 10
 
 
+@dataclass(eq=False)
 class KnowledgeCaptureService:
     """Captures entries for one identity, in its own scope; `capture` returns the id of the entry.
 
@@ -55,24 +57,16 @@ class KnowledgeCaptureService:
     Secrets are masked.
     """
 
-    def __init__(
-        self,
-        identity: Identity,
-        staging: Staging,
-        projects: LearningProjects,
-        clients: ClientRegistry,
-        clock: Clock,
-    ) -> None:
-        self._identity = identity
-        self._staging = staging
-        self._projects = projects
-        self._clients = clients
-        self._clock = clock
+    identity: Identity
+    staging: Staging
+    projects: LearningProjects
+    clients: ClientRegistry
+    clock: Clock
 
     @property
     def scope(self) -> Scope:
         """Owner of the entries."""
-        return Scope(self._identity.client_id, project_id=self._identity.project_id)
+        return Scope(self.identity.client_id, project_id=self.identity.project_id)
 
     def capture(self, entry_type: EntryType, given: Mapping[str, Any]) -> str:
         """Captures an entry of a type with its arguments of `ARGUMENTS`, missing ones empty.
@@ -108,13 +102,13 @@ class KnowledgeCaptureService:
         for _ in range(_ATTEMPTS):
             found = self.entry(entry_id)
             changed = _judged(found, worked, named_effect, named)
-            if changed == found or self._staging.change(changed, found):
+            if changed == found or self.staging.change(changed, found):
                 return changed
         raise StoreUnavailableError(f"{entry_id} is being changed by other writers; try again")
 
     def entry(self, entry_id: str) -> StagingEntry:
         """An entry of the identity's own scope. Raises `EntryNotFoundError`."""
-        return self._staging.get(self.scope.key, str(entry_id))
+        return self.staging.get(self.scope.key, str(entry_id))
 
     def entries(self, state: str = "", limit: int = 50, after: str = "", project_id: str = "") -> list[StagingEntry]:
         """Entries of the identity's own scope, the newest first: of one state or project if they are given,
@@ -122,31 +116,31 @@ class KnowledgeCaptureService:
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_LISTED:
             raise InvalidInputError(f"limit must be a whole number from 1 to {MAX_LISTED}")
         wanted = _state(state)
-        own = project_id or self._identity.project_id
-        projects = [project_of(self._identity, own)] if own else list(self._projects.all(self.scope.key))
+        own = project_id or self.identity.project_id
+        projects = [project_of(self.identity, own)] if own else list(self.projects.all(self.scope.key))
         last = self.entry(after) if after else None
-        return first(self._staging.entries(self.scope.key, projects, wanted, after=last), limit)
+        return first(self.staging.entries(self.scope.key, projects, wanted, after=last), limit)
 
     def _capture(
         self, entry_type: EntryType, project_id: str, given: Mapping[str, Any], occurrence: str, verified: bool | None
     ) -> str:
         found = checked(entry_type, given)
-        project = project_of(self._identity, project_id)
+        project = project_of(self.identity, project_id)
         named = cleaned_line("occurrence", occurrence)
-        if not self._clients.admit(self.scope):
+        if not self.clients.admit(self.scope):
             raise removed_error(self.scope.client_id)
         entry = StagingEntry(
             id="",
             entry_type=entry_type,
             scope_key=self.scope.key,
             project_id=project,
-            timestamp=iso_time(self._clock()),
+            timestamp=iso_time(self.clock()),
             success_verified=verified,
             remarks=found.remarks,
             **found.values,
         )
         entry = _as_captured(entry)
-        self._projects.note(self.scope.key, project)
+        self.projects.note(self.scope.key, project)
         return self._kept(entry, named)
 
     def _kept(self, entry: StagingEntry, occurrence: str) -> str:
@@ -154,13 +148,13 @@ class KnowledgeCaptureService:
         ids = (
             [_id_of(entry, occurrence)] if occurrence else [_id_of(entry, day) for day in _days_around(entry.timestamp)]
         )
-        for known in self._staging.get_many(ids):
-            if occurrence or _is_within_a_day(known, self._clock()):
+        for known in self.staging.get_many(ids):
+            if occurrence or _is_within_a_day(known, self.clock()):
                 return self._captured_again(known, entry)
         new = replace(entry, id=ids[0])
-        if self._staging.add(new):
+        if self.staging.add(new):
             return new.id
-        return self._captured_again(self._staging.get(entry.scope_key, new.id), entry)
+        return self._captured_again(self.staging.get(entry.scope_key, new.id), entry)
 
     def _captured_again(self, known: StagingEntry, entry: StagingEntry) -> str:
         """Verifies the known entry if it waits and the new capture is verified; returns its id."""

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TYPE_CHECKING
 
 from opx.domain.ids import iso_time
 from opx.domain.knowledge import PATTERNS_CATEGORY, WARNINGS_CATEGORY
@@ -28,7 +27,11 @@ from opx.domain.learning import (
 from opx.domain.record import replace
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, InvalidInputError
+from opx.ingestion.corpus.clients import ClientRegistry, ProjectRegistry
+from opx.ingestion.manager import IngestionManager
+from opx.learning.matching import PatternMatcher
 from opx.learning.pattern_rows import (
+    LearningProjects,
     joined,
     key_of,
     occurrence_of,
@@ -38,17 +41,11 @@ from opx.learning.pattern_rows import (
     seed_of,
     unknown_project,
 )
+from opx.learning.patterns import PatternStore
+from opx.learning.rules import LearningRules
+from opx.learning.staging import Staging
 from opx.learning.warnings import warning_document
-
-if TYPE_CHECKING:
-    from opx.ingestion.corpus.clients import ClientRegistry, ProjectRegistry
-    from opx.ingestion.manager import IngestionManager
-    from opx.learning.matching import PatternMatcher
-    from opx.learning.pattern_rows import LearningProjects
-    from opx.learning.patterns import PatternStore
-    from opx.learning.rules import LearningRules
-    from opx.learning.staging import Staging
-    from opx.ports import Clock
+from opx.ports import Clock
 
 log = logging.getLogger(__name__)
 

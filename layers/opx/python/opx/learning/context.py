@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 
 from opx.domain.ids import day_text
 from opx.domain.learning import GATES, Pattern, RAGPattern
@@ -350,49 +350,41 @@ def _without_labels(line: str) -> str:
 # -- queries
 
 
+@dataclass(eq=False)
 class PatternQueries:
     """Pattern queries for an orchestrator's identity, or for the operator of the system (no identity, or `operator`)."""
 
-    def __init__(
-        self,
-        installation: Installation,
-        corpus: Corpus,
-        learning: Learning,
-        *,
-        questions: Questions,
-        records: QuestionRecords,
-        indexing: Indexing,
-    ) -> None:
-        self._installation = installation
-        self._corpus = corpus
-        self._learning = learning
-        self._questions = questions
-        self._records = records
-        self._indexing = indexing
-        self._vectors: dict[tuple[str, str], Vector] = {}
+    installation: Installation
+    corpus: Corpus
+    learning: Learning
+    _: KW_ONLY
+    questions: Questions
+    records: QuestionRecords
+    indexing: Indexing
+    _vectors: dict[tuple[str, str], Vector] = field(init=False, default_factory=dict)
 
     def of(self, identity: Identity | None = None, *, operator: bool = False) -> RAGQueryService:
         """The query service of an identity."""
-        caller = self._installation.identity_of(identity)
-        reader = self._corpus.projects.reader(caller)
+        caller = self.installation.identity_of(identity)
+        reader = self.corpus.projects.reader(caller)
         search = PatternSearch(
-            ask=self._questions.search(caller, recorded=False).answer,
-            heads=lambda ids: self._current(visible_heads(self._learning.patterns, reader, ids)),
-            check=lambda: None if operator or identity is None else check_orchestrator(self._learning.rules, caller),
-            observers=self._records.observers(reader, None, unreported, gaps=False),
+            ask=self.questions.search(caller, recorded=False).answer,
+            heads=lambda ids: self._current(visible_heads(self.learning.patterns, reader, ids)),
+            check=lambda: None if operator or identity is None else check_orchestrator(self.learning.rules, caller),
+            observers=self.records.observers(reader, None, unreported, gaps=False),
             embed=self._embed(),
-            of_gate=lambda gate: self._current(patterns_of_gate(self._learning.patterns, reader, gate)),
+            of_gate=lambda gate: self._current(patterns_of_gate(self.learning.patterns, reader, gate)),
         )
         return RAGQueryService(search)
 
     def _current(self, patterns: Iterable[Pattern]) -> list[Pattern]:
         """The patterns that aren't expired: they are hidden on their day, and deleted when pruning runs."""
-        knowledge, today = self._installation.knowledge, day_text(int(self._installation.clock() // 86_400))
+        knowledge, today = self.installation.knowledge, day_text(int(self.installation.clock() // 86_400))
         return [one for one in patterns if not is_expired(one, knowledge, today)]
 
     def _embed(self) -> Callable[[str], Vector] | None:
         """The embedding of questions, which remembers the work of review topics: they are compared with every question."""
-        embedder = self._indexing.query_embedder
+        embedder = self.indexing.query_embedder
         if embedder is None:
             return None
         work = frozenset(topic.work for topic in topics())

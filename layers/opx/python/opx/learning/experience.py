@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
@@ -46,24 +47,17 @@ MAX_READ = 100
 _SCOPES_REMEMBERED = 32
 
 
+@dataclass(eq=False)
 class LearnedExperience:
     """Recorded experience for all readers of a process; each lookup names the scopes that its reader may see."""
 
-    def __init__(
-        self,
-        table: Table,
-        known: KnownScopes,
-        warnings: Callable[[], StepWarnings],
-        catalog: Callable[[], Catalog],
-        learnt: Callable[[], LearntStore],
-    ) -> None:
-        self._table = table
-        self._known = known
-        self._warnings = warnings
-        self._catalog = catalog
-        self._learnt = learnt
-        self._tried: dict[str, tuple[str, TriedSteps]] = {}
-        self._words: dict[str, tuple[str, ScopeWords]] = {}
+    table: Table
+    known: KnownScopes
+    warnings: Callable[[], StepWarnings]
+    catalog: Callable[[], Catalog]
+    learnt: Callable[[], LearntStore]
+    _tried: dict[str, tuple[str, TriedSteps]] = field(init=False, default_factory=dict)
+    _words: dict[str, tuple[str, ScopeWords]] = field(init=False, default_factory=dict)
 
     def seen_by(self, scopes: Sequence[str]) -> ReadersExperience:
         """The view of a reader who may see these scopes."""
@@ -71,7 +65,7 @@ class LearnedExperience:
 
     def of(self, scopes: Sequence[str], judged: Sequence[Judged]) -> HitOutcomes:
         """Outcomes and warnings that these scopes recorded for the hits. Raises `StoreUnavailableError`."""
-        known = self._known.of(scopes)
+        known = self.known.of(scopes)
         if not any(known.values()):
             return NoOutcomes()
         keys = [known_key(scope, WARNINGS) for scope in known[WARNINGS]]
@@ -79,7 +73,7 @@ class LearnedExperience:
         best_first = sorted(judged, key=lambda one: -one.score)
         documents = dict.fromkeys(one.hit.indexed.key_id for one in best_first)
         keys += [head_key(scope, key) for key in islice(documents, max(room, 1)) for scope in known[OUTCOMES]]
-        items = self._table.get_many(keys)
+        items = self.table.get_many(keys)
         heads = [item for item in items if item["entry"] != WARNINGS]
         tried = [self._tried_in(item) for item in items if item["entry"] == WARNINGS]
         return HitExperience(_by_key(heads), tried, judged, self._document_of)
@@ -89,8 +83,8 @@ class LearnedExperience:
     ) -> list[list[StepWarning]]:
         """Warnings of each passage about steps that were tried before in these scopes; `[]`, without calling `passages`,
         where the scopes have no warnings. Raises `StoreUnavailableError`."""
-        known = self._known.of(scopes)[WARNINGS]
-        items = self._table.get_many([known_key(scope, WARNINGS) for scope in known]) if known else ()
+        known = self.known.of(scopes)[WARNINGS]
+        items = self.table.get_many([known_key(scope, WARNINGS) for scope in known]) if known else ()
         tried = [self._tried_in(item) for item in items]
         if not tried:
             return []
@@ -99,22 +93,22 @@ class LearnedExperience:
     def words(self, scopes: Sequence[str]) -> ScopedWords | None:
         """Learnt words of these scopes; None, without a read of them, where there are none. Raises
         `StoreUnavailableError`."""
-        known = self._known.of(scopes)[LEARNT]
+        known = self.known.of(scopes)[LEARNT]
         if not known:
             return None
         from opx.learning.learned_words import ScopedWords
 
-        items = self._table.get_many([known_key(scope, LEARNT) for scope in known])
-        found = [_remembered(self._words, item, lambda scope: self._learnt().words(scope)) for item in items]
-        return ScopedWords(found, frozenset(scopes), self._catalog)
+        items = self.table.get_many([known_key(scope, LEARNT) for scope in known])
+        found = [_remembered(self._words, item, lambda scope: self.learnt().words(scope)) for item in items]
+        return ScopedWords(found, frozenset(scopes), self.catalog)
 
     def _tried_in(self, item: Item) -> TriedSteps:
         from opx.learning.tried_steps import TriedSteps
 
-        return _remembered(self._tried, item, lambda scope: TriedSteps(scope, self._warnings().tried(scope)))
+        return _remembered(self._tried, item, lambda scope: TriedSteps(scope, self.warnings().tried(scope)))
 
     def _document_of(self, scope_key: str, source: str) -> str:
-        latest = next(self._catalog().versions(DocumentKey(scope_of_key(scope_key), source)), None)
+        latest = next(self.catalog().versions(DocumentKey(scope_of_key(scope_key), source)), None)
         return latest.document_id if latest and latest.state is DocumentState.CURRENT else ""
 
 

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Any
+
+from msgspec import field
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
 from opx.domain.ids import stable_hash
 from opx.domain.outcomes import LearntPage, OutcomeResult, RecordedOutcome
+from opx.domain.record import Record, like
 from opx.domain.scopes import scope_of_key
 from opx.ingestion.corpus.catalog import Catalog
 from opx.learning.outcome_store import KEPT_DAYS, LEARNT, KnownScopes, resolved_key, resolved_partition
 from opx.ports import Clock, Item, Table
-from opx.ports.tables import readable
+from opx.ports.tables import readable, row_of
 from opx.text.analyzer import STEMMERS
 from opx.text.fields import words
 
@@ -47,17 +50,27 @@ def report_of(*texts: str) -> str:
     return text if len(text) <= MAX_REPORT else text[: MAX_REPORT + 1].rpartition(" ")[0] or text[:MAX_REPORT]
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedIncident:
-    """An outcome with a report: the page (scope and source), the incident, and whether the page resolved it. `name`
-    identifies the incident: that of the receipt if no incident was named."""
+class ReportedIncident(Record, frozen=True):
+    """An outcome with the report of its incident, and its row. Rows of earlier releases are of resolved incidents alone."""
 
-    outcome_id: str
-    page: tuple[str, str]
+    outcome_id: str = field(name="entry")
+    page_scope: str
+    page_source: str
     incident: str
-    name: str
+    receipt_id: str
+    report: str = field(name="said")
     at: str
-    is_resolved: bool = True
+    result: OutcomeResult = OutcomeResult.RESOLVED
+
+    @property
+    def page(self) -> tuple[str, str]:
+        """Scope and source of the page."""
+        return self.page_scope, self.page_source
+
+    @property
+    def name(self) -> str:
+        """Identifies the incident: by the receipt if none was named."""
+        return f"incident {self.incident.casefold()}" if self.incident else f"receipt {self.receipt_id}"
 
 
 class ScopeWords:
@@ -65,8 +78,8 @@ class ScopeWords:
 
     def __init__(self, rows: Iterable[Item]) -> None:
         self._by_term: dict[str, list[ReportedIncident]] = defaultdict(list)
-        for one, report in readable(lambda row: (_from_row(row), str(row["said"])), rows):
-            for term in _terms_of(report):
+        for one in readable(partial(row_of, ReportedIncident), rows):
+            for term in _terms_of(one.report):
                 self._by_term[term].append(one)
 
     def with_any(self, terms: Iterable[str]) -> dict[str, ReportedIncident]:
@@ -74,25 +87,23 @@ class ScopeWords:
         return {one.outcome_id: one for term in terms for one in self._by_term.get(term, ())}
 
 
+@dataclass(eq=False)
 class ScopedWords:
     """Learnt words of one reader's scopes. Incidents of pages that the reader may not see don't count."""
 
-    def __init__(
-        self, of_scopes: Sequence[ScopeWords], visible: Collection[str], catalog: Callable[[], Catalog]
-    ) -> None:
-        self._of_scopes = of_scopes
-        self._visible = visible
-        self._catalog = catalog
+    of_scopes: Sequence[ScopeWords]
+    visible: Collection[str]
+    catalog: Callable[[], Catalog]
 
     def pages(self, word: str) -> list[LearntPage]:
         """The pages that a word stands for, the likeliest first."""
         terms = _terms_of(word)
         matching = [
-            one for each in self._of_scopes for one in each.with_any(terms).values() if one.page[0] in self._visible
+            one for each in self.of_scopes for one in each.with_any(terms).values() if one.page[0] in self.visible
         ]
         by_page: dict[tuple[str, str], dict[str, ReportedIncident]] = defaultdict(dict)
         for one in sorted(matching, key=lambda one: (one.at, one.incident, one.outcome_id), reverse=True):
-            if one.is_resolved:
+            if one.result is OutcomeResult.RESOLVED:
                 by_page[one.page].setdefault(one.name, one)
         reported = len({one.name for one in matching})
         found = [
@@ -105,7 +116,7 @@ class ScopedWords:
     def current(self, page: LearntPage) -> KnowledgeDocument | None:
         """The page as it is now; None if it is gone. Raises `StoreUnavailableError`."""
         key = DocumentKey(scope_of_key(page.scope_key), page.source)
-        latest = next(self._catalog().versions(key), None)
+        latest = next(self.catalog().versions(key), None)
         return latest if latest and latest.state is DocumentState.CURRENT else None
 
 
@@ -120,18 +131,10 @@ class LearntStore:
     def enter(self, scope_key: str, outcome: RecordedOutcome, page: DocumentKey, report: str) -> None:
         """Stores an outcome with its report, whose words count for the page, or against it if it didn't help, to all readers
         of the scope. Idempotent."""
-        row = {
-            **resolved_key(scope_key, outcome.outcome_id),
-            "pageScope": page.scope.key,
-            "pageSource": page.source,
-            "incident": outcome.incident,
-            "receiptId": outcome.receipt_id,
-            "result": outcome.result.value,
-            "said": report,
-            "at": outcome.at,
-            "expiresAt": int(self._clock()) + KEPT_DAYS * _DAY_SECONDS,
-        }
-        self._table.put(row)
+        reported = like(ReportedIncident, outcome, page_scope=page.scope.key, page_source=page.source, report=report)
+        expires_at = int(self._clock()) + KEPT_DAYS * _DAY_SECONDS
+        key = resolved_key(scope_key, outcome.outcome_id)
+        self._table.put({**key, **reported.to_json(), "expiresAt": expires_at})
         self._mark_changed(scope_key, outcome)
 
     def forget(self, scope_key: str, outcome: RecordedOutcome) -> None:
@@ -155,11 +158,3 @@ class LearntStore:
 def _terms_of(text: str) -> frozenset[str]:
     """Terms in every language: notes are short, mix languages, and inflect words differently than questions do."""
     return frozenset(term for terms in words(text, tuple(STEMMERS)).values() for term in terms)
-
-
-def _from_row(row: Mapping[str, Any]) -> ReportedIncident:
-    incident = str(row["incident"])
-    name = f"incident {incident.casefold()}" if incident else f"receipt {row['receiptId']}"
-    page = str(row["pageScope"]), str(row["pageSource"])
-    resolved = row.get("result", OutcomeResult.RESOLVED) == OutcomeResult.RESOLVED
-    return ReportedIncident(str(row["entry"]), page, incident, name, str(row["at"]), resolved)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain, islice
 
 from opx.domain.knowledge import PATTERNS_CATEGORY
@@ -65,28 +66,21 @@ _OPPOSITES = tuple(
 """Stems of actions and of their opposites."""
 
 
+@dataclass(eq=False)
 class PatternMatcher:
     """Finds patterns of one scope for the entries of one checkpoint.
 
     `documents` embeds texts (the cached embedder); `questions` is true if searches have a vector leg.
     """
 
-    def __init__(
-        self,
-        scope_key: str,
-        patterns: PatternStore,
-        *,
-        search: Callable[[], SearchEngine],
-        documents: Callable[[], Embedder],
-        questions: bool,
-    ) -> None:
-        self._scope_key = scope_key
-        self._patterns = patterns
-        self._search = search
-        self._documents = documents
-        self._questions = questions
-        self._fresh: dict[str, Pattern] | None = None
-        self._vectors: dict[str, Vector] = {}
+    scope_key: str
+    patterns: PatternStore
+    _: KW_ONLY
+    search: Callable[[], SearchEngine]
+    documents: Callable[[], Embedder]
+    questions: bool
+    _fresh: dict[str, Pattern] | None = field(init=False, default=None)
+    _vectors: dict[str, Vector] = field(init=False, default_factory=dict)
 
     def prepare(self, entries: Iterable[StagingEntry]) -> None:
         """Embeds problems and solutions of these entries in one batch. Raises `EmbeddingError`."""
@@ -109,7 +103,7 @@ class PatternMatcher:
     def alike_since(self, entry: StagingEntry) -> Pattern | None:
         """As `alike`, but compares with new patterns that other processes have created since the comparison before."""
         known = self._known_fresh()
-        new = {one.pattern_id: one for one in self._patterns.fresh(self._scope_key) if one.pattern_id not in known}
+        new = {one.pattern_id: one for one in self.patterns.fresh(self.scope_key) if one.pattern_id not in known}
         known.update(new)
         return self._best(entry, new.values())
 
@@ -120,15 +114,15 @@ class PatternMatcher:
     def _candidates(self, entry: StagingEntry) -> Iterator[Pattern]:
         fresh = self._known_fresh()
         found = [one for one in self._found(entry) if one not in fresh]
-        return chain(fresh.values(), self._patterns.heads([self._scope_key], found))
+        return chain(fresh.values(), self.patterns.heads([self.scope_key], found))
 
     def _found(self, entry: StagingEntry) -> list[str]:
         """Ids of the patterns whose documents a search finds for the entry's problem."""
         self.prepare([entry])
-        vector = self._vectors[_problem_text(entry)] if self._questions else None
-        where = SearchFilter(scopes=(self._scope_key,), categories=(PATTERNS_CATEGORY,))
+        vector = self._vectors[_problem_text(entry)] if self.questions else None
+        where = SearchFilter(scopes=(self.scope_key,), categories=(PATTERNS_CATEGORY,))
         request = SearchRequest(where, problem_of(entry)[:_MAX_SEARCHED], vector, CANDIDATES)
-        response = self._search().search(request)
+        response = self.search().search(request)
         legs = [leg for leg in (response.lexical, response.vector, response.fused) if leg]
         for leg in legs:
             if leg.error:
@@ -139,7 +133,7 @@ class PatternMatcher:
 
     def _known_fresh(self) -> dict[str, Pattern]:
         if self._fresh is None:
-            self._fresh = {one.pattern_id: one for one in self._patterns.fresh(self._scope_key)}
+            self._fresh = {one.pattern_id: one for one in self.patterns.fresh(self.scope_key)}
         return self._fresh
 
     def _likeness(self, entry: StagingEntry, pattern: Pattern) -> float:
@@ -164,7 +158,7 @@ class PatternMatcher:
     def _embed(self, texts: Sequence[str]) -> None:
         missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
         if missing:
-            vectors = map(mean_vector, self._documents().embed_documents(missing))
+            vectors = map(mean_vector, self.documents().embed_documents(missing))
             self._vectors.update(zip(missing, vectors, strict=True))
 
 

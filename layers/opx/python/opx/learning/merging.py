@@ -12,6 +12,7 @@ through (`via`), and entries in the words of a pattern follow it, also those tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from opx.domain.ids import stable_hash
 from opx.domain.learning import Pattern, PatternChange, StagingEntry
@@ -36,20 +37,14 @@ _ATTEMPTS = 50
 """Each failed attempt means that another writer succeeded."""
 
 
+@dataclass(eq=False)
 class PatternMerging:
     """Merges and splits the patterns of one scope. `entries` reads captured entries by id."""
 
-    def __init__(
-        self,
-        scope_key: str,
-        table: Table,
-        patterns: PatternStore,
-        entries: Callable[[Sequence[str]], Sequence[StagingEntry]],
-    ) -> None:
-        self._scope_key = scope_key
-        self._table = table
-        self._patterns = patterns
-        self._entries = entries
+    scope_key: str
+    table: Table
+    patterns: PatternStore
+    entries: Callable[[Sequence[str]], Sequence[StagingEntry]]
 
     def merge(self, pattern_id: str, other_id: str) -> PatternChange:
         """Counts everything of the other pattern for the first one. Merging again changes nothing.
@@ -108,21 +103,21 @@ class PatternMerging:
 
     def _seed(self, pattern: Pattern, wanted: Sequence[str], keys: Iterable[str], left: int) -> Pattern:
         """The new pattern of the entries that are split off."""
-        own = pattern.pattern_id in {stable_hash("pattern", self._scope_key, key) for key in keys}
+        own = pattern.pattern_id in {stable_hash("pattern", self.scope_key, key) for key in keys}
         if own or not left:
             reason = "the pattern was made of one of them" if own else "nothing would be left of it"
             raise InvalidInputError(f"these entries can't be split off: {reason}; split off the others")
-        entries = {entry.id: entry for entry in self._entries(wanted)}
+        entries = {entry.id: entry for entry in self.entries(wanted)}
         if wanted[0] not in entries:
             raise InvalidInputError(f"the text of entry {wanted[0]} is not kept any more")
-        return seed_of(self._scope_key, entries[wanted[0]])
+        return seed_of(self.scope_key, entries[wanted[0]])
 
     def _split(self, pattern: Pattern, other: str, seed: Pattern | None, taken: dict[str, Item]) -> PatternChange:
         """Moves occurrences to the other pattern, until none in its words is counted for this one meanwhile."""
         still = tuple(one for one in pattern.merged if one not in self._with_merged(other))
         for _ in range(_ATTEMPTS):
             copies = [self._without_via(fact, other) for fact in taken.values()]
-            self._table.put_many(occurrence_row(self._scope_key, other, fact) for fact in copies)
+            self.table.put_many(occurrence_row(self.scope_key, other, fact) for fact in copies)
             self._recount(other, seed=seed)
             counted = self._facts(other)
             self._point_keys(counted.values(), other)
@@ -152,23 +147,23 @@ class PatternMerging:
             if row is None:
                 raise PatternNotFoundError(f"no pattern has the id {other_id!r}")
             self._keep_last_batch(other_id, row)
-            if put_revision(self._table, {**row, MERGED_INTO: into_id, "lastBatch": []}, row):
+            if put_revision(self.table, {**row, MERGED_INTO: into_id, "lastBatch": []}, row):
                 return
         raise self._too_busy(other_id)
 
     def _move(self, other_id: str, into_id: str, facts: dict[str, Item]) -> None:
         """Copies occurrences, and points their keys at the other pattern."""
         moved = [{**fact, _VIA: [*fact.get(_VIA, ()), other_id]} for fact in facts.values()]
-        self._table.put_many(occurrence_row(self._scope_key, into_id, fact) for fact in moved)
+        self.table.put_many(occurrence_row(self.scope_key, into_id, fact) for fact in moved)
         self._point_keys(moved, into_id)
 
     def _point_keys(self, facts: Iterable[Item], pattern_id: str) -> None:
         keys = dict.fromkeys(str(fact["key"]) for fact in facts)
-        self._table.put_many(key_row(self._scope_key, key, pattern_id) for key in keys)
+        self.table.put_many(key_row(self.scope_key, key, pattern_id) for key in keys)
 
     def _delete(self, pattern_id: str, facts: Iterable[str]) -> None:
         for name in facts:
-            self._table.delete({"place": occurrences_partition(self._scope_key, pattern_id), "entry": name})
+            self.table.delete({"place": occurrences_partition(self.scope_key, pattern_id), "entry": name})
 
     def _recount(
         self,
@@ -190,7 +185,7 @@ class PatternMerging:
             parts = only if only is not None else tuple(dict.fromkeys((*known.merged, *merged)))
             pattern = replace(_counted(known, self._facts(pattern_id).values(), also), merged=parts)
             documented = str((row or {}).get("documentAt", ""))
-            if put_revision(self._table, {**head_row(pattern), "lastBatch": [], "documentAt": documented}, row):
+            if put_revision(self.table, {**head_row(pattern), "lastBatch": [], "documentAt": documented}, row):
                 return
         raise self._too_busy(pattern_id)
 
@@ -198,22 +193,22 @@ class PatternMerging:
         """Writes the rows of the entries that the head alone names."""
         known = self._facts(pattern_id)
         missing = [fact for fact in row.get("lastBatch", ()) if str(fact["entryId"]) not in known]
-        self._table.put_many(occurrence_row(self._scope_key, pattern_id, fact) for fact in missing)
+        self.table.put_many(occurrence_row(self.scope_key, pattern_id, fact) for fact in missing)
 
     # -- reading
 
     def _known(self, pattern_id: str) -> Pattern:
-        found = self._patterns.head(self._scope_key, pattern_id)
+        found = self.patterns.head(self.scope_key, pattern_id)
         if found is None:
             raise PatternNotFoundError(f"no pattern has the id {pattern_id!r}")
         return found
 
     def _row(self, pattern_id: str) -> Item | None:
-        return self._table.get({"place": heads_partition(self._scope_key), "entry": pattern_id})
+        return self.table.get({"place": heads_partition(self.scope_key), "entry": pattern_id})
 
     def _facts(self, pattern_id: str) -> dict[str, Item]:
         """Occurrences by entry id."""
-        rows = self._table.query(occurrences_partition(self._scope_key, pattern_id))
+        rows = self.table.query(occurrences_partition(self.scope_key, pattern_id))
         return {str(row["entry"]): row for row in rows}
 
     def _with_merged(self, pattern_id: str) -> tuple[str, ...]:

@@ -224,7 +224,7 @@ def rows_of(table: Table, scope_key: str) -> Iterator[Item]:
 LOOKED_AGAIN_SECONDS = 60.0
 """Interval at which a process checks if another one has written the first outcome, warning or learnt words of a scope."""
 
-_KINDS = (OUTCOMES, WARNINGS, LEARNT)
+KINDS = (OUTCOMES, WARNINGS, LEARNT)
 
 
 class KnownScopes:
@@ -246,7 +246,7 @@ class KnownScopes:
         """Scopes with outcomes, with warnings and with learnt words, by kind. One read a minute at most. Raises
         `StoreUnavailableError`."""
         self._look(scopes)
-        return {kind: [scope for scope in scopes if (scope, kind) in self._found] for kind in _KINDS}
+        return {kind: [scope for scope in scopes if (scope, kind) in self._found] for kind in KINDS}
 
     def _look(self, scopes: Sequence[str]) -> None:
         now = self._monotonic()
@@ -263,4 +263,4 @@ class KnownScopes:
         return stale and any(True for _ in self._missing(scope))
 
     def _missing(self, scope: str) -> Iterable[str]:
-        return (kind for kind in _KINDS if (scope, kind) not in self._found)
+        return (kind for kind in KINDS if (scope, kind) not in self._found)

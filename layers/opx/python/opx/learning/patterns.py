@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import Any
 from uuid import uuid4
@@ -75,19 +75,14 @@ class CountedEntry:
     is_confirmed: bool = False
 
 
+@dataclass(eq=False)
 class PatternStore:
     """The only writer of patterns. All partition keys begin with the scope."""
 
-    def __init__(
-        self,
-        table: Table,
-        clock: Clock,
-        *,
-        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
-    ) -> None:
-        self._table = table
-        self._clock = clock
-        self._unit_of_work = unit_of_work
+    table: Table
+    clock: Clock
+    _: KW_ONLY
+    unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext
 
     # -- reading
 
@@ -101,7 +96,7 @@ class PatternStore:
         replaced by the one that it was merged into."""
         keys = [{"place": heads_partition(scope), "entry": one} for one in ids for scope in scope_keys]
         rank = {one: at for at, one in reversed(list(enumerate(ids)))}
-        rows = sorted(self._table.get_many(keys) if keys else [], key=lambda row: (rank[row["entry"]], row["place"]))
+        rows = sorted(self.table.get_many(keys) if keys else [], key=lambda row: (rank[row["entry"]], row["place"]))
         followed = (self._followed(row["place"], row["entry"]) if row.get(MERGED_INTO) else row for row in rows)
         found = list(readable(pattern_in, filter(None, followed)))
         return list({(one.scope_key, one.pattern_id): one for one in found}.values())
@@ -109,12 +104,12 @@ class PatternStore:
     def patterns(self, scope_key: str, limit: int | None = None, after: str = "") -> Iterator[Pattern]:
         """A scope's patterns by id, `after` the one of that id."""
         where = KeyRange(low=after + "\0") if after else None
-        rows = self._table.query(heads_partition(scope_key), where=where)
+        rows = self.table.query(heads_partition(scope_key), where=where)
         return islice(readable(pattern_in, (row for row in rows if not row.get(MERGED_INTO))), limit)
 
     def occurrences(self, scope_key: str, pattern_id: str, limit: int | None = None) -> Iterator[PatternOccurrence]:
         """Occurrences of a pattern, ordered by entry id."""
-        found = self._table.query(occurrences_partition(scope_key, pattern_id))
+        found = self.table.query(occurrences_partition(scope_key, pattern_id))
         head = self._head(scope_key, pattern_id)
         unwritten = {str(fact["entryId"]): fact for fact in (head or {}).get("lastBatch", ())}
         for row in islice(found, limit):
@@ -125,7 +120,7 @@ class PatternStore:
 
     def fresh(self, scope_key: str) -> Iterator[Pattern]:
         """The patterns of the last day, the newest first, as they were when they were new: without counts."""
-        return readable(fresh_in, self._table.query(fresh_partition(scope_key), reverse=True, limit=MOST_FRESH))
+        return readable(fresh_in, self.table.query(fresh_partition(scope_key), reverse=True, limit=MOST_FRESH))
 
     @staticmethod
     def pattern_id_of_source(source: str) -> str:
@@ -137,11 +132,11 @@ class PatternStore:
     def decided(self, scope_key: str, keys: Sequence[str]) -> dict[str, str]:
         """Pattern ids by key, of the keys that were decided before."""
         wanted = [{"place": keys_partition(scope_key), "entry": key} for key in dict.fromkeys(keys)]
-        return {str(row["entry"]): str(row["patternId"]) for row in self._table.get_many(wanted)} if wanted else {}
+        return {str(row["entry"]): str(row["patternId"]) for row in self.table.get_many(wanted)} if wanted else {}
 
     def add_fresh(self, pattern: Pattern) -> None:
         """Publishes a pattern that is about to be created, so that concurrent checkpoints compare with it."""
-        self._table.put(fresh_row(pattern, self._now(), int(self._clock()) + FRESH_SECONDS))
+        self.table.put(fresh_row(pattern, self._now(), int(self.clock()) + FRESH_SECONDS))
 
     @contextmanager
     def creating(self, scope_key: str) -> Iterator[None]:
@@ -155,23 +150,23 @@ class PatternStore:
         try:
             yield
         finally:
-            delete_if(self._table, lock, Equals("holder", holder))  # unless another process has taken it over
+            delete_if(self.table, lock, Equals("holder", holder))  # unless another process has taken it over
 
     def _acquire(self, wanted: Item) -> None:
         seen, since = "", time.monotonic()
         while True:
-            held = self._table.get({"place": wanted["place"], "entry": wanted["entry"]})
+            held = self.table.get({"place": wanted["place"], "entry": wanted["entry"]})
             by = str(held["holder"]) if held else ""
             if by != seen:
                 seen, since = by, time.monotonic()
             free = not by or time.monotonic() - since >= LOCK_SECONDS
-            if free and put_if(self._table, wanted, Equals("holder", by) if by else KeyAbsent()):
+            if free and put_if(self.table, wanted, Equals("holder", by) if by else KeyAbsent()):
                 return
             time.sleep(LOCK_POLL_SECONDS)
 
     def decide(self, scope_key: str, key: str, pattern_id: str) -> str:
         """Assigns a key to this pattern unless it has one; returns the id of the pattern that it belongs to."""
-        if put_if(self._table, key_row(scope_key, key, pattern_id), KeyAbsent()):
+        if put_if(self.table, key_row(scope_key, key, pattern_id), KeyAbsent()):
             return pattern_id
         return self.decided(scope_key, [key]).get(key, pattern_id)
 
@@ -219,11 +214,11 @@ class PatternStore:
         last = {str(fact["entryId"]): fact for fact in head.get("lastBatch", ())}
         partition = occurrences_partition(seed.scope_key, seed.pattern_id)
         ids = dict.fromkeys([*last, *(one.entry_id for one in found)])
-        rows = self._table.get_many([{"place": partition, "entry": one} for one in ids])
+        rows = self.table.get_many([{"place": partition, "entry": one} for one in ids])
         written = {str(row["entry"]) for row in rows}
         missing = [fact for one, fact in last.items() if one not in written]
         if missing:
-            self._table.put_many(occurrence_row(seed.scope_key, seed.pattern_id, fact) for fact in missing)
+            self.table.put_many(occurrence_row(seed.scope_key, seed.pattern_id, fact) for fact in missing)
         each = {one.entry_id: one for one in found}
         return [one for name, one in each.items() if name not in written and name not in last]
 
@@ -231,10 +226,10 @@ class PatternStore:
         """Writes the head, then the rows of the entries it counts; False if the head was changed since it was read."""
         facts = [one.to_json() for one in new]
         row = {**head_row(pattern), "lastBatch": facts, "documentAt": documented}
-        with self._unit_of_work():
-            if not put_revision(self._table, row, head):
+        with self.unit_of_work():
+            if not put_revision(self.table, row, head):
                 return False
-            self._table.put_many(occurrence_row(pattern.scope_key, pattern.pattern_id, fact) for fact in facts)
+            self.table.put_many(occurrence_row(pattern.scope_key, pattern.pattern_id, fact) for fact in facts)
         return True
 
     # -- retiring
@@ -247,7 +242,7 @@ class PatternStore:
             if row is None:
                 return None
             changed = {**row, "retired": because}
-            if put_revision(self._table, changed, row):
+            if put_revision(self.table, changed, row):
                 return pattern_in(changed)
         raise StoreUnavailableError(f"pattern {pattern_id} can't be changed: too many concurrent writers")
 
@@ -257,19 +252,19 @@ class PatternStore:
         """Deletes a pattern with its occurrences and keys, also those that an interrupted removal left. False if the head was
         changed meanwhile: then it stays."""
         head = self._head(scope_key, pattern_id) or {}
-        rows = self._table.query(occurrences_partition(scope_key, pattern_id))
+        rows = self.table.query(occurrences_partition(scope_key, pattern_id))
         facts = {str(fact["entryId"]): fact for fact in (*rows, *head.get("lastBatch", ()))}.values()
-        if head and not delete_if(self._table, _key_of(head), Equals("revision", head["revision"])):
+        if head and not delete_if(self.table, _key_of(head), Equals("revision", head["revision"])):
             return False
         for key in dict.fromkeys(str(fact["key"]) for fact in facts):
             self._forget_key(scope_key, key, pattern_id)
         for fact in facts:
-            self._table.delete(_key_of(occurrence_row(scope_key, pattern_id, fact)))
+            self.table.delete(_key_of(occurrence_row(scope_key, pattern_id, fact)))
         return True
 
     def _forget_key(self, scope_key: str, key: str, pattern_id: str) -> None:
         where = {"place": keys_partition(scope_key), "entry": key}
-        delete_if(self._table, where, Equals("patternId", pattern_id))  # unless it belongs to another pattern
+        delete_if(self.table, where, Equals("patternId", pattern_id))  # unless it belongs to another pattern
 
     def _followed(self, scope_key: str, pattern_id: str) -> Item | None:
         """The head of a pattern, or of the one that it was merged into."""
@@ -281,10 +276,10 @@ class PatternStore:
         return None
 
     def _head(self, scope_key: str, pattern_id: str) -> Item | None:
-        return self._table.get({"place": heads_partition(scope_key), "entry": pattern_id})
+        return self.table.get({"place": heads_partition(scope_key), "entry": pattern_id})
 
     def _now(self) -> str:
-        return iso_time(self._clock())
+        return iso_time(self.clock())
 
 
 def _key_of(row: Item) -> dict[str, str]:

@@ -14,7 +14,7 @@ from opx.domain.knowledge import PATTERNS_CATEGORY, KnowledgeModel
 from opx.domain.learning import MAX_RESULTS as MOST_PATTERNS
 from opx.domain.learning import Pattern, RAGPattern
 from opx.domain.queries import MAX_QUERY_CHARACTERS, MAX_RESULTS, Band, QueryConfig
-from opx.domain.record import replace
+from opx.domain.record import like, replace
 from opx.domain.results import Answer, RetrievalResult
 from opx.domain.scopes import Reader, Scope
 from opx.errors import IndexUnavailableError, InvalidInputError
@@ -250,24 +250,14 @@ def _text(name: str, value: str | None) -> str:
 
 
 def _pattern(match: PatternMatch) -> RAGPattern:
-    pattern = match.pattern
-    return RAGPattern(
-        pattern_id=pattern.pattern_id,
-        problem=pattern.problem,
-        solution=pattern.solution,
-        when_to_try=pattern.when_to_try,
-        success_count=pattern.success_count,
-        failure_count=pattern.failure_count,
+    return like(
+        RAGPattern,
+        match.pattern,
         similarity=match.similarity,
         score=match.score,
         confidence_bound=match.bound,
-        entry_type=pattern.entry_type,
-        technology=pattern.technology,
-        technologies=pattern.technologies,
-        gate_type=pattern.gate_type,
         document_id=match.document_id,
         warnings=match.warnings,
-        evidence=pattern.evidence,
     )
 
 
@@ -373,10 +363,6 @@ def best_of(matches: Iterable[PatternMatch], most: int) -> list[PatternMatch]:
     for match in in_order(matches):
         if len(chosen) == most:
             break
-        if _others_for(match, chosen) < MOST_OF_A_PROBLEM:
+        if sum(same_problem(match.pattern, other.pattern) for other in chosen) < MOST_OF_A_PROBLEM:
             chosen.append(match)
     return chosen
-
-
-def _others_for(match: PatternMatch, chosen: Sequence[PatternMatch]) -> int:
-    return sum(same_problem(match.pattern, other.pattern) for other in chosen)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
-
-from msgspec import Struct
+from typing import Any
 
 from opx.domain.ids import normalise, shortened, stable_hash
 from opx.domain.knowledge import WARNINGS_CATEGORY
+from opx.domain.learning import StagingEntry, TriedEffect
+from opx.domain.record import Record
 from opx.domain.scopes import Scope
 from opx.learning.outcome_store import WARNINGS, KnownScopes, warned_partition
-from opx.ports import Clock, Item, Table
-from opx.ports.tables import readable
-
-if TYPE_CHECKING:
-    from opx.domain.learning import StagingEntry, TriedEffect
+from opx.ports import Clock, Table
+from opx.ports.tables import readable, row_of
 
 log = logging.getLogger(__name__)
 
@@ -32,9 +30,9 @@ _TITLE_CHARACTERS = 120
 _DAY_SECONDS = 86_400
 
 
-class TriedStep(Struct, frozen=True):
-    """A step that an entry warns about. `source` names the document of the warning in the corpus, below its scope's
-    folder; `reference` is the key or source of the document that the step comes from, "" if unknown."""
+class TriedStep(Record, frozen=True):
+    """A step that an entry warns about, and its row. `source` names the document of the warning in the corpus, below its
+    scope's folder; `reference` is the key or source of the document that the step comes from, "" if unknown."""
 
     entry_id: str
     source: str
@@ -45,7 +43,7 @@ class TriedStep(Struct, frozen=True):
     technology: str
     reference: str
     at: str
-    whole: bool = False
+    whole: bool
     """True if it stands for all steps of a document, so that only the reference matches it."""
 
 
@@ -91,14 +89,21 @@ class StepWarnings:
     def enter(self, scope: Scope, entry: StagingEntry) -> None:
         """Stores the entry's steps, so that answers to readers of `scope` warn about them. Idempotent."""
         expires_at = int(self._clock()) + KEPT_DAYS * _DAY_SECONDS
-        rows = [_row(scope, entry, at, step, expires_at) for at, step in enumerate(entry.solution_steps)]
-        self._table.put_many(rows)
+        self._table.put_many(
+            {
+                "place": warned_partition(scope.key),
+                "entry": f"{entry.id}#{at:03d}",
+                **_tried(entry, step).to_json(),
+                "expiresAt": expires_at,
+            }
+            for at, step in enumerate(entry.solution_steps)
+        )
         self._known.note(scope.key, WARNINGS, mark=stable_hash(entry.id, self._clock()))
 
     def tried(self, scope_key: str) -> list[TriedStep]:
         """The tried steps of a scope, at most `MAX_TRIED`."""
         rows = islice(self._table.query(warned_partition(scope_key)), MAX_TRIED + 1)
-        found = list(readable(_from_row, rows))
+        found = list(readable(partial(row_of, TriedStep), rows))
         if len(found) > MAX_TRIED:
             log.warning("%s has more than %d warnings of steps; the rest is left out", scope_key, MAX_TRIED)
         return found[:MAX_TRIED]
@@ -111,43 +116,21 @@ def _warning_id(entry: StagingEntry) -> str:
 
 
 def _effect_of(entry: StagingEntry) -> TriedEffect:
-    from opx.domain.learning import TriedEffect
-
     return TriedEffect(entry.effect) if entry.effect else TriedEffect.NO_EFFECT
 
 
-def _row(scope: Scope, entry: StagingEntry, at: int, step: str, expires_at: int) -> Item:
-    return {
-        "place": warned_partition(scope.key),
-        "entry": f"{entry.id}#{at:03d}",
-        "entryId": entry.id,
-        "source": warning_source(entry),
-        "step": step,
-        "whole": bool(entry.reference) and step.startswith(_FOLLOWED),
-        "effect": _effect_of(entry).value,
-        "incident": entry.incident,
-        "problem": entry.failure_description,
-        "technology": entry.technology,
-        "reference": entry.reference,
-        "at": entry.timestamp,
-        "expiresAt": expires_at,
-    }
-
-
-def _from_row(row: Mapping[str, Any]) -> TriedStep:
-    from opx.domain.learning import TriedEffect
-
+def _tried(entry: StagingEntry, step: str) -> TriedStep:
     return TriedStep(
-        entry_id=row["entryId"],
-        source=row["source"],
-        step=row["step"],
-        effect=TriedEffect(row["effect"]),
-        incident=row["incident"],
-        problem=row["problem"],
-        technology=row["technology"],
-        reference=row["reference"],
-        at=row["at"],
-        whole=row["whole"],
+        entry_id=entry.id,
+        source=warning_source(entry),
+        step=step,
+        effect=_effect_of(entry),
+        incident=entry.incident,
+        problem=entry.failure_description,
+        technology=entry.technology,
+        reference=entry.reference,
+        at=entry.timestamp,
+        whole=bool(entry.reference) and step.startswith(_FOLLOWED),
     )
 
 

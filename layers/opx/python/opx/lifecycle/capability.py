@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
@@ -71,48 +72,29 @@ MANAGED = "a managed knowledge base builds its own index with the model that its
 JUDGES_ITSELF = "a managed knowledge base scores relevance itself: there is nothing to calibrate"
 
 
+@dataclass(eq=False)
 class Lifecycle:
     """Retains, reviews, archives, reconciles and removes documents of all scopes. `schedule` applies the schedules of
     registered sources and streams; `restart` opens the system again, in other processes."""
 
-    def __init__(
-        self,
-        installation: Installation,
-        tables: Tables,
-        storage: Storage,
-        work: WorkQueue,
-        *,
-        corpus: Corpus,
-        indexing: Indexing,
-        graph: Graph,
-        ingestion: Ingestion,
-        learning: Learning,
-        calibrations: Callable[[], CalibrationStore],
-        audit: Callable[[], AuditLog],
-        schedule: Callable[[], None],
-        files: Callable[[], StoreFiles | None],
-        secrets: Callable[[], Secrets],
-        deployment_secrets: Callable[[], Secrets],
-        words: Callable[[], WordsSegments],
-        restart: StartSystem | None = None,
-    ) -> None:
-        self._restart = restart
-        self._words = words
-        self._secrets = secrets
-        self._deployment_secrets = deployment_secrets
-        self._files = files
-        self._installation = installation
-        self._tables = tables
-        self._storage = storage
-        self._work = work
-        self._corpus = corpus
-        self._indexing = indexing
-        self._graph = graph
-        self._ingestion = ingestion
-        self._learning = learning
-        self._calibrations = calibrations
-        self._audit = audit
-        self._schedule = schedule
+    installation: Installation
+    tables: Tables
+    storage: Storage
+    work: WorkQueue
+    _: KW_ONLY
+    corpus: Corpus
+    indexing: Indexing
+    graph: Graph
+    ingestion: Ingestion
+    learning: Learning
+    calibrations: Callable[[], CalibrationStore]
+    audit: Callable[[], AuditLog]
+    schedule: Callable[[], None]
+    files: Callable[[], StoreFiles | None]
+    secrets: Callable[[], Secrets]
+    deployment_secrets: Callable[[], Secrets]
+    words: Callable[[], WordsSegments]
+    restart: StartSystem | None = None
 
     # -- retention
 
@@ -121,31 +103,31 @@ class Lifecycle:
         """Legal holds: bans on deleting documents."""
         from opx.lifecycle.retention.holds import Holds
 
-        return Holds(self._tables.table(LIFECYCLE), self._installation.clock)
+        return Holds(self.tables.table(LIFECYCLE), self.installation.clock)
 
     @cached_property
     def prune_reports(self) -> PruneReports:
         """Reports of past pruning runs."""
         from opx.lifecycle.report import PruneReports
 
-        return PruneReports(self._tables.table(LIFECYCLE), self._installation.clock)
+        return PruneReports(self.tables.table(LIFECYCLE), self.installation.clock)
 
     def check_removal(self, object_keys: Sequence[str]) -> None:
         """Raises `HeldError` if a legal hold covers any version of one of these objects' documents."""
         from opx.lifecycle.retention.holds import versions_of_objects
 
-        self.holds.check(versions_of_objects(self._corpus.catalog, object_keys))
+        self.holds.check(versions_of_objects(self.corpus.catalog, object_keys))
 
     def _retention_state(self) -> RetentionState:
         from opx.lifecycle.retention.due import RetentionState
 
-        return RetentionState(self._tables.table(LIFECYCLE), self._installation.knowledge)
+        return RetentionState(self.tables.table(LIFECYCLE), self.installation.knowledge)
 
     def daily_pruning(self) -> DailyPruning:
         """Daily pruning within the background loop of a single-process installation."""
         from opx.lifecycle.retention.pruning import DailyPruning
 
-        return DailyPruning(self.pruning, self._retention_state, self._installation.clock)
+        return DailyPruning(self.pruning, self._retention_state, self.installation.clock)
 
     def pruning(self, report: Report = unreported) -> KnowledgePruningService:
         """Removes expired versions in all scopes. Raises `KnowledgeConfigError`."""
@@ -154,17 +136,17 @@ class Lifecycle:
         from opx.lifecycle.retention.pruning import KnowledgePruningService, read_guard_rules
         from opx.lifecycle.retention.removal import Removal
 
-        corpus, tables, installation = self._corpus, self._tables, self._installation
+        corpus, tables, installation = self.corpus, self.tables, self.installation
         state = self._retention_state()
-        patterns = PatternKeeper(lambda: self._learning.patterns, installation.knowledge)
+        patterns = PatternKeeper(lambda: self.learning.patterns, installation.knowledge)
         removal = Removal(
             store=corpus.store,
             catalog=corpus.catalog,
             calendar=corpus.calendar,
-            pipeline=self._ingestion.pipeline,
+            pipeline=self.ingestion.pipeline,
             clock=installation.clock,
             unit_of_work=tables.unit_of_work,
-            threads=self._storage.read_threads,
+            threads=self.storage.read_threads,
             forgotten=patterns.forget,
         )
         leftovers = LeftoverFiles(
@@ -184,7 +166,7 @@ class Lifecycle:
             reports=self.prune_reports,
             clock=installation.clock,
             due=partial(DueVersions, corpus.catalog, corpus.calendar, installation.knowledge, corpus.uses),
-            exclusive=self._work.exclusive,
+            exclusive=self.work.exclusive,
             redating=Redating(corpus.catalog, corpus.calendar, state, tables.unit_of_work),
             patterns=patterns,
             purge=tables.purge_expired,
@@ -198,12 +180,12 @@ class Lifecycle:
         from opx.lifecycle.retention.reviews import Reviews
         from opx.records.gaps.listing import read_owners
 
-        installation = self._installation
+        installation = self.installation
         read_owners(installation.knowledge, installation.knowledge_path)  # raises if the section is malformed
         section = read_section("owners", installation.knowledge_path)
         named = {name: value.text() for name, value in section.entries().items()} if section else {}
         services = {name.casefold(): owner for name, owner in named.items()}
-        return Reviews(self._corpus.catalog, self._corpus.calendar, {**named, **services}, installation.clock)
+        return Reviews(self.corpus.catalog, self.corpus.calendar, {**named, **services}, installation.clock)
 
     @cached_property
     def as_of(self) -> AsOf:
@@ -211,13 +193,13 @@ class Lifecycle:
         from opx.lifecycle.past.as_of import AsOf
 
         return AsOf(
-            catalog=self._corpus.catalog,
-            calendar=self._corpus.calendar,
-            store=self._corpus.store,
-            knowledge=self._installation.knowledge,
-            embedder=self._indexing.document_embedder,
-            clock=self._installation.clock,
-            threads=self._storage.read_threads,
+            catalog=self.corpus.catalog,
+            calendar=self.corpus.calendar,
+            store=self.corpus.store,
+            knowledge=self.installation.knowledge,
+            embedder=self.indexing.document_embedder,
+            clock=self.installation.clock,
+            threads=self.storage.read_threads,
         )
 
     # -- use of clients
@@ -225,8 +207,8 @@ class Lifecycle:
     @cached_property
     def usage(self) -> UsageLog:
         """Daily use of clients."""
-        audit = self._audit() if self._installation.settings.audit_days else None
-        return UsageLog(self._tables.table(USAGE), audit, self._installation.clock)
+        audit = self.audit() if self.installation.settings.audit_days else None
+        return UsageLog(self.tables.table(USAGE), audit, self.installation.clock)
 
     def measure_usage(self, day: str = "") -> DayCount:
         """Counts the use of a past day, the last one by default. Reads the sizes of all versions in the catalog. Raises
@@ -239,10 +221,10 @@ class Lifecycle:
         from opx.lifecycle.holdings import HoldingsCount
 
         return HoldingsCount(
-            DocumentSizes(self._tables.table(DOCUMENTS)),
-            self._tables.table(LIFECYCLE),
-            categories=lambda: list(self._installation.knowledge.categories),
-            clock=self._installation.clock,
+            DocumentSizes(self.tables.table(DOCUMENTS)),
+            self.tables.table(LIFECYCLE),
+            categories=lambda: list(self.installation.knowledge.categories),
+            clock=self.installation.clock,
         )
 
     def count_holdings(self, coverage: CoverageReport, report: Report, *, seconds: float) -> dict[str, int]:
@@ -258,7 +240,7 @@ class Lifecycle:
 
     def daily_usage(self) -> DailyFeed:
         """Counts of the last day's use within the background loop of a single-process installation."""
-        return DailyFeed("use of clients", self._measure_last_day, self._installation.clock)
+        return DailyFeed("use of clients", self._measure_last_day, self.installation.clock)
 
     def _measure_last_day(self) -> tuple[str, ...]:
         if not self.usage.has(self.usage.tally().day):
@@ -271,20 +253,20 @@ class Lifecycle:
         """Writes archives. `progress` is called with the kind of item written and the count so far."""
         from opx.lifecycle.archive.exporting import Exporter
 
-        tables, storage, corpus = self._tables, self._storage, self._corpus
-        return Exporter(self._installation, tables=tables, storage=storage, corpus=corpus, progress=progress)
+        tables, storage, corpus = self.tables, self.storage, self.corpus
+        return Exporter(self.installation, tables=tables, storage=storage, corpus=corpus, progress=progress)
 
     def importer(self, progress: Callable[[str], None] = lambda _: None) -> Importer:
         """Imports archives. `progress` is called with a description of the next step."""
         from opx.lifecycle.archive.importing import Importer
 
         return Importer(
-            self._installation,
-            tables=self._tables,
-            storage=self._storage,
-            corpus=self._corpus,
-            ingestion=self._ingestion,
-            schedule=self._schedule,
+            self.installation,
+            tables=self.tables,
+            storage=self.storage,
+            corpus=self.corpus,
+            ingestion=self.ingestion,
+            schedule=self.schedule,
             progress=progress,
         )
 
@@ -297,14 +279,14 @@ class Lifecycle:
 
         checks, repairs = self._checks(thorough=thorough), self.repairs(thorough=thorough)
         compared = partial(self._compared, thorough=thorough)
-        return Reconciler(self._tables, checks, repairs, progress, compared=compared)
+        return Reconciler(self.tables, checks, repairs, progress, compared=compared)
 
     def repairs(self, *, thorough: bool = False) -> Repairs:
         """Repairs differences between the stores."""
         from opx.lifecycle.consistency.reconcile import Repairs
 
         checks = self._checks(thorough=thorough)
-        return Repairs(self._compared_stores, checks, self._graph, self._ingestion, self._work)
+        return Repairs(self._compared_stores, checks, self.graph, self.ingestion, self.work)
 
     def comparison(self, *, thorough: bool = False) -> Comparison:
         """Compares the stores by segments, which may be compared at the same time, here or elsewhere."""
@@ -323,33 +305,33 @@ class Lifecycle:
         )
 
         comparison, processes = self.comparison(thorough=thorough), cores()
-        if self._restart is None or processes < 2:
+        if self.restart is None or processes < 2:
             return chain.from_iterable(map(comparison.compare, WHOLE))
-        noted = NotedSegments(self._storage.objects, self._installation.clock, thorough=thorough)
-        segments = noted.begin(lambda: comparison.segments(DOCUMENTS_A_SEGMENT, processes * SEGMENTS_A_PROCESS))
+        noted = NotedSegments(self.storage.objects, self.installation.clock, thorough=thorough)
+        segments = noted.begin(lambda: comparison.cut(DOCUMENTS_A_SEGMENT, processes * SEGMENTS_A_PROCESS)[0])
         if len(segments) == len(WHOLE):
             return chain.from_iterable(map(comparison.compare, segments))
-        opened = partial(self._restart, self._installation.settings)
+        opened = partial(self.restart, self.installation.settings)
         compare = partial(compared_in_processes, opened, processes=processes, thorough=thorough)
         return noted.compared(segments, compare)
 
     def _checks(self, *, thorough: bool) -> StoreChecks:
         from opx.lifecycle.consistency.store_checks import StoreChecks
 
-        return StoreChecks(self._compared_stores, self._installation, self._ingestion, thorough=thorough)
+        return StoreChecks(self._compared_stores, self.installation, self.ingestion, thorough=thorough)
 
     @property
     def _compared_stores(self) -> ComparedStores:
         from opx.lifecycle.consistency.store_checks import ComparedStores
 
-        return ComparedStores(self._tables, self._storage, self._corpus, self._indexing, self._files())
+        return ComparedStores(self.tables, self.storage, self.corpus, self.indexing, self.files())
 
     def repair(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> StoreRepair:
         """Rebuilds stores from whatever is left. `progress` is called with the kind of item compared and the count so far."""
         from opx.lifecycle.consistency.repair import StoreRepair
 
         return StoreRepair(
-            self._files(), self._tables, partial(self.reconciler, thorough=True, progress=progress), progress
+            self.files(), self.tables, partial(self.reconciler, thorough=True, progress=progress), progress
         )
 
     def sealing(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Sealing:
@@ -357,25 +339,25 @@ class Lifecycle:
         count so far."""
         from opx.lifecycle.seal.contents import SealedContents
 
-        return self._sealing(SealedContents(self._tables, self._storage, self._corpus, progress))
+        return self._sealing(SealedContents(self.tables, self.storage, self.corpus, progress))
 
     def _sealing(self, contents: SealedContents) -> Sealing:
         from opx.lifecycle.seal.records import SealStore
         from opx.lifecycle.seal.sealing import Sealing
 
-        clock, documents = self._installation.clock, self._tables.table(DOCUMENTS)
-        store = SealStore(self._tables.table(LIFECYCLE), clock)
+        clock, documents = self.installation.clock, self.tables.table(DOCUMENTS)
+        store = SealStore(self.tables.table(LIFECYCLE), clock)
         return Sealing(contents, store, documents, self._signing_key, clock)
 
     def _signing_key(self) -> SigningKey | None:
         """The key of the settings: of a file, a secret, or the deployment's secret, which may be empty."""
-        named = self._installation.settings.signing_key
+        named = self.installation.settings.signing_key
         if not named:
             return None
         if named.startswith(DEPLOYED_KEY):
             return self._deployed_key(named.removeprefix(DEPLOYED_KEY))
         if "/" not in named:
-            return SigningKey.of_pem(self._secrets().get(named))
+            return SigningKey.of_pem(self.secrets().get(named))
         try:
             return SigningKey.of_pem(Path(named).expanduser().read_text())
         except (OSError, UnicodeDecodeError) as exc:
@@ -383,7 +365,7 @@ class Lifecycle:
 
     def _deployed_key(self, name: str) -> SigningKey | None:
         try:
-            return SigningKey.of_pem(self._deployment_secrets().get(name))
+            return SigningKey.of_pem(self.deployment_secrets().get(name))
         except SecretNotFoundError as exc:
             log.warning("seals are not signed: %s", exc)
             return None
@@ -393,14 +375,14 @@ class Lifecycle:
         from opx.lifecycle.seal.contents import SealedContents
         from opx.lifecycle.seal.daily import DailySealing
 
-        tables, storage, corpus, clock = self._tables, self._storage, self._corpus, self._installation.clock
+        tables, storage, corpus, clock = self.tables, self.storage, self.corpus, self.installation.clock
         is_recorded = storage.past is not None
         contents = SealedContents(tables, storage, corpus, lambda _what, _count: None, is_recorded=is_recorded)
         return DailySealing(self._sealing(contents), corpus.announcements.waiting_objects, clock)
 
     def daily_seal(self) -> DailyFeed:
         """Daily seals within the background loop of a single-process installation."""
-        return DailyFeed("seal", lambda: self.daily_sealing().run().lines(), self._installation.clock)
+        return DailyFeed("seal", lambda: self.daily_sealing().run().lines(), self.installation.clock)
 
     def calibrator(self, progress: Callable[[str, int], None] = lambda _what, _count: None) -> Calibrator:
         """Fits the confidence models to this corpus, for the active embedding model. `progress` is called with the kind of
@@ -408,7 +390,7 @@ class Lifecycle:
         from opx.graph.naming import ScopeDirectory
         from opx.retrieval.calibration.calibrating import CalibrationCorpus, Calibrator
 
-        corpus, indexing, installation = self._corpus, self._indexing, self._installation
+        corpus, indexing, installation = self.corpus, self.indexing, self.installation
         embedder = indexing.query_embedder
         if embedder is None:
             raise InvalidInputError(JUDGES_ITSELF)
@@ -420,13 +402,13 @@ class Lifecycle:
             index=indexing.index,
             embedder=embedder,
         )
-        return Calibrator(calibration_corpus, self._calibrations(), installation.clock, progress)
+        return Calibrator(calibration_corpus, self.calibrations(), installation.clock, progress)
 
     def daily_calibration(self) -> DailyCalibration:
         """Due calibrations within the background loop of a single-process installation."""
         from opx.lifecycle.retention.pruning import DailyCalibration
 
-        return DailyCalibration(self.calibrator, self._installation.clock)
+        return DailyCalibration(self.calibrator, self.installation.clock)
 
     # -- reindexing
 
@@ -438,23 +420,23 @@ class Lifecycle:
         from opx.lifecycle.reindex.reindexing import Reindexer
 
         self._require_editions()
-        corpus, indexing, installation = self._corpus, self._indexing, self._installation
-        lease = 0.0 if self._work.in_process else REINDEX_LEASE_SECONDS
-        table, subject = self._tables.table(LIFECYCLE), indexing.indexes.subject
+        corpus, indexing, installation = self.corpus, self.indexing, self.installation
+        lease = 0.0 if self.work.in_process else REINDEX_LEASE_SECONDS
+        table, subject = self.tables.table(LIFECYCLE), indexing.indexes.subject
         parts = ReindexParts(
             editions=indexing.editions,
             jobs=JobStore(table, subject, clock=installation.clock, lease_seconds=lease),
             indexes=indexing.indexes,
             embedder=indexing.edition_embedder,
-            filler=self.filler(self._indexing.document_embedder),
+            filler=self.filler(self.indexing.document_embedder),
             catalog=corpus.catalog,
-            keys=self._tables.table(KEYS),
+            keys=self.tables.table(KEYS),
             chunks=self._chunks_on_file,
             scopes=ScopeDirectory(corpus.clients, corpus.projects).all,
             categories=lambda: list(installation.knowledge.categories),
             clock=installation.clock,
             pace=self._reindex_pace,
-            exclusive=self._work.exclusive,
+            exclusive=self.work.exclusive,
             switched=indexing.count_change,
         )
         return Reindexer(parts)
@@ -463,23 +445,23 @@ class Lifecycle:
     def _reindex_pace(self) -> Pace:
         from opx.lifecycle.reindex.job import Pace
 
-        settling = self._indexing.indexes.settling_seconds
-        if self._work.in_process:
+        settling = self.indexing.indexes.settling_seconds
+        if self.work.in_process:
             return Pace(settling_seconds=settling)
         return Pace(start_seconds=WRITERS_DONE_SECONDS, settling_seconds=settling, pause_seconds=10.0, alone=False)
 
     def _chunks_on_file(self, key: DocumentKey, document_id: str) -> Iterator[DocumentChunk]:
         """Chunks of a version, read without the pipeline, which needs a readable index; none if the chunk file is gone."""
         try:
-            yield from read_chunks(self._corpus.store, key, document_id)
+            yield from read_chunks(self.corpus.store, key, document_id)
         except ObjectNotFoundError:
             return
 
     def _require_editions(self) -> None:
-        settings = self._installation.settings
+        settings = self.installation.settings
         if settings.search_engine == MANAGED_ENGINE:
             raise InvalidInputError(MANAGED)
-        if not self._indexing.has_editions:
+        if not self.indexing.has_editions:
             raise InvalidInputError("the index was passed in to this process: it can't build another one")
 
     def filler(self, embedder: Embedder) -> Filler:
@@ -487,37 +469,37 @@ class Lifecycle:
         from opx.lifecycle.reindex.filling import Filler
 
         return Filler(
-            catalog=self._corpus.catalog,
+            catalog=self.corpus.catalog,
             read_chunks=self._chunks_on_file,
             documents=self.searched_documents(),
             embedder=embedder,
-            editions=self._indexing.editions,
-            clock=self._installation.clock,
-            settling_seconds=self._indexing.indexes.settling_seconds,
-            threads=self._storage.read_threads,
+            editions=self.indexing.editions,
+            clock=self.installation.clock,
+            settling_seconds=self.indexing.indexes.settling_seconds,
+            threads=self.storage.read_threads,
         )
 
     def searched_documents(self) -> SearchedDocuments:
         """Reads the chunks of versions as they are searched."""
         from opx.lifecycle.reindex.filling import SearchedDocuments
 
-        return SearchedDocuments(self._chunks_on_file, self._installation.knowledge, self._ingestion.context_writer)
+        return SearchedDocuments(self._chunks_on_file, self.installation.knowledge, self.ingestion.context_writer)
 
     # -- words for the time in which the index wakes up
 
     def warm_words(self) -> WarmWords | None:
         """Makes the segment of words that answers while the index wakes up; None where none is kept."""
-        version = self._indexing.corpus_version
-        if not self._indexing.keeps_words or version is None:
+        version = self.indexing.corpus_version
+        if not self.indexing.keeps_words or version is None:
             return None
         from opx.lifecycle.warm_words import WarmWords
 
         return WarmWords(
-            catalog=self._corpus.catalog,
+            catalog=self.corpus.catalog,
             documents=self.searched_documents(),
-            knowledge=self._installation.knowledge,
-            shelf=self._indexing.words_shelf(self._corpus.store),
-            segments=self._words(),
+            knowledge=self.installation.knowledge,
+            shelf=self.indexing.words_shelf(self.corpus.store),
+            segments=self.words(),
             version=version,
-            threads=self._storage.read_threads,
+            threads=self.storage.read_threads,
         )

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from opx.domain.ids import iso_time
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.scopes import Scope
 from opx.errors import OpxError, StoreUnavailableError
+from opx.ingestion.corpus.announcements import Announcements
+from opx.ingestion.corpus.catalog import Catalog
+from opx.ingestion.corpus.failures import FailureLog
+from opx.lifecycle.holdings import Holdings
 from opx.ports import Clock
 from opx.runtime.metrics import Metric, Report
-
-if TYPE_CHECKING:
-    from opx.ingestion.corpus.announcements import Announcements
-    from opx.ingestion.corpus.catalog import Catalog
-    from opx.ingestion.corpus.failures import FailureLog
-    from opx.lifecycle.holdings import Holdings
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +76,7 @@ MOST_ANNOUNCED = 100_000
 """Changes that are counted: every hour, in some seconds."""
 
 
+@dataclass(eq=False, kw_only=True)
 class CoverageReport:
     """Reports on the categories of `knowledge`. Raises `StoreUnavailableError`.
 
@@ -84,27 +84,17 @@ class CoverageReport:
     is paid for by the hours in which it is reported.
     """
 
-    def __init__(
-        self,
-        *,
-        knowledge: KnowledgeModel,
-        catalog: Catalog,
-        failures: FailureLog,
-        announcements: Announcements,
-        clock: Clock,
-        last_sync: LastSync = unrecorded,
-    ) -> None:
-        self._categories = list(knowledge.categories.values())
-        self._catalog = catalog
-        self._failures = failures
-        self._announcements = announcements
-        self._clock = clock
-        self._last_sync = last_sync
+    knowledge: KnowledgeModel
+    catalog: Catalog
+    failures: FailureLog
+    announcements: Announcements
+    clock: Clock
+    last_sync: LastSync = unrecorded
 
     def holdings(self, found: Holdings, report: Report) -> dict[str, int]:
         """Report documents and chunks of every category, of an empty one too, and return the totals."""
         totals = {"documents": 0, "chunks": 0}
-        for category in self._categories:
+        for category in self.knowledge.categories.values():
             documents, chunks = found.categories[category.path]
             labels = {"tier": category.tier.value, "category": category.path}
             report(Metric.DOCUMENTS, float(documents), **labels)
@@ -120,10 +110,12 @@ class CoverageReport:
         each pulled category up to its newest document of global scope, mostly one page, and the list of failed
         items.
         """
-        failed = sum(1 for _ in self._failures.items())
+        failed = sum(1 for _ in self.failures.items())
         report(Metric.FAILED_ITEMS, float(failed))
         waiting = self._backlog(report)
-        pulled = [(category.path, category.schedule) for category in self._categories if category.schedule]
+        pulled = [
+            (category.path, category.schedule) for category in self.knowledge.categories.values() if category.schedule
+        ]
         late = [self._known_delay(path, schedule, report) for path, schedule in pulled]
         return {
             "failed": failed,
@@ -134,8 +126,8 @@ class CoverageReport:
 
     def _backlog(self, report: Report) -> int:
         """Report number and age of the announced changes that are not ingested."""
-        found = self._announcements.backlog(MOST_ANNOUNCED)
-        age = self._clock() - moment(found.oldest).timestamp() if found.oldest else 0.0
+        found = self.announcements.backlog(MOST_ANNOUNCED)
+        age = self.clock() - moment(found.oldest).timestamp() if found.oldest else 0.0
         report(Metric.NOT_INGESTED, float(found.changes))
         report(Metric.OLDEST_ANNOUNCEMENT, max(0.0, age))
         return found.changes
@@ -149,8 +141,8 @@ class CoverageReport:
 
     def _delay(self, category: str, schedule: str, report: Report) -> timedelta:
         """Delay of a category. One that never had a document is not overdue and has no age."""
-        now = datetime.fromtimestamp(self._clock(), UTC)
-        synced = self._last_sync(category)
+        now = datetime.fromtimestamp(self.clock(), UTC)
+        synced = self.last_sync(category)
         last = synced or self._newest(category, now)
         if last is None:
             return timedelta()
@@ -164,6 +156,6 @@ class CoverageReport:
     def _newest(self, category: str, now: datetime) -> datetime | None:
         """Update time of the newest document of global scope that is not in the future. Documents state that time
         themselves, and a future one would hide a dead source until then; clients' documents don't come from the source."""
-        documents = self._catalog.in_category(category, until=iso_time(now.timestamp()))
+        documents = self.catalog.in_category(category, until=iso_time(now.timestamp()))
         newest = next((document for document in documents if document.key.scope == Scope()), None)
         return moment(newest.last_updated) if newest else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from opx.domain.ids import iso_time
 from opx.ingestion.corpus.sizes import DocumentSizes, VersionSize
@@ -44,43 +44,42 @@ class Holdings:
                 self.usage.add(size.client_id, size.chunks, size.tokens, size.since)
 
 
+@dataclass(eq=False)
 class HoldingsCount:
     """Counts the documents of `categories`. `table` has the progress of a count that isn't finished. Methods raise
     `StoreUnavailableError`."""
 
-    def __init__(
-        self, sizes: DocumentSizes, table: Table, *, categories: Callable[[], Sequence[str]], clock: Clock
-    ) -> None:
-        self._sizes = sizes
-        self._table = table
-        self._categories = categories
-        self._clock = clock
+    sizes: DocumentSizes
+    table: Table
+    _: KW_ONLY
+    categories: Callable[[], Sequence[str]]
+    clock: Clock
 
     def is_begun(self) -> bool:
         """True if a run has to be continued."""
-        return self._table.get(_POSITION) is not None
+        return self.table.get(_POSITION) is not None
 
     def run(self, usage: UsageTally, *, seconds: float) -> Holdings | None:
         """Continues the count that was begun, or begins one with `usage`. None if it isn't finished after `seconds`: the
         next run goes on. A failed run is repeated by the next one from where it began."""
-        end = self._clock() + seconds
-        stored = self._table.get(_POSITION)
-        found = self._stored_count(stored) if stored else Holdings(iso_time(self._clock()), usage)
+        end = self.clock() + seconds
+        stored = self.table.get(_POSITION)
+        found = self._stored_count(stored) if stored else Holdings(iso_time(self.clock()), usage)
         position = (stored["category"], stored["next"]) if stored else self._first()
         while position:
             position = self._counted(found, position)
-            if position and self._clock() >= end:
+            if position and self.clock() >= end:
                 self._store(found, position, number=stored["run"] + 1 if stored else 1)
                 return None
         return found
 
     def end(self) -> None:
         """Forgets the progress of a count whose result is recorded. Without this, the last run is repeated."""
-        self._table.delete(_POSITION)
+        self.table.delete(_POSITION)
 
     def all(self, usage: UsageTally) -> Holdings:
         """Counts in one run, however long it takes, beside one that was begun."""
-        found = Holdings(iso_time(self._clock()), usage)
+        found = Holdings(iso_time(self.clock()), usage)
         position = self._first()
         while position:
             position = self._counted(found, position)
@@ -89,12 +88,12 @@ class HoldingsCount:
     def _counted(self, found: Holdings, position: Position) -> Position | None:
         """Counts a page, and returns the position of the next one."""
         category, begin = position
-        page = self._sizes.page(category, begin)
+        page = self.sizes.page(category, begin)
         found.add(category, page.sizes)
         return (category, page.next) if page.next else self._first(after=category)
 
     def _first(self, *, after: str = "") -> Position | None:
-        following = sorted(path for path in self._categories() if path > after)
+        following = sorted(path for path in self.categories() if path > after)
         return (following[0], None) if following else None
 
     # -- progress
@@ -102,21 +101,21 @@ class HoldingsCount:
     def _store(self, found: Holdings, position: Position, *, number: int) -> None:
         """Stores the counts first, each run in a partition of its own: until the position is written, the last one and its
         counts are valid."""
-        expires = int(self._clock()) + _KEPT_SECONDS
+        expires = int(self.clock()) + _KEPT_SECONDS
         subject = _run_subject(found.moment, number)
         kinds = {"category": found.categories, "client": found.usage.counts}
-        self._table.put_many(
+        self.table.put_many(
             {"subject": subject, "entry": f"{kind}#{name}", "counts": counts, "expiresAt": expires}
             for kind, counted in kinds.items()
             for name, counts in counted.items()
         )
         progress = {"moment": found.moment, "day": found.usage.day, "run": number, "expiresAt": expires}
-        self._table.put({**_POSITION, **progress, "category": position[0], "next": position[1]})
+        self.table.put({**_POSITION, **progress, "category": position[0], "next": position[1]})
 
     def _stored_count(self, stored: Item) -> Holdings:
         found = Holdings(stored["moment"], UsageTally(stored["day"]))
         kinds = {"category": found.categories, "client": found.usage.counts}
-        for item in self._table.query(_run_subject(stored["moment"], stored["run"])):
+        for item in self.table.query(_run_subject(stored["moment"], stored["run"])):
             kind, _, name = item["entry"].partition("#")
             kinds[kind][name] = item["counts"]
         return found

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from opx.domain.record import Record
+from opx.domain.record import Record, like
 from opx.domain.scopes import GLOBAL_KEY, scope_of_key
 from opx.errors import InvalidInputError
 from opx.ports import Clock, Item, KeyRange, Table
@@ -155,13 +155,11 @@ class UsageLog:
 
 def _summed(days: list[DayUsage]) -> ClientUsage:
     last, questions = days[-1], [one.questions for one in days if one.questions is not None]
-    return ClientUsage(
-        client_id=last.client_id,
+    return like(
+        ClientUsage,
+        last,
         days=len(days),
         questions=sum(questions) if questions else None,
-        documents=last.documents,
-        chunks=last.chunks,
-        tokens=last.tokens,
         chunk_days=sum(one.chunks for one in days),
         ingested_documents=sum(one.ingested_documents for one in days),
         ingested_chunks=sum(one.ingested_chunks for one in days),

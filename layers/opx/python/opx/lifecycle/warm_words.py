@@ -7,6 +7,7 @@ import logging
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -33,36 +34,25 @@ FIRST = "runbooks"
 _AT_ONCE = 64
 
 
+@dataclass(eq=False, kw_only=True)
 class WarmWords:
     """Makes segments of the current versions that are searched, those of runbooks first, in each category the last updated
     first, until the segment is full."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        documents: SearchedDocuments,
-        knowledge: KnowledgeModel,
-        shelf: WordsShelf,
-        segments: WordsSegments,
-        version: CorpusVersion,
-        threads: int = 1,
-        most_chunks: int = MOST_CHUNKS,
-    ) -> None:
-        self._catalog = catalog
-        self._documents = documents
-        self._knowledge = knowledge
-        self._shelf = shelf
-        self._segments = segments
-        self._version = version
-        self._each = Each(threads)
-        self._most_chunks = most_chunks
+    catalog: Catalog
+    documents: SearchedDocuments
+    knowledge: KnowledgeModel
+    shelf: WordsShelf
+    segments: WordsSegments
+    version: CorpusVersion
+    threads: int = 1
+    most_chunks: int = MOST_CHUNKS
 
     def make_if_changed(self, stop: Callable[[], bool] = lambda: False) -> WordsManifest | None:
         """Makes a segment and puts it into the store; None if the newest one has the present corpus. After `stop` returns
         True, no more documents are added. Raises `StoreUnavailableError`."""
-        corpus, newest = self._version.current().version, self._shelf.newest()
-        identity, budget = self._segments.identity, self._shelf.budget
+        corpus, newest = self.version.current().version, self.shelf.newest()
+        identity, budget = self.segments.identity, self.shelf.budget
         if newest and (newest.corpus, newest.identity, newest.budget) == (corpus, identity, budget):
             return None
         clients: set[str] = set()
@@ -78,26 +68,26 @@ class WarmWords:
 
         with tempfile.TemporaryDirectory(prefix="opx-words-") as made:
             folder = Path(made) / "words"
-            count = self._segments.write(folder, documents(), chunks=self._most_chunks, size=budget)
+            count = self.segments.write(folder, documents(), chunks=self.most_chunks, size=budget)
             count = replace(count, whole=count.whole and not stopped)
             owners = tuple(sorted(clients - {""}))
-            manifest = self._shelf.publish(folder, count, identity=identity, corpus=corpus, clients=owners)
+            manifest = self.shelf.publish(folder, count, identity=identity, corpus=corpus, clients=owners)
         log.info("a segment of words has %d chunks of %d documents", count.chunks, count.documents)
         return manifest
 
     def _read(self) -> Iterator[tuple[KnowledgeDocument, Sequence[IndexedChunk]]]:
         """Documents with their chunks, in the order of the segment."""
-        found = (one for path in self._categories() for one in self._catalog.in_category(path))
-        searched = (one for one in found if one.chunk_count and self._documents.is_searched(one))
+        found = (one for path in self._categories() for one in self.catalog.in_category(path))
+        searched = (one for one in found if one.chunk_count and self.documents.is_searched(one))
         while portion := list(islice(searched, _AT_ONCE)):
-            for one in self._each(self._documents.read, portion):
+            for one in Each(self.threads)(self.documents.read, portion):
                 yield one.document, list(one.indexed())
 
     def _categories(self) -> list[str]:
         first: tuple[str, ...] = ()
         with suppress(UnknownCategoryError):
-            first = self._knowledge.within(FIRST)
-        others = (path for path, one in sorted(self._knowledge.categories.items()) if one.embed)
+            first = self.knowledge.within(FIRST)
+        others = (path for path, one in sorted(self.knowledge.categories.items()) if one.embed)
         return list(dict.fromkeys((*first, *others)))
 
 

@@ -12,12 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta
-
 from opx.domain.ids import iso_time
 from opx.domain.policy import Action
 from opx.domain.record import Record
-from opx.domain.requests import Filled, Request, Share, Text
+from opx.domain.requests import Filled, Request, Share, Text, about
 from opx.errors import ForbiddenError, InvalidInputError, ReindexBusyError
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
 from opx.ingestion.corpus.stores import AnnouncingObjectStore
@@ -50,8 +48,8 @@ WITH_STORES = (
     "settings of the functions)"
 )
 
-ClientId = Annotated[Text, Meta(description="A client.")]
-FilePath = Annotated[Filled, Meta(max_length=4096, description="The path of a file of this machine.")]
+ClientId = Annotated[Text, about("A client.")]
+FilePath = Annotated[Filled, about("The path of a file of this machine.", max_length=4096)]
 
 
 # -- clients
@@ -78,8 +76,8 @@ class GetClient(Request, frozen=True):
 class ClientInventory(Record, frozen=True):
     client_id: str
     state: ClientState
-    since: Annotated[str, Meta(description="Since when it is in its state; empty if never recorded.")]
-    stores: Annotated[dict[str, int], Meta(description="Number of its items, by store.")]
+    since: Annotated[str, about("Since when it is in its state; empty if never recorded.")]
+    stores: Annotated[dict[str, int], about("Number of its items, by store.")]
 
 
 @operation(http="GET /clients/{clientId}", function=Function.MANAGE, action=Action.ADMINISTER)
@@ -163,7 +161,7 @@ def _steps(context: Context) -> Callable[[str], None]:
 
 class ExportArchive(Request, frozen=True):
     path: FilePath
-    audit: Annotated[bool, Meta(description="Also the audit log, and the key of this installation's hashes.")] = False
+    audit: Annotated[bool, about("Also the audit log, and the key of this installation's hashes.")] = False
 
 
 @operation(action=Action.ADMINISTER)
@@ -179,10 +177,8 @@ def export_archive(context: Context, request: ExportArchive) -> ExportReport:
 
 class ImportArchive(Request, frozen=True):
     path: FilePath
-    merge: Annotated[bool, Meta(description="Import into a system with data: new and newer items are imported.")] = (
-        False
-    )
-    dry_run: Annotated[bool, Meta(description="Verify it, show what would be imported, and change nothing.")] = False
+    merge: Annotated[bool, about("Import into a system with data: new and newer items are imported.")] = False
+    dry_run: Annotated[bool, about("Verify it, show what would be imported, and change nothing.")] = False
 
 
 @operation(action=Action.ADMINISTER)
@@ -200,13 +196,11 @@ def import_archive(context: Context, request: ImportArchive) -> ImportReport:
 
 
 class Reconcile(Request, frozen=True):
-    repair: Annotated[bool, Meta(description="Repair differences.")] = False
+    repair: Annotated[bool, about("Repair differences.")] = False
     thorough: Annotated[
-        bool, Meta(description="Read every file, and compare index entries one by one instead of counting them.")
+        bool, about("Read every file, and compare index entries one by one instead of counting them.")
     ] = False
-    max_share: Annotated[
-        Share | None, Meta(description="The share of a kind that repairs may remove; 0.2 if left out.")
-    ] = None
+    max_share: Annotated[Share | None, about("The share of a kind that repairs may remove; 0.2 if left out.")] = None
 
 
 @operation(http="POST /reconciliation", function=Function.MANAGE, action=Action.ADMINISTER)
@@ -225,7 +219,7 @@ def reconcile(context: Context, request: Reconcile) -> ReconcileReport:
 
 
 class Rebuild(Request, frozen=True):
-    graph: Annotated[bool, Meta(description="All documents, to rebuild the graph.")] = False
+    graph: Annotated[bool, about("All documents, to rebuild the graph.")] = False
 
 
 class Enqueued(Record, frozen=True):
@@ -277,7 +271,7 @@ class IndexJob(Record, frozen=True, omit_defaults=True):
     phase: ReindexPhase
     documents: int
     chunks: int
-    renewed: Annotated[int, Meta(description="Changes of the corpus that were replayed.")]
+    renewed: Annotated[int, about("Changes of the corpus that were replayed.")]
     lacking: int
     report: dict[str, Any]
     rollback: bool = False
@@ -304,12 +298,10 @@ MODEL_PATH_HERE = "the folder of a model is chosen on the machine itself: opx re
 
 
 class Reindex(Request, frozen=True):
-    model: Annotated[Text, Meta(description="Another embedding model.")] = ""
-    model_path: Annotated[
-        str, Meta(max_length=4096, description="The folder of one, for the machine's owner alone.")
-    ] = ""
-    dimension: Annotated[int, Meta(ge=0, description="Numbers of its vectors, where the model leaves a choice.")] = 0
-    collection: Annotated[str, Meta(max_length=32, description="The search collection to build it in, on AWS.")] = ""
+    model: Annotated[Text, about("Another embedding model.")] = ""
+    model_path: Annotated[str, about("The folder of one, for the machine's owner alone.", max_length=4096)] = ""
+    dimension: Annotated[int, about("Numbers of its vectors, where the model leaves a choice.", ge=0)] = 0
+    collection: Annotated[str, about("The search collection to build it in, on AWS.", max_length=32)] = ""
 
 
 @operation(http="POST /index", function=Function.MANAGE, action=Action.ADMINISTER)

@@ -12,14 +12,13 @@ from itertools import islice
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.policy import Action
 from opx.domain.record import Record
-from opx.domain.requests import Filled, FilledText, Request, RequestError, Text
+from opx.domain.requests import Filled, FilledText, Request, RequestError, Text, about
 from opx.graph.extraction.own_node import make_reference
 from opx.graph.traversal import since_when
+from opx.ingestion.object_names import object_name
 from opx.operations.context import Context
 from opx.operations.corpus import manager_of, object_key
 from opx.operations.documents import find_by_id
@@ -37,14 +36,14 @@ MAX_LOOKED_AT = 5000
 
 
 class ImportAlertRules(Request, frozen=True):
-    name: Annotated[FilledText, Meta(description="The name of the file, which ends with .yaml, .yml, .json or .rules.")]
-    rules: Annotated[Filled, Meta(max_length=MAX_RULES_TEXT, description="The text of the file.")]
+    name: Annotated[FilledText, about("The name of the file, which ends with .yaml, .yml, .json or .rules.")]
+    rules: Annotated[Filled, about("The text of the file.", max_length=MAX_RULES_TEXT)]
 
 
 class ImportedRules(Record, frozen=True):
     object_key: str
-    alerts: Annotated[tuple[str, ...], Meta(description="Names of the alerts that it defines.")]
-    problems: Annotated[tuple[str, ...], Meta(description="Rules that were left out, with the reason.")]
+    alerts: Annotated[tuple[str, ...], about("Names of the alerts that it defines.")]
+    problems: Annotated[tuple[str, ...], about("Rules that were left out, with the reason.")]
 
 
 @operation(http="POST /alerts/rules", function=Function.MANAGE, status=202, action=Action.WRITE)
@@ -78,17 +77,17 @@ def import_alert_rules(context: Context, request: ImportAlertRules) -> ImportedR
 
 
 class BindAlert(Request, frozen=True):
-    alert: Annotated[FilledText, Meta(description="The name of the alert.")]
-    document_id: Annotated[Text, Meta(description="The id of its runbook; empty ends the binding.")] = ""
+    alert: Annotated[FilledText, about("The name of the alert.")]
+    document_id: Annotated[Text, about("The id of its runbook; empty ends the binding.")] = ""
 
 
 class AssignAlert(Request, frozen=True):
-    alert: Annotated[FilledText, Meta(description="The name of the alert.")]
-    owner: Annotated[Text, Meta(description="A person or a team; empty for nobody.")] = ""
+    alert: Annotated[FilledText, about("The name of the alert.")]
+    owner: Annotated[Text, about("A person or a team; empty for nobody.")] = ""
 
 
 class AlertChange(Record, frozen=True):
-    object_key: Annotated[str, Meta(description="The document that states it, which waits to be ingested or removed.")]
+    object_key: Annotated[str, about("The document that states it, which waits to be ingested or removed.")]
     removed: bool
 
 
@@ -122,8 +121,6 @@ def assign_alert(context: Context, request: AssignAlert) -> AlertChange:
 
 def _stated(context: Context, folder: str, alert: str, facts: dict[str, str]) -> AlertChange:
     """Puts the document that states facts of an alert, or removes it without facts."""
-    from opx.ingestion.object_names import object_name
-
     name = alert.strip().removeprefix("alert:")
     reference = make_reference("alert", name)
     if not reference:
@@ -145,20 +142,20 @@ def _stated(context: Context, folder: str, alert: str, facts: dict[str, str]) ->
 
 
 class GetAlertUse(Request, frozen=True):
-    since: Annotated[
-        str, Meta(max_length=40, description="Answers since then: how long ago (12h, 1d, 2w), a day or a time.")
-    ] = "30d"
+    since: Annotated[str, about("Answers since then: how long ago (12h, 1d, 2w), a day or a time.", max_length=40)] = (
+        "30d"
+    )
 
 
 class PageUse(Record, frozen=True):
     document_id: str
-    answered: Annotated[int, Meta(description="Number of questions whose answer had this document.")]
+    answered: Annotated[int, about("Number of questions whose answer had this document.")]
 
 
 class AlertUse(Record, frozen=True):
     documents: tuple[PageUse, ...]
-    looked_at: Annotated[int, Meta(description="Number of answers that were counted, the newest.")]
-    more: Annotated[bool, Meta(description="True if there are more answers since then.")]
+    looked_at: Annotated[int, about("Number of answers that were counted, the newest.")]
+    more: Annotated[bool, about("True if there are more answers since then.")]
 
 
 @operation(http="GET /alerts/use", action=Action.READ_AUDIT)

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.graph import Edge
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.outcomes import Counts
 from opx.domain.record import Record, replace
-from opx.domain.requests import Request
+from opx.domain.requests import Request, about
 from opx.graph.bindings import Bindings, Bound, BoundBy
 from opx.operations.context import Context
 from opx.operations.documents import documents_within
@@ -37,9 +35,9 @@ class Binding(StrEnum):
 class RuledRunbook(Record, frozen=True, kw_only=True, omit_defaults=True):
     """A runbook that one of several rules of an alert names."""
 
-    labels: Annotated[dict[str, str], Meta(description="The labels that alerts of this rule have.")]
+    labels: Annotated[dict[str, str], about("The labels that alerts of this rule have.")]
     runbook: str
-    document_id: Annotated[str, Meta(description="The page at this address, empty for none.")] = ""
+    document_id: Annotated[str, about("The page at this address, empty for none.")] = ""
     title: str = ""
     path: str = ""
 
@@ -47,39 +45,34 @@ class RuledRunbook(Record, frozen=True, kw_only=True, omit_defaults=True):
 class KnownAlert(Record, frozen=True, kw_only=True, omit_defaults=True):
     """An alert that a rule defines, a page is for, or that fired."""
 
-    reference: Annotated[str, Meta(description="The alert in the graph.")]
-    name: Annotated[str, Meta(description="Its name as written.")]
+    reference: Annotated[str, about("The alert in the graph.")]
+    name: Annotated[str, about("Its name as written.")]
     severity: str = ""
     summary: str = ""
-    runbook: Annotated[str, Meta(description="The path or the address of its runbook that its rule names.")] = ""
-    runbooks: Annotated[
-        tuple[RuledRunbook, ...], Meta(description="The runbooks that its rules name, if they differ.")
-    ] = ()
+    runbook: Annotated[str, about("The path or the address of its runbook that its rule names.")] = ""
+    runbooks: Annotated[tuple[RuledRunbook, ...], about("The runbooks that its rules name, if they differ.")] = ()
     binding: Binding
     bound_by: Annotated[
-        BoundBy | None,
-        Meta(description="By the address that its rule names, by the page's title or name, or by its text."),
+        BoundBy | None, about("By the address that its rule names, by the page's title or name, or by its text.")
     ] = None
-    document_id: Annotated[str, Meta(description="Its runbook.")] = ""
+    document_id: Annotated[str, about("Its runbook.")] = ""
     title: str = ""
-    path: Annotated[str, Meta(description="The runbook's name in the corpus.")] = ""
+    path: Annotated[str, about("The runbook's name in the corpus.")] = ""
     candidates: Annotated[
-        tuple[str, ...], Meta(description="Names of the pages with its name, if it is bound to none of them.")
+        tuple[str, ...], about("Names of the pages with its name, if it is bound to none of them.")
     ] = ()
-    rules: Annotated[tuple[str, ...], Meta(description="Names of the files that define it.")] = ()
-    firings: Annotated[int, Meta(description="Number of its firings in the graph.")] = 0
+    rules: Annotated[tuple[str, ...], about("Names of the files that define it.")] = ()
+    firings: Annotated[int, about("Number of its firings in the graph.")] = 0
     last_fired: str = ""
-    owner: Annotated[str, Meta(description="The person or team that it is assigned to.")] = ""
-    resolved: Annotated[int, Meta(description="Outcomes of its runbook that the caller sees.")] = 0
+    owner: Annotated[str, about("The person or team that it is assigned to.")] = ""
+    resolved: Annotated[int, about("Outcomes of its runbook that the caller sees.")] = 0
     no_effect: int = 0
     made_worse: int = 0
 
 
 class ListAlerts(Request, frozen=True):
-    unbound: Annotated[bool, Meta(description="Only those without a runbook.")] = False
-    limit: Annotated[int, Meta(ge=1, le=MAX_ALERTS, description="Maximum number of alerts that a page considers.")] = (
-        MAX_ALERTS
-    )
+    unbound: Annotated[bool, about("Only those without a runbook.")] = False
+    limit: Annotated[int, about("Maximum number of alerts that a page considers.", ge=1, le=MAX_ALERTS)] = MAX_ALERTS
     after: After = ""
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from opx.domain.policy import Action
-from opx.domain.record import Record, replace
-from opx.domain.requests import Request, Text
+from opx.domain.record import Record, like, replace
+from opx.domain.requests import Request, Text, about
 from opx.errors import BulkBusyError, BulkCancelledError, ForbiddenError, InvalidInputError
 from opx.lifecycle.bulk.job import BulkFailure, BulkJob, BulkKind, BulkReport, BulkStage, BulkWork
 from opx.lifecycle.bulk.planning import BulkPlan, PlanCount
@@ -43,29 +43,24 @@ class BulkRequest(Request, frozen=True, kw_only=True):
     """Base of requests that state the work of a job."""
 
     kind: Annotated[
-        BulkKind,
-        Meta(description="Objects of the corpus, the catalog's documents into a new index, or a comparison of stores."),
+        BulkKind, about("Objects of the corpus, the catalog's documents into a new index, or a comparison of stores.")
     ]
-    prefix: Annotated[Address, Meta(description="With ingest: only objects whose key begins so.")] = ""
+    prefix: Annotated[Address, about("With ingest: only objects whose key begins so.")] = ""
     inventory: Annotated[
         Address,
-        Meta(
+        about(
+            "With ingest, on AWS: manifest of an S3 Inventory in CSV, s3://BUCKET/KEY.",
             pattern=r"^(s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/.+)?$",
-            description="With ingest, on AWS: manifest of an S3 Inventory in CSV, s3://BUCKET/KEY.",
         ),
     ] = ""
-    model: Annotated[Text, Meta(description="With reindex: another embedding model.")] = ""
+    model: Annotated[Text, about("With reindex: another embedding model.")] = ""
     model_path: Annotated[
-        str, Meta(max_length=4096, description="With reindex: the folder of one, for the machine's owner alone.")
+        str, about("With reindex: the folder of one, for the machine's owner alone.", max_length=4096)
     ] = ""
-    dimension: Annotated[
-        int, Meta(ge=0, description="With reindex: numbers of its vectors, where the model leaves a choice.")
-    ] = 0
-    collection: Annotated[str, Meta(max_length=32, description="With reindex, on AWS: the search collection.")] = ""
-    repair: Annotated[bool, Meta(description="With reconcile: repair differences, but remove nothing.")] = False
-    thorough: Annotated[bool, Meta(description="With reconcile: read every file, and compare entries one by one.")] = (
-        False
-    )
+    dimension: Annotated[int, about("With reindex: numbers of its vectors, where the model leaves a choice.", ge=0)] = 0
+    collection: Annotated[str, about("With reindex, on AWS: the search collection.", max_length=32)] = ""
+    repair: Annotated[bool, about("With reconcile: repair differences, but remove nothing.")] = False
+    thorough: Annotated[bool, about("With reconcile: read every file, and compare entries one by one.")] = False
 
     def work(self) -> BulkWork:
         """Raises `InvalidInputError` for fields that are of the other kind."""
@@ -84,7 +79,7 @@ _FIELDS: Mapping[BulkKind, Sequence[str]] = {
 
 
 class PlanBulk(BulkRequest, frozen=True, kw_only=True):
-    counted: Annotated[PlanCount | None, Meta(description="`counted` of the last plan, to go on listing.")] = None
+    counted: Annotated[PlanCount | None, about("`counted` of the last plan, to go on listing.")] = None
 
 
 @operation(http="POST /bulk/plans", function=Function.MANAGE, action=Action.ADMINISTER)
@@ -196,12 +191,12 @@ def _check_model_path(context: Context, request: BulkRequest) -> None:
 
 # -- jobs
 
-JobId = Annotated[Text, Meta(description="The id of a bulk job.")]
+JobId = Annotated[Text, about("The id of a bulk job.")]
 
 
 class ListBulkJobs(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=100, description="How many at most.")] = 20
-    before: Annotated[Text, Meta(description="Only jobs before the one with this id.")] = ""
+    limit: Annotated[int, about("How many at most.", ge=1, le=100)] = 20
+    before: Annotated[Text, about("Only jobs before the one with this id.")] = ""
 
 
 class BulkJobList(Record, frozen=True):
@@ -216,8 +211,8 @@ def list_bulk_jobs(context: Context, request: ListBulkJobs) -> BulkJobList:
 
 class GetBulkJob(Request, frozen=True):
     job_id: JobId
-    after: Annotated[int, Meta(ge=0, description="Leave out so many failures.")] = 0
-    limit: Annotated[int, Meta(ge=1, le=1000, description="How many failures at most.")] = 100
+    after: Annotated[int, about("Leave out so many failures.", ge=0)] = 0
+    limit: Annotated[int, about("How many failures at most.", ge=1, le=1000)] = 100
 
 
 @operation(http="GET /bulk/{jobId}", function=Function.MANAGE, action=Action.ADMINISTER)
@@ -254,12 +249,5 @@ def _status(bulk: Bulk, job_id: str, *, after: int = 0, limit: int = 100) -> Bul
     job = bulk.jobs.get(job_id)
     progress = bulk.progress(job)
     found = bulk.failures(job, after=after, limit=limit + 1)
-    return BulkStatus(
-        job=job,
-        prepared=progress.prepared,
-        applied=progress.applied,
-        settled=progress.settled,
-        report=progress.report,
-        failures=tuple(found[:limit]),
-        next=after + limit if len(found) > limit else None,
-    )
+    following = after + limit if len(found) > limit else None
+    return like(BulkStatus, progress, job=job, failures=tuple(found[:limit]), next=following)

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from msgspec import Meta
-
 from opx.domain.policy import Action
 from opx.domain.record import Record, rounded
-from opx.domain.requests import Request
+from opx.domain.requests import Request, about
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
 
@@ -19,9 +17,7 @@ if TYPE_CHECKING:
     from opx.retrieval.calibration.calibrating import Calibrator
     from opx.retrieval.calibration.models import Calibration
 
-Loss = Annotated[
-    float | None, Meta(description="Log loss on questions that were not fitted on; null if nothing was fitted.")
-]
+Loss = Annotated[float | None, about("Log loss on questions that were not fitted on; null if nothing was fitted.")]
 
 
 class GetCalibration(Request, frozen=True):
@@ -37,8 +33,8 @@ class CalibrationFacts(Record, frozen=True):
     loss: Loss
     loss_before: Loss
     maps_cosines: bool
-    slope: Annotated[float, Meta(description="Factor of the log-odds of a confidence.")]
-    intercept: Annotated[float, Meta(description="Constant added to them.")]
+    slope: Annotated[float, about("Factor of the log-odds of a confidence.")]
+    intercept: Annotated[float, about("Constant added to them.")]
 
 
 class CalibrationStatus(Record, frozen=True):
@@ -47,13 +43,13 @@ class CalibrationStatus(Record, frozen=True):
     embedding_model: str
     models: Annotated[
         Literal["calibrated", "fitted", "general"],
-        Meta(
-            description="`calibrated` on this corpus; `fitted`: shipped for this embedding model; `general`: shipped for "
+        about(
+            "`calibrated` on this corpus; `fitted`: shipped for this embedding model; `general`: shipped for "
             "any embedding model; cosine similarities are not used."
         ),
     ]
     calibration: CalibrationFacts | None
-    remark: Annotated[str, Meta(description="Reason why a stored calibration is not used; empty otherwise.")]
+    remark: Annotated[str, about("Reason why a stored calibration is not used; empty otherwise.")]
 
 
 @operation(http="GET /calibration", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
@@ -78,9 +74,7 @@ class CalibrationReport(Record, frozen=True, omit_defaults=True):
     if a function does the work."""
 
     embedding_model: str
-    asked: Annotated[bool, Meta(description="True if a function does it; get_calibration then shows the outcome.")] = (
-        False
-    )
+    asked: Annotated[bool, about("True if a function does it; get_calibration then shows the outcome.")] = False
     documents: int = 0
     questions: int = 0
     loss: Loss = None
@@ -120,7 +114,7 @@ class DiscardCalibration(Request, frozen=True):
 
 class CalibrationDiscarded(Record, frozen=True):
     embedding_model: str
-    discarded: Annotated[bool, Meta(description="False if the shipped models were in use before.")]
+    discarded: Annotated[bool, about("False if the shipped models were in use before.")]
 
 
 @operation(http="DELETE /calibration", function=Function.MANAGE, action=Action.MANAGE_SOURCES)

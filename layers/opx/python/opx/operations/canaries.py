@@ -7,12 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta
-
 from opx.domain.ids import iso_time
 from opx.domain.policy import Action
 from opx.domain.record import Record, replace
-from opx.domain.requests import FilledText, Request
+from opx.domain.requests import FilledText, Request, about
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.operations.context import Context, Progress, unwatched
 from opx.operations.evaluation.kept import Evaluations, OwnQuestion
@@ -46,11 +44,11 @@ class CanaryResult(Record, frozen=True):
 
 class Canary(Record, frozen=True):
     question: OwnQuestion
-    results: Annotated[tuple[CanaryResult, ...], Meta(description="The latest ones, the newest first.")]
+    results: Annotated[tuple[CanaryResult, ...], about("The latest ones, the newest first.")]
 
 
 class ListCanaries(Request, frozen=True):
-    results: Annotated[int, Meta(ge=1, le=_MAX_HISTORY, description="How many results of each at most.")] = 24
+    results: Annotated[int, about("How many results of each at most.", ge=1, le=_MAX_HISTORY)] = 24
 
 
 class Canaries(Record, frozen=True):
@@ -76,8 +74,8 @@ def run_canaries(context: Context, request: RunCanaries) -> Canaries:  # noqa: A
 
 
 class MarkCanary(Request, frozen=True):
-    question_id: Annotated[FilledText, Meta(description="The id of an own question.")]
-    canary: Annotated[bool, Meta(description="False ends it; its results stay for a while.")] = True
+    question_id: Annotated[FilledText, about("The id of an own question.")]
+    canary: Annotated[bool, about("False ends it; its results stay for a while.")] = True
 
 
 @operation(http="PUT /evaluations/questions/{questionId}/canary", action=Action.CURATE, target=of_installation)

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.record import Record
+from opx.domain.requests import about
 from opx.operations.context import Context
 from opx.operations.documents import documents_within
 
@@ -21,7 +20,7 @@ MAX_DOCUMENTS = 2000
 class SimilarDocument(Record, frozen=True):
     document_id: str
     title: str
-    key: Annotated[str, Meta(description="The document's name in the corpus, in its scope.")]
+    key: Annotated[str, about("The document's name in the corpus, in its scope.")]
     scope: str
     category: str
     owner: str

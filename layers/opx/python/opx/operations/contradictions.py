@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.domain.ids import stable_hash
@@ -14,7 +14,7 @@ from opx.domain.knowledge import Ageing, Category, Tier
 from opx.domain.policy import Action
 from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
-from opx.domain.requests import FilledText, Request, Text
+from opx.domain.requests import FilledText, Request, Text, about
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.operations.comparing import SimilarDocument, described, to_be_compared
 from opx.operations.context import Context
@@ -35,13 +35,12 @@ _BATCH = 64
 
 MAX_REASON = 1000
 
-ContradictionId = Annotated[FilledText, Meta(description="The id of a contradiction, as in the list.")]
+ContradictionId = Annotated[FilledText, about("The id of a contradiction, as in the list.")]
 
 
 class ListContradictions(Request, frozen=True):
     category: Annotated[
-        Text,
-        Meta(description=f"{CATEGORY} Left out: all that are written here, kept permanently, and searched."),
+        Text, about(f"{CATEGORY} Left out: all that are written here, kept permanently, and searched.")
     ] = ""
     limit: Limit = 50
     after: After = ""
@@ -61,18 +60,18 @@ class DocumentContradiction(Record, frozen=True):
     later."""
 
     contradiction_id: str
-    kind: Annotated[str, Meta(description="`value`, `command` or `instruction`.")]
-    about: Annotated[str, Meta(description="What differs: what is measured, an option, or an action.")]
-    reason: Annotated[str, Meta(description="Why they contradict each other, in words.")]
+    kind: Annotated[str, about("`value`, `command` or `instruction`.")]
+    about: Annotated[str, about("What differs: what is measured, an option, or an action.")]
+    reason: Annotated[str, about("Why they contradict each other, in words.")]
     first: ContradictingPassage
     second: ContradictingPassage
 
 
 class Contradictions(Record, frozen=True, omit_defaults=True):
     contradictions: tuple[DocumentContradiction, ...]
-    compared: Annotated[int, Meta(description="Number of documents that were compared.")]
-    dismissed: Annotated[int, Meta(description="Number of contradictions that were marked as none.")] = 0
-    more: Annotated[bool, Meta(description="True if there are more documents: name a category.")] = False
+    compared: Annotated[int, about("Number of documents that were compared.")]
+    dismissed: Annotated[int, about("Number of contradictions that were marked as none.")] = 0
+    more: Annotated[bool, about("True if there are more documents: name a category.")] = False
     next: Next = ""
 
 
@@ -103,8 +102,8 @@ def list_contradictions(context: Context, request: ListContradictions) -> Contra
 
 class DismissContradiction(Request, frozen=True):
     contradiction_id: ContradictionId
-    because: Annotated[str, Meta(max_length=MAX_REASON, description="Why it is none.")] = ""
-    undo: Annotated[bool, Meta(description="Show it again.")] = False
+    because: Annotated[str, about("Why it is none.", max_length=MAX_REASON)] = ""
+    undo: Annotated[bool, about("Show it again.")] = False
 
 
 class ContradictionDismissed(Record, frozen=True):

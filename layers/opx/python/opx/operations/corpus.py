@@ -15,13 +15,14 @@ from opx.domain.knowledge import Tier
 from opx.domain.policy import EVERYTHING, Action
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import Record
-from opx.domain.requests import Filled, FilledText, Request, RequestError, Text
+from opx.domain.requests import Filled, FilledText, Request, RequestError, Text, about
 from opx.domain.scopes import scope_of_object
 from opx.domain.versions import Restored
 from opx.errors import DocumentNotFoundError, InvalidScopeError, OpxError, TooLargeError
 from opx.ingestion.corpus.announcements import Backlog
 from opx.ingestion.corpus.failures import Failure
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX
+from opx.ingestion.files import OBJECT_METADATA, described
 from opx.ingestion.states import ObjectState, ObjectStates
 from opx.operations.context import Context
 from opx.operations.documents import (
@@ -68,19 +69,14 @@ _METADATA = (
 )
 
 ObjectKey = Annotated[Filled, Meta(max_length=MAX_KEY_CHARACTERS)]
-ObjectKeys = Annotated[
-    tuple[ObjectKey, ...], Meta(min_length=1, description="Keys of the corpus, as the API returns them.")
-]
+ObjectKeys = Annotated[tuple[ObjectKey, ...], about("Keys of the corpus, as the API returns them.", min_length=1)]
 Content = Annotated[
-    str | dict[str, Any],
-    Meta(description="A document: Markdown text, or an object that is read as JSON of the category."),
+    str | dict[str, Any], about("A document: Markdown text, or an object that is read as JSON of the category.")
 ]
 Batch = Annotated[tuple[Content, ...], Meta(max_length=MAX_BATCH)]
-Metadata = Annotated[dict[str, Any], Meta(description=_METADATA)]
-Sha256 = Annotated[
-    str, Meta(max_length=64, pattern="^[0-9a-f]{64}$", description="The SHA-256 of its bytes, in hexadecimal.")
-]
-Size = Annotated[int, Meta(ge=0, le=MAX_PUT_BYTES, description="Its size in bytes.")]
+Metadata = Annotated[dict[str, Any], about(_METADATA)]
+Sha256 = Annotated[str, about("The SHA-256 of its bytes, in hexadecimal.", max_length=64, pattern="^[0-9a-f]{64}$")]
+Size = Annotated[int, about("Its size in bytes.", ge=0, le=MAX_PUT_BYTES)]
 
 
 class GetStatus(Request, frozen=True):
@@ -101,39 +97,37 @@ class Status(Record, frozen=True, kw_only=True):
     scope: str
     documents: int
     waiting: Annotated[
-        int | None,
-        Meta(description="Objects of all clients that wait for a worker; null unless the caller is an operator."),
+        int | None, about("Objects of all clients that wait for a worker; null unless the caller is an operator.")
     ]
     backlog: Annotated[
         Backlog | None,
-        Meta(
-            description="Changes of all clients that are not ingested; where the bucket announces them, those of more than "
+        about(
+            "Changes of all clients that are not ingested; where the bucket announces them, those of more than "
             "15 minutes ago, also if their messages are lost. Null unless the caller is an operator."
         ),
     ] = None
     failed: Annotated[
-        int | None,
-        Meta(description="The caller's objects that could not be ingested; null for readers without a client."),
+        int | None, about("The caller's objects that could not be ingested; null for readers without a client.")
     ]
-    index: Annotated[str, Meta(description="`ok`, or its error.")]
+    index: Annotated[str, about("`ok`, or its error.")]
     chunks: int | None = None
     embedding_model: str = ""
     confidence: Annotated[
         str,
-        Meta(
-            description="The models of confidence: `calibrated` on this corpus, `fitted` for the embedding model, `general`; "
+        about(
+            "The models of confidence: `calibrated` on this corpus, `fitted` for the embedding model, `general`; "
             "or why a calibration is ignored. Empty if the index can't be read."
         ),
     ] = ""
     categories: dict[str, int] = msgspec.field(default_factory=dict)
     expired: Annotated[
         dict[str, int],
-        Meta(description="Documents that the caller may see and that are hidden past their retention, by category."),
+        about("Documents that the caller may see and that are hidden past their retention, by category."),
     ] = msgspec.field(default_factory=dict)
     damage: Annotated[
         tuple[str, ...],
-        Meta(
-            description="Damaged files of this machine that a glance at databases and indexes finds, each with its problem; "
+        about(
+            "Damaged files of this machine that a glance at databases and indexes finds, each with its problem; "
             "documents are not read. Empty unless the caller is an operator."
         ),
     ] = ()
@@ -213,37 +207,28 @@ def _completeness(chunks: int, expected: int) -> str:
 
 
 class IngestForm(Request, frozen=True, rename=None):
-    source: Annotated[
-        str,
-        Meta(
-            max_length=1000,
-            description="The stable name of a single file; else each file's own.",
-        ),
-    ] = ""
-    title: Annotated[str, Meta(max_length=500, description="The title, of a single file.")] = ""
-    tags: Annotated[tuple[Text, ...], Meta(max_length=50, description="A tag; may be given several times.")] = ()
+    source: Annotated[str, about("The stable name of a single file; else each file's own.", max_length=1000)] = ""
+    title: Annotated[str, about("The title, of a single file.", max_length=500)] = ""
+    tags: Annotated[tuple[Text, ...], about("A tag; may be given several times.", max_length=50)] = ()
     services: Annotated[
-        tuple[Text, ...], Meta(max_length=50, description="A service that it is about; may be given several times.")
+        tuple[Text, ...], about("A service that it is about; may be given several times.", max_length=50)
     ] = ()
-    author: Annotated[str, Meta(max_length=500, description="The author.")] = ""
-    version: Annotated[Text, Meta(description="Its version.")] = ""
-    severity: Annotated[Text, Meta(description="Its severity.")] = ""
-    language: Annotated[Text, Meta(description="Its language, such as en.")] = ""
-    source_uri: Annotated[str, Meta(max_length=2048, description="The address of the original, of a single file.")] = ""
+    author: Annotated[str, about("The author.", max_length=500)] = ""
+    version: Annotated[Text, about("Its version.")] = ""
+    severity: Annotated[Text, about("Its severity.")] = ""
+    language: Annotated[Text, about("Its language, such as en.")] = ""
+    source_uri: Annotated[str, about("The address of the original, of a single file.", max_length=2048)] = ""
 
 
 class Ingest(Request, frozen=True):
-    tier: Annotated[Tier, Meta(description="The category's tier.")]
-    category: Annotated[Text, Meta(description="A category: its path, slashes included.")]
+    tier: Annotated[Tier, about("The category's tier.")]
+    category: Annotated[Text, about("A category: its path, slashes included.")]
     document: Content | UnsetType = msgspec.UNSET
     metadata: Metadata | UnsetType = msgspec.UNSET
     documents: Annotated[
-        Batch | UnsetType,
-        Meta(description="Documents: Markdown texts, or objects that are read as JSON of the category."),
+        Batch | UnsetType, about("Documents: Markdown texts, or objects that are read as JSON of the category.")
     ] = msgspec.UNSET
-    dedupe: Annotated[bool | UnsetType, Meta(description="Ingest equal ones of `documents` once (the default).")] = (
-        msgspec.UNSET
-    )
+    dedupe: Annotated[bool | UnsetType, about("Ingest equal ones of `documents` once (the default).")] = msgspec.UNSET
 
 
 class Accepted(Record, frozen=True):
@@ -297,16 +282,16 @@ class FileFacts(Record, frozen=True, forbid_unknown_fields=True):
 
 
 class PrepareUpload(Request, frozen=True):
-    source: Annotated[Filled, Meta(max_length=1000, description="The file's stable name in the corpus.")]
+    source: Annotated[Filled, about("The file's stable name in the corpus.", max_length=1000)]
     sha256: Sha256
     size: Size
     metadata: Metadata = msgspec.field(default_factory=dict)
-    sidecar: Annotated[FileFacts, Meta(description="The metadata file beside it, if there is one.")] | None = None
+    sidecar: Annotated[FileFacts, about("The metadata file beside it, if there is one.")] | None = None
 
 
 class SignedPut(Record, frozen=True):
-    url: Annotated[str, Meta(description="URL to send it to, with the method PUT, within 15 minutes.")]
-    headers: Annotated[dict[str, str], Meta(description="Headers that must be sent with it.")]
+    url: Annotated[str, about("URL to send it to, with the method PUT, within 15 minutes.")]
+    headers: Annotated[dict[str, str], about("Headers that must be sent with it.")]
 
 
 class UploadAddress(Record, frozen=True, omit_defaults=True):
@@ -319,8 +304,8 @@ class UploadAddress(Record, frozen=True, omit_defaults=True):
     sidecar_put: SignedPut | None = None
     remove_sidecar: Annotated[
         bool,
-        Meta(
-            description="True if a metadata file is stored that the file no longer has: once the file is put, remove the "
+        about(
+            "True if a metadata file is stored that the file no longer has: once the file is put, remove the "
             "object of this key with `.metadata.json` behind it."
         ),
     ] = False
@@ -334,9 +319,6 @@ def prepare_upload(context: Context, request: PrepareUpload) -> UploadAddress:
     document to be replaced would lose its category and tags even if the file never arrives. Raises `InvalidInputError`
     for a name that no object can have, and `TooLargeError`.
     """
-    from opx.ingestion.events import SIDECAR_SUFFIX
-    from opx.ingestion.files import OBJECT_METADATA
-
     signer = context.system.corpus.upload_signer
     if signer is None:
         raise RequestError("this knowledge base accepts no uploads")
@@ -378,9 +360,7 @@ def _signed(signer: UploadSigner, key: str, file: FileFacts, metadata: Mapping[s
 
 
 class ListObjects(Request, frozen=True):
-    under: Annotated[
-        Filled, Meta(max_length=MAX_KEY_CHARACTERS, description="The name of a file, or of a folder of files.")
-    ]
+    under: Annotated[Filled, about("The name of a file, or of a folder of files.", max_length=MAX_KEY_CHARACTERS)]
     after: After = ""
 
 
@@ -511,7 +491,7 @@ def delete_document(context: Context, request: DeleteDocument) -> DeletedDocumen
 class RestoreDocument(Request, frozen=True):
     document_id: IdBeginning
     version: Annotated[
-        VersionNumber | None, Meta(description="The version number; left out, the version with this document id.")
+        VersionNumber | None, about("The version number; left out, the version with this document id.")
     ] = None
 
 
@@ -569,8 +549,8 @@ def _failed_items(context: Context, since: str = "") -> Iterator[FailedItem]:
 
 
 class RetryFailures(Request, frozen=True):
-    failure_ids: Annotated[tuple[FilledText, ...], Meta(max_length=MAX_BATCH, description="Ids of failed items.")] = ()
-    all: Annotated[bool, Meta(description=f"True: all of the caller's own, {MAX_PAGE} at most.")] = False
+    failure_ids: Annotated[tuple[FilledText, ...], about("Ids of failed items.", max_length=MAX_BATCH)] = ()
+    all: Annotated[bool, about(f"True: all of the caller's own, {MAX_PAGE} at most.")] = False
 
 
 class RetriedFailures(Record, frozen=True):
@@ -618,7 +598,6 @@ def upload_metadata(context: Context, source: str, metadata: Mapping[str, Any]) 
     `InvalidInputError` for metadata that can't be kept."""
     from opx.ingestion.channels import channel_metadata
     from opx.ingestion.corpus_writer import metadata_text
-    from opx.ingestion.files import OBJECT_METADATA, described
     from opx.ingestion.given_documents import check_facts
 
     check_facts(metadata, source)

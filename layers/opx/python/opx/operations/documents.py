@@ -14,7 +14,7 @@ from opx.domain.ids import ID_LENGTH, beginning_so, iso_time
 from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
-from opx.domain.requests import Request, Text
+from opx.domain.requests import Request, Text, about
 from opx.domain.versions import VersionDiff
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.operations.context import Context
@@ -26,14 +26,14 @@ _MOST = 10**9
 
 Count = Annotated[int, Meta(ge=0, le=_MOST)]
 VersionNumber = Annotated[int, Meta(ge=1, le=_MOST)]
-DocumentId = Annotated[Text, Meta(description="The document id, as in results.")]
-IdBeginning = Annotated[str, Meta(max_length=1000, description="The document id, or a unique prefix of it.")]
+DocumentId = Annotated[Text, about("The document id, as in results.")]
+IdBeginning = Annotated[str, about("The document id, or a unique prefix of it.", max_length=1000)]
 
 
 class ListDocuments(Request, frozen=True):
-    category: Annotated[Text, Meta(description=CATEGORY)] = ""
-    all_versions: Annotated[bool, Meta(description="Also superseded and deleted versions.")] = False
-    expired: Annotated[bool, Meta(description="Also documents past their retention that are not removed yet.")] = False
+    category: Annotated[Text, about(CATEGORY)] = ""
+    all_versions: Annotated[bool, about("Also superseded and deleted versions.")] = False
+    expired: Annotated[bool, about("Also documents past their retention that are not removed yet.")] = False
     limit: Limit = MAX_PAGE
     after: After = ""
 
@@ -64,7 +64,7 @@ def list_documents(context: Context, request: ListDocuments) -> DocumentPage:
 
 class GetDocument(Request, frozen=True):
     document_id: IdBeginning
-    after: Annotated[Count, Meta(description="`next` of the previous page: the number of versions to skip.")] = 0
+    after: Annotated[Count, about("`next` of the previous page: the number of versions to skip.")] = 0
 
 
 class DocumentVersions(Record, frozen=True, omit_defaults=True):
@@ -72,7 +72,7 @@ class DocumentVersions(Record, frozen=True, omit_defaults=True):
 
     document: KnowledgeDocument
     versions: tuple[KnowledgeDocument, ...]
-    next: Annotated[int, Meta(description="Value of `after` for more versions; absent if there are none.")] = 0
+    next: Annotated[int, about("Value of `after` for more versions; absent if there are none.")] = 0
 
 
 @operation(http="GET /documents/{documentId}")
@@ -90,12 +90,12 @@ def get_document(context: Context, request: GetDocument) -> DocumentVersions:
 
 class ReadChunks(Request, frozen=True):
     document_id: DocumentId
-    after: Annotated[Count, Meta(description="`next` of the previous page: the number of chunks to skip.")] = 0
+    after: Annotated[Count, about("`next` of the previous page: the number of chunks to skip.")] = 0
 
 
 class ChunkPage(Record, frozen=True, omit_defaults=True):
     chunks: tuple[DocumentChunk, ...]
-    next: Annotated[int, Meta(description="Value of `after` for the next page; absent on the last.")] = 0
+    next: Annotated[int, about("Value of `after` for the next page; absent on the last.")] = 0
 
 
 @operation(http="GET /documents/{documentId}/chunks")
@@ -132,12 +132,9 @@ def list_categories(context: Context, request: ListCategories) -> Categories:  #
 class DiffDocument(Request, frozen=True, rename={"before": "from", "after": "to", "document_id": "documentId"}):
     document_id: IdBeginning
     before: Annotated[
-        VersionNumber | None,
-        Meta(description="The version to compare with; left out, the predecessor of the other."),
+        VersionNumber | None, about("The version to compare with; left out, the predecessor of the other.")
     ] = None
-    after: Annotated[
-        VersionNumber | None, Meta(description="The later version; left out, the one with this document id.")
-    ] = None
+    after: Annotated[VersionNumber | None, about("The later version; left out, the one with this document id.")] = None
 
 
 @operation(http="GET /documents/{documentId}/diff")

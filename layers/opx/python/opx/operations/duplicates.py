@@ -8,12 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
-from opx.domain.requests import Request, Text
+from opx.domain.requests import Request, Text, about
 from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.hygiene.near_duplicates import copies
 from opx.ingestion.corpus.chunk_files import read_chunks
@@ -28,7 +26,7 @@ MAX_PAIRS = 200
 
 
 class ListDuplicates(Request, frozen=True):
-    category: Annotated[Text, Meta(description=CATEGORY)] = ""
+    category: Annotated[Text, about(CATEGORY)] = ""
 
 
 class DuplicatePair(Record, frozen=True):
@@ -36,14 +34,14 @@ class DuplicatePair(Record, frozen=True):
 
     first: SimilarDocument
     second: SimilarDocument
-    passages: Annotated[int, Meta(description="Number of passages of the second that the first has, too.")]
-    of: Annotated[int, Meta(description="Number of passages of the second.")]
+    passages: Annotated[int, about("Number of passages of the second that the first has, too.")]
+    of: Annotated[int, about("Number of passages of the second.")]
 
 
 class Duplicates(Record, frozen=True):
     pairs: tuple[DuplicatePair, ...]
-    compared: Annotated[int, Meta(description="Number of documents that were compared.")]
-    more: Annotated[bool, Meta(description="True if there are more documents or pairs: name a category.")]
+    compared: Annotated[int, about("Number of documents that were compared.")]
+    more: Annotated[bool, about("True if there are more documents or pairs: name a category.")]
 
 
 @operation(http="GET /duplicates")

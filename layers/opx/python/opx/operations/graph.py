@@ -10,23 +10,14 @@ from msgspec import Meta, field
 
 from opx.domain.graph import MAX_HOPS, Alias, Direction, Edge, Merge, Node, Relinked, Walk
 from opx.domain.policy import Action
-from opx.domain.record import Record, replace
-from opx.domain.requests import Filled, Request
+from opx.domain.record import Record, like, replace
+from opx.domain.requests import Filled, Request, about
 from opx.domain.results import Names, PathStep
+from opx.graph import views
 from opx.graph.names import edge_type
 from opx.graph.questions.answers import GraphAnswer, GraphCoverage, NearRunbook, Uncovered, UnsureAlert, coverage
 from opx.graph.questions.impact import affected, changes, runbooks_for_cve
 from opx.graph.traversal import MAX_FOUND, MAX_SHOWN, since_when, until_when, walk_of
-from opx.graph.views import (
-    Connection,
-    Neighbourhood,
-    NodesFound,
-    NodeView,
-    Passage,
-    ReachedNode,
-    evidence_of,
-    names_of,
-)
 from opx.operations.context import Context
 from opx.operations.graph_answers import RelatedAnswer, RelationAnswer
 from opx.operations.registry import KNOWLEDGE, Function, agent_tool, operation
@@ -52,27 +43,27 @@ MOST_RELATED = 30
 _THING = "A thing: namespace:value, such as service:checkout, or a name that only one thing has."
 
 Reference = Annotated[Filled, Meta(max_length=MAX_REFERENCE)]
-Thing = Annotated[Reference, Meta(description=_THING)]
+Thing = Annotated[Reference, about(_THING)]
 TypeName = Annotated[Filled, Meta(max_length=60)]
 TypeNames = Annotated[
     tuple[TypeName, ...],
-    Meta(max_length=MAX_TYPES, description="A type of relation, such as depends_on; several for any of them."),
+    about("A type of relation, such as depends_on; several for any of them.", max_length=MAX_TYPES),
 ]
-Along = Annotated[Direction, Meta(description="Along relations, against them, or both.")]
+Along = Annotated[Direction, about("Along relations, against them, or both.")]
 When = Annotated[str, Meta(max_length=40)]
 Since = Annotated[
-    When, Meta(description="Only relations that were true then or later: how long ago (12h, 1d, 2w), a day or a time.")
+    When, about("Only relations that were true then or later: how long ago (12h, 1d, 2w), a day or a time.")
 ]
-Until = Annotated[When, Meta(description="Only relations that were true then or before.")]
+Until = Annotated[When, about("Only relations that were true then or before.")]
 
 
 class GetNode(Request, frozen=True):
     reference: Thing = field(name="ref")
-    limit: Annotated[int, Meta(ge=1, le=MAX_SHOWN, description="Maximum number of relations.")] = 100
+    limit: Annotated[int, about("Maximum number of relations.", ge=1, le=MAX_SHOWN)] = 100
 
 
 @operation(http="GET /graph/nodes")
-def get_node(context: Context, request: GetNode) -> NodeView:
+def get_node(context: Context, request: GetNode) -> views.NodeView:
     """Get a node with its relations, the newest first, and the passages that prove them.
 
     Raises `NodeNotFoundError`, which names nodes with similar names, and `InvalidInputError` for a malformed reference.
@@ -81,7 +72,7 @@ def get_node(context: Context, request: GetNode) -> NodeView:
     node = graph.show(request.reference)
     around = graph.neighbours(node.key, Walk(fan_out=request.limit, most_nodes=request.limit + 1))
     edges = tuple(sorted(around.edges, key=lambda edge: edge.at, reverse=True))
-    return NodeView(
+    return views.NodeView(
         node=node,
         aliases=graph.other_names(node.key),
         edges=edges,
@@ -93,16 +84,16 @@ def get_node(context: Context, request: GetNode) -> NodeView:
 
 class ListNeighbours(Request, frozen=True):
     reference: Thing = field(name="ref")
-    hops: Annotated[int, Meta(ge=1, le=MAX_HOPS, description="Distance in relations.")] = 1
+    hops: Annotated[int, about("Distance in relations.", ge=1, le=MAX_HOPS)] = 1
     edge_types: TypeNames = field(name="type", default=())
     direction: Along = Direction.BOTH
     since: Since = ""
     until: Until = ""
-    limit: Annotated[int, Meta(ge=1, le=MAX_SHOWN, description="Maximum number of things.")] = 100
+    limit: Annotated[int, about("Maximum number of things.", ge=1, le=MAX_SHOWN)] = 100
 
 
 @operation(http="GET /graph/neighbours")
-def list_neighbours(context: Context, request: ListNeighbours) -> Neighbourhood:
+def list_neighbours(context: Context, request: ListNeighbours) -> views.Neighbourhood:
     """List the neighbours of a node, the nearest first, with the relations that lead there and the passages that prove
     them.
 
@@ -121,7 +112,7 @@ class FindPath(Request, frozen=True):
 
 
 @operation(http="GET /graph/path")
-def find_path(context: Context, request: FindPath) -> Connection:
+def find_path(context: Context, request: FindPath) -> views.Connection:
     """Find the shortest path from one node to another, each step with the passages that prove it.
 
     Raises as `list_neighbours`, for either.
@@ -130,19 +121,19 @@ def find_path(context: Context, request: FindPath) -> Connection:
 
 
 class FindNodes(Request, frozen=True):
-    text: Annotated[Reference, Meta(description="A prefix of a name, or of a reference.")] = field(name="q")
-    node_type: Annotated[TypeName, Meta(description="Only things of this type, such as service.")] | None = field(
+    text: Annotated[Reference, about("A prefix of a name, or of a reference.")] = field(name="q")
+    node_type: Annotated[TypeName, about("Only things of this type, such as service.")] | None = field(
         name="type", default=None
     )
-    limit: Annotated[int, Meta(ge=1, le=MAX_FOUND, description="Maximum number of results.")] = 20
+    limit: Annotated[int, about("Maximum number of results.", ge=1, le=MAX_FOUND)] = 20
 
 
 @operation(http="GET /graph/find")
-def find_nodes(context: Context, request: FindNodes) -> NodesFound:
+def find_nodes(context: Context, request: FindNodes) -> views.NodesFound:
     """Find nodes by a prefix of their name, ignoring case."""
     graph = _graph(context)
     found = graph.find(request.text, request.node_type or "", request.limit)
-    return NodesFound(tuple(graph.nodes([node.key for node in found])))
+    return views.NodesFound(tuple(graph.nodes([node.key for node in found])))
 
 
 class Side(StrEnum):
@@ -154,13 +145,11 @@ class Side(StrEnum):
 
 class ListChanges(Request, frozen=True):
     reference: Thing = field(name="ref")
-    side: Annotated[
-        Side, Meta(description="Changes of what it depends on (upstream), or of what depends on it (downstream).")
-    ] = Side.UPSTREAM
-    since: Annotated[
-        When, Meta(description="Only changes then or later: how long ago (12h, 1d, 2w), a day or a time.")
-    ] = ""
-    until: Annotated[When, Meta(description="Only changes then or before.")] = ""
+    side: Annotated[Side, about("Changes of what it depends on (upstream), or of what depends on it (downstream).")] = (
+        Side.UPSTREAM
+    )
+    since: Annotated[When, about("Only changes then or later: how long ago (12h, 1d, 2w), a day or a time.")] = ""
+    until: Annotated[When, about("Only changes then or before.")] = ""
 
 
 @operation(http="GET /graph/changes")
@@ -181,10 +170,8 @@ def list_changes(context: Context, request: ListChanges) -> GraphAnswer:
 
 
 class ListAffected(Request, frozen=True):
-    cve: Annotated[Reference, Meta(description="The vulnerability, such as CVE-2024-1234.")]
-    runbooks: Annotated[
-        bool, Meta(description="List the runbooks that cover these services, instead of the services.")
-    ] = False
+    cve: Annotated[Reference, about("The vulnerability, such as CVE-2024-1234.")]
+    runbooks: Annotated[bool, about("List the runbooks that cover these services, instead of the services.")] = False
 
 
 @operation(http="GET /graph/affected")
@@ -198,12 +185,10 @@ def list_affected(context: Context, request: ListAffected) -> GraphAnswer:
 
 
 class GetGraphCoverage(Request, frozen=True):
-    since: Annotated[
-        When, Meta(description="Only firings then or later: how long ago (12h, 1d, 2w), a day or a time.")
-    ] = ""
-    limit: Annotated[
-        int, Meta(ge=1, le=MAX_LOOKED_AT, description="Maximum number of things considered of each type.")
-    ] = LOOKED_AT
+    since: Annotated[When, about("Only firings then or later: how long ago (12h, 1d, 2w), a day or a time.")] = ""
+    limit: Annotated[int, about("Maximum number of things considered of each type.", ge=1, le=MAX_LOOKED_AT)] = (
+        LOOKED_AT
+    )
 
 
 @operation(http="GET /graph/coverage")
@@ -243,7 +228,7 @@ def _unsure(alert: Uncovered, pages: Sequence[NearPage]) -> UnsureAlert:
 
 
 class ListAliases(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=MAX_ALIASES, description="Maximum number of results.")] = MAX_ALIASES
+    limit: Annotated[int, about("Maximum number of results.", ge=1, le=MAX_ALIASES)] = MAX_ALIASES
 
 
 class Aliases(Record, frozen=True):
@@ -276,8 +261,8 @@ def list_merges(context: Context, request: ListMerges) -> Merges:  # noqa: ARG00
 
 
 class AddAlias(Request, frozen=True):
-    alias: Annotated[Reference, Meta(description="The other name.")]
-    canonical: Annotated[Reference, Meta(description="The reference that it stands for.")]
+    alias: Annotated[Reference, about("The other name.")]
+    canonical: Annotated[Reference, about("The reference that it stands for.")]
 
 
 @operation(http="POST /graph/aliases", function=Function.MANAGE, action=Action.WRITE)
@@ -291,11 +276,11 @@ def add_alias(context: Context, request: AddAlias) -> Alias:
 
 
 class RemoveAlias(Request, frozen=True):
-    alias: Annotated[Reference, Meta(description="The other name.")]
+    alias: Annotated[Reference, about("The other name.")]
 
 
 class RemovedAlias(Record, frozen=True):
-    removed: Annotated[bool, Meta(description="False if there was none.")]
+    removed: Annotated[bool, about("False if there was none.")]
 
 
 @operation(http="DELETE /graph/aliases", function=Function.MANAGE, action=Action.WRITE)
@@ -307,8 +292,8 @@ def remove_alias(context: Context, request: RemoveAlias) -> RemovedAlias:
 
 
 class MergeNodes(Request, frozen=True):
-    source: Annotated[Reference, Meta(description="The reference that becomes an alias.")] = field(name="from")
-    into: Annotated[Reference, Meta(description="The reference that it stands for from then on.")]
+    source: Annotated[Reference, about("The reference that becomes an alias.")] = field(name="from")
+    into: Annotated[Reference, about("The reference that it stands for from then on.")]
 
 
 @operation(http="POST /graph/merges", function=Function.MANAGE, action=Action.WRITE)
@@ -323,7 +308,7 @@ def merge_nodes(context: Context, request: MergeNodes) -> Merge:
 
 
 class UndoMerge(Request, frozen=True):
-    merge_id: Annotated[str, Meta(max_length=100, description="The id of a merge.")]
+    merge_id: Annotated[str, about("The id of a merge.", max_length=100)]
 
 
 @operation(http="DELETE /graph/merges/{mergeId}", function=Function.MANAGE, action=Action.WRITE)
@@ -351,26 +336,21 @@ def relink(context: Context, request: Relink) -> Relinked:  # noqa: ARG001 - as 
 class FindRelated(Request, frozen=True):
     reference: Annotated[
         Filled,
-        Meta(
+        about(
+            "The thing: namespace:value, such as service:checkout or alert:highlatency, or only its name.",
             max_length=500,
-            description="The thing: namespace:value, such as service:checkout or alert:highlatency, or only its name.",
         ),
     ]
-    hops: Annotated[int, Meta(ge=1, le=MAX_HOPS, description="Distance in relations.")] = 1
+    hops: Annotated[int, about("Distance in relations.", ge=1, le=MAX_HOPS)] = 1
     edge_types: Annotated[
         str,
-        Meta(
-            max_length=500,
-            description="Only along these types of relations, separated by commas, such as depends_on,affects.",
-        ),
+        about("Only along these types of relations, separated by commas, such as depends_on,affects.", max_length=500),
     ] = ""
     direction: Annotated[
-        Direction,
-        Meta(description="Along relations (out: what it depends on), against them (in: what depends on it), or both."),
+        Direction, about("Along relations (out: what it depends on), against them (in: what depends on it), or both.")
     ] = Direction.BOTH
     since: Annotated[
-        When,
-        Meta(description="Only relations true then or later: how long ago (12h, 1d, 2w), or a day such as 2026-03-31."),
+        When, about("Only relations true then or later: how long ago (12h, 1d, 2w), or a day such as 2026-03-31.")
     ] = ""
 
 
@@ -395,10 +375,9 @@ def find_related(context: Context, request: FindRelated) -> RelatedAnswer:
 
 class ExplainRelation(Request, frozen=True):
     from_reference: Annotated[
-        Filled,
-        Meta(max_length=500, description="One thing: namespace:value, such as alert:highlatency, or only its name."),
+        Filled, about("One thing: namespace:value, such as alert:highlatency, or only its name.", max_length=500)
     ]
-    to_reference: Annotated[Filled, Meta(max_length=500, description="The other thing, written alike.")]
+    to_reference: Annotated[Filled, about("The other thing, written alike.", max_length=500)]
 
 
 @agent_tool(
@@ -436,42 +415,36 @@ def _types(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(edge_type(name) for name in names if name.strip())
 
 
-def _neighbourhood(context: Context, reference: str, walk: Walk) -> Neighbourhood:
+def _neighbourhood(context: Context, reference: str, walk: Walk) -> views.Neighbourhood:
     graph = _graph(context)
     start = graph.resolve(reference)
     around = graph.neighbours(start, walk)
-    return Neighbourhood(
+    return like(
+        views.Neighbourhood,
+        around,
         start=start,
-        reached=tuple(map(ReachedNode.of, around.reached)),
-        edges=around.edges,
-        cut=around.cut,
+        reached=tuple(map(views.ReachedNode.of, around.reached)),
         contradicting=tuple(tuple(PathStep(*edge.name) for edge in pair) for pair in around.contradicting),
         passages=_passages(context, around.edges),
         names=_names(graph, around.edges),
     )
 
 
-def _connection(context: Context, source: str, target: str, walk: Walk) -> Connection:
+def _connection(context: Context, source: str, target: str, walk: Walk) -> views.Connection:
     route = _graph(context).path(source, target, walk)
     steps = route.edges or ()
-    return Connection(
-        source=route.source,
-        target=route.target,
-        found=route.edges is not None,
-        steps=steps,
-        cut=route.cut,
-        passages=_passages(context, steps),
-    )
+    passages = _passages(context, steps)
+    return like(views.Connection, route, found=route.edges is not None, steps=steps, passages=passages)
 
 
 def _proved(context: Context, answer: GraphAnswer) -> GraphAnswer:
     return answer.with_passages(_passages(context, (edge for row in answer.rows for edge in row.path)))
 
 
-def _passages(context: Context, things: Iterable[Node | Edge]) -> tuple[Passage, ...]:
-    return context.system.graph.passage_reader(context.reader).of(evidence_of(things))
+def _passages(context: Context, things: Iterable[Node | Edge]) -> tuple[views.Passage, ...]:
+    return context.system.graph.passage_reader(context.reader).of(views.evidence_of(things))
 
 
 def _names(graph: KnowledgeGraph, edges: Iterable[Edge]) -> Names:
     keys = dict.fromkeys(key for edge in edges for key in (edge.source, edge.target))
-    return names_of(graph.nodes(list(keys)[:MOST_NAMED]))
+    return views.names_of(graph.nodes(list(keys)[:MOST_NAMED]))

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Annotated, Any, Generic, Self, TypeVar
 
-from msgspec import Meta, field
+from msgspec import field
 
 from opx.domain.graph import Edge
 from opx.domain.knowledge import Tier, Untrusted
-from opx.domain.record import Record, replace
+from opx.domain.record import Record, like, replace
+from opx.domain.requests import about
 from opx.graph.views import Connection, Neighbourhood, Passage, edge_text
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line, origin
 from opx.operations.paging import Paragraphs, left_out, noted
@@ -38,24 +39,17 @@ class Relation(Record, frozen=True, kw_only=True):
     """A relation on the path to a node."""
 
     source: str = field(name="from")
-    edge_type: Annotated[str, Meta(description="Type of the relation, such as depends_on.")]
+    edge_type: Annotated[str, about("Type of the relation, such as depends_on.")]
     target: str = field(name="to")
-    at: Annotated[str, Meta(description="When that was true, or the document was last updated.")]
-    confidence: Annotated[float, Meta(description="Its confidence, from 0 to 1.")]
+    at: Annotated[str, about("When that was true, or the document was last updated.")]
+    confidence: Annotated[float, about("Its confidence, from 0 to 1.")]
     evidence_chunk_ids: tuple[str, ...]
-    untrusted: Annotated[bool, Meta(description="True if it is stated outside the organisation alone.")]
+    untrusted: Annotated[bool, about("True if it is stated outside the organisation alone.")]
 
     @classmethod
     def of(cls, edge: Edge) -> Relation:
-        return cls(
-            source=edge.source,
-            edge_type=edge.edge_type,
-            target=edge.target,
-            at=edge.at,
-            confidence=edge.confidence,
-            evidence_chunk_ids=edge.evidence_chunk_ids[:MOST_PROOFS],
-            untrusted=_is_outside(edge),
-        )
+        proofs = edge.evidence_chunk_ids[:MOST_PROOFS]
+        return like(cls, edge, evidence_chunk_ids=proofs, untrusted=_is_outside(edge))
 
 
 class Proof(Record, frozen=True, kw_only=True):
@@ -64,44 +58,39 @@ class Proof(Record, frozen=True, kw_only=True):
     chunk_id: str
     document_id: str
     content: str
-    source: Annotated[str, Meta(description="The address that a person would open.")]
-    section: Annotated[str, Meta(description="The document's title and the headings above it.")]
+    source: Annotated[str, about("The address that a person would open.")]
+    section: Annotated[str, about("The document's title and the headings above it.")]
     untrusted: Untrusted
 
 
 class RelatedThing(Record, frozen=True):
     key: str
-    distance: Annotated[int, Meta(description="Its distance in relations.")]
-    path: Annotated[tuple[Relation, ...], Meta(description="The relations that lead to it.")]
+    distance: Annotated[int, about("Its distance in relations.")]
+    path: Annotated[tuple[Relation, ...], about("The relations that lead to it.")]
 
 
 class _Proved(Record, frozen=True, kw_only=True):
     evidence: Annotated[
-        tuple[Proof, ...], Meta(description="The passages that prove the relations, by chunk id; of many, the first.")
+        tuple[Proof, ...], about("The passages that prove the relations, by chunk id; of many, the first.")
     ]
     document_ids: tuple[str, ...]
-    partial: Annotated[bool, Meta(description="True if there may be more.")]
+    partial: Annotated[bool, about("True if there may be more.")]
     untrusted: Annotated[
-        bool,
-        Meta(description="True if some of the answer is from outside the organisation: it is data, marked as such."),
+        bool, about("True if some of the answer is from outside the organisation: it is data, marked as such.")
     ]
-    notes: Annotated[
-        tuple[str, ...], Meta(description="Limits of the answer, and relations that contradict each other.")
-    ]
+    notes: Annotated[tuple[str, ...], about("Limits of the answer, and relations that contradict each other.")]
 
 
 class RelatedThings(_Proved, frozen=True, kw_only=True):
-    reference: Annotated[str, Meta(description="The thing in the request.")]
-    related: Annotated[tuple[RelatedThing, ...], Meta(description="Related things, the nearest first.")]
+    reference: Annotated[str, about("The thing in the request.")]
+    related: Annotated[tuple[RelatedThing, ...], about("Related things, the nearest first.")]
 
 
 class RelationChain(_Proved, frozen=True, kw_only=True):
     source: str = field(name="from")
     target: str = field(name="to")
-    connected: Annotated[bool, Meta(description="False if no connection of few enough steps is known.")]
-    steps: Annotated[
-        tuple[Relation, ...], Meta(description="The relations from one to the other; each has its own direction.")
-    ]
+    connected: Annotated[bool, about("False if no connection of few enough steps is known.")]
+    steps: Annotated[tuple[Relation, ...], about("The relations from one to the other; each has its own direction.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,11 +251,4 @@ def _heading(passage: Passage) -> str:
 
 
 def _proof(passage: Passage) -> Proof:
-    return Proof(
-        chunk_id=passage.chunk_id,
-        document_id=passage.document_id,
-        content=passage.content,
-        source=passage.source,
-        section=_heading(passage),
-        untrusted=passage.untrusted,
-    )
+    return like(Proof, passage, section=_heading(passage))

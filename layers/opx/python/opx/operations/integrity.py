@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-from msgspec import Meta
-
 from opx.domain.policy import Action
 from opx.domain.record import Record
-from opx.domain.requests import Filled, Request, Text
+from opx.domain.requests import Filled, Request, Text, about
 from opx.lifecycle.consistency.repair import RepairReport
 from opx.lifecycle.seal.records import Seal
 from opx.lifecycle.seal.sealing import SealComparison, SealedReceipt
@@ -21,7 +19,7 @@ from opx.runtime.machine import path_here
 
 
 class RepairStores(Request, frozen=True):
-    dry_run: Annotated[bool, Meta(description="List the damage, and change nothing.")] = False
+    dry_run: Annotated[bool, about("List the damage, and change nothing.")] = False
 
 
 @operation(action=Action.ADMINISTER)
@@ -52,8 +50,8 @@ def seal_stores(context: Context, request: SealStores) -> Seal:  # noqa: ARG001 
 
 
 class CompareSeal(Request, frozen=True):
-    root: Annotated[Text, Meta(description="The root that the last seal has to have, noted elsewhere.")] = ""
-    public_key: Annotated[Text, Meta(description="The public key that has to have signed it, 64 hex digits.")] = ""
+    root: Annotated[Text, about("The root that the last seal has to have, noted elsewhere.")] = ""
+    public_key: Annotated[Text, about("The public key that has to have signed it, 64 hex digits.")] = ""
 
 
 @operation(action=Action.ADMINISTER)
@@ -68,9 +66,9 @@ def compare_seal(context: Context, request: CompareSeal) -> SealComparison:
 
 
 class ProveReceipt(Request, frozen=True):
-    receipt: Annotated[dict[str, Any], Meta(description="The receipt, as the query returned it.")]
-    root: Annotated[Text, Meta(description="The root that the last seal has to have, noted elsewhere.")] = ""
-    public_key: Annotated[Text, Meta(description="The public key that has to have signed it, 64 hex digits.")] = ""
+    receipt: Annotated[dict[str, Any], about("The receipt, as the query returned it.")]
+    root: Annotated[Text, about("The root that the last seal has to have, noted elsewhere.")] = ""
+    public_key: Annotated[Text, about("The public key that has to have signed it, 64 hex digits.")] = ""
 
 
 @operation(action=Action.ADMINISTER)
@@ -86,7 +84,7 @@ def prove_receipt(context: Context, request: ProveReceipt) -> SealedReceipt:
 
 
 class MakeSigningKey(Request, frozen=True):
-    path: Annotated[Filled, Meta(max_length=4096, description="The path of the new file.")]
+    path: Annotated[Filled, about("The path of the new file.", max_length=4096)]
 
 
 class MadeSigningKey(Record, frozen=True):

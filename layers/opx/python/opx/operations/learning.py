@@ -38,7 +38,7 @@ from opx.domain.learning import (
 )
 from opx.domain.policy import Action
 from opx.domain.record import Record
-from opx.domain.requests import Filled, FilledText, Request, Text
+from opx.domain.requests import Filled, FilledText, Request, Text, about
 from opx.operations.context import Context
 from opx.operations.corpus import manager_of
 from opx.operations.paging import Paragraphs, fitting, noted
@@ -56,15 +56,15 @@ Steps = Annotated[tuple[StepText, ...], Meta(max_length=MAX_STEPS)]
 
 
 class ListEntries(Request, frozen=True):
-    state: Annotated[EntryState | None, Meta(description="Only those in this state.")] = None
-    project_id: Annotated[Text, Meta(description="Only those of this project.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=MAX_ENTRIES, description="How many at most.")] = 50
-    after: Annotated[Text, Meta(description="The id of the last entry of the previous page.")] = ""
+    state: Annotated[EntryState | None, about("Only those in this state.")] = None
+    project_id: Annotated[Text, about("Only those of this project.")] = ""
+    limit: Annotated[int, about("How many at most.", ge=1, le=MAX_ENTRIES)] = 50
+    after: Annotated[Text, about("The id of the last entry of the previous page.")] = ""
 
 
 class EntryPage(Record, frozen=True, omit_defaults=True):
     entries: tuple[StagingEntry, ...]
-    next: Annotated[str, Meta(description="`after` of the next page.")] = ""
+    next: Annotated[str, about("`after` of the next page.")] = ""
 
 
 @operation(http="GET /learning/entries", action=Action.READ_RECORDS)
@@ -82,32 +82,28 @@ def list_entries(context: Context, request: ListEntries) -> EntryPage:
 class CaptureEntry(Request, frozen=True, rename=None):
     """An entry with the field names of the staging table. A field that doesn't go with the type is refused."""
 
-    entry_type: Annotated[EntryType, Meta(description="Kind of the entry.")]
+    entry_type: Annotated[EntryType, about("Kind of the entry.")]
     project_id: Annotated[
-        ProjectId | None,
-        Meta(description="The project that it was learned in; the caller's own, if the caller has one."),
+        ProjectId | None, about("The project that it was learned in; the caller's own, if the caller has one.")
     ] = None
-    agent_type: Annotated[Name | None, Meta(description="Kind of agent, such as backend_developer.")] = None
-    task_type: Annotated[Name | None, Meta(description="Kind of task, such as api_implementation.")] = None
-    technology: Annotated[Name | None, Meta(description="What it is about, such as postgresql.")] = None
-    failure_description: Annotated[LongText | None, Meta(description="The failure, in plain words.")] = None
-    error_message: Annotated[ErrorText | None, Meta(description="The error message, copied verbatim.")] = None
-    solution_steps: Annotated[Steps | None, Meta(description="The solution, one entry per step.")] = None
-    success_verified: Annotated[bool | None, Meta(description="True if a person or a check saw that it works.")] = None
-    gate_type: Annotated[Name | None, Meta(description="The review, such as security_review.")] = None
-    human_feedback: Annotated[LongText | None, Meta(description="The feedback of the person who rejected it.")] = None
-    revision_approach: Annotated[LongText | None, Meta(description="The revision made for it.")] = None
-    approved_approach: Annotated[
-        LongText | None, Meta(description="The approach that was approved at the first attempt.")
-    ] = None
-    tried: Annotated[StepText | None, Meta(description="The step that was tried, and didn't help.")] = None
-    effect: Annotated[TriedEffect | None, Meta(description="The effect of the step.")] = None
-    problem: Annotated[LongText | None, Meta(description="The problem that it was tried for.")] = None
-    reference: Annotated[Line | None, Meta(description="The document that the step is from: its key or source.")] = None
-    incident: Annotated[Name | None, Meta(description="The incident's id.")] = None
+    agent_type: Annotated[Name | None, about("Kind of agent, such as backend_developer.")] = None
+    task_type: Annotated[Name | None, about("Kind of task, such as api_implementation.")] = None
+    technology: Annotated[Name | None, about("What it is about, such as postgresql.")] = None
+    failure_description: Annotated[LongText | None, about("The failure, in plain words.")] = None
+    error_message: Annotated[ErrorText | None, about("The error message, copied verbatim.")] = None
+    solution_steps: Annotated[Steps | None, about("The solution, one entry per step.")] = None
+    success_verified: Annotated[bool | None, about("True if a person or a check saw that it works.")] = None
+    gate_type: Annotated[Name | None, about("The review, such as security_review.")] = None
+    human_feedback: Annotated[LongText | None, about("The feedback of the person who rejected it.")] = None
+    revision_approach: Annotated[LongText | None, about("The revision made for it.")] = None
+    approved_approach: Annotated[LongText | None, about("The approach that was approved at the first attempt.")] = None
+    tried: Annotated[StepText | None, about("The step that was tried, and didn't help.")] = None
+    effect: Annotated[TriedEffect | None, about("The effect of the step.")] = None
+    problem: Annotated[LongText | None, about("The problem that it was tried for.")] = None
+    reference: Annotated[Line | None, about("The document that the step is from: its key or source.")] = None
+    incident: Annotated[Name | None, about("The incident's id.")] = None
     occurrence: Annotated[
-        Line | None,
-        Meta(description="Stable id of this occurrence, such as a run's id: captured again, it is the same entry."),
+        Line | None, about("Stable id of this occurrence, such as a run's id: captured again, it is the same entry.")
     ] = None
 
     @property
@@ -118,8 +114,8 @@ class CaptureEntry(Request, frozen=True, rename=None):
 
 class CapturedEntry(Record, frozen=True):
     id: str
-    state: Annotated[EntryState, Meta(description="Waiting to be verified, ready for a checkpoint, or processed.")]
-    note: Annotated[str, Meta(description="The next step of the entry.")]
+    state: Annotated[EntryState, about("Waiting to be verified, ready for a checkpoint, or processed.")]
+    note: Annotated[str, about("The next step of the entry.")]
 
 
 @operation(http="POST /learning/entries", function=Function.MANAGE, status=201, action=Action.WRITE)
@@ -147,10 +143,10 @@ def _note(entry: StagingEntry) -> str:
 
 
 class VerifyEntry(Request, frozen=True):
-    entry_id: Annotated[FilledText, Meta(description="The id of an entry, as returned when it was captured.")]
-    worked: Annotated[bool, Meta(description="True if it was seen to work.")]
-    effect: Annotated[TriedEffect | None, Meta(description="The effect of the solution, if it didn't work.")] = None
-    incident: Annotated[Text, Meta(description="The incident's id.")] = ""
+    entry_id: Annotated[FilledText, about("The id of an entry, as returned when it was captured.")]
+    worked: Annotated[bool, about("True if it was seen to work.")]
+    effect: Annotated[TriedEffect | None, about("The effect of the solution, if it didn't work.")] = None
+    incident: Annotated[Text, about("The incident's id.")] = ""
 
 
 @operation(http="POST /learning/entries/{entryId}/verification", function=Function.MANAGE, action=Action.WRITE)
@@ -167,12 +163,12 @@ def verify_entry(context: Context, request: VerifyEntry) -> StagingEntry:
 
 
 class ProcessCheckpoint(Request, frozen=True):
-    project_id: Annotated[Text, Meta(description="The project; the caller's own, if it is left out.")] = ""
-    checkpoint_type: Annotated[CheckpointType, Meta(description="Reason of the checkpoint.")] = CheckpointType.MANUAL
+    project_id: Annotated[Text, about("The project; the caller's own, if it is left out.")] = ""
+    checkpoint_type: Annotated[CheckpointType, about("Reason of the checkpoint.")] = CheckpointType.MANUAL
 
 
 class Checkpoint(Record, frozen=True, omit_defaults=True):
-    asked: Annotated[bool, Meta(description="True if another function processes it asynchronously.")]
+    asked: Annotated[bool, about("True if another function processes it asynchronously.")]
     report: CheckpointReport | None = None
 
 
@@ -197,23 +193,20 @@ def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoi
 # -- agents' tools: scope, project and kind of agent follow from the call and are not parameters
 
 FilledLongText = Annotated[Filled, Meta(max_length=MAX_TEXT)]
-GateType = Annotated[FilledText, Meta(description="The review, such as security_review.")]
-Incident = Annotated[Text, Meta(description="The incident's id.")]
+GateType = Annotated[FilledText, about("The review, such as security_review.")]
+Incident = Annotated[Text, about("The incident's id.")]
 
 _NEXT = {
     EntryState.WAITING: "It waits until verify_solution records whether it worked.",
     EntryState.READY: "The next checkpoint of the project processes it.",
     EntryState.TAKEN_IN: "A checkpoint has processed it already.",
 }
-Notes = Annotated[tuple[str, ...], Meta(description="Parts that were masked or left out.")]
+Notes = Annotated[tuple[str, ...], about("Parts that were masked or left out.")]
 
 
 class KeptEntry(Record, frozen=True):
-    entry_id: Annotated[str, Meta(description="The id for verify_solution.")]
-    state: Annotated[
-        EntryState,
-        Meta(description="Waiting to be verified, ready for the next checkpoint, or already processed."),
-    ]
+    entry_id: Annotated[str, about("The id for verify_solution.")]
+    state: Annotated[EntryState, about("Waiting to be verified, ready for the next checkpoint, or already processed.")]
     notes: Notes
 
 
@@ -240,11 +233,11 @@ class SolutionResult(StrEnum):
 
 
 class CaptureFailureSolution(Request, frozen=True):
-    failure_description: Annotated[FilledLongText, Meta(description="The failure, in plain words.")]
-    solution_steps: Annotated[Filled, Meta(max_length=MAX_STEPS_TEXT, description="The solution, one step per line.")]
-    error_message: Annotated[ErrorText, Meta(description="The error message, copied verbatim.")] = ""
-    task_type: Annotated[Text, Meta(description="Kind of task, such as deployment.")] = ""
-    technology: Annotated[Text, Meta(description="What it is about, such as postgresql or kubernetes.")] = ""
+    failure_description: Annotated[FilledLongText, about("The failure, in plain words.")]
+    solution_steps: Annotated[Filled, about("The solution, one step per line.", max_length=MAX_STEPS_TEXT)]
+    error_message: Annotated[ErrorText, about("The error message, copied verbatim.")] = ""
+    task_type: Annotated[Text, about("Kind of task, such as deployment.")] = ""
+    technology: Annotated[Text, about("What it is about, such as postgresql or kubernetes.")] = ""
 
 
 @agent_tool(
@@ -261,8 +254,8 @@ def capture_failure_solution(context: Context, request: CaptureFailureSolution) 
 
 
 class VerifySolution(Request, frozen=True):
-    entry_id: Annotated[FilledText, Meta(description="The id returned by capture_failure_solution.")]
-    result: Annotated[SolutionResult, Meta(description="The effect of the step.")]
+    entry_id: Annotated[FilledText, about("The id returned by capture_failure_solution.")]
+    result: Annotated[SolutionResult, about("The effect of the step.")]
     incident: Incident = ""
 
 
@@ -283,8 +276,8 @@ def verify_solution(context: Context, request: VerifySolution) -> EntryAnswer:
 
 class CaptureGateRejection(Request, frozen=True):
     gate_type: GateType
-    human_feedback: Annotated[FilledLongText, Meta(description="The feedback of the person.")]
-    revision_approach: Annotated[LongText, Meta(description="The change made for it.")] = ""
+    human_feedback: Annotated[FilledLongText, about("The feedback of the person.")]
+    revision_approach: Annotated[LongText, about("The change made for it.")] = ""
 
 
 @agent_tool(
@@ -300,7 +293,7 @@ def capture_gate_rejection(context: Context, request: CaptureGateRejection) -> E
 
 class CaptureGateApproval(Request, frozen=True):
     gate_type: GateType
-    approved_approach: Annotated[FilledLongText, Meta(description="The approach that was approved.")]
+    approved_approach: Annotated[FilledLongText, about("The approach that was approved.")]
 
 
 @agent_tool(
@@ -312,10 +305,10 @@ def capture_gate_approval(context: Context, request: CaptureGateApproval) -> Ent
 
 
 class CaptureWarning(Request, frozen=True):
-    tried: Annotated[FilledLongText, Meta(description="The step that was tried, quoted if it is from a document.")]
-    effect: Annotated[TriedEffect, Meta(description="The effect of the step.")]
-    problem: Annotated[LongText, Meta(description="The problem that it was tried for.")] = ""
-    reference: Annotated[Line, Meta(description="The source of the document that it is from.")] = ""
+    tried: Annotated[FilledLongText, about("The step that was tried, quoted if it is from a document.")]
+    effect: Annotated[TriedEffect, about("The effect of the step.")]
+    problem: Annotated[LongText, about("The problem that it was tried for.")] = ""
+    reference: Annotated[Line, about("The source of the document that it is from.")] = ""
     incident: Incident = ""
 
 
@@ -357,7 +350,7 @@ class PutEvidence(Evidence, Request, frozen=True, kw_only=True, rename=None):
 
 
 class StoredEvidence(Record, frozen=True):
-    object_key: Annotated[str, Meta(description="The object that waits to be ingested.")]
+    object_key: Annotated[str, about("The object that waits to be ingested.")]
 
 
 @operation(http="POST /evidence", function=Function.MANAGE, status=202, action=Action.WRITE)

@@ -6,21 +6,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from opx import errors
 from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.ids import ID_LENGTH, day_text, iso_time
 from opx.domain.policy import EVERYTHING, Action
 from opx.domain.queries import CATEGORY
 from opx.domain.record import Record
-from opx.domain.requests import Filled, FilledText, Request, Share, Text
+from opx.domain.requests import Filled, FilledText, Request, Share, Text, about
 from opx.domain.scopes import scope_of_key
-from opx.errors import (
-    DocumentNotFoundError,
-    ForbiddenError,
-    HoldNotFoundError,
-    InvalidInputError,
-    InvalidScopeError,
-    ObjectNotFoundError,
-)
 from opx.ingestion.channels import MAX_PRINCIPAL
 from opx.ingestion.reviews import Review
 from opx.lifecycle.report import PruneReport
@@ -42,9 +35,9 @@ OPERATOR = "operator"
 
 
 class ListReviews(Request, frozen=True):
-    days: Annotated[int, Meta(ge=0, le=3650, description="How many days ahead.")] = SOON_DAYS
-    owner: Annotated[Text, Meta(description="Only documents of this owner.")] = ""
-    limit: Annotated[int, Meta(ge=1, le=1000, description="How many at most.")] = 500
+    days: Annotated[int, about("How many days ahead.", ge=0, le=3650)] = SOON_DAYS
+    owner: Annotated[Text, about("Only documents of this owner.")] = ""
+    limit: Annotated[int, about("How many at most.", ge=1, le=1000)] = 500
 
 
 @operation(http="GET /reviews")
@@ -56,7 +49,7 @@ def list_reviews(context: Context, request: ListReviews) -> ReviewReport:
 
 class MarkReviewed(Request, frozen=True):
     document_id: IdBeginning
-    days: Annotated[int, Meta(ge=1, le=3650, description="Days until the next review.")] = REVIEW_DAYS
+    days: Annotated[int, about("Days until the next review.", ge=1, le=3650)] = REVIEW_DAYS
 
 
 class MarkedReview(Record, frozen=True):
@@ -74,18 +67,18 @@ def mark_reviewed(context: Context, request: MarkReviewed) -> MarkedReview:
     """
     found = find_document(context, request.document_id)
     if not context.may(Action.WRITE, found.scope):
-        raise InvalidScopeError(
+        raise errors.InvalidScopeError(
             f"document {found.document_id} belongs to {found.scope.key}, not to {context.scope.key}"
         )
     if found.state is not DocumentState.CURRENT:
-        raise InvalidInputError(f"version {found.version} isn't the current one: open that, and review it")
+        raise errors.InvalidInputError(f"version {found.version} isn't the current one: open that, and review it")
     now = context.system.clock()
     review = Review(context.author[:MAX_PRINCIPAL], iso_time(now), day_text(int(now // DAY) + request.days))
     key, made = found.scope.prefix + found.source, context.system.corpus.catalog.provenance(found)
     try:
         manager_of(context).put_review(key, review, made.object_checksum if made else "")
-    except ObjectNotFoundError:
-        raise DocumentNotFoundError(f"document {found.document_id} is gone") from None
+    except errors.ObjectNotFoundError:
+        raise errors.DocumentNotFoundError(f"document {found.document_id} is gone") from None
     return MarkedReview(key, review)
 
 
@@ -93,7 +86,7 @@ def mark_reviewed(context: Context, request: MarkReviewed) -> MarkedReview:
 
 
 class ListPrunings(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, le=400, description="Maximum number of results.")] = 30
+    limit: Annotated[int, about("Maximum number of results.", ge=1, le=400)] = 30
 
 
 class Prunings(Record, frozen=True):
@@ -107,12 +100,10 @@ def list_prunings(context: Context, request: ListPrunings) -> Prunings:
 
 
 class PruneExpired(Request, frozen=True):
-    dry_run: Annotated[bool, Meta(description="Show what would be removed, and remove nothing.")] = False
+    dry_run: Annotated[bool, about("Show what would be removed, and remove nothing.")] = False
     allow_share: Annotated[
         Share | None,
-        Meta(
-            description="Share of a category that may be removed at once, above 0 (1: all); left out, that of knowledge.yaml."
-        ),
+        about("Share of a category that may be removed at once, above 0 (1: all); left out, that of knowledge.yaml."),
     ] = None
 
 
@@ -130,7 +121,7 @@ def prune_expired(context: Context, request: PruneExpired) -> PruneReport:
 
 
 class ListHolds(Request, frozen=True):
-    lifted: Annotated[bool, Meta(description="Lifted holds instead of those in force.")] = False
+    lifted: Annotated[bool, about("Lifted holds instead of those in force.")] = False
 
 
 class HoldList(Record, frozen=True):
@@ -146,13 +137,11 @@ def list_holds(context: Context, request: ListHolds) -> HoldList:
 
 
 class AddHold(Request, frozen=True):
-    reason: Annotated[Filled, Meta(max_length=MAX_REASON, description="The reason, such as the matter's name.")]
-    document: Annotated[FilledText | None, Meta(description="A document's id.")] = None
-    category: Annotated[FilledText | None, Meta(description=CATEGORY)] = None
-    within: Annotated[
-        ScopeKey | None, Meta(description="The key of a scope: `client:acme`, `client:acme/project:shop`.")
-    ] = None
-    everything: Annotated[bool, Meta(description="All documents of the caller.")] = False
+    reason: Annotated[Filled, about("The reason, such as the matter's name.", max_length=MAX_REASON)]
+    document: Annotated[FilledText | None, about("A document's id.")] = None
+    category: Annotated[FilledText | None, about(CATEGORY)] = None
+    within: Annotated[ScopeKey | None, about("The key of a scope: `client:acme`, `client:acme/project:shop`.")] = None
+    everything: Annotated[bool, about("All documents of the caller.")] = False
 
 
 @operation(http="POST /holds", function=Function.MANAGE, action=Action.HOLD)
@@ -167,7 +156,7 @@ def add_hold(context: Context, request: AddHold) -> Hold:
     wanted = _wanted_holds(context, request)
     own = [hold for hold in wanted if _is_own(context, hold)]
     if not own:
-        raise ForbiddenError(
+        raise errors.ForbiddenError(
             f"{wanted[0].within} is not within {_own_scope_key(context)}: a hold is on what is your own"
         )
     added = [context.system.lifecycle.holds.add(hold, context.system.installation.knowledge) for hold in own]
@@ -175,7 +164,7 @@ def add_hold(context: Context, request: AddHold) -> Hold:
 
 
 class LiftHold(Request, frozen=True):
-    hold_id: Annotated[Text, Meta(description="The id of a hold.")]
+    hold_id: Annotated[Text, about("The id of a hold.")]
 
 
 @operation(http="DELETE /holds/{holdId}", function=Function.MANAGE, action=Action.HOLD)
@@ -186,15 +175,15 @@ def lift_hold(context: Context, request: LiftHold) -> Hold:
     """
     found = context.system.lifecycle.holds.get(request.hold_id)
     if not _is_own(context, found):
-        raise HoldNotFoundError(f"no hold {request.hold_id} is in force")
+        raise errors.HoldNotFoundError(f"no hold {request.hold_id} is in force")
     return context.system.lifecycle.holds.lift(found.id, _principal(context))
 
 
 def _wanted_holds(context: Context, request: AddHold) -> list[Hold]:
     if request.everything == bool(request.document or request.category or request.within):
-        raise InvalidInputError("nothing to hold: give a document, a category, a scope, or everything")
+        raise errors.InvalidInputError("nothing to hold: give a document, a category, a scope, or everything")
     if request.document and (request.category or request.within):
-        raise InvalidInputError("a hold on a document covers that document only: leave category and scope out")
+        raise errors.InvalidInputError("a hold on a document covers that document only: leave category and scope out")
     by = _principal(context)
     if request.document:
         keys = _keys_of(context, request.document)
@@ -212,7 +201,7 @@ def _keys_of(context: Context, wanted: str) -> list[DocumentKey]:
         one.key.id: one.key for one in context.system.corpus.catalog.find(text) if context.reader.may_see(one.key.scope)
     }
     if not found:
-        raise DocumentNotFoundError(f"no document {text}")
+        raise errors.DocumentNotFoundError(f"no document {text}")
     return list(found.values())
 
 

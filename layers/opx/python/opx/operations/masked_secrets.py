@@ -9,12 +9,10 @@ from functools import partial
 from itertools import dropwhile
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.documents import KnowledgeDocument, Remark, RemarkKind
 from opx.domain.policy import Action
-from opx.domain.record import Record
-from opx.domain.requests import Request
+from opx.domain.record import Record, like
+from opx.domain.requests import Request, about
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import ObjectEvent
 from opx.ingestion.originals import OriginalState, has_masked_secrets
@@ -43,7 +41,7 @@ _PLACE = re.compile(
 class MaskedSecret(Record, frozen=True):
     """A masked secret. It has no part of the secret but the fingerprint, by which two of them differ."""
 
-    place: Annotated[str, Meta(description="Such as `line 12`, or the name of a field.")]
+    place: Annotated[str, about("Such as `line 12`, or the name of a field.")]
     kind: str
     fingerprint: str = ""
 
@@ -51,14 +49,14 @@ class MaskedSecret(Record, frozen=True):
 class MaskedDocument(Record, frozen=True):
     """A document whose secrets are masked in the index and in answers, and the state of its original."""
 
-    scope: Annotated[str, Meta(description="The key of the scope that owns it.")]
-    owner: Annotated[str, Meta(description="Its owner, if it states one.")]
+    scope: Annotated[str, about("The key of the scope that owns it.")]
+    owner: Annotated[str, about("Its owner, if it states one.")]
     document_id: str
     title: str
     source: str
     version: int
-    kinds: Annotated[dict[str, int], Meta(description="Number of secrets by kind.")]
-    secrets: Annotated[tuple[MaskedSecret, ...], Meta(description="The first ones; `more` counts the others.")]
+    kinds: Annotated[dict[str, int], about("Number of secrets by kind.")]
+    secrets: Annotated[tuple[MaskedSecret, ...], about("The first ones; `more` counts the others.")]
     more: str = ""
     original: OriginalState = OriginalState.PLAIN
     remedies: tuple[str, ...] = ()
@@ -102,10 +100,10 @@ class ProtectOriginals(Request, frozen=True):
 
 
 class ProtectedOriginals(Record, frozen=True, omit_defaults=True):
-    encrypted: Annotated[int, Meta(description="Originals that were encrypted now.")]
-    documents: Annotated[int, Meta(description="Documents with masked secrets.")]
-    queued: Annotated[int, Meta(description="Originals that functions encrypt, which have the key.")] = 0
-    problems: Annotated[tuple[str, ...], Meta(description="Originals that stay plain, with the reason.")] = ()
+    encrypted: Annotated[int, about("Originals that were encrypted now.")]
+    documents: Annotated[int, about("Documents with masked secrets.")]
+    queued: Annotated[int, about("Originals that functions encrypt, which have the key.")] = 0
+    problems: Annotated[tuple[str, ...], about("Originals that stay plain, with the reason.")] = ()
 
 
 @operation(action=Action.ADMINISTER)
@@ -169,13 +167,10 @@ def _object_key(document: KnowledgeDocument) -> str:
 def _masked(context: Context, document: KnowledgeDocument, state: OriginalState) -> MaskedDocument:
     remarks = [one for one in document.remarks if one.kind is RemarkKind.MASKED_SECRET]
     secrets = tuple(found for one in remarks for found in [_secret(one)] if found)
-    return MaskedDocument(
+    return like(
+        MaskedDocument,
+        document,
         scope=document.scope.key,
-        owner=document.owner,
-        document_id=document.document_id,
-        title=document.title,
-        source=document.source,
-        version=document.version,
         kinds=dict(Counter(one.kind for one in secrets)),
         secrets=secrets,
         more=next((one.text for one in remarks if not _secret(one)), ""),

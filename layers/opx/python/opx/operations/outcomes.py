@@ -23,7 +23,7 @@ from opx.domain.outcomes import (
 from opx.domain.policy import Action
 from opx.domain.procedures import Outline
 from opx.domain.record import Record, replace
-from opx.domain.requests import FilledText, Request, Text
+from opx.domain.requests import FilledText, Request, Text, about
 from opx.domain.scopes import Identity
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.hygiene.untrusted import one_line
@@ -35,28 +35,23 @@ from opx.operations.registry import LEARNING, Function, agent_tool, operation
 _STEPS_NAMED = 20
 Step = Annotated[str, Meta(max_length=MAX_STEP)]
 Occurrence = Annotated[str, Meta(max_length=MAX_OCCURRENCE)]
-Incident = Annotated[Text, Meta(description="The incident's id.")]
-Result = Annotated[OutcomeResult, Meta(description="The result.")]
+Incident = Annotated[Text, about("The incident's id.")]
+Result = Annotated[OutcomeResult, about("The result.")]
 
 
 class RecordOutcome(Request, frozen=True):
     receipt_id: Annotated[
-        FilledText,
-        Meta(description="The id of the answer's receipt, or its first 6 or more digits; `last` is the newest."),
+        FilledText, about("The id of the answer's receipt, or its first 6 or more digits; `last` is the newest.")
     ]
     result: Result
     document_id: Annotated[
-        Text, Meta(description="The document: the beginning of its id, or its rank in the answer. Left out: the first.")
+        Text, about("The document: the beginning of its id, or its rank in the answer. Left out: the first.")
     ] = ""
-    section: Annotated[
-        str, Meta(max_length=MAX_SECTION, description="The section that was acted upon, as in results.")
-    ] = ""
-    step: Annotated[Step, Meta(description="The step that was acted upon: its number, its id, or its words.")] = ""
+    section: Annotated[str, about("The section that was acted upon, as in results.", max_length=MAX_SECTION)] = ""
+    step: Annotated[Step, about("The step that was acted upon: its number, its id, or its words.")] = ""
     incident: Incident = ""
-    note: Annotated[str, Meta(max_length=MAX_NOTE, description="A note, such as how it was reported.")] = ""
-    occurrence: Annotated[
-        Occurrence, Meta(description="Id of this occurrence, if an answer was acted upon more than once.")
-    ] = ""
+    note: Annotated[str, about("A note, such as how it was reported.", max_length=MAX_NOTE)] = ""
+    occurrence: Annotated[Occurrence, about("Id of this occurrence, if an answer was acted upon more than once.")] = ""
 
 
 @operation(http="POST /outcomes", function=Function.MANAGE, status=201, action=Action.WRITE)
@@ -129,11 +124,9 @@ def get_document_outcomes(context: Context, request: GetDocumentOutcomes) -> Doc
 class CountedOutcome(Record, frozen=True):
     outcome_id: str
     document_id: str
-    counted: Annotated[Counted, Meta(description="new, known if it was reported before, or corrected.")]
-    explanation: Annotated[str, Meta(description="Outcomes of the document, such as `4 of 5 resolved`.")]
-    warning_id: Annotated[
-        str, Meta(description="The entry that warns of steps that made things worse; empty without one.")
-    ]
+    counted: Annotated[Counted, about("new, known if it was reported before, or corrected.")]
+    explanation: Annotated[str, about("Outcomes of the document, such as `4 of 5 resolved`.")]
+    warning_id: Annotated[str, about("The entry that warns of steps that made things worse; empty without one.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +151,10 @@ class OutcomeAnswer(Paragraphs):
 
 
 class ReportOutcome(Request, frozen=True):
-    receipt_id: Annotated[
-        FilledText, Meta(description="The receipt of the answer with the document, as the search returned it.")
-    ]
-    document_id: Annotated[FilledText, Meta(description="The document's id, as the search returned it.")]
+    receipt_id: Annotated[FilledText, about("The receipt of the answer with the document, as the search returned it.")]
+    document_id: Annotated[FilledText, about("The document's id, as the search returned it.")]
     result: Result
-    step: Annotated[Step, Meta(description="The step that was decisive: its number, its id, or its words.")] = ""
+    step: Annotated[Step, about("The step that was decisive: its number, its id, or its words.")] = ""
     incident: Incident = ""
 
 

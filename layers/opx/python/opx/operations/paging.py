@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Annotated, Self, TypeVar
 
-from msgspec import Meta
-
 from opx.domain.record import to_json
+from opx.domain.requests import about
 from opx.errors import InvalidInputError
 
 T = TypeVar("T")
@@ -21,9 +20,9 @@ MAX_PAGE = 500
 PAGE_BYTES = 4_000_000
 """Bytes of a page as Lambda counts them, which leaves a third of its limit for the rest of the reply."""
 
-Limit = Annotated[int, Meta(ge=1, le=MAX_PAGE, description="How many at most.")]
-After = Annotated[str, Meta(max_length=4096, description="`next` of the previous page; left out for the first page.")]
-Next = Annotated[str, Meta(description="Value of `after` for the next page; absent on the last.")]
+Limit = Annotated[int, about("How many at most.", ge=1, le=MAX_PAGE)]
+After = Annotated[str, about("`next` of the previous page; left out for the first page.", max_length=4096)]
+Next = Annotated[str, about("Value of `after` for the next page; absent on the last.")]
 
 
 def page_of(
@@ -96,7 +95,7 @@ def _not_a_token(text: str) -> InvalidInputError:
 
 # -- text of replies
 
-Notes = Annotated[tuple[str, ...], Meta(description="Limits of the answer, and their reasons.")]
+Notes = Annotated[tuple[str, ...], about("Limits of the answer, and their reasons.")]
 
 
 class Paragraphs(ABC):

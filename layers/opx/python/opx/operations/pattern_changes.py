@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.knowledge import PATTERNS_CATEGORY
 from opx.domain.learning import Pattern, PatternChange
 from opx.domain.policy import Action
-from opx.domain.requests import FilledText, Request, Text
+from opx.domain.requests import FilledText, Request, Text, about
 from opx.domain.scopes import scope_of_key
 from opx.errors import PatternNotFoundError
 from opx.operations.context import Context
@@ -22,12 +20,12 @@ CHANGES = (Action.QUERY_PATTERNS, Action.WRITE)
 MAX_SPLIT = 50
 """Entries that one call splits off."""
 
-PatternId = Annotated[FilledText, Meta(description="The id of a pattern.")]
+PatternId = Annotated[FilledText, about("The id of a pattern.")]
 
 
 class MergePatterns(Request, frozen=True):
     pattern_id: PatternId
-    other_id: Annotated[FilledText, Meta(description="The pattern that becomes a part of it.")]
+    other_id: Annotated[FilledText, about("The pattern that becomes a part of it.")]
 
 
 @operation(http="POST /learning/patterns/{patternId}/merges", function=Function.MANAGE, action=CHANGES)
@@ -44,11 +42,7 @@ class SplitPattern(Request, frozen=True):
     pattern_id: PatternId
     ids: Annotated[
         tuple[FilledText, ...],
-        Meta(
-            min_length=1,
-            max_length=MAX_SPLIT,
-            description="A pattern that was merged into it, or entries counted for it.",
-        ),
+        about("A pattern that was merged into it, or entries counted for it.", min_length=1, max_length=MAX_SPLIT),
     ]
 
 
@@ -65,7 +59,7 @@ def split_pattern(context: Context, request: SplitPattern) -> PatternChange:
 
 class RetirePattern(Request, frozen=True):
     pattern_id: PatternId
-    because: Annotated[Text, Meta(description="The reason; left out, the pattern is used again.")] = ""
+    because: Annotated[Text, about("The reason; left out, the pattern is used again.")] = ""
 
 
 @operation(http="POST /learning/patterns/{patternId}/retirement", function=Function.MANAGE, action=CHANGES)

@@ -15,24 +15,14 @@ from opx.domain.handover import FilledCommand, NextCall, call
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Band, QueryConfig
 from opx.domain.record import Record, replace
-from opx.domain.requests import Request
+from opx.domain.requests import Request, about
 from opx.domain.results import Answer
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
 from opx.hygiene.untrusted import one_line, origin, quoted
+from opx.operations import reading
 from opx.operations.context import Context
 from opx.operations.naming import document_of_name, document_titled, named_document
 from opx.operations.paging import Notes, Paragraphs, noted
-from opx.operations.reading import (
-    DEFAULT_READING,
-    After,
-    DocumentPart,
-    PartAnswer,
-    Reading,
-    check_after,
-    part_view,
-    section_at,
-    units_within,
-)
 from opx.operations.registry import KNOWLEDGE, Tool, operation
 from opx.operations.search import MAX_QUESTION, answered
 from opx.retrieval.citations import next_line
@@ -51,40 +41,36 @@ class FindProcedure(Request, frozen=True):
 
     alert: Annotated[
         Annotated[str, Meta(min_length=1, max_length=MAX_QUESTION)] | dict[str, Any],
-        Meta(
-            description="The alert as it was sent (JSON, or a line with its labels), its name, the symptom in words, or a "
+        about(
+            "The alert as it was sent (JSON, or a line with its labels), its name, the symptom in words, or a "
             "document's id, path or title."
         ),
     ]
     labels: Annotated[
         Annotated[str, Meta(max_length=20_000)] | dict[str, Any],
-        Meta(description="Labels that fill placeholders of commands, as JSON or as `namespace=prod, pod=web-1`."),
+        about("Labels that fill placeholders of commands, as JSON or as `namespace=prod, pod=web-1`."),
     ] = ""
-    max_tokens: Reading = DEFAULT_READING
-    after: After = 0
+    max_tokens: reading.Reading = reading.DEFAULT_READING
+    after: reading.After = 0
 
 
 class Procedure(Record, frozen=True, kw_only=True, omit_defaults=True):
     """The procedure for an alert."""
 
-    alert: Annotated[str, Meta(description="The parsed name of the alert.")]
+    alert: Annotated[str, about("The parsed name of the alert.")]
     labels: dict[str, str] = field(default_factory=dict)
-    found_by: Annotated[
-        str, Meta(description="Reason for this procedure: the alert's runbook, its name, or a search.")
-    ] = ""
-    confidence: Annotated[float, Meta(description="Probability that it is the right one.")] = 0.0
+    found_by: Annotated[str, about("Reason for this procedure: the alert's runbook, its name, or a search.")] = ""
+    confidence: Annotated[float, about("Probability that it is the right one.")] = 0.0
     document: Annotated[
-        DocumentPart | None,
-        Meta(
-            description="The procedure, as far as the budget goes. Its content has labels filled in, and lines of ours in "
+        reading.DocumentPart | None,
+        about(
+            "The procedure, as far as the budget goes. Its content has labels filled in, and lines of ours in "
             "brackets: what each step and command does. Its steps have no commands."
         ),
     ] = None
-    commands: Annotated[tuple[FilledCommand, ...], Meta(description="Commands with labels filled in, in order.")] = ()
-    others: Annotated[
-        tuple[NextCall, ...], Meta(description="Other documents that may fit, and how to read them.")
-    ] = ()
-    receipt_id: Annotated[str, Meta(description="The record of the search, empty if there is none.")] = ""
+    commands: Annotated[tuple[FilledCommand, ...], about("Commands with labels filled in, in order.")] = ()
+    others: Annotated[tuple[NextCall, ...], about("Other documents that may fit, and how to read them.")] = ()
+    receipt_id: Annotated[str, about("The record of the search, empty if there is none.")] = ""
     notes: Notes = ()
 
 
@@ -104,7 +90,7 @@ class ProcedureAnswer(Paragraphs):
             yield f"No procedure was found for {one_line(found.alert)}."
         else:
             yield f"Procedure for {one_line(found.alert)} ({found.found_by}, confidence {found.confidence:.2f})"
-            yield PartAnswer(found.document, names_harm=found.document.untrusted).text()
+            yield reading.PartAnswer(found.document, names_harm=found.document.untrusted).text()
             if found.document.untrusted and found.commands:
                 yield "Its commands with the alert's labels filled in:\n" + "\n".join(
                     map(_command_line, found.commands)
@@ -209,12 +195,8 @@ def _as_text(name: str, given: str | dict[str, Any]) -> str:
 
 
 def _procedure_view(
-    context: Context,
-    document: KnowledgeDocument,
-    outline: Outline,
-    request: FindProcedure,
-    labels: Mapping[str, str],
-) -> tuple[DocumentPart, tuple[FilledCommand, ...]]:
+    context: Context, document: KnowledgeDocument, outline: Outline, request: FindProcedure, labels: Mapping[str, str]
+) -> tuple[reading.DocumentPart, tuple[FilledCommand, ...]]:
     """The steps of a document with labels filled into their commands, and the commands. Documents from outside are quoted
     unchanged."""
     from opx.text.procedures.alerts import assigned_in
@@ -222,14 +204,14 @@ def _procedure_view(
     from opx.text.procedures.layout import STEPS, part_named
 
     part = part_named(outline, STEPS)
-    check_after(part, request.after)
-    units, following = units_within(document, outline, part, request.max_tokens, request.after)
+    reading.check_after(part, request.after)
+    units, following = reading.units_within(document, outline, part, request.max_tokens, request.after)
     given = {"labels": json.dumps(labels, ensure_ascii=False)} if labels else {}
     following = tuple(
         call("find_procedure", one.why, alert=document.document_id, after=one.arguments["after"], **given)
         for one in following
     )
-    view = replace(part_view(context, document, outline, part, units), next=following)
+    view = replace(reading.part_view(context, document, outline, part, units), next=following)
     assigned = assigned_in(command for step in outline.steps for command in step.commands)
     commands = tuple(one for step in view.steps for one in filled_commands(step, labels, assigned))
     if not view.untrusted:
@@ -412,7 +394,7 @@ def _location_notes(page: BoundPage, pages: Sequence[BoundPage], outline: Outlin
     """Notes on the section in the page's address, and on other runbooks that rules of the alert name for labels that it
     may have."""
     anchor = page.location.partition("#")[2]
-    section = section_at(outline, anchor) if anchor else None
+    section = reading.section_at(outline, anchor) if anchor else None
     if section:
         yield f"its address names the section {section.heading!r}: begin there"
     others = [one for one in pages if one.labels and one is not page]

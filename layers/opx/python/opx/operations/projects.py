@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.policy import Action
 from opx.domain.record import Record
-from opx.domain.requests import Request, Text
+from opx.domain.requests import Request, Text, about
 from opx.domain.scopes import Identity, Scope
 from opx.errors import InvalidScopeError
 from opx.ingestion.corpus.clients import ProjectPlace, SightChange
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
 
-ClientId = Annotated[Text, Meta(description="A client.")]
+ClientId = Annotated[Text, about("A client.")]
 
 
 class GetProject(Request, frozen=True):
     client_id: ClientId
-    project_id: Annotated[Text, Meta(description="A project of the client's.")]
+    project_id: Annotated[Text, about("A project of the client's.")]
 
     def __post_init__(self) -> None:
         """Raises `InvalidScopeError` without a project id, which would also be another route of the API."""
@@ -34,7 +32,7 @@ def _named(_: Context, request: GetProject) -> Scope:
 
 class Project(Record, frozen=True):
     group_id: str
-    visible: Annotated[tuple[str, ...], Meta(description="The scopes whose documents it sees.")]
+    visible: Annotated[tuple[str, ...], about("The scopes whose documents it sees.")]
 
 
 @operation(
@@ -52,7 +50,7 @@ def get_project(context: Context, request: GetProject) -> Project:
 
 
 class AssignProject(GetProject, frozen=True):
-    group_id: Annotated[Text, Meta(description="The group; empty takes the project out of its group.")]
+    group_id: Annotated[Text, about("The group; empty takes the project out of its group.")]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,7 +92,7 @@ def preview_project_move(context: Context, request: AssignProject) -> ProjectMov
 
 class ListProjects(Request, frozen=True):
     client_id: ClientId
-    group_id: Annotated[Text, Meta(description="Only projects of this group.")] = ""
+    group_id: Annotated[Text, about("Only projects of this group.")] = ""
 
 
 class ProjectList(Record, frozen=True):

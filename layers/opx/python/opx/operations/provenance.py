@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
 from opx.domain.provenance import Provenance
-from opx.domain.record import Record, replace
-from opx.domain.requests import Request, Text
+from opx.domain.record import Record, like, replace
+from opx.domain.requests import Request, Text, about
 from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.ingestion.corpus.chunk_files import read_chunks
 from opx.ingestion.corpus.proving import ObjectProof, TextProof, prove_object, prove_text
@@ -23,15 +21,13 @@ from opx.records.audit import unknown_receipt
 class ExplainProvenance(Request, frozen=True):
     document_id: IdBeginning
     version: Annotated[
-        VersionNumber | None, Meta(description="The version number; left out, the version with this document id.")
+        VersionNumber | None, about("The version number; left out, the version with this document id.")
     ] = None
     name: Annotated[
-        str,
-        Meta(max_length=1024, description="The end of its name, where documents of several names have the same text."),
+        str, about("The end of its name, where documents of several names have the same text.", max_length=1024)
     ] = ""
     receipt_id: Annotated[
-        Text,
-        Meta(description="The id of a receipt of the caller's, or `last`: its passages of this document are compared."),
+        Text, about("The id of a receipt of the caller's, or `last`: its passages of this document are compared.")
     ] = ""
 
 
@@ -45,8 +41,8 @@ class StatedField(Record, frozen=True):
 class ReceiptProof(Record, frozen=True):
     receipt_id: str
     asked_at: str
-    chunk_ids: Annotated[tuple[str, ...], Meta(description="Passages of this document that the answer returned.")]
-    stored: Annotated[bool, Meta(description="True if this version has all of them, with the same text.")]
+    chunk_ids: Annotated[tuple[str, ...], about("Passages of this document that the answer returned.")]
+    stored: Annotated[bool, about("True if this version has all of them, with the same text.")]
 
 
 class DocumentProvenance(Record, frozen=True):
@@ -59,13 +55,11 @@ class DocumentProvenance(Record, frozen=True):
     category: str
     tier: Tier
     trust: float
-    provenance: Annotated[
-        Provenance | None, Meta(description="Null for a version that was ingested before it was recorded.")
-    ]
+    provenance: Annotated[Provenance | None, about("Null for a version that was ingested before it was recorded.")]
     claims: tuple[StatedField, ...]
     object: ObjectProof
     text: TextProof
-    receipt: Annotated[ReceiptProof | None, Meta(description="Null without a receipt id.")] = None
+    receipt: Annotated[ReceiptProof | None, about("Null without a receipt id.")] = None
 
 
 @operation(http="GET /documents/{documentId}/provenance")
@@ -80,14 +74,10 @@ def explain_provenance(context: Context, request: ExplainProvenance) -> Document
     if request.version:
         found = numbered(tuple(versions_of(context, found)), request.version)
     store, provenance = context.system.store, context.system.corpus.catalog.provenance(found)
-    return DocumentProvenance(
-        document_id=found.document_id,
-        title=found.title,
-        version=found.version,
+    return like(
+        DocumentProvenance,
+        found,
         scope=found.scope.key,
-        category=found.category,
-        tier=found.tier,
-        trust=found.trust,
         provenance=_shown(context, found, provenance),
         claims=_claims(found, provenance),
         object=prove_object(context.system.ingestion.readable_store, found, provenance),

@@ -11,16 +11,17 @@ from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta, field
+from msgspec import field
 
 from opx.domain.ids import iso_time
 from opx.domain.policy import Action, Target
 from opx.domain.queries import QueryConfig, SearchMode
 from opx.domain.record import Record, replace, rounded
-from opx.domain.requests import Filled, FilledText, Request, Text
+from opx.domain.requests import Filled, FilledText, Request, Text, about
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
 from opx.operations.documents import IdBeginning, find_document
+from opx.operations.evaluation.figures import ndcg
 from opx.operations.evaluation.kept import (
     Evaluations,
     KeptReply,
@@ -52,12 +53,10 @@ WARM_UP = "which runbook is for a disk that is full"
 
 _MODE = SearchMode.BALANCED.value
 
-RunId = Annotated[FilledText, Meta(description="The id of a run.")]
-Mode = Annotated[
-    Text, Meta(description="The mode whose replies are shown; left out, `balanced`, or else the first of the run.")
-]
-Offset = Annotated[int, Meta(ge=0, le=1_000_000, description="`next` of the previous page; left out for the first.")]
-NextOffset = Annotated[int, Meta(description="Value of `after` for the next page; absent on the last.")]
+RunId = Annotated[FilledText, about("The id of a run.")]
+Mode = Annotated[Text, about("The mode whose replies are shown; left out, `balanced`, or else the first of the run.")]
+Offset = Annotated[int, about("`next` of the previous page; left out for the first.", ge=0, le=1_000_000)]
+NextOffset = Annotated[int, about("Value of `after` for the next page; absent on the last.")]
 
 
 def of_installation(context: Context, _: Request) -> Target:
@@ -89,12 +88,12 @@ def list_own_questions(context: Context, request: ListOwnQuestions) -> OwnQuesti
 
 
 class AddOwnQuestion(Request, frozen=True):
-    text: Annotated[Filled, Meta(max_length=MAX_QUESTION, description="The question, as people ask it.")]
+    text: Annotated[Filled, about("The question, as people ask it.", max_length=MAX_QUESTION)]
     document_ids: Annotated[
         tuple[IdBeginning, ...],
-        Meta(max_length=20, description="The right documents, the best first; none for a question without an answer."),
+        about("The right documents, the best first; none for a question without an answer.", max_length=20),
     ] = ()
-    canary: Annotated[bool, Meta(description="Ask it every hour.")] = False
+    canary: Annotated[bool, about("Ask it every hour.")] = False
 
 
 @operation(http="POST /evaluations/questions", action=Action.CURATE, target=of_installation)
@@ -123,7 +122,7 @@ def add_own_question(context: Context, request: AddOwnQuestion) -> OwnQuestion:
 
 
 class RemoveOwnQuestion(Request, frozen=True):
-    question_id: Annotated[FilledText, Meta(description="The id of an own question.")]
+    question_id: Annotated[FilledText, about("The id of an own question.")]
 
 
 @operation(http="DELETE /evaluations/questions/{questionId}", action=Action.CURATE, target=of_installation)
@@ -156,7 +155,7 @@ def list_evaluations(context: Context, request: ListEvaluations) -> EvaluationRu
 
 
 class RunEvaluation(Request, frozen=True):
-    run_id: Annotated[Text, Meta(description="An unfinished run to go on with; left out, a new one.")] = ""
+    run_id: Annotated[Text, about("An unfinished run to go on with; left out, a new one.")] = ""
 
 
 @operation(http="POST /evaluations", action=Action.CURATE, target=of_installation)
@@ -231,17 +230,17 @@ class RunReply(Record, frozen=True):
     verdict: ReplyVerdict
     rank: int | None
     confidence: float
-    ndcg: Annotated[float | None, Meta(description="nDCG@10; null for a question without an answer.")]
+    ndcg: Annotated[float | None, about("nDCG@10; null for a question without an answer.")]
     milliseconds: float
-    found: Annotated[tuple[str, ...], Meta(description="The first documents that were found, by their source.")]
+    found: Annotated[tuple[str, ...], about("The first documents that were found, by their source.")]
 
 
 class RunQuestion(Record, frozen=True):
     question_id: str
     text: str
     source: str
-    expected: Annotated[tuple[str, ...], Meta(description="Sources of the right documents.")]
-    reply: Annotated[RunReply | None, Meta(description="Null while it wasn't asked.")]
+    expected: Annotated[tuple[str, ...], about("Sources of the right documents.")]
+    reply: Annotated[RunReply | None, about("Null while it wasn't asked.")]
 
 
 class GetEvaluation(Request, frozen=True):
@@ -288,8 +287,6 @@ def _row(one: KeptReply, mode: str) -> RunQuestion:
 
 
 def judged(question: LabelledQuestion, reply: JudgedReply) -> RunReply:
-    from opx.operations.evaluation.figures import ndcg
-
     ranks = (at for at, page in enumerate(reply.pages, start=1) if page in question.relevant)
     return RunReply(
         verdict(question, reply),
@@ -306,7 +303,7 @@ def judged(question: LabelledQuestion, reply: JudgedReply) -> RunReply:
 
 class CompareEvaluations(Request, frozen=True, rename={"run_id": "runId", "other_id": "with"}):
     run_id: RunId
-    other_id: Annotated[FilledText, Meta(description="The id of the later run.")]
+    other_id: Annotated[FilledText, about("The id of the later run.")]
     mode: Mode = ""
     limit: Limit = 100
     after: Offset = 0
@@ -334,9 +331,7 @@ class EvaluationComparison(Record, frozen=True, omit_defaults=True):
     mode: str
     common: int = field(default=0)
     only_one: int = 0
-    ndcg: Annotated[
-        tuple[float, ...], Meta(description="Means over the common questions: of the first, of the second.")
-    ] = ()
+    ndcg: Annotated[tuple[float, ...], about("Means over the common questions: of the first, of the second.")] = ()
     better: int = 0
     worse: int = 0
     questions: tuple[ComparedQuestion, ...] = ()

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.documents import DocumentState
 from opx.domain.policy import EVERYTHING, Action
 from opx.domain.queries import Band, band_of
 from opx.domain.record import Record, replace
-from opx.domain.requests import Filled, FilledText, Request, Text
+from opx.domain.requests import Filled, FilledText, Request, Text, about
 from opx.errors import DamagedStoreError, DocumentNotFoundError, InvalidInputError
 from opx.hygiene.untrusted import one_line, quoted
 from opx.operations.context import Context
@@ -30,12 +28,10 @@ MAX_QUESTION = 10_000
 
 
 class ListAuditRecords(Request, frozen=True):
-    who: Annotated[str, Meta(max_length=256, description="A part of the name of a scope or of a principal.")] = ""
-    since: Annotated[Text, Meta(description="A day or time, or a prefix of one, such as 2026-03-31.")] = ""
-    document_id: Annotated[Text, Meta(description="Only answers with this document; a prefix of its id is enough.")] = (
-        ""
-    )
-    limit: Annotated[int, Meta(ge=1, le=MAX_RECORDS, description="How many at most.")] = 100
+    who: Annotated[str, about("A part of the name of a scope or of a principal.", max_length=256)] = ""
+    since: Annotated[Text, about("A day or time, or a prefix of one, such as 2026-03-31.")] = ""
+    document_id: Annotated[Text, about("Only answers with this document; a prefix of its id is enough.")] = ""
+    limit: Annotated[int, about("How many at most.", ge=1, le=MAX_RECORDS)] = 100
 
 
 class AuditRecords(Record, frozen=True):
@@ -53,7 +49,7 @@ def list_audit_records(context: Context, request: ListAuditRecords) -> AuditReco
 
 
 class GetAuditRecord(Request, frozen=True):
-    receipt_id: Annotated[FilledText, Meta(description="The id of a receipt, its first 6 or more digits, or `last`.")]
+    receipt_id: Annotated[FilledText, about("The id of a receipt, its first 6 or more digits, or `last`.")]
 
 
 @operation(action=Action.READ_RECORDS)
@@ -69,9 +65,9 @@ def get_audit_record(context: Context, request: GetAuditRecord) -> AuditRecord:
 
 
 class GetAnswer(Request, frozen=True):
-    receipt_id: Annotated[FilledText, Meta(description="The id of a receipt.")]
+    receipt_id: Annotated[FilledText, about("The id of a receipt.")]
     question: Annotated[
-        str, Meta(max_length=MAX_QUESTION, description="The question, to be compared with the hash in the record.")
+        str, about("The question, to be compared with the hash in the record.", max_length=MAX_QUESTION)
     ] = ""
 
 
@@ -165,15 +161,15 @@ def _stored_passages(context: Context, document_id: str) -> Iterator[tuple[str, 
 
 
 class ListGaps(Request, frozen=True):
-    service: Annotated[Text, Meta(description="Questions about this service.")] = ""
-    owner: Annotated[Text, Meta(description="Gaps of this owner, or `nobody`.")] = ""
-    settled: Annotated[bool, Meta(description="Also closed and ignored ones.")] = False
+    service: Annotated[Text, about("Questions about this service.")] = ""
+    owner: Annotated[Text, about("Gaps of this owner, or `nobody`.")] = ""
+    settled: Annotated[bool, about("Also closed and ignored ones.")] = False
 
 
 class Gaps(Record, frozen=True):
     gaps: tuple[GapView, ...]
-    more: Annotated[bool, Meta(description="True if there are more than one reply holds.")]
-    dropped: Annotated[int, Meta(description="Gaps that were dropped for others.")]
+    more: Annotated[bool, about("True if there are more than one reply holds.")]
+    dropped: Annotated[int, about("Gaps that were dropped for others.")]
 
 
 @operation(http="GET /gaps", action=Action.READ_RECORDS)
@@ -193,9 +189,9 @@ def list_gaps(context: Context, request: ListGaps) -> Gaps:
 
 
 class CheckGaps(Request, frozen=True):
-    limit: Annotated[int, Meta(ge=1, description="Maximum number of gaps to check.")] = MAX_CHECKED
+    limit: Annotated[int, about("Maximum number of gaps to check.", ge=1)] = MAX_CHECKED
     every_scope: Annotated[
-        bool, Meta(description="Gaps of every scope, also if a client is named: for the owner of the machine only.")
+        bool, about("Gaps of every scope, also if a client is named: for the owner of the machine only.")
     ] = False
 
 
@@ -211,8 +207,8 @@ class ClosedGap(Record, frozen=True):
 class GapCheck(Record, frozen=True):
     closed: tuple[ClosedGap, ...]
     asked: int
-    left: Annotated[int, Meta(description="Open gaps that were not checked.")]
-    failed: Annotated[int, Meta(description="Gaps that could not be checked.")]
+    left: Annotated[int, about("Open gaps that were not checked.")]
+    failed: Annotated[int, about("Gaps that could not be checked.")]
 
 
 @operation(action=Action.CURATE)
@@ -228,14 +224,12 @@ def check_gaps(context: Context, request: CheckGaps) -> GapCheck:
 
 
 class SettleGap(Request, frozen=True):
-    gap_id: Annotated[FilledText, Meta(description="The id of a gap; a prefix of it is enough.")]
-    because: Annotated[
-        str, Meta(max_length=MAX_REASON, description="Reason why it is closed; required unless it is ignored.")
-    ] = ""
-    ignore: Annotated[
-        bool, Meta(description="Leave it out from now on. A closed gap reopens once the question recurs.")
-    ] = False
-    reopen: Annotated[bool, Meta(description="Open a closed or ignored gap again.")] = False
+    gap_id: Annotated[FilledText, about("The id of a gap; a prefix of it is enough.")]
+    because: Annotated[str, about("Reason why it is closed; required unless it is ignored.", max_length=MAX_REASON)] = (
+        ""
+    )
+    ignore: Annotated[bool, about("Leave it out from now on. A closed gap reopens once the question recurs.")] = False
+    reopen: Annotated[bool, about("Open a closed or ignored gap again.")] = False
 
 
 @operation(http="POST /gaps/{gapId}/settlement", action=Action.CURATE)
@@ -258,12 +252,12 @@ def settle_gap(context: Context, request: SettleGap) -> GapView:
 
 
 class AssignGap(Request, frozen=True):
-    gap_id: Annotated[FilledText, Meta(description="The id of a gap; a prefix of it is enough.")]
+    gap_id: Annotated[FilledText, about("The id of a gap; a prefix of it is enough.")]
     owner: Annotated[
         str,
-        Meta(
+        about(
+            "The person or team that is to answer it; empty for the owner by service and category.",
             max_length=MAX_OWNER,
-            description="The person or team that is to answer it; empty for the owner by service and category.",
         ),
     ]
 
@@ -287,16 +281,16 @@ def _gap_to_curate(context: Context, gap_id: str) -> tuple[Gap, Owners]:
 
 
 class ReportGap(Request, frozen=True):
-    question: Annotated[Filled, Meta(max_length=MAX_QUESTION, description="The question, as it was searched for.")]
+    question: Annotated[Filled, about("The question, as it was searched for.", max_length=MAX_QUESTION)]
     missing: Annotated[
-        Filled, Meta(max_length=MAX_REASON, description="The information that the found documents lack, in a sentence.")
+        Filled, about("The information that the found documents lack, in a sentence.", max_length=MAX_REASON)
     ]
 
 
 class ReportedGap(Record, frozen=True):
     gap_id: str
-    question: Annotated[str, Meta(description="The first wording of the gap that it was counted for.")]
-    count: Annotated[int, Meta(description="Number of times that it was asked or reported.")]
+    question: Annotated[str, about("The first wording of the gap that it was counted for.")]
+    count: Annotated[int, about("Number of times that it was asked or reported.")]
 
 
 @dataclass(frozen=True, slots=True)

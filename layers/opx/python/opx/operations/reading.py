@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import unquote
 
-from msgspec import Meta
-
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import NextCall, SectionView, StepView, call
 from opx.domain.queries import MAX_BUDGET, MIN_BUDGET
-from opx.domain.record import Record, replace
-from opx.domain.requests import Filled, FilledText, Request
+from opx.domain.record import Record, like, replace
+from opx.domain.requests import Filled, FilledText, Request, about
 from opx.errors import InvalidInputError
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line, origin
 from opx.operations.context import Context
@@ -34,26 +32,21 @@ _OTHERS = 4
 
 DocumentName = Annotated[
     Filled,
-    Meta(
+    about(
+        "The document id, its path or address, its title, or a link that another document has to it.",
         max_length=MAX_NAME,
-        description="The document id, its path or address, its title, or a link that another document has to it.",
     ),
 ]
 PartName = Annotated[
     str,
-    Meta(
-        max_length=300,
-        description="The part: `outline`, `steps`, `step 4` (a number or a step id), the heading of a section, a role such "
+    about(
+        "The part: `outline`, `steps`, `step 4` (a number or a step id), the heading of a section, a role such "
         "as diagnosis, rollback or escalation, or `all`. Left out: all of it if that fits, else its beginning.",
+        max_length=300,
     ),
 ]
 Reading = Annotated[
-    int,
-    Meta(
-        ge=MIN_BUDGET,
-        le=MAX_BUDGET,
-        description="Approximate number of tokens to return; `next` continues where it ends.",
-    ),
+    int, about("Approximate number of tokens to return; `next` continues where it ends.", ge=MIN_BUDGET, le=MAX_BUDGET)
 ]
 
 
@@ -63,24 +56,24 @@ class DocumentPart(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     document_id: str
     title: str
-    source: Annotated[str, Meta(description="The address that a person would open.")]
+    source: Annotated[str, about("The address that a person would open.")]
     category: str
     tier: str
     untrusted: bool
     version: int
     updated: str
     owner: str = ""
-    review: Annotated[str, Meta(description="When its review is, or was, due, if that is set.")] = ""
+    review: Annotated[str, about("When its review is, or was, due, if that is set.")] = ""
     part: str
-    content: Annotated[str, Meta(description="The text of the part.")] = ""
-    sections: Annotated[tuple[SectionView, ...], Meta(description="The sections of the outline, in order.")] = ()
-    steps: Annotated[tuple[StepView, ...], Meta(description="The steps of the part.")] = ()
-    step_count: Annotated[int, Meta(description="Number of steps of the procedure.")] = 0
+    content: Annotated[str, about("The text of the part.")] = ""
+    sections: Annotated[tuple[SectionView, ...], about("The sections of the outline, in order.")] = ()
+    steps: Annotated[tuple[StepView, ...], about("The steps of the part.")] = ()
+    step_count: Annotated[int, about("Number of steps of the procedure.")] = 0
     warnings: Annotated[
-        tuple[str, ...], Meta(description="Steps that were tried before without effect, or made things worse.")
+        tuple[str, ...], about("Steps that were tried before without effect, or made things worse.")
     ] = ()
     notes: Notes = ()
-    next: Annotated[tuple[NextCall, ...], Meta(description="Calls that continue.")] = ()
+    next: Annotated[tuple[NextCall, ...], about("Calls that continue.")] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +123,7 @@ def _outline_lines(part: DocumentPart) -> Iterator[str]:
             yield f"{indent}  step {step.name}: {one_line(step.title)}{effect}"
 
 
-After = Annotated[int, Meta(ge=0, le=10**7, description="Position to continue from, as in `next`.")]
+After = Annotated[int, about("Position to continue from, as in `next`.", ge=0, le=10**7)]
 
 
 class ReadDocument(Request, frozen=True):
@@ -271,16 +264,12 @@ def part_view(
     steps = [step for step in outline.steps if is_outline or step.number in touched]
     warned = handover.warnings_in(document, content)
     trusted = not document.untrusted
-    return DocumentPart(
-        document_id=document.document_id,
-        title=document.title,
+    return like(
+        DocumentPart,
+        document,
         source=document.source_uri,
-        category=document.category,
         tier=document.tier.value,
-        untrusted=document.untrusted,
-        version=document.version,
         updated=document.last_updated,
-        owner=document.owner,
         review=document.review_by,
         part=part.name,
         content=with_warnings(content, [one.to_json() for one in warned]) if trusted else content,
@@ -317,14 +306,14 @@ DETAILS_TOKENS = 4000
 
 
 class GetDocumentDetails(Request, frozen=True):
-    document_id: Annotated[FilledText, Meta(description="The document id, as in search results.")]
+    document_id: Annotated[FilledText, about("The document id, as in search results.")]
 
 
 class DocumentDetails(KnowledgeDocument, frozen=True, kw_only=True):
     """A document with its text."""
 
-    content: Annotated[str, Meta(description="Its text, or as much of it as fits into one reply.")] = ""
-    next: Annotated[tuple[NextCall, ...], Meta(description="The call that continues, if there is more.")] = ()
+    content: Annotated[str, about("Its text, or as much of it as fits into one reply.")] = ""
+    next: Annotated[tuple[NextCall, ...], about("The call that continues, if there is more.")] = ()
 
 
 @agent_tool(
@@ -343,5 +332,4 @@ def get_document_details(context: Context, request: GetDocumentDetails) -> Docum
     outline = context.system.questions.documents.outline_of(document)
     units, following = units_within(document, outline, part_named(outline, ALL), DETAILS_TOKENS)
     content = laid_out(outline, units) if following else outline.text.strip("\n")
-    facts = {name: getattr(document, name) for name in KnowledgeDocument.__struct_fields__}
-    return DocumentDetails(**facts, content=content, next=following)
+    return like(DocumentDetails, document, content=content, next=following)

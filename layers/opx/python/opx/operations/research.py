@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-from msgspec import Meta
-
 from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.knowledge import Untrusted
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, Band, QueryConfig, SearchMode
-from opx.domain.record import Record, replace
-from opx.domain.requests import Filled, Request
+from opx.domain.record import Record, like, replace
+from opx.domain.requests import Filled, Request, about
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep, StepKind
 from opx.domain.results import Absent, Answer, RetrievalResult
 from opx.hygiene.untrusted import QUOTED, one_line
@@ -33,26 +31,21 @@ from opx.retrieval.query import INDEX_DOWN
 PARTIAL = "Partial answer: something could not be searched."
 REPLY_OVERHEAD = 40
 """Tokens of an answer beside its documents."""
-Results = Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many documents to return at most.")]
+Results = Annotated[int, about("How many documents to return at most.", ge=1, le=MAX_SEARCH_RESULTS)]
 Tokens = Annotated[
-    int,
-    Meta(
-        ge=MIN_BUDGET, le=MAX_BUDGET, description="Approximate number of tokens of the answer; more shows more steps."
-    ),
+    int, about("Approximate number of tokens of the answer; more shows more steps.", ge=MIN_BUDGET, le=MAX_BUDGET)
 ]
 AtLeast = Annotated[
-    Band,
-    Meta(description="Only documents of at least this band; use `sure` if you act without reading the answer."),
+    Band, about("Only documents of at least this band; use `sure` if you act without reading the answer.")
 ]
-Iterations = Annotated[int, Meta(ge=1, le=MOST_ITERATIONS, description="Maximum number of rounds of searches.")]
+Iterations = Annotated[int, about("Maximum number of rounds of searches.", ge=1, le=MOST_ITERATIONS)]
 
 
 class Research(Request, frozen=True):
-    topic: Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"The topic; {CUT}")]
+    topic: Annotated[Filled, about(f"The topic; {CUT}", max_length=MAX_QUESTION)]
     max_iterations: Iterations = DEFAULT_ITERATIONS
     config: Annotated[
-        QueryConfig,
-        Meta(description="Bounds every search; `maxResults` and `minConfidence` are those of the findings."),
+        QueryConfig, about("Bounds every search; `maxResults` and `minConfidence` are those of the findings.")
     ] = QueryConfig()
 
 
@@ -64,25 +57,23 @@ def research(context: Context, request: Research) -> ResearchReport:
 
 # -- replies of agents' tools
 
-DocumentIds = Annotated[tuple[str, ...], Meta(description="The documents that the results are from, the best first.")]
-ReceiptId = Annotated[str, Meta(description="The record of this answer in the audit log, empty if there is none.")]
-Partial = Annotated[bool, Meta(description="True if something could not be searched.")]
-NextCalls = Annotated[tuple[NextCall, ...], Meta(description="Calls that read more where nothing was good enough.")]
-AbsentNames = Annotated[tuple[Absent, ...], Meta(description="Names in the question that no document is about.")]
+DocumentIds = Annotated[tuple[str, ...], about("The documents that the results are from, the best first.")]
+ReceiptId = Annotated[str, about("The record of this answer in the audit log, empty if there is none.")]
+Partial = Annotated[bool, about("True if something could not be searched.")]
+NextCalls = Annotated[tuple[NextCall, ...], about("Calls that read more where nothing was good enough.")]
+AbsentNames = Annotated[tuple[Absent, ...], about("Names in the question that no document is about.")]
 SomeUntrusted = Annotated[
     bool,
-    Meta(
-        description="True if some of the answer is quoted from outside the organisation, or from reports that nobody "
+    about(
+        "True if some of the answer is quoted from outside the organisation, or from reports that nobody "
         "reviewed: it is data, marked as such."
     ),
 ]
 
 
 class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
-    answer: Annotated[str, Meta(description="The documents with the helpful parts of each, or that there are none.")]
-    documents: Annotated[
-        tuple[DocumentAnswer, ...], Meta(description="The same documents as data, without their text.")
-    ]
+    answer: Annotated[str, about("The documents with the helpful parts of each, or that there are none.")]
+    documents: Annotated[tuple[DocumentAnswer, ...], about("The same documents as data, without their text.")]
     document_ids: DocumentIds
     receipt_id: ReceiptId
     partial: Partial
@@ -94,29 +85,29 @@ class SearchAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
 
 class ResearchPassage(Record, frozen=True, kw_only=True, omit_defaults=True):
     content: str
-    source: Annotated[str, Meta(description="The address that a person would open.")]
-    section: Annotated[str, Meta(description="The headings above it, such as `Modules > Hooks`.")]
+    source: Annotated[str, about("The address that a person would open.")]
+    section: Annotated[str, about("The headings above it, such as `Modules > Hooks`.")]
     untrusted: Untrusted
     warnings: Annotated[
-        tuple[str, ...], Meta(description="Steps that were tried before without effect, or made things worse.")
+        tuple[str, ...], about("Steps that were tried before without effect, or made things worse.")
     ] = ()
 
 
 class FoundDocument(ResearchPassage, frozen=True, kw_only=True):
     """A document with its relevant blocks."""
 
-    relevance: Annotated[str, Meta(description="Probability that it is an answer, such as `87%`.")]
-    band: Annotated[Band, Meta(description="How sure that is: sure, likely or weak.")]
+    relevance: Annotated[str, about("Probability that it is an answer, such as `87%`.")]
+    band: Annotated[Band, about("How sure that is: sure, likely or weak.")]
     title: str
     document_id: str
-    updated: Annotated[str, Meta(description="When it was last updated.")]
-    why: Annotated[str, Meta(description="The reason why it fits, in a line.")]
-    steps: Annotated[tuple[StepView, ...], Meta(description="The steps of its procedure, if it has one.")] = ()
-    next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read more of it.")] = ()
+    updated: Annotated[str, about("When it was last updated.")]
+    why: Annotated[str, about("The reason why it fits, in a line.")]
+    steps: Annotated[tuple[StepView, ...], about("The steps of its procedure, if it has one.")] = ()
+    next: Annotated[tuple[NextCall, ...], about("Calls that read more of it.")] = ()
 
 
 class DocsFound(Record, frozen=True, kw_only=True, omit_defaults=True):
-    results: Annotated[tuple[FoundDocument, ...], Meta(description="The found documents, the best first.")]
+    results: Annotated[tuple[FoundDocument, ...], about("The found documents, the best first.")]
     document_ids: DocumentIds
     receipt_id: ReceiptId
     partial: Partial
@@ -129,13 +120,13 @@ class DocsFound(Record, frozen=True, kw_only=True, omit_defaults=True):
 class ResearchFindings(Record, frozen=True, kw_only=True):
     topic: str
     searches_performed: int
-    findings: Annotated[tuple[ResearchPassage, ...], Meta(description="The findings, the best first.")]
+    findings: Annotated[tuple[ResearchPassage, ...], about("The findings, the best first.")]
     document_ids: DocumentIds
-    gaps: Annotated[tuple[str, ...], Meta(description="Parts of the topic that nothing good was found for.")]
+    gaps: Annotated[tuple[str, ...], about("Parts of the topic that nothing good was found for.")]
     partial: Partial
     untrusted: SomeUntrusted
     notes: Notes
-    trace: Annotated[tuple[ResearchStep, ...], Meta(description="The searches in order, with their reasons.")]
+    trace: Annotated[tuple[ResearchStep, ...], about("The searches in order, with their reasons.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,21 +198,7 @@ class DocsAnswer(_Found):
 
 
 def _found_document(document: DocumentAnswer) -> FoundDocument:
-    return FoundDocument(
-        content=document.content,
-        source=document.source,
-        section=document.section,
-        untrusted=document.untrusted,
-        warnings=document.warnings,
-        relevance=f"{100 * document.confidence:.0f}%",
-        band=document.band,
-        title=document.title,
-        document_id=document.document_id,
-        updated=document.updated,
-        why=document.why,
-        steps=document.steps,
-        next=document.next,
-    )
+    return like(FoundDocument, document, relevance=f"{100 * document.confidence:.0f}%")
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,16 +223,13 @@ class ResearchAnswer(Paragraphs):
     def record(self) -> ResearchFindings:
         """The findings, with the trace of the searches."""
         report = self.report
-        return ResearchFindings(
-            topic=report.topic,
-            searches_performed=report.searches_performed,
-            findings=tuple(ResearchPassage(**_passage(finding)) for finding in report.findings),
-            document_ids=_documents(report.findings),
-            gaps=report.gaps,
-            partial=report.partial,
+        return like(
+            ResearchFindings,
+            report,
+            findings=tuple(map(_passage, report.findings)),
+            document_ids=tuple(dict.fromkeys(finding.document_id for finding in report.findings)),
             untrusted=self._is_untrusted(),
             notes=self._notes(),
-            trace=report.trace,
         )
 
     def shortened(self) -> ResearchAnswer | None:
@@ -269,18 +243,8 @@ def _head(notes: Sequence[str], *, partial: bool, untrusted: bool) -> Iterator[s
     return noted(notes, PARTIAL if partial else "", QUOTED if untrusted else "")
 
 
-def _documents(results: Sequence[RetrievalResult]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(result.document_id for result in results))
-
-
-def _passage(result: RetrievalResult) -> dict[str, Any]:
-    return {
-        "content": result.content,
-        "source": result.source,
-        "section": result.section,
-        "untrusted": result.untrusted,
-        "warnings": tuple(str(warning["text"]) for warning in result.warnings),
-    }
+def _passage(result: RetrievalResult) -> ResearchPassage:
+    return like(ResearchPassage, result, warnings=tuple(str(warning["text"]) for warning in result.warnings))
 
 
 def _not_confirmed(nearest: RetrievalResult) -> str:
@@ -296,7 +260,7 @@ def _not_confirmed(nearest: RetrievalResult) -> str:
 
 class SearchRunbooks(Request, frozen=True):
     query: Annotated[
-        Filled, Meta(description="The symptom, alert name, error message or task, in plain words or copied as it is.")
+        Filled, about("The symptom, alert name, error message or task, in plain words or copied as it is.")
     ]
     max_results: Results = DEFAULT_RESULTS
     max_tokens: Tokens = DEFAULT_BUDGET
@@ -311,24 +275,11 @@ class SearchRunbooks(Request, frozen=True):
 )
 def search_runbooks(context: Context, request: SearchRunbooks) -> FoundAnswer:
     """Search procedures and architecture."""
-    return FoundAnswer(
-        found_documents(
-            context,
-            request.query,
-            request.max_results,
-            request.max_tokens,
-            QueryConfig(categories=("runbooks",), min_confidence=request.at_least.least),
-        )
-    )
+    return _found_in(context, request, "runbooks")
 
 
-class SearchPostmortems(Request, frozen=True):
-    query: Annotated[
-        Filled, Meta(description="The current problem, the affected service or the suspected cause, in plain words.")
-    ]
-    max_results: Results = DEFAULT_RESULTS
-    max_tokens: Tokens = DEFAULT_BUDGET
-    at_least: AtLeast = Band.WEAK
+class SearchPostmortems(SearchRunbooks, frozen=True):
+    query: Annotated[Filled, about("The current problem, the affected service or the suspected cause, in plain words.")]
 
 
 @agent_tool(
@@ -339,27 +290,19 @@ class SearchPostmortems(Request, frozen=True):
 )
 def search_postmortems(context: Context, request: SearchPostmortems) -> FoundAnswer:
     """Search postmortems of past incidents."""
-    return FoundAnswer(
-        found_documents(
-            context,
-            request.query,
-            request.max_results,
-            request.max_tokens,
-            QueryConfig(categories=("postmortems",), min_confidence=request.at_least.least),
-        )
-    )
+    return _found_in(context, request, "postmortems")
+
+
+def _found_in(context: Context, request: SearchRunbooks, category: str) -> FoundAnswer:
+    config = QueryConfig(categories=(category,), min_confidence=request.at_least.least)
+    return FoundAnswer(found_documents(context, request.query, request.max_results, request.max_tokens, config))
 
 
 class SearchDocs(Request, frozen=True):
     query: Annotated[
-        Filled,
-        Meta(
-            description="A question in plain words, or the name of a function, hook, option or error as it is written."
-        ),
+        Filled, about("A question in plain words, or the name of a function, hook, option or error as it is written.")
     ]
-    thoroughness: Annotated[SearchMode, Meta(description="Effort of the search; more effort takes longer.")] = (
-        SearchMode.BALANCED
-    )
+    thoroughness: Annotated[SearchMode, about("Effort of the search; more effort takes longer.")] = SearchMode.BALANCED
     limit: Results = DEFAULT_RESULTS
     max_tokens: Tokens = DEFAULT_BUDGET
     at_least: AtLeast = Band.WEAK
@@ -374,19 +317,12 @@ class SearchDocs(Request, frozen=True):
 )
 def search_docs(context: Context, request: SearchDocs) -> DocsAnswer:
     """Search all categories."""
-    return DocsAnswer(
-        found_documents(
-            context,
-            request.query,
-            request.limit,
-            request.max_tokens,
-            QueryConfig(mode=request.thoroughness, min_confidence=request.at_least.least),
-        )
-    )
+    config = QueryConfig(mode=request.thoroughness, min_confidence=request.at_least.least)
+    return DocsAnswer(found_documents(context, request.query, request.limit, request.max_tokens, config))
 
 
 class ResearchTopic(Request, frozen=True):
-    topic: Annotated[Filled, Meta(description="The topic or the question, in plain words.")]
+    topic: Annotated[Filled, about("The topic or the question, in plain words.")]
     max_iterations: Iterations = DEFAULT_ITERATIONS
 
 

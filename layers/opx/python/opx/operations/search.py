@@ -4,31 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
-
+from opx.domain import queries
 from opx.domain.knowledge import Tier
-from opx.domain.queries import (
-    AS_OF,
-    CATEGORY,
-    DEFAULT_BUDGET,
-    EXPAND,
-    GRAPH,
-    MAX_BUDGET,
-    MAX_QUERY_CHARACTERS,
-    PLAIN,
-    SERVICE,
-    TAG,
-    UPDATED_BEFORE,
-    UPDATED_FROM,
-    Expand,
-    Name,
-    QueryConfig,
-    SearchMode,
-    Several,
-    TierName,
-)
 from opx.domain.record import replace
-from opx.domain.requests import Filled, Request, Text
+from opx.domain.requests import Filled, Request, Text, about
 from opx.domain.results import Answer
 from opx.operations.context import Context
 from opx.operations.registry import operation
@@ -38,44 +17,44 @@ MAX_SEARCH_RESULTS = 20
 PASSAGES_PER_DOCUMENT = 4
 """Passages of each document that select its relevant blocks."""
 MAX_QUESTION = 100_000
-CUT = f"only the first {MAX_QUERY_CHARACTERS:,} characters are read."
-Question = Annotated[Filled, Meta(max_length=MAX_QUESTION, description=f"The question; {CUT}")]
+CUT = f"only the first {queries.MAX_QUERY_CHARACTERS:,} characters are read."
+Question = Annotated[Filled, about(f"The question; {CUT}", max_length=MAX_QUESTION)]
 Budget = Annotated[
     int,
-    Meta(
+    about(
+        "Also return the relevant blocks of each document, in about so many tokens in all; 0 for passages only.",
         ge=0,
-        le=MAX_BUDGET,
-        description="Also return the relevant blocks of each document, in about so many tokens in all; 0 for passages only.",
+        le=queries.MAX_BUDGET,
     ),
 ]
 WantsReceipt = Annotated[
-    bool, Meta(description="Also return a receipt, with which the query can be replayed and the answers compared.")
+    bool, about("Also return a receipt, with which the query can be replayed and the answers compared.")
 ]
 
 
 class Search(Request, frozen=True):
     q: Question
-    thoroughness: Annotated[SearchMode, Meta(description="Effort of the search.")] = SearchMode.BALANCED
-    limit: Annotated[int, Meta(ge=1, le=MAX_SEARCH_RESULTS, description="How many results at most.")] = DEFAULT_RESULTS
-    category: Annotated[Several[Name], Meta(description=CATEGORY)] = ()
-    tag: Annotated[Several[Name], Meta(description=TAG)] = ()
-    tier: Annotated[Several[TierName], Meta(description="A tier of trust.")] = ()
-    service: Annotated[Several[Name], Meta(description=SERVICE)] = ()
-    updated_from: Annotated[Text, Meta(description=UPDATED_FROM)] = ""
-    updated_before: Annotated[Text, Meta(description=UPDATED_BEFORE)] = ""
-    expand: Annotated[Expand, Meta(description=EXPAND)] = Expand.NONE
-    plain: Annotated[bool, Meta(description=PLAIN)] = False
-    graph: Annotated[bool, Meta(description=GRAPH)] = False
-    as_of: Annotated[Text, Meta(description=AS_OF)] = ""
+    thoroughness: Annotated[queries.SearchMode, about("Effort of the search.")] = queries.SearchMode.BALANCED
+    limit: Annotated[int, about("How many results at most.", ge=1, le=MAX_SEARCH_RESULTS)] = DEFAULT_RESULTS
+    category: Annotated[queries.Several[queries.Name], about(queries.CATEGORY)] = ()
+    tag: Annotated[queries.Several[queries.Name], about(queries.TAG)] = ()
+    tier: Annotated[queries.Several[queries.TierName], about("A tier of trust.")] = ()
+    service: Annotated[queries.Several[queries.Name], about(queries.SERVICE)] = ()
+    updated_from: Annotated[Text, about(queries.UPDATED_FROM)] = ""
+    updated_before: Annotated[Text, about(queries.UPDATED_BEFORE)] = ""
+    expand: Annotated[queries.Expand, about(queries.EXPAND)] = queries.Expand.NONE
+    plain: Annotated[bool, about(queries.PLAIN)] = False
+    graph: Annotated[bool, about(queries.GRAPH)] = False
+    as_of: Annotated[Text, about(queries.AS_OF)] = ""
     receipt: WantsReceipt = False
-    budget: Budget = DEFAULT_BUDGET
+    budget: Budget = queries.DEFAULT_BUDGET
 
 
 @operation(http="GET /knowledge/{kbId}/search")
 def search(context: Context, request: Search) -> Answer:
     """Answer a query given as URL parameters."""
-    tiers = request.tier or QueryConfig().tiers
-    config = QueryConfig(
+    tiers = request.tier or queries.QueryConfig().tiers
+    config = queries.QueryConfig(
         tiers=tiers,
         categories=request.category or None,
         tags=request.tag,
@@ -95,11 +74,11 @@ def search(context: Context, request: Search) -> Answer:
 
 class Query(Request, frozen=True):
     query: Question
-    config: Annotated[QueryConfig, Meta(description="Query configuration; omitted fields have their defaults.")] = (
-        QueryConfig()
+    config: Annotated[queries.QueryConfig, about("Query configuration; omitted fields have their defaults.")] = (
+        queries.QueryConfig()
     )
     receipt: WantsReceipt = False
-    budget: Budget = DEFAULT_BUDGET
+    budget: Budget = queries.DEFAULT_BUDGET
 
 
 @operation(http="POST /knowledge/{kbId}/query")
@@ -111,7 +90,7 @@ def query(context: Context, request: Query) -> Answer:
 def answered(
     context: Context,
     question: str,
-    config: QueryConfig,
+    config: queries.QueryConfig,
     *,
     receipt: bool = False,
     budget: int = 0,

@@ -16,7 +16,7 @@ from opx.connectors.states import SourceView
 from opx.connectors.trial import SourceTrial
 from opx.domain.policy import Action
 from opx.domain.record import Record
-from opx.domain.requests import Filled, Request, RequestError, Share, Text
+from opx.domain.requests import Filled, Request, RequestError, Share, Text, about
 from opx.domain.sources import LastArrival, PullReport, StreamDefinition
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
@@ -31,7 +31,7 @@ TRIED = "trial"
 
 _DEFINITION = "As in knowledge.yaml: kind, category, schedule, time_zone, enabled, options, tags, max_missing_share."
 
-SourceId = Annotated[str, Meta(max_length=48, description="The id of a source.")]
+SourceId = Annotated[str, about("The id of a source.", max_length=48)]
 Url = Annotated[Filled, Meta(max_length=2048)]
 UrlPath = Annotated[Filled, Meta(max_length=500)]
 
@@ -66,7 +66,7 @@ def list_source_kinds(context: Context, request: ListSourceKinds) -> SourceKinds
 
 class RegisterSource(Request, frozen=True):
     source_id: SourceId
-    definition: Annotated[dict[str, Any], Meta(description=_DEFINITION)]
+    definition: Annotated[dict[str, Any], about(_DEFINITION)]
 
 
 @operation(http="PUT /sources/{sourceId}", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
@@ -80,8 +80,8 @@ def register_source(context: Context, request: RegisterSource) -> SourceView:
 
 
 class TrySource(Request, frozen=True):
-    definition: Annotated[dict[str, Any], Meta(description=_DEFINITION)]
-    limit: Annotated[int, Meta(ge=1, le=50, description="Maximum number of documents.")] = 10
+    definition: Annotated[dict[str, Any], about(_DEFINITION)]
+    limit: Annotated[int, about("Maximum number of documents.", ge=1, le=50)] = 10
 
 
 @operation(http="POST /sources/trials", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
@@ -95,20 +95,15 @@ def try_source(context: Context, request: TrySource) -> SourceTrial:
 
 class ChangeSource(Request, frozen=True):
     source_id: SourceId
-    enabled: Annotated[bool | None, Meta(description="False pauses it: it is pulled on request only.")] = None
-    category: Annotated[Text | None, Meta(description="The category of its documents.")] = None
+    enabled: Annotated[bool | None, about("False pauses it: it is pulled on request only.")] = None
+    category: Annotated[Text | None, about("The category of its documents.")] = None
     schedule: Annotated[
-        Annotated[str, Meta(max_length=200)] | None,
-        Meta(description="Five cron fields; empty for pulls on request only."),
+        Annotated[str, Meta(max_length=200)] | None, about("Five cron fields; empty for pulls on request only.")
     ] = None
-    time_zone: Annotated[Text | None, Meta(description="The time zone of the schedule, such as Europe/Vienna.")] = None
-    options: Annotated[
-        dict[str, Any] | None, Meta(description="Options to change; null removes one, and others stay.")
-    ] = None
-    tags: Annotated[
-        Annotated[tuple[Text, ...], Meta(max_length=50)] | None, Meta(description="Tags of all its documents.")
-    ] = None
-    max_missing_share: Annotated[Share | None, Meta(description="Withdraw nothing if a listing misses more.")] = None
+    time_zone: Annotated[Text | None, about("The time zone of the schedule, such as Europe/Vienna.")] = None
+    options: Annotated[dict[str, Any] | None, about("Options to change; null removes one, and others stay.")] = None
+    tags: Annotated[Annotated[tuple[Text, ...], Meta(max_length=50)] | None, about("Tags of all its documents.")] = None
+    max_missing_share: Annotated[Share | None, about("Withdraw nothing if a listing misses more.")] = None
 
 
 @operation(http="PATCH /sources/{sourceId}", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
@@ -129,7 +124,7 @@ class RemoveSource(Request, frozen=True):
 
 
 class RemovedSource(Record, frozen=True):
-    removed: Annotated[str, Meta(description="The id of the source.")]
+    removed: Annotated[str, about("The id of the source.")]
 
 
 @operation(http="DELETE /sources/{sourceId}", function=Function.MANAGE, action=Action.MANAGE_SOURCES)
@@ -144,17 +139,17 @@ def remove_source(context: Context, request: RemoveSource) -> RemovedSource:
 
 class PullSource(Request, frozen=True):
     source_id: SourceId
-    everything: Annotated[bool, Meta(description="Pull everything again, not only changes.")] = False
-    accept_missing: Annotated[
-        bool, Meta(description="Withdraw documents that a complete listing misses, without a limit.")
-    ] = False
+    everything: Annotated[bool, about("Pull everything again, not only changes.")] = False
+    accept_missing: Annotated[bool, about("Withdraw documents that a complete listing misses, without a limit.")] = (
+        False
+    )
 
 
 class PullStarted(Record, frozen=True, omit_defaults=True):
     source_id: str
-    report: Annotated[
-        PullReport | None, Meta(description="The result of the pull, if this process does it and no function.")
-    ] = None
+    report: Annotated[PullReport | None, about("The result of the pull, if this process does it and no function.")] = (
+        None
+    )
 
 
 @operation(http="POST /sources/{sourceId}/pull", function=Function.MANAGE, status=202, action=Action.MANAGE_SOURCES)
@@ -184,13 +179,13 @@ def check_source(context: Context, request: CheckSource) -> SourceView:
 
 
 class CrawlSite(Request, frozen=True, kw_only=True):
-    urls: Annotated[tuple[Url, ...], Meta(max_length=MAX_URLS, description="Addresses to start at.")] = ()
-    sitemaps: Annotated[tuple[Url, ...], Meta(max_length=MAX_URLS, description="Sitemaps to follow.")] = ()
-    category: Annotated[Text, Meta(description="The category of its pages.")]
-    depth: Annotated[int, Meta(ge=0, le=20, description="How many links to follow from the start.")] | None = None
-    max_pages: Annotated[int, Meta(ge=1, le=100_000, description="Maximum number of pages.")] | None = None
-    include: Annotated[tuple[UrlPath, ...], Meta(max_length=MAX_URLS, description="Paths to stay within.")] = ()
-    exclude: Annotated[tuple[UrlPath, ...], Meta(max_length=MAX_URLS, description="Paths to leave out.")] = ()
+    urls: Annotated[tuple[Url, ...], about("Addresses to start at.", max_length=MAX_URLS)] = ()
+    sitemaps: Annotated[tuple[Url, ...], about("Sitemaps to follow.", max_length=MAX_URLS)] = ()
+    category: Annotated[Text, about("The category of its pages.")]
+    depth: Annotated[int, about("How many links to follow from the start.", ge=0, le=20)] | None = None
+    max_pages: Annotated[int, about("Maximum number of pages.", ge=1, le=100_000)] | None = None
+    include: Annotated[tuple[UrlPath, ...], about("Paths to stay within.", max_length=MAX_URLS)] = ()
+    exclude: Annotated[tuple[UrlPath, ...], about("Paths to leave out.", max_length=MAX_URLS)] = ()
 
 
 @operation(http="POST /crawl", function=Function.MANAGE, status=202, action=Action.MANAGE_SOURCES)
@@ -220,7 +215,7 @@ def _sources(context: Context) -> SourceControl:
 
 # -- streams
 
-StreamName = Annotated[str, Meta(max_length=48, description="The name of a stream.")]
+StreamName = Annotated[str, about("The name of a stream.", max_length=48)]
 
 
 class ListStreams(Request, frozen=True):
@@ -229,7 +224,7 @@ class ListStreams(Request, frozen=True):
 
 class Streams(Record, frozen=True):
     streams: tuple[StreamDefinition, ...]
-    last: Annotated[dict[str, LastArrival], Meta(description="The last records of streams, by name.")] = field(
+    last: Annotated[dict[str, LastArrival], about("The last records of streams, by name.")] = field(
         default_factory=dict
     )
 
@@ -245,27 +240,27 @@ def list_streams(context: Context, request: ListStreams) -> Streams:  # noqa: AR
 class SubscribeStream(Request, frozen=True):
     source: Annotated[
         str,
-        Meta(
+        about(
+            "The ARN of a Kinesis stream, SQS queue or MSK cluster, kafka://host:port, or redis://host:port/0.",
             max_length=2048,
-            description="The ARN of a Kinesis stream, SQS queue or MSK cluster, kafka://host:port, or redis://host:port/0.",
         ),
     ]
-    category: Annotated[Text, Meta(description="The category of its documents.")]
-    topic: Annotated[str, Meta(max_length=512, description="The key of a Redis stream, or Kafka's topic.")] = ""
-    name: Annotated[str, Meta(max_length=48, description="Its name; left out, a hash of its address.")] = ""
-    pattern: Annotated[
-        dict[str, Any] | None, Meta(description="Filter of records, in the syntax of Lambda's event filters.")
-    ] = field(default=None, name="filter")
+    category: Annotated[Text, about("The category of its documents.")]
+    topic: Annotated[str, about("The key of a Redis stream, or Kafka's topic.", max_length=512)] = ""
+    name: Annotated[str, about("Its name; left out, a hash of its address.", max_length=48)] = ""
+    pattern: Annotated[dict[str, Any] | None, about("Filter of records, in the syntax of Lambda's event filters.")] = (
+        field(default=None, name="filter")
+    )
     identity: Annotated[
-        str, Meta(max_length=1000, description="JSONPath of a document's identity, so that records are its versions.")
+        str, about("JSONPath of a document's identity, so that records are its versions.", max_length=1000)
     ] = ""
-    password_secret: Annotated[str, Meta(max_length=512, description="The secret with Redis' password.")] = ""
-    tags: Annotated[tuple[Text, ...], Meta(max_length=50, description="Tags of all its documents.")] = ()
+    password_secret: Annotated[str, about("The secret with Redis' password.", max_length=512)] = ""
+    tags: Annotated[tuple[Text, ...], about("Tags of all its documents.", max_length=50)] = ()
 
 
 class Subscribed(Record, frozen=True):
     name: str
-    deployed: Annotated[bool, Meta(description="True if a function of the deployed system reads it, and no `opx run`.")]
+    deployed: Annotated[bool, about("True if a function of the deployed system reads it, and no `opx run`.")]
 
 
 @operation(action=Action.MANAGE_SOURCES)

@@ -153,10 +153,7 @@ class Backend(Protocol):
     def metric_reader(self) -> MetricReader | None: ...
 
     def redis_feeds(
-        self,
-        streams: Callable[[], Sequence[StreamDefinition]],
-        taker: Callable[[StreamDefinition], RecordTaker],
-        /,
+        self, streams: Callable[[], Sequence[StreamDefinition]], taker: Callable[[StreamDefinition], RecordTaker], /
     ) -> Feed: ...
 
 

@@ -12,12 +12,10 @@ from contextlib import contextmanager
 from itertools import dropwhile
 from typing import Annotated, Any
 
-from msgspec import Meta
-
 from opx.domain.baselines import AddedValues, BaselineStats, SeriesView, Verdict
 from opx.domain.policy import Action
 from opx.domain.record import Record
-from opx.domain.requests import Filled, FilledText, Request, RequestError
+from opx.domain.requests import Filled, FilledText, Request, RequestError, about
 from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavailableError
 from opx.operations.context import Context
 from opx.operations.paging import After, Next, fitting, read_token, token
@@ -35,16 +33,16 @@ _BACK = "The time range to query, in minutes before now."
 class QueryLogs(Request, frozen=True):
     query: Annotated[
         Filled,
-        Meta(
-            max_length=500,
-            description='Words and "quoted phrases" that a line must contain, in any case; -word for what it must not '
+        about(
+            'Words and "quoted phrases" that a line must contain, in any case; -word for what it must not '
             "contain; * alone for every line. No query language.",
+            max_length=500,
         ),
     ]
-    log_group: Annotated[Filled, Meta(max_length=512, description="The name of the log group.")]
-    minutes: Annotated[int, Meta(ge=1, le=7 * DAY_MINUTES, description=_BACK)] = 60
-    limit: Annotated[int, Meta(ge=1, le=200, description="How many lines or rows to return at most.")] = 50
-    show: Annotated[LogShow, Meta(description="Form of the result.")] = LogShow.LINES
+    log_group: Annotated[Filled, about("The name of the log group.", max_length=512)]
+    minutes: Annotated[int, about(_BACK, ge=1, le=7 * DAY_MINUTES)] = 60
+    limit: Annotated[int, about("How many lines or rows to return at most.", ge=1, le=200)] = 50
+    show: Annotated[LogShow, about("Form of the result.")] = LogShow.LINES
 
 
 @agent_tool(
@@ -69,21 +67,19 @@ def query_logs(context: Context, request: QueryLogs) -> LogsAnswer:
 
 
 class CorrelateMetrics(Request, frozen=True):
-    metric: Annotated[Filled, Meta(max_length=MAX_NAME, description="The name of the metric to explain.")]
+    metric: Annotated[Filled, about("The name of the metric to explain.", max_length=MAX_NAME)]
     node: Annotated[
-        Filled,
-        Meta(max_length=MAX_NAME, description="The host, instance, function or service that the metrics are of."),
+        Filled, about("The host, instance, function or service that the metrics are of.", max_length=MAX_NAME)
     ]
-    minutes: Annotated[int, Meta(ge=30, le=DAY_MINUTES, description=_BACK)] = 180
+    minutes: Annotated[int, about(_BACK, ge=30, le=DAY_MINUTES)] = 180
     candidates: Annotated[
         str,
-        Meta(
-            max_length=1000,
-            description="Names of metrics to compare with, separated by commas; all that are listed if not given.",
+        about(
+            "Names of metrics to compare with, separated by commas; all that are listed if not given.", max_length=1000
         ),
     ] = ""
     max_lag: Annotated[
-        int, Meta(ge=0, le=120, description="Maximum number of minutes by which one may move before the other.")
+        int, about("Maximum number of minutes by which one may move before the other.", ge=0, le=120)
     ] = 30
 
 
@@ -110,9 +106,9 @@ def correlate_metrics(context: Context, request: CorrelateMetrics) -> MetricsAns
 
 
 class AnalyzeTraces(Request, frozen=True):
-    service: Annotated[Filled, Meta(max_length=MAX_NAME, description="The service's name, as traces have it.")]
-    minutes: Annotated[int, Meta(ge=1, le=6 * 60, description=_BACK)] = 60
-    limit: Annotated[int, Meta(ge=1, le=20, description="Maximum number of parts.")] = 5
+    service: Annotated[Filled, about("The service's name, as traces have it.", max_length=MAX_NAME)]
+    minutes: Annotated[int, about(_BACK, ge=1, le=6 * 60)] = 60
+    limit: Annotated[int, about("Maximum number of parts.", ge=1, le=20)] = 5
 
 
 @agent_tool(
@@ -165,18 +161,16 @@ _VALUE = (
 
 
 class GetBaselineStats(Request, frozen=True):
-    node: Annotated[Filled, Meta(max_length=_MAX_NAME, description="The node, as its values name it.")]
-    metric: Annotated[Filled, Meta(max_length=_MAX_NAME, description="The metric.")]
-    time_window: Annotated[
-        str, Meta(max_length=10, description="The time window: 1h to 90d, such as 24h, 7d or 4w.")
-    ] = "7d"
-    value: Annotated[float | None, Meta(description="A value to judge.")] = None
-    hour: Annotated[int, Meta(ge=0, le=23, description="The hour of the day (UTC) that the value is of.")] | None = None
+    node: Annotated[Filled, about("The node, as its values name it.", max_length=_MAX_NAME)]
+    metric: Annotated[Filled, about("The metric.", max_length=_MAX_NAME)]
+    time_window: Annotated[str, about("The time window: 1h to 90d, such as 24h, 7d or 4w.", max_length=10)] = "7d"
+    value: Annotated[float | None, about("A value to judge.")] = None
+    hour: Annotated[int, about("The hour of the day (UTC) that the value is of.", ge=0, le=23)] | None = None
 
 
 class BaselineFound(Record, frozen=True, omit_defaults=True):
     baseline: BaselineStats
-    verdict: Annotated[Verdict | None, Meta(description="On the value, if one was given.")] = None
+    verdict: Annotated[Verdict | None, about("On the value, if one was given.")] = None
 
 
 @operation(http="GET /baselines")
@@ -213,10 +207,8 @@ def list_baseline_series(context: Context, request: ListBaselineSeries) -> Serie
 
 
 class AddValues(Request, frozen=True):
-    values: Annotated[tuple[dict[str, Any], ...], Meta(min_length=1, max_length=MAX_VALUES, description=_VALUE)]
-    batch_id: Annotated[
-        FilledText | None, Meta(description="Id of the batch: sent again under it, values count once.")
-    ] = None
+    values: Annotated[tuple[dict[str, Any], ...], about(_VALUE, min_length=1, max_length=MAX_VALUES)]
+    batch_id: Annotated[FilledText | None, about("Id of the batch: sent again under it, values count once.")] = None
 
 
 @operation(http="POST /baselines", function=Function.MANAGE, action=Action.WRITE)
@@ -232,12 +224,12 @@ def add_values(context: Context, request: AddValues) -> AddedValues:
 
 
 class GetBaseline(Request, frozen=True):
-    node: Annotated[Filled, Meta(max_length=MAX_NAME, description="The node that the metric is of.")]
-    metric: Annotated[Filled, Meta(max_length=MAX_NAME, description="The name of the metric.")]
-    time_window: Annotated[str, Meta(max_length=10, description="The time window, such as 7d.")] = "7d"
+    node: Annotated[Filled, about("The node that the metric is of.", max_length=MAX_NAME)]
+    metric: Annotated[Filled, about("The name of the metric.", max_length=MAX_NAME)]
+    time_window: Annotated[str, about("The time window, such as 7d.", max_length=10)] = "7d"
     value: Annotated[
         float | None,
-        Meta(description="A value measured just now, to compare with the usual values of this hour; may be left out."),
+        about("A value measured just now, to compare with the usual values of this hour; may be left out."),
     ] = None
 
 

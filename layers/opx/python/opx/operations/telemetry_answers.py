@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta, field
+from msgspec import field
 from msgspec.structs import asdict
 
 from opx.domain.baselines import BaselineStats, Verdict
 from opx.domain.ids import iso_time
-from opx.domain.record import Record, derive, replace
+from opx.domain.record import Record, derive, like, replace
+from opx.domain.requests import about
 from opx.hygiene.untrusted import boundary, framed, one_line
 from opx.operations.paging import Notes, Paragraphs, left_out, noted
 from opx.ports.telemetry import LogShow
@@ -34,8 +35,8 @@ NOTHING_FITS = "No line matches."
 _WITHIN = "    "
 """Indent of the further lines of a multi-line log message, such as a stack trace."""
 
-Time = Annotated[str, Meta(description="UTC, such as 2026-03-31T12:00:00Z.")]
-Partial = Annotated[bool, Meta(description="True if not everything was searched.")]
+Time = Annotated[str, about("UTC, such as 2026-03-31T12:00:00Z.")]
+Partial = Annotated[bool, about("True if not everything was searched.")]
 
 
 class LogRows(Record, frozen=True, kw_only=True):
@@ -44,13 +45,12 @@ class LogRows(Record, frozen=True, kw_only=True):
     start: Time = field(name="from")
     end: Time = field(name="to")
     rows: Annotated[
-        tuple[dict[str, str], ...],
-        Meta(description="Lines with time, stream and message, the newest first; or counts."),
+        tuple[dict[str, str], ...], about("Lines with time, stream and message, the newest first; or counts.")
     ]
-    matched: Annotated[int, Meta(description="Number of matching lines, as far as was searched.")]
+    matched: Annotated[int, about("Number of matching lines, as far as was searched.")]
     scanned_bytes: int
-    masked: Annotated[int, Meta(description="Number of masked credentials.")]
-    untrusted: Annotated[bool, Meta(description="True: any user may have caused a line to be written.")] = True
+    masked: Annotated[int, about("Number of masked credentials.")]
+    untrusted: Annotated[bool, about("True: any user may have caused a line to be written.")] = True
     partial: Partial
     notes: Notes
 
@@ -59,13 +59,11 @@ class Correlation(Record, frozen=True, kw_only=True):
     """A metric that moved with another one."""
 
     metric: str
-    strength: Annotated[float, Meta(description="From -1, moved against each other, to 1, moved alike.")]
-    lag_minutes: Annotated[int, Meta(description="Above 0: it moved this long before the requested metric.")]
-    relation: Annotated[str, Meta(description="The same in words.")]
-    points: Annotated[int, Meta(description="Number of pairs of values.")]
-    chance: Annotated[
-        float, Meta(description="Probability that this is by chance, corrected for all comparisons, at most 1.")
-    ]
+    strength: Annotated[float, about("From -1, moved against each other, to 1, moved alike.")]
+    lag_minutes: Annotated[int, about("Above 0: it moved this long before the requested metric.")]
+    relation: Annotated[str, about("The same in words.")]
+    points: Annotated[int, about("Number of pairs of values.")]
+    chance: Annotated[float, about("Probability that this is by chance, corrected for all comparisons, at most 1.")]
 
     def __post_init__(self) -> None:
         derive(self, strength=round(self.strength, 3), chance=float(f"{self.chance:.3g}"))
@@ -84,9 +82,9 @@ class Correlations(Record, frozen=True, kw_only=True):
     start: Time = field(name="from")
     end: Time = field(name="to")
     period_seconds: int
-    correlated: Annotated[tuple[Correlation, ...], Meta(description="Correlated metrics, the strongest first.")]
-    unrelated: Annotated[tuple[str, ...], Meta(description="Metrics that were compared and don't correlate.")]
-    left_out: Annotated[tuple[MetricLeftOut, ...], Meta(description="Metrics that could not be compared, and why.")]
+    correlated: Annotated[tuple[Correlation, ...], about("Correlated metrics, the strongest first.")]
+    unrelated: Annotated[tuple[str, ...], about("Metrics that were compared and don't correlate.")]
+    left_out: Annotated[tuple[MetricLeftOut, ...], about("Metrics that could not be compared, and why.")]
     partial: Partial
     notes: Notes
 
@@ -95,16 +93,16 @@ class TracePart(Record, frozen=True, kw_only=True):
     """Totals of a service or one of its calls, over all traces that were read."""
 
     service: str
-    part: Annotated[str, Meta(description="The operation or the service that was called; empty for itself.")]
+    part: Annotated[str, about("The operation or the service that was called; empty for itself.")]
     calls: int
-    own_seconds: Annotated[float, Meta(description="Time of its own in all, without that of parts below it.")]
-    average_seconds: Annotated[float, Meta(description="Time of its own per call.")]
+    own_seconds: Annotated[float, about("Time of its own in all, without that of parts below it.")]
+    average_seconds: Annotated[float, about("Time of its own per call.")]
     longest_seconds: float
-    errors: Annotated[int, Meta(description="Calls that were the caller's mistake.")]
-    faults: Annotated[int, Meta(description="Calls that failed.")]
+    errors: Annotated[int, about("Calls that were the caller's mistake.")]
+    faults: Annotated[int, about("Calls that failed.")]
     throttles: int
-    exceptions: Annotated[tuple[str, ...], Meta(description="First lines of exceptions, with credentials masked.")]
-    trace_ids: Annotated[tuple[str, ...], Meta(description="Examples, the slowest or failing ones first.")]
+    exceptions: Annotated[tuple[str, ...], about("First lines of exceptions, with credentials masked.")]
+    trace_ids: Annotated[tuple[str, ...], about("Examples, the slowest or failing ones first.")]
 
     def __post_init__(self) -> None:
         seconds = ("own_seconds", "average_seconds", "longest_seconds")
@@ -115,19 +113,17 @@ class TraceParts(Record, frozen=True, kw_only=True):
     service: str
     start: Time = field(name="from")
     end: Time = field(name="to")
-    traces: Annotated[int, Meta(description="Number of traces that were read.")]
-    found: Annotated[int, Meta(description="Number of traces found, as far as was searched.")]
-    slowest: Annotated[tuple[TracePart, ...], Meta(description="Parts by time of their own, the slowest first.")]
-    failing: Annotated[
-        tuple[TracePart, ...], Meta(description="Parts with faults, errors or throttling, the worst first.")
-    ]
-    untrusted: Annotated[bool, Meta(description="True: names and messages are written by programs.")] = True
+    traces: Annotated[int, about("Number of traces that were read.")]
+    found: Annotated[int, about("Number of traces found, as far as was searched.")]
+    slowest: Annotated[tuple[TracePart, ...], about("Parts by time of their own, the slowest first.")]
+    failing: Annotated[tuple[TracePart, ...], about("Parts with faults, errors or throttling, the worst first.")]
+    untrusted: Annotated[bool, about("True: names and messages are written by programs.")] = True
     partial: Partial
     notes: Notes
 
 
 class JudgedBaseline(BaselineStats, frozen=True, kw_only=True):
-    verdict: Annotated[Verdict | None, Meta(description="On the value that was given; null without one.")] = None
+    verdict: Annotated[Verdict | None, about("On the value that was given; null without one.")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +144,8 @@ class LogsAnswer(Paragraphs):
         return (*self.answer.notes, *left_out(self.left_out, "rows"))
 
     def record(self) -> LogRows:
-        answer = self.answer
-        return LogRows(
-            log_group=answer.log_group,
-            show=answer.show,
-            rows=tuple(dict(row) for row in answer.rows),
-            matched=answer.matched,
-            scanned_bytes=answer.scanned_bytes,
-            masked=answer.masked,
-            **_shared(answer, self._notes()),
-        )
+        rows = tuple(dict(row) for row in self.answer.rows)
+        return like(LogRows, self.answer, rows=rows, **_shared(self.answer, self._notes()))
 
     def shortened(self) -> LogsAnswer | None:
         rows = self.answer.rows
@@ -215,14 +203,7 @@ def _related_text(one: Related) -> str:
 
 
 def _correlation(one: Related) -> Correlation:
-    return Correlation(
-        metric=one.metric,
-        strength=one.fit.strength,
-        lag_minutes=one.lag,
-        relation=one.relation,
-        points=one.fit.points,
-        chance=one.fit.chance,
-    )
+    return like(Correlation, one.fit, metric=one.metric, lag_minutes=one.lag, relation=one.relation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,14 +226,9 @@ class TracesAnswer(Paragraphs):
 
     def record(self) -> TraceParts:
         answer = self.answer
-        return TraceParts(
-            service=answer.service,
-            traces=answer.looked_into,
-            found=answer.found,
-            slowest=tuple(map(_trace_part, answer.slowest)),
-            failing=tuple(map(_trace_part, answer.failing)),
-            **_shared(answer, answer.notes),
-        )
+        slowest, failing = (tuple(map(_trace_part, parts)) for parts in (answer.slowest, answer.failing))
+        shared = _shared(answer, answer.notes)
+        return like(TraceParts, answer, traces=answer.looked_into, slowest=slowest, failing=failing, **shared)
 
     def shortened(self) -> TracesAnswer | None:
         answer = self.answer
@@ -278,19 +254,8 @@ def _part_text(part: TimedPart) -> str:
 
 
 def _trace_part(part: TimedPart) -> TracePart:
-    return TracePart(
-        service=part.service,
-        part=part.name,
-        calls=part.calls,
-        own_seconds=part.own_seconds,
-        average_seconds=part.own_seconds / part.calls if part.calls else 0.0,
-        longest_seconds=part.longest_seconds,
-        errors=part.errors,
-        faults=part.faults,
-        throttles=part.throttles,
-        exceptions=tuple(part.exceptions),
-        trace_ids=part.trace_ids,
-    )
+    average = part.own_seconds / part.calls if part.calls else 0.0
+    return like(TracePart, part, part=part.name, average_seconds=average, exceptions=tuple(part.exceptions))
 
 
 @dataclass(frozen=True, slots=True)

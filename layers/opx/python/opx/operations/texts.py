@@ -5,19 +5,11 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from msgspec import Meta
-
+from opx import errors
 from opx.domain.policy import Action
 from opx.domain.provenance import ChannelKind
 from opx.domain.record import Record
-from opx.domain.requests import Filled, Request
-from opx.errors import (
-    ConditionFailedError,
-    DocumentChangedError,
-    DocumentNotFoundError,
-    InvalidInputError,
-    ObjectNotFoundError,
-)
+from opx.domain.requests import Filled, Request, about
 from opx.hygiene.secrets import mask
 from opx.ingestion.channels import arrival_of
 from opx.ingestion.originals import MAGIC
@@ -34,10 +26,10 @@ _FED = (ChannelKind.SOURCE, ChannelKind.WEBHOOK, ChannelKind.STREAM, ChannelKind
 """Channels whose next change would replace an edit."""
 
 Source = Annotated[
-    Filled, Meta(max_length=1000, description="The document's name in the corpus, such as `runbooks/disk-full.md`.")
+    Filled, about("The document's name in the corpus, such as `runbooks/disk-full.md`.", max_length=1000)
 ]
 Revision = Annotated[
-    str, Meta(max_length=200, description="Stands for the content: as `expected`, it has a write replace no other.")
+    str, about("Stands for the content: as `expected`, it has a write replace no other.", max_length=200)
 ]
 
 
@@ -64,21 +56,18 @@ def read_text(context: Context, request: ReadText) -> OriginalText:
     key = object_key(context, request.source)
     info = _editable(context, key)
     if info is None:
-        raise DocumentNotFoundError(f"{context.scope.key} has no document {request.source}")
+        raise errors.DocumentNotFoundError(f"{context.scope.key} has no document {request.source}")
     text = _text_of(context, info)  # read after its revision: a write between the two is found by the next one
     if mask(text)[0] != text:
-        raise InvalidInputError(f"{request.source} has secrets: remove them in the file, and upload that")
+        raise errors.InvalidInputError(f"{request.source} has secrets: remove them in the file, and upload that")
     return OriginalText(request.source, key, text, info.etag)
 
 
 class WriteText(Request, frozen=True):
     source: Source
-    text: Annotated[Filled, Meta(max_length=MAX_TEXT, description="The whole text, front matter included.")]
+    text: Annotated[Filled, about("The whole text, front matter included.", max_length=MAX_TEXT)]
     expected: Annotated[
-        str,
-        Meta(
-            max_length=200, description="`revision` of the text that this one was made from; empty for a new document."
-        ),
+        str, about("`revision` of the text that this one was made from; empty for a new document.", max_length=200)
     ] = ""
 
 
@@ -100,15 +89,15 @@ def write_text(context: Context, request: WriteText) -> WrittenText:
         raise _too_large(key)
     try:
         info = manager_of(context).put_text(key, request.text, etag=request.expected)
-    except ConditionFailedError:
-        raise DocumentChangedError(_change_of(context, request, key)) from None
+    except errors.ConditionFailedError:
+        raise errors.DocumentChangedError(_change_of(context, request, key)) from None
     return WrittenText(key, info.etag)
 
 
 def _editable(context: Context, key: str) -> ObjectInfo | None:
     """The object, None if there is none. Raises `InvalidInputError` if it isn't edited here."""
     if PurePosixPath(key).suffix.lower() not in SUFFIXES:
-        raise InvalidInputError(f"only text is edited here: names end with {', '.join(SUFFIXES)}")
+        raise errors.InvalidInputError(f"only text is edited here: names end with {', '.join(SUFFIXES)}")
     store = context.system.store
     info = store.head(key)
     if info is None:
@@ -117,7 +106,7 @@ def _editable(context: Context, key: str) -> ObjectInfo | None:
         raise _too_large(key)
     channel = arrival_of(store, info).channel
     if channel.kind in _FED:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"it comes from {channel.title}, whose next change would replace an edit: change it there"
         )
     return info
@@ -129,11 +118,11 @@ def _text_of(context: Context, info: ObjectInfo) -> str:
             data = stream.read()
         if not data.startswith(MAGIC):
             return data.decode("utf-8")
-    except ObjectNotFoundError:
-        raise DocumentNotFoundError(f"{info.key} is gone") from None
+    except errors.ObjectNotFoundError:
+        raise errors.DocumentNotFoundError(f"{info.key} is gone") from None
     except UnicodeDecodeError:
-        raise InvalidInputError(f"{info.key} isn't UTF-8: save it as UTF-8, and upload it") from None
-    raise InvalidInputError("its original is encrypted, as it has secrets: upload it without them")
+        raise errors.InvalidInputError(f"{info.key} isn't UTF-8: save it as UTF-8, and upload it") from None
+    raise errors.InvalidInputError("its original is encrypted, as it has secrets: upload it without them")
 
 
 def _change_of(context: Context, request: WriteText, key: str) -> str:
@@ -149,5 +138,5 @@ def _change_of(context: Context, request: WriteText, key: str) -> str:
     return f"{request.source} was changed{who} since it was read: read it again, and merge both texts"
 
 
-def _too_large(key: str) -> InvalidInputError:
-    return InvalidInputError(f"{key} has more than {MAX_TEXT:,} bytes: edit the file, and upload it")
+def _too_large(key: str) -> errors.InvalidInputError:
+    return errors.InvalidInputError(f"{key} has more than {MAX_TEXT:,} bytes: edit the file, and upload it")

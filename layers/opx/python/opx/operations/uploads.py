@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import field
 
 from opx.domain.policy import Action
 from opx.domain.record import Record
-from opx.domain.requests import Filled, Request, RequestError
+from opx.domain.requests import Filled, Request, RequestError, about
 from opx.errors import ObjectNotFoundError, TooLargeError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.operations.context import Context
@@ -23,14 +23,14 @@ PART_BYTES = 8 * 1024 * 1024
 MAX_SIGNED = 16
 """Parts that one call signs: addresses end after 15 minutes."""
 
-Source = Annotated[Filled, Meta(max_length=1000, description="The file's stable name in the corpus.")]
-UploadId = Annotated[str, Meta(max_length=1024, description="The id of the upload.")]
-FileSize = Annotated[int, Meta(ge=1, le=2**40, description="The size of the file in bytes.")]
+Source = Annotated[Filled, about("The file's stable name in the corpus.", max_length=1000)]
+UploadId = Annotated[str, about("The id of the upload.", max_length=1024)]
+FileSize = Annotated[int, about("The size of the file in bytes.", ge=1, le=2**40)]
 
 
 class UploadPart(Record, frozen=True, forbid_unknown_fields=True):
-    number: Annotated[int, Meta(ge=1, le=10_000, description="Its number; the first part has 1.")]
-    size: Annotated[int, Meta(ge=1, le=PART_BYTES, description="Its size; all but the last have `partBytes`.")]
+    number: Annotated[int, about("Its number; the first part has 1.", ge=1, le=10_000)]
+    size: Annotated[int, about("Its size; all but the last have `partBytes`.", ge=1, le=PART_BYTES)]
     sha256: Sha256
 
 
@@ -39,23 +39,23 @@ class PrepareParts(Request, frozen=True):
     size: FileSize
     metadata: Metadata = field(default_factory=dict)
     upload_id: Annotated[
-        str, Meta(max_length=1024, description="The upload to go on with; left out or ended, a new one begins.")
+        str, about("The upload to go on with; left out or ended, a new one begins.", max_length=1024)
     ] = ""
-    parts: Annotated[tuple[UploadPart, ...], Meta(max_length=MAX_SIGNED, description="Parts that are sent next.")] = ()
+    parts: Annotated[tuple[UploadPart, ...], about("Parts that are sent next.", max_length=MAX_SIGNED)] = ()
 
 
 class SignedPart(Record, frozen=True):
     number: int
-    url: Annotated[str, Meta(description="URL to send the part to, with the method PUT, within 15 minutes.")]
-    headers: Annotated[dict[str, str], Meta(description="Headers that must be sent with it.")]
+    url: Annotated[str, about("URL to send the part to, with the method PUT, within 15 minutes.")]
+    headers: Annotated[dict[str, str], about("Headers that must be sent with it.")]
 
 
 class PartAddresses(Record, frozen=True):
     upload_id: UploadId
     object_key: str
-    part_bytes: Annotated[int, Meta(description="The size of all parts but the last.")]
-    arrived: Annotated[tuple[int, ...], Meta(description="Numbers of the parts that are stored already.")]
-    puts: Annotated[tuple[SignedPart, ...], Meta(description="Addresses of the parts that were asked for.")]
+    part_bytes: Annotated[int, about("The size of all parts but the last.")]
+    arrived: Annotated[tuple[int, ...], about("Numbers of the parts that are stored already.")]
+    puts: Annotated[tuple[SignedPart, ...], about("Addresses of the parts that were asked for.")]
 
 
 @operation(http="POST /uploads/parts", function=Function.MANAGE, action=Action.WRITE)
@@ -87,11 +87,11 @@ def _signed(uploads: PartedUploads, key: str, upload_id: str, part: UploadPart) 
 class CompleteUpload(Request, frozen=True):
     source: Source
     size: FileSize
-    upload_id: Annotated[Filled, Meta(max_length=1024, description="The id of the upload.")]
+    upload_id: Annotated[Filled, about("The id of the upload.", max_length=1024)]
 
 
 class CompletedUpload(Record, frozen=True):
-    object_key: Annotated[str, Meta(description="The object, which waits to be ingested.")]
+    object_key: Annotated[str, about("The object, which waits to be ingested.")]
 
 
 @operation(http="POST /uploads/complete", function=Function.MANAGE, status=202, action=Action.WRITE)

@@ -5,12 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.policy import EVERYTHING, Action, Target
 from opx.domain.prices import PRICES_DATE
 from opx.domain.record import Record
-from opx.domain.requests import Request, Text
+from opx.domain.requests import Request, Text, about
 from opx.domain.scopes import GLOBAL_KEY, Scope
 from opx.lifecycle.cost_estimate import LEFT_OUT, MonthCosts, Rates, UsedMonth
 from opx.lifecycle.usage import ClientUsage, DayCount
@@ -20,7 +18,7 @@ from opx.operations.registry import Function, operation
 
 _MONTH = "%Y-%m"
 Month = Annotated[
-    str, Meta(pattern=r"^(\d{4}-(0[1-9]|1[0-2]))?$", description="Such as 2026-11; left out, the current one (UTC).")
+    str, about("Such as 2026-11; left out, the current one (UTC).", pattern=r"^(\d{4}-(0[1-9]|1[0-2]))?$")
 ]
 
 
@@ -74,10 +72,10 @@ class Costs(Record, frozen=True, kw_only=True):
     it."""
 
     is_billed: bool
-    prices_of: Annotated[str, Meta(description="Month of the prices, which are those of us-east-1 in US dollars.")]
-    left_out: Annotated[tuple[str, ...], Meta(description="What the estimates don't contain.")]
-    budget: Annotated[int, Meta(description="Dollars a month that the deployment names as its budget; 0 for none.")]
-    months: Annotated[tuple[MonthCosts, ...], Meta(description="This month so far, then the one before.")]
+    prices_of: Annotated[str, about("Month of the prices, which are those of us-east-1 in US dollars.")]
+    left_out: Annotated[tuple[str, ...], about("What the estimates don't contain.")]
+    budget: Annotated[int, about("Dollars a month that the deployment names as its budget; 0 for none.")]
+    months: Annotated[tuple[MonthCosts, ...], about("This month so far, then the one before.")]
 
 
 @operation(http="GET /costs", function=Function.MANAGE, action=Action.WATCH)
@@ -101,7 +99,7 @@ def get_costs(context: Context, request: GetCosts) -> Costs:
 
 
 class MeasureUsage(Request, frozen=True):
-    day: Annotated[Text, Meta(description="A past day, such as 2026-11-24; left out, the last one (UTC).")] = ""
+    day: Annotated[Text, about("A past day, such as 2026-11-24; left out, the last one (UTC).")] = ""
 
 
 @operation(action=Action.ADMINISTER)

@@ -9,7 +9,7 @@ from msgspec import Meta
 from opx.connectors.arrivals import WEBHOOK
 from opx.domain.policy import Action
 from opx.domain.record import Record, replace
-from opx.domain.requests import Filled, Request
+from opx.domain.requests import Filled, Request, about
 from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookView
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 4 * 1024 * 1024
 
 Body = Annotated[bytes, Meta(max_length=MAX_BODY_BYTES)]
-WebhookName = Annotated[str, Meta(max_length=48, description="The name of a webhook of knowledge.yaml.")]
-SecretName = Annotated[Filled, Meta(max_length=512, description="The name of a secret.")]
+WebhookName = Annotated[str, about("The name of a webhook of knowledge.yaml.", max_length=48)]
+SecretName = Annotated[Filled, about("The name of a secret.", max_length=512)]
 
 
 class ListWebhooks(Request, frozen=True):
@@ -46,10 +46,10 @@ def list_webhooks(context: Context, request: ListWebhooks) -> Webhooks:  # noqa:
 class MakeWebhookSecret(Request, frozen=True):
     name: WebhookName
     secret: Annotated[
-        str, Meta(max_length=512, description="The name of one of its secrets; left out, the first that isn't set.")
+        str, about("The name of one of its secrets; left out, the first that isn't set.", max_length=512)
     ] = ""
     replace: Annotated[
-        bool, Meta(description="Replace an existing one: deliveries that are signed with it are refused from then on.")
+        bool, about("Replace an existing one: deliveries that are signed with it are refused from then on.")
     ] = False
 
 
@@ -64,7 +64,7 @@ def make_webhook_secret(context: Context, request: MakeWebhookSecret) -> MadeSec
 
 class SignDelivery(Request, frozen=True):
     name: WebhookName
-    body: Annotated[Body, Meta(description="The body of the delivery.")]
+    body: Annotated[Body, about("The body of the delivery.")]
 
 
 @operation(action=Action.ADMINISTER)
@@ -78,7 +78,7 @@ def sign_delivery(context: Context, request: SignDelivery) -> DeliveryProof:
 
 class SendTestDelivery(Request, frozen=True):
     name: WebhookName
-    body: Annotated[Body | None, Meta(description="The body; left out, a small sample of the format.")] = None
+    body: Annotated[Body | None, about("The body; left out, a small sample of the format.")] = None
 
 
 @operation(action=Action.ADMINISTER)
@@ -116,7 +116,7 @@ def list_secrets(context: Context, request: ListSecrets) -> SecretNames:  # noqa
 
 class SetSecret(Request, frozen=True):
     name: SecretName
-    value: Annotated[str, Meta(max_length=65_536, description="The secret.")]
+    value: Annotated[str, about("The secret.", max_length=65_536)]
 
 
 class SecretChanged(Record, frozen=True):

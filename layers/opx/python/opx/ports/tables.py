@@ -12,13 +12,16 @@ from contextlib import AbstractContextManager
 from typing import Any, Literal, Protocol, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import fields
 
+from opx.domain.record import from_json as record_from
 from opx.domain.scopes import GLOBAL_KEY
 from opx.errors import ConditionFailedError, DamagedRowError, InvalidInputError
 
 log = logging.getLogger(__name__)
 
 R = TypeVar("R")
+S = TypeVar("S", bound=Struct)
 
 Item = dict[str, Any]
 """A table item: JSON-like values (str, int, float, bool, None, list, dict) and bytes. Numbers are returned unchanged."""
@@ -93,6 +96,17 @@ def stored(spec: TableSpec, item: Item) -> Item:
     found = StoredItem(item)
     found.spec = spec
     return found
+
+
+def row_of(kind: type[S], item: Item) -> S:
+    """The record in a row. Raises `DamagedRowError` for a missing attribute, `InvalidInputError` for one of another type."""
+    try:
+        return record_from(kind, item)
+    except InvalidInputError:
+        for one in fields(kind):
+            if one.required:
+                item[one.encode_name]  # raises for a missing one, and names the row
+        raise
 
 
 def readable(read: Callable[[Item], R], items: Iterable[Item]) -> Iterator[R]:

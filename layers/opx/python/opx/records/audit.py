@@ -8,6 +8,7 @@ import re
 import secrets
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from heapq import merge
 from itertools import islice
@@ -18,10 +19,10 @@ from msgspec import Meta
 from opx.domain.ids import beginning_so, stable_hash
 from opx.domain.record import Record
 from opx.domain.scopes import Identity, Scope
-from opx.errors import ConditionFailedError, ReceiptNotFoundError
+from opx.errors import ReceiptNotFoundError
 from opx.ports import Clock, Item, KeyAbsent, KeyRange, Table
 from opx.ports.search import CorpusState
-from opx.ports.tables import readable
+from opx.ports.tables import put_if, readable
 
 if TYPE_CHECKING:
     from opx.retrieval.query import Answered
@@ -53,9 +54,7 @@ class InstallationKey:
         item = self._table.get(_KEY)
         if item is None or "key" not in item:
             item = {**_KEY, "key": self._new_key(_BYTES)}
-            try:
-                self._table.put(item, condition=KeyAbsent("key"))
-            except ConditionFailedError:  # another process was faster
+            if not put_if(self._table, item, KeyAbsent("key")):  # another process was faster
                 item = self._table.get(_KEY) or item
         return bytes(item["key"])
 
@@ -117,35 +116,28 @@ def rank_missing(rank: int, titles: Sequence[str]) -> str:
     return f"the answer has {count}, and none at rank {rank}:{named}"
 
 
+@dataclass(eq=False)
 class AuditLog:
     """Stores the audit records of an installation, each for `days`.
 
     A record costs one write, and the first of a scope in a process a second one, which lists the scope for the operator.
     """
 
-    def __init__(
-        self,
-        table: Table,
-        key: InstallationKey,
-        *,
-        days: int,
-        clock: Clock,
-        new_id: Callable[[], str] = lambda: secrets.token_hex(16),
-    ) -> None:
-        self._table = table
-        self._key = key
-        self._days = days
-        self._clock = clock
-        self._new_id = new_id
-        self._known: set[str] = set()
+    table: Table
+    key: InstallationKey
+    _: KW_ONLY
+    days: int
+    clock: Clock
+    new_id: Callable[[], str] = lambda: secrets.token_hex(16)
+    _known: set[str] = field(init=False, default_factory=set)
 
     def record(self, identity: Identity, answered: Answered, corpus: CorpusState) -> AuditRecord:
         """Store the record of an answer. Raises `StoreUnavailableError` and `InvalidScopeError`."""
         from opx.retrieval.receipts import answer_hash, plain_config
 
-        now, answer, config = self._clock(), answered.answer, answered.config
+        now, answer, config = self.clock(), answered.answer, answered.config
         record = AuditRecord(
-            receipt_id=self._new_id(),
+            receipt_id=self.new_id(),
             who=scope_of(identity),
             principal=_kept_principal(identity),
             asked_at=_precise_time(now),
@@ -166,23 +158,23 @@ class AuditLog:
             took_ms=round(answered.took_ms),
         )
         if record.who not in self._known:
-            self._table.put({"receiptId": f"{SCOPES} {record.who}", "who": SCOPES, "askedAt": record.who})
+            self.table.put({"receiptId": f"{SCOPES} {record.who}", "who": SCOPES, "askedAt": record.who})
             self._known.add(record.who)
-        self._table.put({**_to_item(record), "expiresAt": int(now) + self._days * _DAY_SECONDS})
+        self.table.put({**_to_item(record), "expiresAt": int(now) + self.days * _DAY_SECONDS})
         return record
 
     def query_hash(self, query: str) -> str:
         """Keyed hash of a query, independent of case and white space; only this installation can compute it."""
-        return self._key.hash("query", " ".join(unicodedata.normalize("NFKC", query).casefold().split()))
+        return self.key.hash("query", " ".join(unicodedata.normalize("NFKC", query).casefold().split()))
 
     def get(self, receipt_id: str, who: str) -> AuditRecord | None:
         """The record of a receipt, if it is of that scope; None also for a record of another one."""
-        item = self._table.get({"receiptId": receipt_id}) if receipt_id else None
+        item = self.table.get({"receiptId": receipt_id}) if receipt_id else None
         return record_in(item) if item and item["who"] == who else None
 
     def of_receipt(self, receipt_id: str) -> AuditRecord | None:
         """The record of a receipt of any scope, for callers who may read the whole log."""
-        item = self._table.get({"receiptId": receipt_id}) if receipt_id else None
+        item = self.table.get({"receiptId": receipt_id}) if receipt_id else None
         return record_in(item) if item and item["who"] != SCOPES else None
 
     def find(self, wanted: str, identity: Identity) -> AuditRecord | None:
@@ -207,15 +199,15 @@ class AuditLog:
 
     def _of_scope(self, scope: str, since: str) -> Iterator[AuditRecord]:
         where = KeyRange(low=since) if since else None
-        return readable(record_in, self._table.query(scope, index=_INDEX, where=where, reverse=True))
+        return readable(record_in, self.table.query(scope, index=_INDEX, where=where, reverse=True))
 
     def count(self, who: str, day: str) -> int:
         """The number of a scope's records of a day (`2026-11-24`). Their items are read, but not transferred."""
-        return self._table.count(who, index=_INDEX, where=KeyRange(begins_with=day))
+        return self.table.count(who, index=_INDEX, where=KeyRange(begins_with=day))
 
     def scopes(self) -> list[str]:
         """The keys of all scopes with records."""
-        return [str(item["askedAt"]) for item in self._table.query(SCOPES, index=_INDEX)]
+        return [str(item["askedAt"]) for item in self.table.query(SCOPES, index=_INDEX)]
 
 
 def matching(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from opx.domain.ids import iso_time
+from opx.domain.record import Record
 from opx.domain.scopes import Scope
 from opx.ingestion.corpus.clients import ClientRegistry
 from opx.ports import Clock, Table, Tables
@@ -15,6 +16,14 @@ from opx.ports.tables import GAPS
 from opx.records.gaps.log import SCOPES
 
 DISMISSED = "#dismissed "
+
+
+class DismissedMark(Record, frozen=True):
+    """A row: who marked a contradiction as none, and the reason."""
+
+    by: str
+    because: str
+    at: str
 
 
 class Dismissals:
@@ -37,15 +46,9 @@ class Dismissals:
         """Keeps a mark. Raises `ClientRemovedError` for a removed client."""
         self._clients.check(scope.client_id)
         self._table.put({"scopeKey": SCOPES, "gapId": scope.key})
-        self._table.put(
-            {
-                "scopeKey": dismissed_partition(scope.key),
-                "gapId": contradiction_id,
-                "by": by,
-                "because": because,
-                "at": iso_time(self._clock()),
-            }
-        )
+        mark = DismissedMark(by, because, iso_time(self._clock()))
+        key = {"scopeKey": dismissed_partition(scope.key), "gapId": contradiction_id}
+        self._table.put({**key, **mark.to_json()})
 
     def remove(self, scope: Scope, contradiction_id: str) -> None:
         """Takes a mark away; does nothing without one."""

@@ -122,9 +122,14 @@ class EmbeddedIndex:
         self._database.close()
 
     @property
+    def incarnation(self) -> str:
+        """A random name, assigned once: an index that was deleted and created anew has another one."""
+        with index_errors(self._folder), self._database.snapshot():
+            return self._database.meta("incarnation")
+
+    @property
     def version(self) -> str:
-        """A string that changes with each batch of any process: the incarnation, a random name that an index gets once, and
-        the number of batches."""
+        """A string that changes with each batch of any process: the incarnation and the number of batches."""
         with index_errors(self._folder), self._database.snapshot():
             return f"{self._database.meta('incarnation')}.{self._database.meta('generation', '0')}"
 

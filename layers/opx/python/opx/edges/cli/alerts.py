@@ -16,17 +16,12 @@ from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.edges.calling import all_pages
 from opx.edges.cli.alert_parts import MAX_IMPORT_BYTES, RULES_A_PART, must_be_split, parts_of, stale_parts
 from opx.edges.cli.intake import Intake, IntakeTally, canonical, source_of, warn_of
-from opx.edges.cli.operations import CommandShape, OperationGroup
+from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, printable, read_bytes, warn
 from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
-from opx.formats.data.alert_rules import (
-    EXTENSIONS,
-    RuleFile,
-    UnreadableRulesError,
-    read_rules,
-)
+from opx.formats.data import alert_rules
 from opx.graph.bindings import BoundBy
 from opx.graph.extraction.own_node import make_reference
 from opx.ingestion.events import EventOutcome
@@ -96,7 +91,7 @@ def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> No
 
 def _found(
     intake: Intake, paths: Sequence[Path], standard_input: FileToIngest, before: _Known
-) -> Iterator[tuple[FileToIngest | EventOutcome, RuleFile]]:
+) -> Iterator[tuple[FileToIngest | EventOutcome, alert_rules.RuleFile]]:
     """Files that define alerts, or did before, and the problems of paths."""
     for path in paths:
         name = ""
@@ -108,8 +103,8 @@ def _found(
         defining = False
         for step in files:
             if isinstance(step, EventOutcome):
-                yield step, RuleFile()
-            elif not is_folder or step.path.suffix.lower() in EXTENSIONS:
+                yield step, alert_rules.RuleFile()
+            elif not is_folder or step.path.suffix.lower() in alert_rules.EXTENSIONS:
                 found = _read(step.path, name or str(step.path))
                 needed = found and (found.rules or before.defined_in(step.source.lstrip("/")))
                 defining = defining or bool(needed)
@@ -122,8 +117,8 @@ def _found(
 
 
 def _parts(
-    found: Iterable[tuple[FileToIngest | EventOutcome, RuleFile]], folder: Path
-) -> Iterator[tuple[FileToIngest | EventOutcome, RuleFile]]:
+    found: Iterable[tuple[FileToIngest | EventOutcome, alert_rules.RuleFile]], folder: Path
+) -> Iterator[tuple[FileToIngest | EventOutcome, alert_rules.RuleFile]]:
     """The files, those that are too large for one document in parts."""
     for step, rules in found:
         if isinstance(step, FileToIngest) and must_be_split(rules, step.path.stat().st_size):
@@ -132,7 +127,9 @@ def _parts(
             yield step, rules
 
 
-def _stale(intake: Intake, found: Iterable[tuple[FileToIngest | EventOutcome, RuleFile]], before: _Known) -> list[str]:
+def _stale(
+    intake: Intake, found: Iterable[tuple[FileToIngest | EventOutcome, alert_rules.RuleFile]], before: _Known
+) -> list[str]:
     """Keys of documents that an earlier import made of these files, and this one doesn't replace."""
     keys: list[str] = []
     for step, rules in found:
@@ -144,12 +141,12 @@ def _stale(intake: Intake, found: Iterable[tuple[FileToIngest | EventOutcome, Ru
     return keys
 
 
-def _read(path: Path, name: str) -> RuleFile | None:
+def _read(path: Path, name: str) -> alert_rules.RuleFile | None:
     """The rules of a file; None, and a warning, for one that can't be read."""
     try:
         with path.open("rb") as stream:
-            found = read_rules(stream.read(MAX_IMPORT_BYTES + 1), max_bytes=MAX_IMPORT_BYTES)
-    except UnreadableRulesError as exc:
+            found = alert_rules.read_rules(stream.read(MAX_IMPORT_BYTES + 1), max_bytes=MAX_IMPORT_BYTES)
+    except alert_rules.UnreadableRulesError as exc:
         warn(f"{name}:{exc.line}: {exc}" if exc.line else f"{name}: {exc}")
         return None
     except OSError as exc:
@@ -191,7 +188,7 @@ class _Known:
         return self._by_file.get(file, {})
 
 
-def _import_lines(files: Mapping[str, RuleFile], before: _Known, now: _Known) -> Iterator[str]:
+def _import_lines(files: Mapping[str, alert_rules.RuleFile], before: _Known, now: _Known) -> Iterator[str]:
     """A line for each alert: those that are bound, those that aren't, and those that are gone."""
     defined: dict[str, KnownAlert | None] = {}
     for file, found in files.items():
@@ -258,7 +255,7 @@ def _by_labels(alert: KnownAlert | None) -> Iterator[str]:
         yield f"  {printable(labels)}: {printable(leads)}"
 
 
-@alerts_command.operation("list", list_alerts, CommandShape(without=("limit", "after"), items="alerts"))
+@alerts_command.operation("list", list_alerts, without=("limit", "after"), items="alerts")
 def list_known(found: AlertPage) -> None:
     """List known alerts: defined by rules, named by runbooks, or fired before."""
     rows = [row for alert in found.alerts for row in _rows(alert)]

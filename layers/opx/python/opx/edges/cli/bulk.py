@@ -14,8 +14,18 @@ import click
 from opx.domain.record import replace
 from opx.edges.calling import OperationClient
 from opx.edges.cli.intake import Intake, IntakeTally, planned_files, warn_of
-from opx.edges.cli.operations import CommandShape, OperationGroup
-from opx.edges.cli.output import CommandFailed, aligned, exit_unless, plural, print_json, print_lines, print_table, warn
+from opx.edges.cli.operations import OperationGroup
+from opx.edges.cli.output import (
+    CommandFailed,
+    aligned,
+    exit_unless,
+    plural,
+    print_either,
+    print_json,
+    print_lines,
+    print_table,
+    warn,
+)
 from opx.edges.cli.reporting import reporter_for_stderr
 from opx.edges.cli.session import Session
 from opx.edges.loading import QuietLoader
@@ -41,9 +51,7 @@ _FIELDS = {
     "repair": "--repair  With --kind reconcile: repair differences, but remove nothing.",
     "thorough": "--thorough  With --kind reconcile: read every file.",
 }
-_DEFAULTS = {"kind": BulkKind.INGEST}
-_PLANNED = CommandShape(fields=_FIELDS, without=("counted",), defaults=_DEFAULTS, anywhere=True)
-_STARTED = CommandShape(fields=_FIELDS, defaults=_DEFAULTS, anywhere=True)
+_SHAPE = {"fields": _FIELDS, "defaults": {"kind": BulkKind.INGEST}, "anywhere": True}
 _PATHS_HERE = (
     "paths are for a folder of this machine: upload the files to the bucket of the deployed system (`aws s3 sync`), then "
     "start the job without them"
@@ -67,7 +75,7 @@ def bulk_command() -> None:
 # -- plan
 
 
-@bulk_command.request("plan", bulk.plan_bulk, _PLANNED)
+@bulk_command.request("plan", bulk.plan_bulk, without=("counted",), **_SHAPE)
 @click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path(path_type=Path))
 def plan_command(session: Session, request: bulk.PlanBulk, *, paths: tuple[Path, ...], as_json: bool) -> None:
     """Estimate a bulk job: documents, chunks, dollars by service, and hours. Nothing is changed.
@@ -79,10 +87,7 @@ def plan_command(session: Session, request: bulk.PlanBulk, *, paths: tuple[Path,
     else:
         session.require_knowledge()
         found = _planned(session.client, request)
-    if as_json:
-        print_json(found.to_json())
-    else:
-        print_lines(_plan_lines(found))
+    print_either(found, _plan_lines(found), as_json=as_json)
 
 
 def _planned(client: OperationClient, request: bulk.PlanBulk) -> BulkPlan:
@@ -129,7 +134,7 @@ def _price(plan: BulkPlan) -> str:
 # -- start
 
 
-@bulk_command.request("start", bulk.start_bulk, _STARTED)
+@bulk_command.request("start", bulk.start_bulk, **_SHAPE)
 @click.argument("paths", nargs=-1, metavar="[PATH...]", type=click.Path(path_type=Path))
 @click.option("--yes", is_flag=True, help="Start without showing the plan.")
 @click.option("--wait/--no-wait", default=True, help="Deployed system: follow the job to its end.  [default: wait]")
@@ -198,17 +203,16 @@ def _followed(client: OperationClient, found: bulk.BulkStatus) -> bulk.BulkStatu
 
 
 def _print_end(found: bulk.BulkStatus, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found.to_json())
-    else:
-        print_lines(_status_lines(found))
-        _warn_of(found)
+    _print_status(found, as_json=as_json)
     report = found.report
     differs = report and report.reconciled and report.reconciled.total
     exit_unless(not (differs or (report and (report.failed or report.problems or report.unsettled))))
 
 
-def _warn_of(found: bulk.BulkStatus) -> None:
+def _print_status(found: bulk.BulkStatus, *, as_json: bool) -> None:
+    print_either(found, _status_lines(found), as_json=as_json)
+    if as_json:
+        return
     warn(*(f"failed: {one.object_key}: {one.reason}" for one in found.failures[:SHOWN_FAILURES]))
     if found.report:
         warn(*found.report.problems)
@@ -225,17 +229,12 @@ def _differences(found: bulk.BulkStatus) -> Sequence[StoreDifference]:
 _COMPARED = ("objects", "documents", "chunk_files", "outlines", "index_documents")
 
 
-@bulk_command.request("status", bulk.get_bulk_job, CommandShape(arguments=("job_id",), without=("after", "limit")))
+@bulk_command.request("status", bulk.get_bulk_job, arguments=("job_id",), without=("after", "limit"))
 @click.argument("job_id", required=False, default="", metavar="[JOB]")
 def status_command(session: Session, request: bulk.GetBulkJob, *, as_json: bool) -> None:
     """Show the progress of a bulk job, or list the last ones."""
     if request.job_id:
-        found = session.call(bulk.get_bulk_job, request)
-        if as_json:
-            print_json(found.to_json())
-        else:
-            print_lines(_status_lines(found))
-            _warn_of(found)
+        _print_status(session.call(bulk.get_bulk_job, request), as_json=as_json)
         return
     jobs = session.call(bulk.list_bulk_jobs, bulk.ListBulkJobs()).jobs
     if as_json:
@@ -271,7 +270,7 @@ def _status_lines(found: bulk.BulkStatus) -> list[str]:
     return list(aligned(rows))
 
 
-@bulk_command.operation("cancel", bulk.cancel_bulk_job, CommandShape(arguments=("job_id",)))
-def cancel_command(found: bulk.BulkStatus) -> None:
+@bulk_command.operation("cancel", bulk.cancel_bulk_job, arguments=("job_id",))
+def cancel_command(found: bulk.BulkStatus) -> list[str]:
     """End a bulk job, discard a new index, and remove the job's files. Ingested documents stay."""
-    print_lines(_status_lines(found))
+    return _status_lines(found)

@@ -9,25 +9,18 @@ import click
 
 from opx.domain.record import replace
 from opx.edges.calling import plain
-from opx.edges.cli.documents import NAME, version_named
-from opx.edges.cli.intake import settled, warn_of
-from opx.edges.cli.operations import AS_JSON_LINES, CommandShape, OperationGroup, request_command
-from opx.edges.cli.output import CommandFailed, exit_unless, print_json, print_json_lines, safe, warn
+from opx.edges.cli.documents import NAME, await_ingestion, version_named
+from opx.edges.cli.operations import AS_JSON_LINES, OperationGroup, request_command
+from opx.edges.cli.output import CommandFailed, print_json, print_json_lines, safe, warn
 from opx.edges.cli.session import SESSION, Session, pass_session
 from opx.errors import ConditionFailedError
-from opx.operations.contradictions import (
-    ContradictingPassage,
-    ContradictionDismissed,
-    ListContradictions,
-    dismiss_contradiction,
-    list_contradictions,
-)
+from opx.operations import contradictions
 from opx.operations.lifecycle import REVIEW_DAYS, MarkReviewed, mark_reviewed
 from opx.operations.paging import MAX_PAGE
 from opx.operations.texts import OriginalText, ReadText, WriteText, read_text, write_text
 
 
-@request_command("reviewed", mark_reviewed, CommandShape(arguments=("document_id",)), json="")
+@request_command("reviewed", mark_reviewed, arguments=("document_id",), json="")
 @NAME
 @click.option(
     "--days", type=click.IntRange(1, 3650), default=REVIEW_DAYS, show_default=True, help="Days until the next review."
@@ -40,7 +33,7 @@ def reviewed_command(session: Session, request: MarkReviewed) -> None:
     document = version_named(session, request.document_id).document
     session.loader.note_failures()
     found = session.call(mark_reviewed, replace(request, document_id=document.document_id))
-    _ingested(session, found.object_key)
+    await_ingestion(session, [found.object_key])
     click.echo(safe(f"{document.title}: to be reviewed again by {found.review.until}"))
 
 
@@ -67,14 +60,8 @@ def edit_command(session: Session, source: str, *, is_new: bool) -> None:
         written = session.call(write_text, WriteText(source=source, text=text, expected=read.revision))
     except ConditionFailedError as exc:
         raise CommandFailed(f"{exc}. Your text is in {_kept(text, source)}", 2) from exc
-    _ingested(session, written.object_key)
+    await_ingestion(session, [written.object_key])
     click.echo(safe(f"{source} is written"))
-
-
-def _ingested(session: Session, object_key: str) -> None:
-    tally = settled(session.loader, [object_key])
-    warn_of(tally.failures, tally.left_to_others)
-    exit_unless(not (tally.failures or tally.left_to_others))
 
 
 def _kept(text: str, source: str) -> Path:
@@ -102,11 +89,11 @@ def contradictions_command(context: click.Context, /, *, category: str, as_json:
     if context.invoked_subcommand is not None:
         return
     session: Session = context.meta[SESSION]
-    request = ListContradictions(category=category, limit=MAX_PAGE)
-    found = session.call(list_contradictions, request)
+    request = contradictions.ListContradictions(category=category, limit=MAX_PAGE)
+    found = session.call(contradictions.list_contradictions, request)
     listed = list(found.contradictions)
     while found.next:
-        found = session.call(list_contradictions, replace(request, after=found.next))
+        found = session.call(contradictions.list_contradictions, replace(request, after=found.next))
         listed += found.contradictions
     if as_json or as_jsonl:
         (print_json_lines if as_jsonl else print_json)(plain(listed))
@@ -120,12 +107,12 @@ def contradictions_command(context: click.Context, /, *, category: str, as_json:
         warn("there are more documents than one call compares: narrow them with --category")
 
 
-def _side(side: ContradictingPassage) -> str:
+def _side(side: contradictions.ContradictingPassage) -> str:
     section = f" ({side.section})" if side.section else ""
     return f"{side.key}{section}, {side.last_updated[:10]}: {side.statement}"
 
 
-@contradictions_command.operation("dismiss", dismiss_contradiction, CommandShape(arguments=("contradiction_id",)))
-def dismiss(found: ContradictionDismissed) -> None:
+@contradictions_command.operation("dismiss", contradictions.dismiss_contradiction, arguments=("contradiction_id",))
+def dismiss(found: contradictions.ContradictionDismissed) -> None:
     """Dismiss a false contradiction: it is hidden until one of the two documents changes."""
     click.echo("not listed any more" if found.dismissed else "listed again")

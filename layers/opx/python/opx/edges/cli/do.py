@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import click
 
@@ -19,7 +18,7 @@ from opx.domain.outcomes import MAX_STEP, OutcomeReport, OutcomeResult
 from opx.domain.procedures import Effect
 from opx.domain.queries import MAX_BUDGET, MAX_QUERY_CHARACTERS, QueryConfig
 from opx.domain.record import replace
-from opx.edges.calling import record_of
+from opx.edges.calling import OperationClient, record_of
 from opx.edges.cli.hits import DESTROYS, MEANS, shorten, untrusted_line
 from opx.edges.cli.output import FAILED, NO_ANSWER, CommandFailed, Screen, plural, print_lines, printable, safe, warn
 from opx.edges.cli.session import Session, pass_session
@@ -33,9 +32,6 @@ from opx.operations.search import query as ask
 from opx.text.procedures.alerts import assigned_in, given_labels
 from opx.text.procedures.filling import filled_commands, numbered, placed
 from opx.text.procedures.layout import ALL, STEPS
-
-if TYPE_CHECKING:
-    from opx.edges.calling import OperationClient
 
 _NO_UNDO = "undo: none can be derived from the command; note the state before"
 _KEYS = "[n]ext  [b]ack  NUMBER  [y] copy  [l]ist  [o]utcome  [q]uit"

@@ -8,7 +8,7 @@ from itertools import chain
 import click
 
 from opx.edges.cli.installed import installation_results
-from opx.edges.cli.output import plural, print_json, printable
+from opx.edges.cli.output import exit_unless, plural, print_either, printable
 from opx.edges.cli.session import Session, pass_session
 from opx.edges.doctor import CheckResult, Examination, Outcome
 
@@ -44,12 +44,9 @@ def doctor_command(session: Session, *, environment: str | None, left_out: tuple
         if not as_json:
             _print(result)
     failed = sum(result.outcome is Outcome.FAILED for result in results)
-    if as_json:
-        print_json([result.to_json() for result in results])
-    else:
-        click.echo(f"{plural(failed, 'check')} failed" if failed else "everything that was checked works")
-    if failed:
-        click.get_current_context().exit(1)
+    verdict = f"{plural(failed, 'check')} failed" if failed else "everything that was checked works"
+    print_either(results, [verdict], as_json=as_json)
+    exit_unless(not failed)
 
 
 def _print(result: CheckResult) -> None:

@@ -16,7 +16,7 @@ from opx.domain.versions import Renumbering, SafeguardChange, StepChange, StepCh
 from opx.edges.calling import record_of
 from opx.edges.cli.hits import effect_lines, shorten
 from opx.edges.cli.intake import settled, warn_of
-from opx.edges.cli.operations import CommandShape, request_command, whole
+from opx.edges.cli.operations import operation_command, request_command, whole
 from opx.edges.cli.output import (
     SHORT_ID,
     Screen,
@@ -43,7 +43,6 @@ from opx.hygiene.untrusted import one_line
 from opx.ingestion.corpus.chunk_files import joined_text
 from opx.operations.corpus import GetStatus, RestoreDocument, get_status, restore_document
 from opx.operations.documents import (
-    DiffDocument,
     DocumentVersions,
     GetDocument,
     ListCategories,
@@ -75,7 +74,7 @@ _CHUNK_JSON = ("chunkId", "chunkIndex", "section", "start", "end", "tokenCount",
 _CATEGORY_JSON = ("path", "description", "folders", "tier", "trust", "retention", "agesBy", "schedule", "embed")
 
 
-@request_command("categories", list_categories, CommandShape(anywhere=True), json="Print them as JSON.")
+@request_command("categories", list_categories, anywhere=True, json="Print them as JSON.")
 def categories_command(session: Session, request: ListCategories, *, as_json: bool) -> None:
     """List the categories of `knowledge.yaml`: tier, trust, retention and schedule of pulls."""
     model = session.client.call(list_categories, request)
@@ -101,11 +100,9 @@ def _claim_lines(one: Category) -> Iterator[str]:
 @request_command(
     "list",
     list_documents,
-    CommandShape(
-        without=("limit", "after", "expired"),
-        fields={"category": "NAME  Only this category or those below it."},
-        items="documents",
-    ),
+    without=("limit", "after", "expired"),
+    fields={"category": "NAME  Only this category or those below it."},
+    items="documents",
     json="Print them as JSON, with full ids.",
 )
 @click.option("--tag", default="", metavar="TAG", help="Only documents with this tag.")
@@ -171,9 +168,7 @@ def _joined(_context: click.Context, _param: click.Parameter, words: Sequence[st
     return " ".join(words)
 
 
-@request_command(
-    "show", get_document, CommandShape(arguments=("document_id",), without=("after",)), json="Print everything as JSON."
-)
+@request_command("show", get_document, arguments=("document_id",), without=("after",), json="Print everything as JSON.")
 @click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
 @click.option(
     "--raw", is_flag=True, help="Print the text as ingested, without rendering; the default without a terminal."
@@ -393,10 +388,17 @@ def _is_called(document: KnowledgeDocument, name: str) -> bool:
     return document.title.casefold() == name.strip().casefold() or any(f"/{one}".endswith(end) for one in paths)
 
 
+def _id_named(session: Session, wanted: str) -> str:
+    """The id of the document that `version_named` finds."""
+    session.require_knowledge()
+    return version_named(session, wanted).document.document_id
+
+
+_IDS = {"document_id": _id_named}
 NAME = click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
 
 
-@request_command("history", get_document, CommandShape(arguments=("document_id",), without=("after",)))
+@request_command("history", get_document, arguments=("document_id",), without=("after",))
 @NAME
 def history_command(session: Session, request: GetDocument, *, as_json: bool) -> None:
     """List the versions of a document, the newest first, and the period in which each was current.
@@ -427,26 +429,17 @@ def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
     )
 
 
-@request_command("diff", diff_document, CommandShape(arguments=("document_id",)))
+@operation_command("diff", diff_document, arguments=("document_id",), ids=_IDS)
 @NAME
 @click.option("--from", "before", type=click.IntRange(min=1), metavar="N", help="Compare with this version.")
 @click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to show.")
-def diff_command(session: Session, request: DiffDocument, *, as_json: bool) -> None:
+def diff_command(found: VersionDiff) -> None:
     """Show how a version of a document differs from the one that it replaced: warnings, approvals, preconditions and sections
     of verification and rollback first, then its metadata, the steps of its procedure, and its text line by line.
 
     A prefix of the id is enough, the end of a path, an address or a title, also of a deleted document, whose newest
     version is compared. The text is the one extracted from the files, as `opx show` prints it.
     """
-    document = version_named(session, request.document_id).document
-    found = session.client.call(diff_document, replace(request, document_id=document.document_id))
-    if as_json:
-        print_json(found.to_json())
-        return
-    _print_diff(found)
-
-
-def _print_diff(found: VersionDiff) -> None:
     click.echo(click.style(f"{found.source}: {_named(found.before)} -> {_named(found.after)}", bold=True))
     for safeguard in found.safeguards:
         colour = _COLOURS.get(_MARKS[safeguard.kind])
@@ -514,7 +507,7 @@ def _named(name: VersionName) -> str:
     return f"version {name.version}" + (f" ({name.since})" if name.since else "")
 
 
-@request_command("restore", restore_document, CommandShape(arguments=("document_id",)), json="")
+@request_command("restore", restore_document, arguments=("document_id",), ids=_IDS, json="")
 @NAME
 @click.option(
     "--version", type=click.IntRange(min=1), metavar="N", help="Number of the version.  [default: the one with this id]"
@@ -532,8 +525,6 @@ def restore_command(session: Session, request: RestoreDocument) -> None:
     Exit codes: 0 it is restored, 1 its ingestion failed (see `opx failed`) or is unfinished after the wait, 2 it is
     unknown, of another scope, or current.
     """
-    document = version_named(session, request.document_id).document
-    request = replace(request, document_id=document.document_id)
     session.loader.note_failures()
     restored = session.call(restore_document, request)
     version = restored.restored.version
@@ -585,7 +576,12 @@ def delete_command(session: Session, document_ids: tuple[str, ...], *, yes: bool
         deleted = remove_document(client, document_id)
         sent.extend(found.key.scope.prefix + found.key.source for found in deleted)
         click.echo(f"deleted {document_id}  {printable(document.title)}")
-    tally = settled(loader, sent)
+    await_ingestion(session, sent)
+
+
+def await_ingestion(session: Session, object_keys: Sequence[str]) -> None:
+    """Waits for the outcomes of objects, and prints failures; exits with 1 for these, and for unsettled ones."""
+    tally = settled(session.loader, object_keys)
     warn_of(tally.failures, tally.left_to_others)
     exit_unless(not (tally.failures or tally.left_to_others))
 

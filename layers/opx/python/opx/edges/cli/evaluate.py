@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,21 +22,27 @@ from opx.edges.cli.session import SESSION, Session, is_remote, pass_session
 from opx.errors import InvalidInputError
 from opx.operations.context import Caller, Context
 from opx.operations.evaluation.abstention import abstention, separation
-from opx.operations.evaluation.answers import Shown, answer_tables
+from opx.operations.evaluation.answers import Form, ReplyJudgement, Shown, answer_tables
 from opx.operations.evaluation.bands import band_table, calibrations
-from opx.operations.evaluation.datasets import ENOUGH, load_dataset
-from opx.operations.evaluation.figures import PERCENTILES, lapses, latencies, quality, summary
+from opx.operations.evaluation.comparison import (
+    Compared,
+    Loser,
+    check_comparable,
+    compare_runs,
+    false_answers,
+    losers,
+    unhelped,
+)
+from opx.operations.evaluation.datasets import ENOUGH, Dataset, LabelledQuestion, load_dataset
+from opx.operations.evaluation.figures import PERCENTILES, Table, lapses, latencies, quality, summary
 from opx.operations.evaluation.kept import Evaluations
+from opx.operations.evaluation.querying import MODES, agent_forms, run_queries, sources
+from opx.operations.evaluation.report import write_report
+from opx.operations.evaluation.runner import Evaluation
 from opx.operations.evaluation.runs import EvaluationRun, load_run, save_run
 from opx.operations.search import Query, query
+from opx.operations.system import StartSystem, System
 from opx.settings import Settings
-
-if TYPE_CHECKING:
-    from opx.operations.evaluation.answers import Form, ReplyJudgement, TextTable
-    from opx.operations.evaluation.comparison import Compared, Loser
-    from opx.operations.evaluation.datasets import Dataset, LabelledQuestion
-    from opx.operations.evaluation.figures import Table
-    from opx.operations.system import StartSystem, System
 
 DEFAULT_SYSTEM = "balanced"
 READABLE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -77,7 +83,7 @@ def eval_command() -> None:
 )
 @click.option("--split", default="", help="Use only the questions whose metadata have this split.")
 @FLOOR
-@click.option("--losers", type=click.IntRange(min=0), default=0, help="Show this many of the worst questions.")
+@click.option("--losers", "worst", type=click.IntRange(min=0), default=0, help="Show this many of the worst questions.")
 @click.option("--against", type=READABLE, help="Compare with a saved run; losers are then those that lost most.")
 @click.option("--save", type=WRITABLE, help="Save the run to this file, for later comparison.")
 @click.option("--html", type=WRITABLE, help="Write an HTML report with charts to this file.")
@@ -113,7 +119,7 @@ def run_command(
 
 def _refuse_options(modes: tuple[str, ...], questions: Path | None, split: str, **wanted: Any) -> None:
     """Raises `InvalidInputError` for options that need a dataset."""
-    given = (questions, split, modes, *(wanted[name] for name in ("losers", "against", "save", "html")))
+    given = (questions, split, modes, *(wanted[name] for name in ("worst", "against", "save", "html")))
     if any(given):
         raise InvalidInputError("these options are for a DATASET; the own questions are asked as people ask them")
 
@@ -133,8 +139,6 @@ def evaluation_settings(settings: Settings, dataset: Dataset) -> Settings:
 
 def _comparable(path: Path | None, dataset: Dataset) -> EvaluationRun | None:
     """The run to compare with; one over other questions is refused before any query runs."""
-    from opx.operations.evaluation.comparison import check_comparable
-
     if path is None:
         return None
     before = load_run(path)
@@ -143,9 +147,6 @@ def _comparable(path: Path | None, dataset: Dataset) -> EvaluationRun | None:
 
 
 def _measured(start: StartSystem, settings: Settings, dataset: Dataset, modes: tuple[str, ...]) -> EvaluationRun:
-    from opx.operations.evaluation.querying import MODES, run_queries
-    from opx.operations.evaluation.runner import Evaluation
-
     with start(settings) as services, _progress_shown() as progress:
         evaluation = Evaluation(services, dataset, progress)
         ingested = evaluation.ingest()
@@ -156,15 +157,12 @@ def _measured(start: StartSystem, settings: Settings, dataset: Dataset, modes: t
 
 def reply_forms(services: System) -> dict[str, Form]:
     """Every form of reply that is judged: those for agents, at several thresholds, and the terminal's."""
-    from opx.operations.evaluation.querying import agent_forms
-
     context = Context(services, Caller(Identity(), owns_system=True))
     return {**agent_forms(context, Band.LIKELY.least, Band.SURE.least), "terminal": _terminal(context)}
 
 
 def _terminal(context: Context) -> Form:
     """The lines that `opx search` prints for a question, without colours."""
-    from opx.operations.evaluation.querying import sources
 
     def reply(question: str) -> Shown:
         config = QueryConfig(min_confidence=0)
@@ -181,12 +179,10 @@ def _show(
     *,
     as_json: bool,
     floor: float,
-    losers: int,
+    worst: int,
     save: Path | None,
     html: Path | None,
 ) -> None:
-    from opx.operations.evaluation.report import write_report
-
     if save:
         save_run(run, save)
     if html:
@@ -198,16 +194,17 @@ def _show(
     print_lines(_run_lines(run, floor))
     if before:
         _show_comparison(before, run, (), floor, as_json=False)
-    if losers:
-        _show_losers(run, losers, before)
+    if worst:
+        print_lines(_loser_lines(run, worst, before))
 
 
 def _run_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     yield f"ingest: {json.dumps(run.ingest)}\n"
     yield from _table_lines(quality(run))
-    yield from _answer_lines(run)
+    for table in answer_tables(run.questions, run.answers):
+        yield from _grid(*table, 7)
     yield from _confidence_lines(run, floor)
-    yield from _band_lines(run)
+    yield from _grid(*band_table(run), 7)  # how often first pages are right, by mode and band
     yield from _refusal_lines(run, floor)
     yield from _latency_lines(run)
     yield from lapse_lines(run)
@@ -226,10 +223,12 @@ def _run_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     help="A system, or two as first:second. May be repeated.  [default: every mode of both]",
 )
 @FLOOR
-@click.option("--losers", type=click.IntRange(min=0), default=0, help="Show this many of the questions that lost most.")
+@click.option(
+    "--losers", "worst", type=click.IntRange(min=0), default=0, help="Show this many of the questions that lost most."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 def compare_command(
-    first: str, second: str, *, systems: tuple[str, ...], floor: float, losers: int, as_json: bool
+    first: str, second: str, *, systems: tuple[str, ...], floor: float, worst: int, as_json: bool
 ) -> None:
     """Compare two runs, question by question: SECOND minus FIRST. Each is the id of a kept run, or a saved file.
 
@@ -239,8 +238,8 @@ def compare_command(
     one, other = _run_named(first), _run_named(second)
     pairs = [_pair(name) for name in systems]
     _show_comparison(one, other, pairs, floor, as_json=as_json)
-    if losers and not as_json:
-        _show_losers(other, losers, one)
+    if worst and not as_json:
+        print_lines(_loser_lines(other, worst, one))
 
 
 def _run_named(name: str) -> EvaluationRun:
@@ -263,8 +262,6 @@ def _comparison(
     first: EvaluationRun, second: EvaluationRun, systems: Sequence[tuple[str, str]], floor: float
 ) -> list[dict[str, Any]]:
     """Rows of a comparison as JSON."""
-    from opx.operations.evaluation.comparison import compare_runs
-
     return [row.to_json() for row in compare_runs(first, second, systems, floor)]
 
 
@@ -272,8 +269,6 @@ def _show_comparison(
     first: EvaluationRun, second: EvaluationRun, systems: Sequence[tuple[str, str]], floor: float, *, as_json: bool
 ) -> None:
     """Prints a comparison."""
-    from opx.operations.evaluation.comparison import compare_runs
-
     if as_json:
         click.echo(json.dumps(_comparison(first, second, systems, floor), indent=2))
         return
@@ -282,14 +277,8 @@ def _show_comparison(
     print_lines(_comparison_lines(compare_runs(first, second, systems, floor)))
 
 
-def _show_losers(run: EvaluationRun, count: int, before: EvaluationRun | None) -> None:
-    """Prints the questions with the worst results, or that lost most since another run."""
-    print_lines(_loser_lines(run, count, before))
-
-
 def _loser_lines(run: EvaluationRun, count: int, before: EvaluationRun | None) -> Iterator[str]:
-    from opx.operations.evaluation.comparison import false_answers, losers, unhelped
-
+    """The questions with the worst results, or that lost most since another run."""
     system = DEFAULT_SYSTEM if DEFAULT_SYSTEM in run.modes else run.modes[-1]
     yield f"\nquestions that {system} {'lost at' if before else 'does worst at'}"
     yield from _lines_of_losers(losers(run, system, count, before))
@@ -310,55 +299,35 @@ SHOWN_INSTEAD = 3
 NOT_CORRECTED = "p of each row alone: with many rows, a few are below .05 by luck"
 
 
-def _table_lines(figures: Table) -> Iterator[str]:
-    """A plain table: a block per measure, a row per system, a column per kind; empty if no question has an answer."""
-    kinds = list(next(iter(figures.values())))
-    if not kinds:
-        return
-    measures = [name for name in next(iter(figures.values()))[kinds[0]] if name != "questions"]
-    counts = next(iter(figures.values()))
-    titles = [f"{kind} ({int(counts[kind]['questions'])})" for kind in kinds]
-    head = "".join(f"{title:>{_width(title)}}" for title in titles)
-    for measure in measures:
-        yield f"{measure:<24}{head}"
-        for system, by_kind in figures.items():
-            cells = zip(kinds, titles, strict=True)
-            yield f"  {system:<22}" + "".join(f"{by_kind[kind][measure]:>{_width(title)}.4f}" for kind, title in cells)
-        yield ""
-
-
-def _answer_lines(run: EvaluationRun) -> Iterator[str]:
-    """Tables of judged answers: a row per form of reply."""
-    for table in answer_tables(run.questions, run.answers):
-        yield from _text_table_lines(table)
-
-
-def _band_lines(run: EvaluationRun) -> Iterator[str]:
-    """A row per mode and band: how often its first pages are right, and how many questions without an answer have it."""
-    return _text_table_lines(band_table(run))
-
-
-def _text_table_lines(table: TextTable) -> Iterator[str]:
-    widths = [max(len(head), 7) + 3 for head in table.heads[1:]]
-    yield f"{table.heads[0]:<24}" + _right(table.heads[1:], widths)
-    yield from (f"  {row[0]:<22}" + _right(row[1:], widths) for row in table.rows)
+def _grid(heads: Sequence[str], rows: Iterable[Sequence[str]], least: int, gap: int = 3) -> Iterator[str]:
+    """A plain table with a line at its end: names on the left, the other columns on the right, at least `least` wide."""
+    widths = [max(len(head), least) + gap for head in heads[1:]]
+    for name, *cells in (heads, *((f"  {row[0]}", *row[1:]) for row in rows)):
+        yield f"{name:<24}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=False))
     yield ""
 
 
-def _right(cells: Sequence[str], widths: Sequence[int]) -> str:
-    return "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+def _table_lines(figures: Table) -> Iterator[str]:
+    """A block per measure, a row per system, a column per kind; empty if no question has an answer."""
+    counts = next(iter(figures.values()))
+    kinds = list(counts)
+    if not kinds:
+        return
+    titles = [f"{kind} ({int(counts[kind]['questions'])})" for kind in kinds]
+    for measure in [name for name in counts[kinds[0]] if name != "questions"]:
+        rows = [(system, *(f"{by[kind][measure]:.4f}" for kind in kinds)) for system, by in figures.items()]
+        yield from _grid((measure, *titles), rows, 14, 2)
 
 
 def _confidence_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     """A row per mode: shares refused at the floor, precision of the rest, and calibration of confidences."""
     heads = ("answerable refused", "unanswerable refused", "first page right", "separation", "Brier", "ECE")
-    yield f"{f'confidence, floor {floor:g}':<24}" + "".join(f"{head:>{max(len(head), 6) + 3}}" for head in heads)
+    rows = []
     for mode in run.modes:
         at, first = abstention(run, mode, floor), calibrations(run, mode)["first page"]
         values = (at.answerable, at.unanswerable, at.right, separation(run, mode), first.brier, first.error)
-        cells = zip(heads, values, strict=True)
-        yield f"  {mode:<22}" + "".join(f"{_number(value):>{max(len(head), 6) + 3}}" for head, value in cells)
-    yield ""
+        rows.append((mode, *map(_number, values)))
+    return _grid((f"confidence, floor {floor:g}", *heads), rows, 6)
 
 
 def _refusal_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
@@ -366,22 +335,17 @@ def _refusal_lines(run: EvaluationRun, floor: float) -> Iterator[str]:
     kinds = Counter(question.kind for question in run.questions if not question.answerable)
     if len(kinds) < 2:
         return
+    shares = ((mode, abstention(run, mode, floor).by_kind) for mode in run.modes)
+    rows = [(mode, *(_number(of[kind]) for kind in kinds)) for mode, of in shares]
     heads = [f"{kind} ({count})" for kind, count in kinds.items()]
-    widths = [max(len(head), 6) + 3 for head in heads]
-    yield f"{f'refused, floor {floor:g}':<24}" + _right(heads, widths)
-    for mode in run.modes:
-        shares = abstention(run, mode, floor).by_kind
-        yield f"  {mode:<22}" + _right([_number(shares[kind]) for kind in kinds], widths)
-    yield ""
+    yield from _grid((f"refused, floor {floor:g}", *heads), rows, 6)
 
 
 def _latency_lines(run: EvaluationRun) -> Iterator[str]:
     """A row per mode and phase of its answers, in milliseconds."""
-    yield f"{'milliseconds':<24}" + "".join(f"{f'p{at}':>12}" for at in PERCENTILES)
-    for mode in run.modes:
-        for part, taken in latencies(run, mode).items():
-            yield f"  {f'{mode} {part}':<22}" + "".join(f"{value:>12.2f}" for value in taken.values())
-    yield ""
+    taken = ((f"{mode} {part}", of) for mode in run.modes for part, of in latencies(run, mode).items())
+    rows = [(name, *(f"{value:.2f}" for value in of.values())) for name, of in taken]
+    return _grid(("milliseconds", *(f"p{at}" for at in PERCENTILES)), rows, 9)
 
 
 def lapse_lines(run: EvaluationRun) -> Iterator[str]:
@@ -446,10 +410,6 @@ def _instead(loser: Loser) -> Iterator[str]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
-
-
-def _width(title: str) -> int:
-    return max(16, len(title) + 2)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import click
 
 from opx.edges.calling import plain
 from opx.edges.cli.hits import shorten
-from opx.edges.cli.operations import CommandShape, operation_command, whole
+from opx.edges.cli.operations import operation_command, whole
 from opx.edges.cli.output import plural, print_json, print_lines, print_table, printable
 from opx.edges.cli.session import Session
 from opx.operations import canaries, quality
@@ -19,7 +19,7 @@ _MOST_QUESTION = 80
 _RUN_HEADS = ("RUN", "QUESTIONS", "MODE", "NDCG@10", "ANSWERED", "RIGHT", "REFUSED", "CALIBRATION", "P95 MS", "OF")
 
 
-@operation_command("runs", quality.list_evaluations, CommandShape(items="runs", without=("after", "limit")))
+@operation_command("runs", quality.list_evaluations, items="runs", without=("after", "limit"))
 def runs_command(found: quality.EvaluationRuns) -> None:
     """List kept runs with their figures, the newest first.
 
@@ -42,7 +42,10 @@ def _run_rows(run: KeptRun) -> Iterator[tuple[str, ...]]:
 @operation_command(
     "show",
     quality.get_evaluation,
-    CommandShape(arguments=("run_id",), fields={"run_id": "RUN"}, items="questions", without=("after", "limit")),
+    arguments=("run_id",),
+    fields={"run_id": "RUN"},
+    items="questions",
+    without=("after", "limit"),
 )
 def show_command(found: quality.EvaluationDetails) -> None:
     """Show the questions of RUN with the verdict on each reply.
@@ -58,7 +61,7 @@ def show_command(found: quality.EvaluationDetails) -> None:
     print_table(("VERDICT", "RANK", "CONFIDENCE", "QUESTION"), rows, "no question was asked yet")
 
 
-@operation_command("set", quality.list_own_questions, CommandShape(items="questions", without=("after", "limit")))
+@operation_command("set", quality.list_own_questions, items="questions", without=("after", "limit"))
 def set_command(found: quality.OwnQuestions) -> None:
     """List the knowledge base's own questions, which `opx eval run` asks."""
     rows = [(one.question_id, _short(one.text), ", ".join(one.titles) or "none answers it") for one in found.questions]
@@ -68,22 +71,21 @@ def set_command(found: quality.OwnQuestions) -> None:
 @operation_command(
     "add",
     quality.add_own_question,
-    CommandShape(arguments=("text", "document_ids"), fields={"text": "QUESTION", "document_ids": "DOCUMENT"}),
+    arguments=("text", "document_ids"),
+    fields={"text": "QUESTION", "document_ids": "DOCUMENT"},
 )
 def add_command(added: OwnQuestion) -> None:
     """Add QUESTION to the own questions, with the ids of its right DOCUMENTs. Without an id, no document answers it."""
     click.echo(f"{added.question_id}  {printable(added.text)}  <- {', '.join(added.titles) or 'no document'}")
 
 
-@operation_command(
-    "remove", quality.remove_own_question, CommandShape(arguments=("question_id",), fields={"question_id": "ID"})
-)
+@operation_command("remove", quality.remove_own_question, arguments=("question_id",), fields={"question_id": "ID"})
 def remove_command(removed: OwnQuestion) -> None:
     """Remove an own question; earlier runs keep theirs."""
     click.echo(f"removed  {printable(removed.text)}")
 
 
-@operation_command("canaries", canaries.list_canaries, CommandShape(items="canaries", without=("results",)))
+@operation_command("canaries", canaries.list_canaries, items="canaries", without=("results",))
 def canaries_command(found: canaries.Canaries) -> None:
     """List the own questions that are queried every hour, with the verdict on the last answer and how many were right."""
     rows = []
@@ -101,25 +103,15 @@ def canaries_command(found: canaries.Canaries) -> None:
 @operation_command(
     "canary",
     canaries.mark_canary,
-    CommandShape(
-        arguments=("question_id",),
-        fields={"question_id": "ID", "canary": "--on/--off Ask it every hour, or stop that."},
-    ),
+    arguments=("question_id",),
+    fields={"question_id": "ID", "canary": "--on/--off Ask it every hour, or stop that."},
 )
 def canary_command(marked: OwnQuestion) -> None:
     """Query the own question ID every hour, or stop that."""
     click.echo(f"{'asked every hour' if marked.canary else 'no canary any more'}  {printable(marked.text)}")
 
 
-COMMANDS = (
-    runs_command,
-    show_command,
-    set_command,
-    add_command,
-    remove_command,
-    canaries_command,
-    canary_command,
-)
+COMMANDS = (runs_command, show_command, set_command, add_command, remove_command, canaries_command, canary_command)
 
 
 def run_own(session: Session, *, as_json: bool) -> None:

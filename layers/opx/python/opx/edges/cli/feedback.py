@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from opx.domain.learning import EntryType, TriedEffect
 from opx.domain.outcomes import DocumentOutcomes, OutcomeReport
 from opx.domain.requests import read_request
-from opx.edges.cli.operations import CommandShape, OperationGroup, request_of
-from opx.edges.cli.output import exit_unless, print_json, print_lines, printable, read_bytes, safe, warn
+from opx.edges.cli.operations import OperationGroup, request_of
+from opx.edges.cli.output import exit_unless, print_either, print_json, printable, read_bytes, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
 from opx.ingestion.events import Result
@@ -21,26 +21,18 @@ from opx.ingestion.evidence_reading import read_evidence
 from opx.operations.learning import CaptureEntry, PutEvidence, capture_entry, put_evidence
 from opx.operations.outcomes import get_document_outcomes, record_outcome
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 _COMMON = (
-    click.option("--for", "project_id", default="", metavar="PROJECT", help="The project of the entry."),
-    click.option("--agent", "agent_type", default="", metavar="TYPE", help="Type of the agent."),
-    click.option("--task-type", default="", metavar="TYPE", help="Type of the task."),
-    click.option("--technology", default="", metavar="NAME", help="Technology of the entry."),
-    click.option("--incident", default="", metavar="ID", help="The incident's id."),
-    click.option(
-        "--occurrence", default="", metavar="ID", help="Idempotency key: entries with the same one are kept once."
+    click.Option(["--for", "project_id"], default="", metavar="PROJECT", help="The project of the entry."),
+    click.Option(["--agent", "agent_type"], default="", metavar="TYPE", help="Type of the agent."),
+    click.Option(["--task-type"], default="", metavar="TYPE", help="Type of the task."),
+    click.Option(["--technology"], default="", metavar="NAME", help="Technology of the entry."),
+    click.Option(["--incident"], default="", metavar="ID", help="The incident's id."),
+    click.Option(
+        ["--occurrence"], default="", metavar="ID", help="Idempotency key: entries with the same one are kept once."
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print the entry's id and state as JSON."),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print the entry's id and state as JSON."),
 )
-
-
-def common_options(command: F) -> F:
-    """Adds the options that every entry type accepts."""
-    for option in reversed(_COMMON):
-        command = option(command)
-    return command
+"""Options that every entry type accepts."""
 
 
 @click.group("capture", no_args_is_help=True)
@@ -56,53 +48,62 @@ def capture_command() -> None:
     """
 
 
-@capture_command.command("failure")
+def _captures(name: str, entry_type: EntryType) -> Callable[[Callable[[], None]], None]:
+    """Turns a function that has a help and options of its own into a command that captures entries of a type."""
+
+    @pass_session
+    def capture(session: Session, /, *, as_json: bool, **given: Any) -> None:
+        fields = {name: value for name, value in given.items() if value not in ("", False)}
+        request = request_of(CaptureEntry, {"entry_type": entry_type.value, **fields})
+        captured = session.client.call(capture_entry, request)
+        if as_json:
+            print_json(captured.to_json())
+        else:
+            click.echo(captured.id)
+            click.echo(captured.note, err=True)  # scripts read the id alone
+
+    def make(function: Callable[[], None]) -> None:
+        params = [*reversed(getattr(function, "__click_params__", [])), *_COMMON]
+        capture_command.add_command(click.Command(name, params=params, callback=capture, help=function.__doc__))
+
+    return make
+
+
+@_captures("failure", EntryType.FAILURE_SOLUTION)
 @click.argument("failure_description", metavar="WHAT_FAILED")
 @click.option("--error", "error_message", default="", metavar="TEXT", help="The error, copied as it was.")
 @click.option(
     "--step", "solution_steps", multiple=True, metavar="TEXT", help="A step of the solution; may be repeated."
 )
 @click.option("--verified", "success_verified", is_flag=True, help="The solution was seen to work.")
-@common_options
-@pass_session
-def capture_failure(session: Session, /, *, as_json: bool, **given: Any) -> None:
+def capture_failure() -> None:
     """Capture a failure and its solution. The entry waits for `opx learn verify`, unless it is --verified."""
-    _capture(session, EntryType.FAILURE_SOLUTION, given, as_json=as_json)
 
 
-@capture_command.command("rejection")
+@_captures("rejection", EntryType.GATE_REJECTION)
 @click.argument("gate_type", metavar="GATE")
 @click.option("--feedback", "human_feedback", default="", metavar="TEXT", help="The reviewer's feedback.")
 @click.option("--approach", "revision_approach", default="", metavar="TEXT", help="The change that followed.")
-@common_options
-@pass_session
-def capture_rejection(session: Session, /, *, as_json: bool, **given: Any) -> None:
+def capture_rejection() -> None:
     """Capture a rejection at a review, with the reason."""
-    _capture(session, EntryType.GATE_REJECTION, given, as_json=as_json)
 
 
-@capture_command.command("approval")
+@_captures("approval", EntryType.GATE_APPROVAL)
 @click.argument("gate_type", metavar="GATE")
 @click.option("--approach", "approved_approach", required=True, metavar="TEXT", help="What was approved.")
-@common_options
-@pass_session
-def capture_approval(session: Session, /, *, as_json: bool, **given: Any) -> None:
+def capture_approval() -> None:
     """Capture an approval at the first attempt."""
-    _capture(session, EntryType.GATE_APPROVAL, given, as_json=as_json)
 
 
-@capture_command.command("warning")
+@_captures("warning", EntryType.WARNING)
 @click.argument("tried", metavar="WHAT_WAS_TRIED")
 @click.option(
     "--effect", required=True, type=click.Choice([effect.value for effect in TriedEffect]), help="The outcome."
 )
 @click.option("--problem", default="", metavar="TEXT", help="The problem that it was tried for.")
 @click.option("--reference", default="", metavar="SOURCE", help="The document that has the step.")
-@common_options
-@pass_session
-def capture_warning(session: Session, /, *, as_json: bool, **given: Any) -> None:
+def capture_warning() -> None:
     """Capture a step that had no effect or made things worse. The warning is shown before that step."""
-    _capture(session, EntryType.WARNING, given, as_json=as_json)
 
 
 @capture_command.command("json")
@@ -127,21 +128,7 @@ def capture_json(session: Session, /, file: Path, *, as_json: bool) -> None:
             f"entry {len(ids) + 1} of {len(entries)}: {exc} (the entries before it are kept)"
         ) from exc
     finally:
-        if as_json:
-            print_json(ids)
-        else:
-            print_lines(ids)
-
-
-def _capture(session: Session, entry_type: EntryType, given: Mapping[str, Any], *, as_json: bool) -> None:
-    fields = {name: value for name, value in given.items() if value not in ("", False)}
-    request = request_of(CaptureEntry, {"entry_type": entry_type.value, **fields})
-    captured = session.client.call(capture_entry, request)
-    if as_json:
-        print_json(captured.to_json())
-    else:
-        click.echo(captured.id)
-        click.echo(captured.note, err=True)  # scripts read the id alone
+        print_either(ids, ids, as_json=as_json)
 
 
 def _captured(session: Session, given: object) -> str:
@@ -223,10 +210,8 @@ def _at_most_one(context: click.Context, _param: click.Parameter, value: Sequenc
 @outcome_command.operation(
     "record",
     record_outcome,
-    CommandShape(
-        arguments=("receipt_id", "document_id", "result"),
-        fields={"section": "NAME", "step": "TEXT", "incident": "ID", "note": "TEXT", "occurrence": "ID"},
-    ),
+    arguments=("receipt_id", "document_id", "result"),
+    fields={"section": "NAME", "step": "TEXT", "incident": "ID", "note": "TEXT", "occurrence": "ID"},
 )
 @click.argument("document_id", nargs=-1, metavar="[DOCUMENT]", callback=_at_most_one)
 def show_report(report: OutcomeReport) -> None:
@@ -240,13 +225,12 @@ def show_report(report: OutcomeReport) -> None:
         warn(f"the next checkpoint turns it into a warning (entry {report.warning_id})")
 
 
-@outcome_command.operation("show", get_document_outcomes, CommandShape(arguments=("document_id",)))
-def show_outcomes(found: DocumentOutcomes) -> None:
+@outcome_command.operation("show", get_document_outcomes, arguments=("document_id",))
+def show_outcomes(found: DocumentOutcomes) -> Iterator[str]:
     """Show the outcomes of a document, and their effect on its score."""
-    click.echo(found.explanation)
-    for section, tally in sorted(found.sections.items()):
-        click.echo(f"  {printable(section)}: {tally.explained()}")
+    yield found.explanation
+    yield from (f"  {printable(section)}: {tally.explained()}" for section, tally in sorted(found.sections.items()))
     for one in found.latest:
         where = f"  {one.incident}" if one.incident else ""
         note = f"  {one.note}" if one.note else ""
-        click.echo(printable(f"{one.at[:16]}  {one.result.value}{where}{note}"))
+        yield printable(f"{one.at[:16]}  {one.result.value}{where}{note}")

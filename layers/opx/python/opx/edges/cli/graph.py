@@ -9,19 +9,8 @@ import click
 from opx.domain.graph import Alias, Edge, GraphEvidence, Merge, Node, Value
 from opx.domain.results import Names
 from opx.edges.cli.hits import untrusted_line
-from opx.edges.cli.operations import CommandShape, OperationGroup
-from opx.edges.cli.output import (
-    NO_ANSWER,
-    SHORT_ID,
-    Screen,
-    aligned,
-    exit_unless,
-    plural,
-    print_lines,
-    print_table,
-    printable,
-    warn,
-)
+from opx.edges.cli.operations import OperationGroup
+from opx.edges.cli.output import NO_ANSWER, SHORT_ID, Screen, aligned, exit_unless, plural, print_table, printable, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.graph.questions.answers import GraphAnswer, GraphCoverage, Uncovered
 from opx.graph.views import Connection, Neighbourhood, NodesFound, NodeView, Passage, edge_text, in_words
@@ -50,23 +39,41 @@ def graph_command() -> None:
     """
 
 
-@graph_command.operation("show", graph.get_node, CommandShape(arguments=("reference",)))
+@graph_command.operation("show", graph.get_node, arguments=("reference",))
 @click.option("--all", "everything", is_flag=True, help="All relations, not the newest ten of each type.")
-def show_node(found: NodeView, *, everything: bool) -> None:
+def show_node(view: NodeView, *, everything: bool) -> Iterator[str]:
     """Show a thing (namespace:value, such as service:checkout), its relations, and the documents that state them.
 
     Exit codes: 0 shown, 2 there is no such thing, or any other error.
     """
-    print_lines(node_lines(found, everything=everything))
+    node, passages = view.node, by_id(view.passages)
+    seen = "" if node.declared else ", only mentioned"
+    yield click.style(f"{node.key}  ({printable(node.type)}{seen})", bold=True)
+    facts = [(printable(name), printable(str(value))) for name, value in sorted(node.properties.items())]
+    if view.aliases:
+        facts.append(("also called", printable(", ".join(view.aliases))))
+    yield from (f"  {line}" for line in aligned(facts))
+    yield from (f"  named in {line.strip()}" for line in evidence_lines(node.evidence, passages))
+    for heading, edges in _grouped(view).items():
+        yield ""
+        more = "+" if view.more else ""
+        yield click.style(f"{heading}: {len(edges)}{more}", bold=True)
+        shown = edges if everything else edges[:A_GROUP]
+        for edge in shown:
+            yield from _line(edge, edge.other(node.key), view.names, passages)
+        if len(edges) > len(shown):
+            yield f"  and {len(edges) - len(shown):,} more (--all)"
+    if view.more:
+        yield from ("", "there are more relations: raise --limit")
 
 
-@graph_command.operation("neighbours", graph.list_neighbours, CommandShape(arguments=("reference",), fields=BOUNDS))
+@graph_command.operation("neighbours", graph.list_neighbours, arguments=("reference",), fields=BOUNDS)
 def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
     """List the neighbours of a thing, the nearest first. Exit codes: 0 found some, 1 found none."""
     rows = neighbour_rows(found)
     if rows and not as_json:
         print_table(("STEPS", "THING", "NAME", "HOW", "AT", "DOCUMENT ID"), rows)
-        warn(*contradiction_lines(found))
+        warn(*(f"these contradict each other: {'; '.join(map(edge_text, pair))}" for pair in found.contradicting))
         if found.cut:
             warn(f"only the newest relations were followed of: {', '.join(found.cut)}")
     elif not as_json:
@@ -75,40 +82,37 @@ def show_neighbours(found: Neighbourhood, *, as_json: bool) -> None:
 
 
 @graph_command.operation(
-    "path",
-    graph.find_path,
-    CommandShape(arguments=("source", "target"), fields={**BOUNDS, "source": "FROM", "target": "TO"}),
+    "path", graph.find_path, arguments=("source", "target"), fields={**BOUNDS, "source": "FROM", "target": "TO"}
 )
-def show_path(found: Connection, *, as_json: bool) -> None:
+def show_path(found: Connection, *, as_json: bool) -> Iterator[str]:
     """Show the shortest path from one thing to another, each step with the passage that proves it.
 
     Exit codes: 0 found a path, 1 found none within the limit of steps.
     """
     if found.found and not as_json:
-        print_lines(path_lines(found))
+        yield from path_lines(found)
     elif not as_json:
         bounds = f"; not all relations were followed of {', '.join(found.cut)}" if found.cut else ""
-        click.echo(f"no path was found from {found.source} to {found.target}{bounds}")
+        yield f"no path was found from {found.source} to {found.target}{bounds}"
     exit_unless(found.found)
 
 
 @graph_command.operation(
-    "find", graph.find_nodes, CommandShape(arguments=("text",), fields={"node_type": "--type NAME"}, items="nodes")
+    "find", graph.find_nodes, arguments=("text",), fields={"node_type": "--type NAME"}, items="nodes"
 )
 def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     """List things whose name begins with TEXT. Exit codes: 0 found some, 1 found none."""
     if not as_json:
-        print_table(("THING", "TYPE", "NAME"), find_rows(found.nodes), "no name begins with this")
+        rows = [(n.key, printable(n.type), printable(str(_name_of(n)))) for n in found.nodes]
+        print_table(("THING", "TYPE", "NAME"), rows, "no name begins with this")
     exit_unless(found.nodes)
 
 
 @graph_command.operation(
     "changes",
     graph.list_changes,
-    CommandShape(
-        arguments=("reference",),
-        fields={"since": "TIME  Only changes since then: 12h, 1d or 2w ago, a day or a time.", "until": TIME},
-    ),
+    arguments=("reference",),
+    fields={"since": "TIME  Only changes since then: 12h, 1d or 2w ago, a day or a time.", "until": TIME},
 )
 @click.option(
     "--upstream/--downstream",
@@ -117,29 +121,29 @@ def find_nodes(found: NodesFound, *, as_json: bool) -> None:
     callback=lambda _context, _param, upstream: Side.UPSTREAM if upstream else Side.DOWNSTREAM,
     help="Changes of its dependencies, or of its dependents.",
 )
-def show_changes(found: GraphAnswer, *, as_json: bool) -> None:
+def show_changes(found: GraphAnswer, *, as_json: bool) -> Iterator[str]:
     """List changes of a thing and of its dependencies. Exit codes: 0 found some, 1 found none."""
-    _print_answer(found, as_json=as_json)
+    return _answer(found, as_json=as_json)
 
 
-@graph_command.operation("affected", graph.list_affected, CommandShape(arguments=("cve",)))
-def show_affected(found: GraphAnswer, *, as_json: bool) -> None:
+@graph_command.operation("affected", graph.list_affected, arguments=("cve",))
+def show_affected(found: GraphAnswer, *, as_json: bool) -> Iterator[str]:
     """List services that run a version affected by a vulnerability. Exit codes: 0 found some, 1 found none."""
-    _print_answer(found, as_json=as_json)
+    return _answer(found, as_json=as_json)
 
 
-def _print_answer(found: GraphAnswer, *, as_json: bool) -> None:
+def _answer(found: GraphAnswer, *, as_json: bool) -> Iterator[str]:
     if not as_json:
-        print_lines(answer_lines(found))
+        yield from answer_lines(found)
         if found.cut:
             warn("there may be more results: some things have more relations than were followed")
     exit_unless(found.rows)
 
 
-@graph_command.operation("coverage", graph.get_graph_coverage, CommandShape(fields={"since": TIME}))
-def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> None:
+@graph_command.operation("coverage", graph.get_graph_coverage, fields={"since": TIME})
+def show_coverage(found: GraphCoverage, *, request: GetGraphCoverage) -> Iterator[str]:
     """List alerts without a runbook, runbooks whose alerts never fired, and services without a runbook."""
-    print_lines(coverage_lines(found))
+    yield from coverage_lines(found)
     warn(*(f"there are more than {request.limit} of type {kind}: raise --limit" for kind in found.cut))
 
 
@@ -173,7 +177,7 @@ def alias_command() -> None:
     """
 
 
-@alias_command.operation("list", graph.list_aliases, CommandShape(items="aliases"))
+@alias_command.operation("list", graph.list_aliases, items="aliases")
 def list_aliases(found: Aliases) -> None:
     """List the aliases that queries resolve."""
     empty = "no aliases: `opx graph alias add`, or `aliases:` in a document's front matter"
@@ -185,13 +189,13 @@ def _alias_row(one: Alias) -> tuple[str, ...]:
     return one.alias, one.canonical, one.area, f"{one.seen_count}x", printable(one.last_seen_at), printable(set_by)
 
 
-@alias_command.operation("add", graph.add_alias, CommandShape(arguments=("alias", "canonical")), json="")
+@alias_command.operation("add", graph.add_alias, arguments=("alias", "canonical"), json="")
 def add_alias(added: Alias) -> None:
     """Add ALIAS as another name of CANONICAL."""
     click.echo(f"{added.alias} means {added.canonical} in {added.area}")
 
 
-@alias_command.operation("remove", graph.remove_alias, CommandShape(arguments=("alias",)), json="")
+@alias_command.operation("remove", graph.remove_alias, arguments=("alias",), json="")
 def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
     """Remove an alias. Exit codes: 0 removed, 1 there was none."""
     if not found.removed:
@@ -200,25 +204,20 @@ def remove_alias(found: RemovedAlias, *, request: RemoveAlias) -> None:
     click.echo(f"removed the alias {printable(request.alias)}")
 
 
-@alias_command.operation(
-    "merge", graph.merge_nodes, CommandShape(arguments=("source", "into"), fields={"source": "FROM"}), json=""
-)
+@alias_command.operation("merge", graph.merge_nodes, arguments=("source", "into"), fields={"source": "FROM"}, json="")
 def merge_things(done: Merge) -> None:
     """Merge FROM into INTO: FROM becomes an alias, and its relations with all their evidence are those of INTO."""
     click.echo(f"{done.source} is an alias of {done.into} now; to undo: opx graph alias undo {done.merge_id}")
 
 
-@alias_command.operation("merges", graph.list_merges, CommandShape(items="merges"))
+@alias_command.operation("merges", graph.list_merges, items="merges")
 def list_merges(found: Merges) -> None:
     """List the merges of your scope, the newest first."""
-    print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), list(map(_merge_row, found.merges)), "no merges")
+    rows = [(m.merge_id, m.source, m.into, m.state, printable(m.at), printable(m.by) or "-") for m in found.merges]
+    print_table(("ID", "FROM", "INTO", "STATE", "AT", "BY"), rows, "no merges")
 
 
-def _merge_row(one: Merge) -> tuple[str, ...]:
-    return one.merge_id, one.source, one.into, one.state.value, printable(one.at), printable(one.by) or "-"
-
-
-@alias_command.operation("undo", graph.undo_merge, CommandShape(arguments=("merge_id",)), json="")
+@alias_command.operation("undo", graph.undo_merge, arguments=("merge_id",), json="")
 def undo_merge(undone: Merge) -> None:
     """Undo a merge: both things are separate again."""
     click.echo(f"{undone.source} and {undone.into} are two things again")
@@ -243,31 +242,6 @@ Passages = Mapping[str, "Passage"]
 
 def by_id(passages: Sequence[Passage]) -> Passages:
     return {passage.chunk_id: passage for passage in passages}
-
-
-def node_lines(view: NodeView, *, everything: bool = False) -> Iterator[str]:
-    """The thing, its properties, where it is named, and its relations by type, of each type the newest ten
-    unless `everything` is set."""
-    node, passages = view.node, by_id(view.passages)
-    seen = "" if node.declared else ", only mentioned"
-    yield click.style(f"{node.key}  ({printable(node.type)}{seen})", bold=True)
-    facts = [(printable(name), printable(str(value))) for name, value in sorted(node.properties.items())]
-    if view.aliases:
-        facts.append(("also called", printable(", ".join(view.aliases))))
-    yield from (f"  {line}" for line in aligned(facts))
-    yield from (f"  named in {line.strip()}" for line in evidence_lines(node.evidence, passages))
-    for heading, edges in _grouped(view).items():
-        yield ""
-        more = "+" if view.more else ""
-        yield click.style(f"{heading}: {len(edges)}{more}", bold=True)
-        shown = edges if everything else edges[:A_GROUP]
-        for edge in shown:
-            yield from _line(edge, edge.other(node.key), view.names, passages)
-        if len(edges) > len(shown):
-            yield f"  and {len(edges) - len(shown):,} more (--all)"
-    if view.more:
-        yield ""
-        yield "there are more relations: raise --limit"
 
 
 def _grouped(view: NodeView) -> dict[str, list[Edge]]:
@@ -368,11 +342,6 @@ def _proof(passage: Passage, names: Sequence[str]) -> Iterator[str]:
     yield from ("", *rendered(best, Screen.current()))
 
 
-def contradiction_lines(found: Neighbourhood) -> Iterator[str]:
-    for first, second in found.contradicting:
-        yield f"these contradict each other: {edge_text(first)}; {edge_text(second)}"
-
-
 def answer_lines(found: GraphAnswer) -> Iterator[str]:
     """The explanation of the query, then each thing with its path and evidence."""
     passages = by_id(found.passages)
@@ -412,8 +381,5 @@ def _uncovered(one: Uncovered) -> str:
     return one.key + fired
 
 
-def find_rows(found: Sequence[Node]) -> list[tuple[str, ...]]:
-    return [
-        (node.key, printable(node.type), printable(str(node.properties.get("title", node.properties.get("name", "")))))
-        for node in found
-    ]
+def _name_of(node: Node) -> Value:
+    return node.properties.get("title", node.properties.get("name", ""))

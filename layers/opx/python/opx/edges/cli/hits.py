@@ -16,6 +16,7 @@ from opx.domain.procedures import Effect
 from opx.domain.queries import Band, Basis, Expand
 from opx.domain.results import Answer, RetrievalResult, ScoreParts
 from opx.edges.cli.output import Screen, aligned, current_folder, plural, printable
+from opx.retrieval.citations import WARNINGS, harm_shown, updated, warning_line, with_warnings
 
 SHORT_ID = 8
 """Digits of ids printed for typing or copying."""
@@ -138,15 +139,12 @@ class HitPage(Struct, frozen=True):
         if found.untrusted:
             yield _INDENT + self.screen.styled(untrusted_line(found.tier, found.category), "caution")
         if found.flags:
-            from opx.retrieval.citations import WARNINGS
-
             for flag in found.flags:
                 yield _INDENT + self.screen.styled(f"warning: {WARNINGS.get(flag, printable(flag))}", "warning")
 
     def _own_text(self, document: DocumentAnswer) -> Iterator[str]:
         """The relevant blocks. Each warning is before its line; those of an untrusted document come first."""
         from opx.edges.cli.rendering import rendered
-        from opx.retrieval.citations import warning_line
 
         warnings = [warning_line({"text": text}) for text in document.warnings]
         missing = [line for line in warnings if document.untrusted or line not in document.content]
@@ -160,7 +158,6 @@ class HitPage(Struct, frozen=True):
     def _text(self, content: str, hit: RetrievalResult) -> Iterator[str]:
         """A passage, each warning before the line that it belongs to."""
         from opx.edges.cli.rendering import rendered
-        from opx.retrieval.citations import warning_line, with_warnings
 
         warnings = [warning_line(warning) for warning in hit.warnings]
         if hit.untrusted:
@@ -171,8 +168,6 @@ class HitPage(Struct, frozen=True):
 
     def _harm(self, document: DocumentAnswer) -> Iterator[str]:
         """Cautions for shown steps and commands: data loss, costs, notifications."""
-        from opx.retrieval.citations import harm_shown
-
         yield from (_INDENT + self.screen.styled(printable(line), "caution") for line in harm_shown(document.steps))
 
     def _other_steps(self, document: DocumentAnswer, content: str, *, outline: bool) -> Iterator[str]:
@@ -243,8 +238,6 @@ def untrusted_line(tier: str, category: str = "") -> str:
 
 def effect_lines(steps: Sequence[StepView], screen: Screen, *, untrusted: bool = False) -> Iterator[str]:
     """Effects of shown steps: that of a single one in words, and of several those that lose data, cost or notify."""
-    from opx.retrieval.citations import harm_shown
-
     if any(step.effect is Effect.DESTRUCTIVE for step in steps):
         yield screen.styled(DESTROYS if len(steps) == 1 else DESTROY, "warning")
     harm = [*harm_shown(steps, untrusted=untrusted)]
@@ -278,8 +271,6 @@ def _passages(answer: Answer, document: DocumentAnswer) -> list[RetrievalResult]
 
 def facts_line(document: DocumentAnswer) -> str:
     """`runbooks/procedures, likely (0.74), updated 2025-03-27 (606 days ago), owner data-platform`."""
-    from opx.retrieval.citations import updated
-
     when = f", updated {printable(updated(document))}" if document.updated else ""
     return f"{document.category}, {document.band} ({document.confidence:.2f}){when}"
 

@@ -3,17 +3,19 @@ and repairs differences between stores."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import click
 
-from opx.domain.record import Record
 from opx.edges.calling import OperationClient
-from opx.edges.cli.operations import CommandShape, operation_command, request_command
+from opx.edges.cli.operations import operation_command, request_command
 from opx.edges.cli.output import (
     NO_ANSWER,
     CommandFailed,
     aligned,
     exit_unless,
     plural,
+    print_either,
     print_json,
     print_lines,
     printable,
@@ -21,7 +23,7 @@ from opx.edges.cli.output import (
 )
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
-from opx.lifecycle.consistency.differences import ReconcileReport
+from opx.lifecycle.consistency.differences import ReconcileReport, StoreDifference
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.operations import administration, calibration
 
@@ -46,14 +48,12 @@ class _Steps:
 @request_command(
     "reindex",
     administration.reindex,
-    CommandShape(
-        fields={
-            "model": "NAME  Another embedding model, as in OPX_EMBEDDING_MODEL.",
-            "model_path": "DIR  The folder of one, as in OPX_MODEL_PATH.",
-            "collection": "NAME  The search collection to build it in: blue or green, on AWS.",
-        },
-        elsewhere=REMOTE,
-    ),
+    fields={
+        "model": "NAME  Another embedding model, as in OPX_EMBEDDING_MODEL.",
+        "model_path": "DIR  The folder of one, as in OPX_MODEL_PATH.",
+        "collection": "NAME  The search collection to build it in: blue or green, on AWS.",
+    },
+    elsewhere=REMOTE,
 )
 @click.option("--dimension", default=0, metavar="N", help="Dimension of its vectors, if the model has several.")
 @click.option("--force", is_flag=True, help="Switch even if the new index was measured to be worse.")
@@ -182,23 +182,15 @@ def calibrate_command(
     client = session.watched_client(_Steps())
     if show:
         status = client.call(calibration.get_calibration, calibration.GetCalibration())
-        _print_either(status, _status_lines(status), as_json=as_json)
+        print_either(status, _status_lines(status), as_json=as_json)
     elif discard:
         gone = client.call(calibration.discard_calibration, calibration.DiscardCalibration())
-        _print_either(
-            gone, ["the shipped models are in use" + ("" if gone.discarded else ", as before")], as_json=as_json
-        )
+        line = "the shipped models are in use" + ("" if gone.discarded else ", as before")
+        print_either(gone, [line], as_json=as_json)
     else:
         report = client.call(calibration.calibrate, request)
-        _print_either(report, [_calibration_line(report)], as_json=as_json)
+        print_either(report, [_calibration_line(report)], as_json=as_json)
         exit_unless(not report.reason)
-
-
-def _print_either(reply: Record, lines: list[str], *, as_json: bool) -> None:
-    if as_json:
-        print_json(reply.to_json())
-    else:
-        print_lines(lines)
 
 
 _MODELS = {
@@ -240,10 +232,10 @@ def _calibration_line(report: calibration.CalibrationReport) -> str:
 @operation_command(
     "reconcile",
     administration.reconcile,
-    CommandShape(fields={"max_share": "SHARE  With --repair: remove up to this share of a kind.  [default: 0.2]"}),
+    fields={"max_share": "SHARE  With --repair: remove up to this share of a kind.  [default: 0.2]"},
     json="Print the report as JSON.",
 )
-def reconcile_command(report: ReconcileReport, *, as_json: bool) -> None:
+def reconcile_command(report: ReconcileReport, *, as_json: bool) -> Iterator[str]:
     """Compare corpus, catalog, chunk files, index, graph and calendar of all clients, and report differences.
 
     Others may keep working, and you can interrupt and repeat the run at any time. --repair ingests documents that
@@ -257,7 +249,7 @@ def reconcile_command(report: ReconcileReport, *, as_json: bool) -> None:
     Exit codes: 0 the stores agree or were repaired, 1 differences are left, 2 it could not be done.
     """
     if not as_json:
-        _print_differences(report)
+        yield from _difference_lines(report)
     if report.given_up:
         warn(
             f"{plural(report.given_up, 'import')} that was cut short is closed: the documents that it brought are in order"
@@ -271,20 +263,23 @@ def reconcile_command(report: ReconcileReport, *, as_json: bool) -> None:
     exit_unless(not left)
 
 
-def _print_differences(report: ReconcileReport) -> None:
-    for difference in report.differences:
-        name = printable(difference.object_key) or f"scope {difference.scope_key}"
-        click.echo(f"{name}: {printable(difference.text)}; repair: {difference.repair}")
+def _difference_lines(report: ReconcileReport) -> Iterator[str]:
+    yield from map(difference_line, report.differences)
     if report.total > len(report.differences):
-        click.echo(f"... and {report.total - len(report.differences):,} more")
-    click.echo(
+        yield f"... and {report.total - len(report.differences):,} more"
+    yield (
         f"compared {plural(report.objects, 'object')}, {plural(report.documents, 'document')} of the catalog, "
         f"{plural(report.index_documents, 'document')} of the index, {plural(report.chunk_files, 'chunk file')}: "
         f"{plural(report.total, 'difference')}, {report.repaired:,} repaired"
     )
     if report.waiting:
-        click.echo(f"{plural(report.waiting, 'document')} sent again; functions ingest them")
+        yield f"{plural(report.waiting, 'document')} sent again; functions ingest them"
     if report.in_flight:
-        click.echo(f"{plural(report.in_flight, 'document')} being ingested just now, not compared")
+        yield f"{plural(report.in_flight, 'document')} being ingested just now, not compared"
     if report.failed:
-        click.echo(f"{plural(report.failed, 'failed item')}: `opx failed` lists them")
+        yield f"{plural(report.failed, 'failed item')}: `opx failed` lists them"
+
+
+def difference_line(one: StoreDifference) -> str:
+    """`documents/a.md: the index lacks it; repair: ingest`."""
+    return f"{printable(one.object_key) or f'scope {one.scope_key}'}: {printable(one.text)}; repair: {one.repair}"

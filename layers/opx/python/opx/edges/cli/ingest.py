@@ -11,7 +11,7 @@ import click
 
 from opx.domain.ids import beginning_so
 from opx.edges.cli.intake import Intake, IntakeTally, canonical, find_category, finish, report_closed_gaps, report_gone
-from opx.edges.cli.operations import AS_JSON_LINES, CommandShape, OperationGroup, request_command, whole
+from opx.edges.cli.operations import AS_JSON_LINES, OperationGroup, request_command, whole
 from opx.edges.cli.output import (
     INTERRUPTED,
     SHORT_ID,
@@ -107,10 +107,8 @@ def _warn_of_unknown_group(session: Session, group: str) -> None:
 @request_command(
     "rebuild",
     rebuild,
-    CommandShape(
-        fields={"graph": "Ingest every document again, with all its statements about things."},
-        elsewhere=REBUILD_ELSEWHERE,
-    ),
+    fields={"graph": "Ingest every document again, with all its statements about things."},
+    elsewhere=REBUILD_ELSEWHERE,
     json="",
 )
 def rebuild_command(session: Session, request: Rebuild) -> None:
@@ -155,7 +153,7 @@ def failed_command(context: click.Context, *, as_json: bool, as_jsonl: bool) -> 
 
 
 @failed_command.operation(
-    "list", list_failures, CommandShape(without=("limit", "after"), items="failures"), json="Print them as JSON."
+    "list", list_failures, without=("limit", "after"), items="failures", json="Print them as JSON."
 )
 def list_failed(found: FailurePage) -> None:
     """List failed items with their reasons."""

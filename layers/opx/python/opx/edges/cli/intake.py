@@ -7,25 +7,22 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from opx.domain.documents import RemarkKind
 from opx.domain.scopes import scope_of_object
+from opx.edges.calling import LocalClient, OperationClient
 from opx.edges.cli.output import exit_unless, plural, safe, warn
 from opx.edges.cli.reporting import Reporter, remarks_summary
-from opx.edges.loading import KEYS_AT_ONCE, remove_objects, stored_under
+from opx.edges.loading import KEYS_AT_ONCE, Loader, remove_objects, stored_under
 from opx.errors import InvalidInputError, OpxError
 from opx.ingestion.events import DOCUMENTS_FOLDER, SIDECAR_SUFFIX, EventOutcome, Result
 from opx.ingestion.files import LEFT_OUT, FileToIngest, file_digest, plan_files, source_name
 from opx.ingestion.states import NOTHING_TO_KNOW, ObjectState
 from opx.operations.corpus import GetObjectStates, get_object_states
 from opx.operations.documents import ListCategories, list_categories
-
-if TYPE_CHECKING:
-    from opx.edges.calling import OperationClient
-    from opx.edges.loading import Loader
 
 LARGEST_LOSS = 0.2
 """A folder that lost more than this share of its documents is probably not mounted, rather than cleaned up."""
@@ -106,20 +103,18 @@ def planned_files(paths: Iterable[str | Path], working_folder: WorkingFolder) ->
     return [step for step in found if isinstance(step, EventOutcome) or not working_folder.holds(step.path)]
 
 
+@dataclass(frozen=True, slots=True)
 class Intake:
     """Ingests files of this machine."""
 
-    def __init__(
-        self, client: OperationClient, loader: Loader, working_folder: WorkingFolder, reporter: Reporter
-    ) -> None:
-        self._client = client
-        self._loader = loader
-        self._working_folder = working_folder
-        self._reporter = reporter
+    client: OperationClient
+    loader: Loader
+    working_folder: WorkingFolder
+    reporter: Reporter
 
     def plan(self, paths: Iterable[str | Path]) -> list[FileToIngest | EventOutcome]:
         """Files to ingest, and outcomes of those that can't be. Files in the home folder are left out."""
-        return planned_files(paths, self._working_folder)
+        return planned_files(paths, self.working_folder)
 
     def put(
         self, steps: Sequence[FileToIngest | EventOutcome], metadata: Mapping[str, Any], tally: IntakeTally
@@ -129,26 +124,26 @@ class Intake:
         for step in steps:
             if isinstance(step, EventOutcome):
                 tally.add(step)
-        for done, put in enumerate(self._loader.put_files(files, metadata), start=1):
+        for done, put in enumerate(self.loader.put_files(files, metadata), start=1):
             if put.outcome is not None:
                 tally.add(put.outcome)
             else:
                 tally.sent.add(put.object_key)
-            self._reporter.stored(done, len(files))
+            self.reporter.stored(done, len(files))
 
     def remove(self, keys: Sequence[str], tally: IntakeTally) -> None:
         """Delete objects."""
         if keys:
-            self._loader.note_failures()
-            remove_objects(self._client, keys)
+            self.loader.note_failures()
+            remove_objects(self.client, keys)
         tally.sent.update(keys)
 
     def work(self, tally: IntakeTally) -> None:
         """Ingests the sent documents, or waits for their outcomes."""
-        self._reporter.expect(len(tally.sent))
-        for outcome in self._loader.outcomes(tally.sent, self._reporter.embedding, self._reporter.others):
+        self.reporter.expect(len(tally.sent))
+        for outcome in self.loader.outcomes(tally.sent, self.reporter.embedding, self.reporter.others):
             tally.add(outcome)
-            self._reporter.settled(outcome)
+            self.reporter.settled(outcome)
 
     def renamed(
         self, folders: Iterable[Path], steps: Sequence[FileToIngest | EventOutcome]
@@ -159,7 +154,7 @@ class Intake:
         present = _present(steps)
         stored: set[str] = set()
         lost: list[str] = []
-        for folder in (folder for folder in folders if folder != self._working_folder.base):
+        for folder in (folder for folder in folders if folder != self.working_folder.base):
             keys, gone = self._stored_and_lost(folder, present)
             stored.update(map(source_of, keys))
             lost += gone
@@ -171,7 +166,7 @@ class Intake:
 
     def renamed_from(self, path: Path, folder: Path) -> list[str]:
         """Keys of documents of this folder that were last put from a file, or the files of a folder, with another name."""
-        name = source_name(path, self._working_folder.base)
+        name = source_name(path, self.working_folder.base)
         lost = self._stored_and_lost(folder, _present(self.plan([folder])))[1]
         return [one.object_key for one in self._states(lost) if one.file == name or one.file.startswith(f"{name}/")]
 
@@ -182,7 +177,7 @@ class Intake:
         by_content = {
             state.etag: source_of(state.object_key) for state in states if state.file not in new and state.etag
         }
-        model = self._client.call(list_categories, ListCategories()).model()
+        model = self.client.call(list_categories, ListCategories()).model()
         for name, file in new.items():
             etag = "" if name in former else _digest(file.path)
             source = by_content.get(etag, "")
@@ -195,7 +190,7 @@ class Intake:
     def _states(self, object_keys: Sequence[str]) -> Iterator[ObjectState]:
         for at in range(0, len(object_keys), KEYS_AT_ONCE):
             wanted = GetObjectStates(object_keys=tuple(object_keys[at : at + KEYS_AT_ONCE]))
-            yield from self._client.call(get_object_states, wanted).states
+            yield from self.client.call(get_object_states, wanted).states
 
     def missing(
         self, folders: Iterable[Path], steps: Sequence[FileToIngest | EventOutcome], *, force: bool
@@ -208,7 +203,7 @@ class Intake:
         present = _present(steps)
         gone: list[str] = []
         for folder in folders:
-            if folder == self._working_folder.base:
+            if folder == self.working_folder.base:
                 raise InvalidInputError(
                     f"it can't be determined which documents came from {folder} itself: name the folders in it"
                 )
@@ -228,7 +223,7 @@ class Intake:
         are named from has none: documents of other origins look as if they came from it."""
         present = _present(steps)
         for folder in folders:
-            lost = [] if folder == self._working_folder.base else self._stored_and_lost(folder, present)[1]
+            lost = [] if folder == self.working_folder.base else self._stored_and_lost(folder, present)[1]
             if lost:
                 yield folder, [source_of(key) for key in lost]
 
@@ -239,11 +234,11 @@ class Intake:
 
     def stored_at(self, source: str) -> list[str]:
         """Keys of the document with this source name."""
-        return [key for key in stored_under(self._client, source) if source_of(key) == source]
+        return [key for key in stored_under(self.client, source) if source_of(key) == source]
 
     def stored_under(self, path: Path) -> list[str]:
         """Keys of the documents that came from a file or a folder."""
-        return list(stored_under(self._client, source_name(path, self._working_folder.base)))
+        return list(stored_under(self.client, source_name(path, self.working_folder.base)))
 
 
 def _present(steps: Sequence[FileToIngest | EventOutcome]) -> set[str]:
@@ -289,7 +284,6 @@ def finish(tally: IntakeTally, started: float, *, left: int = 0) -> None:
 def report_closed_gaps(client: OperationClient, tally: IntakeTally) -> None:
     """Checks open gaps again if anything was ingested on this machine, and prints those that have an answer now. An error
     of the check is a warning only."""
-    from opx.edges.calling import LocalClient
     from opx.operations.questions import CheckGaps, check_gaps
 
     if not tally.count(Result.INGESTED) or not isinstance(client, LocalClient):

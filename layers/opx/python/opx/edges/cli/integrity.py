@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from opx.edges.cli.operations import CommandShape, request_command
+from opx.edges.cli.indexes import difference_line
+from opx.edges.cli.operations import operation_command, request_command
 from opx.edges.cli.output import exit_unless, plural, print_json, print_table, printable
-from opx.edges.cli.retention import Phases
+from opx.edges.cli.retention import phases
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
 from opx.lifecycle.consistency.repair import RepairReport
@@ -20,23 +22,21 @@ from opx.operations import integrity
 _WORKS_ON = (
     "works on a folder of this machine, or with OPX_BACKEND=aws on the stores of a deployed system: see docs/backup.md"
 )
-_ELSEWHERE = f"repair {_WORKS_ON}"
-
-
 _RECORDED = "sealed by recorded checksums: all bytes were read now, and may differ from them since before the seal"
-_SEAL_ELSEWHERE = f"seal {_WORKS_ON}"
 _UNSIGNED = "not signed: set OPX_SIGNING_KEY"
 _CHANGED = "not as it was ingested; it was ingested as it is now, and `opx history` has the version before"
 _KEPT = "that belong to nothing were kept: `opx reconcile` lists them, --repair removes them"
 
 
-@request_command(
+@operation_command(
     "repair",
     integrity.repair_stores,
-    CommandShape(fields={"dry_run": "List the damage, and change nothing."}, elsewhere=_ELSEWHERE),
+    fields={"dry_run": "List the damage, and change nothing."},
+    elsewhere=f"repair {_WORKS_ON}",
+    progress=phases,
     json="Print the report as JSON.",
 )
-def repair_command(session: Session, request: integrity.RepairStores, *, as_json: bool) -> None:
+def repair_command(report: RepairReport, *, as_json: bool) -> Iterator[str]:
     """Rebuild everything that intact data allows: index, chunk files, outlines, catalog, graph and tables. List the
     losses.
 
@@ -48,47 +48,37 @@ def repair_command(session: Session, request: integrity.RepairStores, *, as_json
 
     Exit codes: 0 all is in order, 1 something is lost or left, 2 it could not be done.
     """
-    with Phases() as phases:
-        report = session.watched_client(phases.progress).call(integrity.repair_stores, request)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        _print_report(report)
+    if not as_json:
+        yield from _repaired_lines(report)
+        yield from _rest_lines(report)
     exit_unless(report.is_whole)
 
 
-def _print_report(report: RepairReport) -> None:
-    for one in report.damaged:
-        click.echo(f"damaged: {printable(one.file)}: {printable(one.problem)}")
+def _repaired_lines(report: RepairReport) -> Iterator[str]:
+    yield from (f"damaged: {printable(one.file)}: {printable(one.problem)}" for one in report.damaged)
     if report.folder:
-        click.echo(f"the damaged files are in the folder {report.folder}: delete it when you don't need it any more")
+        yield f"the damaged files are in the folder {report.folder}: delete it when you don't need it any more"
     if report.rows:
-        click.echo(f"{plural(sum(report.rows.values()), 'row')} read from damaged databases")
+        yield f"{plural(sum(report.rows.values()), 'row')} read from damaged databases"
     if report.heads:
-        click.echo(f"{plural(report.heads, 'document')} entered in the catalog again, from their versions")
+        yield f"{plural(report.heads, 'document')} entered in the catalog again, from their versions"
     for problem, count in report.repaired.items():
-        click.echo(f"repaired: {plural(count, 'difference')} of the kind {problem.value.replace('_', ' ')}")
-    for key in report.changed:
-        click.echo(f"changed: {printable(key)}: {_CHANGED}")
-    for left in report.left:
-        name = printable(left.object_key) or f"scope {left.scope_key}"
-        click.echo(
-            f"{'would repair' if report.dry_run else 'left'}: {name}: {printable(left.text)}; repair: {left.repair}"
-        )
-    for loss in report.lost:
-        click.echo(f"lost for good, unless a backup has it: {printable(loss)}")
-    _print_rest(report)
+        yield f"repaired: {plural(count, 'difference')} of the kind {problem.value.replace('_', ' ')}"
+    yield from (f"changed: {printable(key)}: {_CHANGED}" for key in report.changed)
+    verb = "would repair" if report.dry_run else "left"
+    yield from (f"{verb}: {difference_line(left)}" for left in report.left)
+    yield from (f"lost for good, unless a backup has it: {printable(loss)}" for loss in report.lost)
 
 
-def _print_rest(report: RepairReport) -> None:
+def _rest_lines(report: RepairReport) -> Iterator[str]:
     if report.waiting:
-        click.echo(f"{plural(report.waiting, 'document')} sent again; functions ingest them: then run it again")
+        yield f"{plural(report.waiting, 'document')} sent again; functions ingest them: then run it again"
     if report.failed:
-        click.echo(f"{plural(report.failed, 'document')} could not be ingested: `opx failed` lists the reasons")
+        yield f"{plural(report.failed, 'document')} could not be ingested: `opx failed` lists the reasons"
     if report.surplus:
-        click.echo(f"{plural(report.surplus, 'item')} {_KEPT}")
+        yield f"{plural(report.surplus, 'item')} {_KEPT}"
     if report.is_whole and not report.waiting:
-        click.echo("all stores are in order")
+        yield "all stores are in order"
 
 
 # -- seals
@@ -97,14 +87,12 @@ def _print_rest(report: RepairReport) -> None:
 @request_command(
     "seal",
     integrity.compare_seal,
-    CommandShape(
-        fields={
-            "root": "HEX  With --verify: the expected root of the last seal.",
-            "public_key": "HEX  With --verify: the public key of the expected signature.",
-        },
-        elsewhere=_SEAL_ELSEWHERE,
-        anywhere=True,
-    ),
+    fields={
+        "root": "HEX  With --verify: the expected root of the last seal.",
+        "public_key": "HEX  With --verify: the public key of the expected signature.",
+    },
+    elsewhere=f"seal {_WORKS_ON}",
+    anywhere=True,
 )
 @click.option("--verify", is_flag=True, help="Compare the stored data with the last seal, and list the differences.")
 @click.option("--receipt", metavar="FILE", help="Prove by the last seal that a receipt is unchanged.")
@@ -148,8 +136,8 @@ def seal_command(
     if receipt:
         _prove(session, receipt, request, as_json=as_json)
         return
-    with Phases() as phases:
-        client = session.watched_client(phases.progress)
+    with phases() as progress:
+        client = session.watched_client(progress)
         found: Seal | SealComparison = (
             client.call(integrity.compare_seal, request)
             if verify

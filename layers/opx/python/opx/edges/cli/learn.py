@@ -24,15 +24,14 @@ from opx.domain.learning import (
 )
 from opx.domain.record import Record, replace
 from opx.edges.cli.feedback import capture_command
-from opx.edges.cli.operations import CommandShape, OperationGroup
+from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import (
     NO_ANSWER,
     SHORT_ID,
     exit_unless,
     plural,
-    print_json,
+    print_either,
     print_json_lines,
-    print_lines,
     printable,
     safe,
     table,
@@ -111,23 +110,18 @@ def verify(
         incident=incident,
     )
     found = session.call(learning.verify_entry, request)
-    if as_json:
-        print_json(found.to_json())
-    else:
-        click.echo(_verified_line(found))
+    print_either(found, [_verified_line(found)], as_json=as_json)
 
 
 @learn_command.request(
     "list",
     learning.list_entries,
-    CommandShape(
-        fields={
-            "project_id": "--for PROJECT  Only entries of this project.",
-            "after": "ENTRY_ID  Entries before this one, the last of the previous page.",
-        },
-        ids={"after": entry_named},
-        items="entries",
-    ),
+    fields={
+        "project_id": "--for PROJECT  Only entries of this project.",
+        "after": "ENTRY_ID  Entries before this one, the last of the previous page.",
+    },
+    ids={"after": entry_named},
+    items="entries",
 )
 def show_entries(session: Session, request: learning.ListEntries, *, as_json: bool, as_jsonl: bool) -> None:
     """List captured entries of your scope, the newest first. Exit codes: 0 found some, 1 found none."""
@@ -154,9 +148,10 @@ def _entries(session: Session, request: learning.ListEntries) -> list[StagingEnt
 @learn_command.operation(
     "checkpoint",
     learning.process_checkpoint,
-    CommandShape(arguments=("project_id",), fields={"checkpoint_type": "--type", "project_id": "[PROJECT]"}),
+    arguments=("project_id",),
+    fields={"checkpoint_type": "--type", "project_id": "[PROJECT]"},
 )
-def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> None:
+def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> Iterator[str]:
     """Turn the verified entries of PROJECT into patterns. Repeating it counts nothing twice.
 
     Exit codes: 0 done or requested, 1 some entries were refused, 2 there is no such project, or any other error.
@@ -164,9 +159,9 @@ def show_checkpoint(reply: learning.Checkpoint, *, as_json: bool) -> None:
     report = reply.report
     if report is None:
         if not as_json:
-            click.echo("requested: the checkpoint begins in a few minutes, after the entries still in the queue")
+            yield "requested: the checkpoint begins in a few minutes, after the entries still in the queue"
         return
-    print_lines(() if as_json else _report_lines(report))
+    yield from () if as_json else _report_lines(report)
     warn(*(f"{one.entry_id}: {one.reason}" for one in report.refused))
     exit_unless(not report.refused)
 
@@ -235,31 +230,36 @@ def find_patterns(
 
 def _show(found: Sequence[T], lines: Callable[[Sequence[T]], Iterable[str]], *, as_json: bool) -> None:
     """Prints records as JSON or lines; exits with 1 if there are none."""
-    if as_json:
-        print_json([one.to_json() for one in found])
-    else:
-        print_lines(lines(found))
+    print_either(found, lines(found), as_json=as_json)
     exit_unless(found)
 
 
-@learn_command.operation(
-    "pattern",
-    patterns.get_pattern,
-    CommandShape(arguments=("pattern_id",), ids={"pattern_id": pattern_named}),
-)
-def show_pattern(found: PatternView) -> None:
+@learn_command.operation("pattern", patterns.get_pattern, arguments=("pattern_id",), ids={"pattern_id": pattern_named})
+def show_pattern(view: PatternView) -> Iterator[str]:
     """Show a pattern and the entries counted for it."""
-    print_lines(_pattern_lines(found))
+    pattern = view.pattern
+    yield f"Pattern {pattern.pattern_id} ({pattern.entry_type.value}, {pattern.scope_key})"
+    yield f"Problem: {printable(pattern.problem)}"
+    if pattern.error_message:
+        yield f"Error: {printable(pattern.error_message)}"
+    yield f"Solution: {printable(pattern.solution)}"
+    yield f"When to try: {printable(pattern.when_to_try)}"
+    counted = f"Worked {plural(pattern.success_count, 'time')}, failed {plural(pattern.failure_count, 'time')}"
+    yield f"{counted}; last on {pattern.embedded_at}"
+    for one in view.occurrences:
+        verdict = "worked" if one.worked else "failed"
+        more = f", {printable(one.incident)}" if one.incident else ""
+        yield f"  {one.at}  {verdict}  {printable(one.project_id)}{more}  entry {one.entry_id} ({one.reason})"
+    if view.more:
+        yield "  ... and more"
 
 
 @learn_command.operation(
     "merge",
     pattern_changes.merge_patterns,
-    CommandShape(
-        arguments=("pattern_id", "other_id"),
-        fields={"pattern_id": "PATTERN", "other_id": "OTHER"},
-        ids={"pattern_id": pattern_named, "other_id": pattern_named},
-    ),
+    arguments=("pattern_id", "other_id"),
+    fields={"pattern_id": "PATTERN", "other_id": "OTHER"},
+    ids={"pattern_id": pattern_named, "other_id": pattern_named},
 )
 def show_merge(done: PatternChange) -> None:
     """Make OTHER a part of PATTERN, with everything that was counted for it."""
@@ -271,7 +271,9 @@ def show_merge(done: PatternChange) -> None:
 @learn_command.operation(
     "split",
     pattern_changes.split_pattern,
-    CommandShape(arguments=("pattern_id", "ids"), fields={"ids": "ID..."}, ids={"pattern_id": pattern_named}),
+    arguments=("pattern_id", "ids"),
+    fields={"ids": "ID..."},
+    ids={"pattern_id": pattern_named},
 )
 def show_split(done: PatternChange) -> None:
     """Split a merged pattern (ID), or wrongly counted entries, off a pattern."""
@@ -288,10 +290,8 @@ def _worked(pattern: Pattern) -> str:
 @learn_command.operation(
     "context",
     patterns.get_task_context,
-    CommandShape(
-        arguments=("task_description",),
-        fields={"agent_type": "--agent TYPE", "task_description": "TASK", "task_type": "TYPE", "technology": "NAME"},
-    ),
+    arguments=("task_description",),
+    fields={"agent_type": "--agent TYPE", "task_description": "TASK", "task_type": "TYPE", "technology": "NAME"},
 )
 def show_context(reply: patterns.PromptContext, *, as_json: bool) -> None:
     """Print patterns for TASK in the form of an agent's prompt. Exit codes: 0 found some, 1 found none."""
@@ -312,13 +312,11 @@ def _short(text: str) -> str:
 
 
 def _table_of_entries(found: Sequence[StagingEntry]) -> Iterable[str]:
-    heads = ("ID", "AT", "STATE", "PROJECT", "TYPE", "WHAT")
-    return table(heads, list(map(_entry_row, found)), "no entries")
-
-
-def _entry_row(entry: StagingEntry) -> tuple[str, ...]:
-    project, what = printable(entry.project_id), _short(_summary(entry))
-    return entry.id[:SHORT_ID], entry.timestamp[:16], entry.state.value, project, entry.entry_type.value, what
+    rows = [
+        (e.id[:SHORT_ID], e.timestamp[:16], e.state, printable(e.project_id), e.entry_type, _short(_summary(e)))
+        for e in found
+    ]
+    return table(("ID", "AT", "STATE", "PROJECT", "TYPE", "WHAT"), rows, "no entries")
 
 
 def _summary(entry: StagingEntry) -> str:
@@ -373,22 +371,3 @@ def _found_lines(found: Sequence[RAGPattern]) -> Iterator[str]:
         yield f"   Solution: {printable(pattern.solution)}"
         yield f"   When to try: {printable(pattern.when_to_try)}"
         yield f"   Pattern {pattern.pattern_id}"
-
-
-def _pattern_lines(view: PatternView) -> Iterator[str]:
-    """A pattern and its occurrences."""
-    pattern = view.pattern
-    yield f"Pattern {pattern.pattern_id} ({pattern.entry_type.value}, {pattern.scope_key})"
-    yield f"Problem: {printable(pattern.problem)}"
-    if pattern.error_message:
-        yield f"Error: {printable(pattern.error_message)}"
-    yield f"Solution: {printable(pattern.solution)}"
-    yield f"When to try: {printable(pattern.when_to_try)}"
-    counted = f"Worked {plural(pattern.success_count, 'time')}, failed {plural(pattern.failure_count, 'time')}"
-    yield f"{counted}; last on {pattern.embedded_at}"
-    for one in view.occurrences:
-        verdict = "worked" if one.worked else "failed"
-        more = f", {printable(one.incident)}" if one.incident else ""
-        yield f"  {one.at}  {verdict}  {printable(one.project_id)}{more}  entry {one.entry_id} ({one.reason})"
-    if view.more:
-        yield "  ... and more"

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct, field
 
 from opx import __version__
 from opx.edges.cli.ending import end_process
@@ -247,24 +248,15 @@ def _completing_session(context: click.Context) -> Session:
     return Session(settings, root.obj.start, root.obj.connect, root)
 
 
-class Launch:
+class Launch(Struct):
     """Start parameters of the command: `start` builds the system from settings of `environ` and options, `connect` a client
     of a deployed one, and `examine` an operator's access to a deployed one. `closes`: the command closes the system."""
 
-    def __init__(
-        self,
-        start: StartSystem,
-        connect: Connect,
-        environ: Mapping[str, str] | None = None,
-        *,
-        examine: Examine | None = None,
-        closes: bool = True,
-    ) -> None:
-        self.start = start
-        self.connect = connect
-        self.examine = examine
-        self.closes = closes
-        self.environ = os.environ if environ is None else environ
+    start: StartSystem
+    connect: Connect
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    examine: Examine | None = None
+    closes: bool = True
 
 
 def run(arguments: Sequence[str], launch: Launch) -> int:

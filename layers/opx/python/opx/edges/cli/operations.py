@@ -4,7 +4,8 @@ the reply is printed."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, TypeVar
@@ -15,7 +16,7 @@ from msgspec import Struct, field, inspect, structs
 
 from opx.domain.requests import FieldFacts, Request, _choices, fields_of, read_request
 from opx.edges.calling import OperationClient, all_pages, plain
-from opx.edges.cli.output import print_json, print_json_lines
+from opx.edges.cli.output import print_json, print_json_lines, print_lines
 from opx.edges.cli.session import SESSION, Session
 from opx.operations import load
 from opx.operations.context import Progress
@@ -31,23 +32,26 @@ AS_JSON_LINES = "Print JSON Lines: one on each line."
 
 
 class CommandShape(Struct, frozen=True):
-    """Mapping of a command line to a request. `arguments` are positional, in this order; `without` keep their defaults;
-    `defaults` differ from those of other callers. `fields` overrides how fields are shown, each in the form of help:
-    `"--scope KEY All of a scope."`, of which each part is optional; `-y/--yes` and `-t|--tag` are several names. `items`
-    names the list that `--json` and `--jsonl` print instead of the whole reply, and that is read from all pages.
-    `anywhere`: the command also works before anything was ingested; `elsewhere`: the error for a deployed system, if the
-    command works on this machine only; `ids` find the whole id for the beginning of one, by field; `progress` is shown
-    meanwhile."""
+    """Mapping of a command line to a request of the operation `run`. `arguments` are positional, in this order; `without`
+    keep their defaults; `defaults` differ from those of other callers. `fields` overrides how fields are shown, each in the
+    form of help: `"--scope KEY All of a scope."`, of which each part is optional; `-y/--yes` and `-t|--tag` are several
+    names. `json` is the help of `--json`, "" for none. `items` names the list that `--json` and `--jsonl` print instead of
+    the whole reply, and that is read from all pages. `anywhere`: the command also works before anything was ingested;
+    `elsewhere`: the error for a deployed system, if the command works on this machine only; `ids` find the whole id for the
+    beginning of one, by field; `progress` shows the steps meanwhile."""
 
+    name: str
+    run: Run[Any, Any]
     arguments: Sequence[str] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
     without: Sequence[str] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    json: str = AS_JSON
     items: str = ""
     anywhere: bool = False
     elsewhere: str = ""
     ids: Mapping[str, Callable[[Session, str], str]] = field(default_factory=dict)
-    progress: Progress | None = None
+    progress: Callable[[], AbstractContextManager[Progress]] | None = None
 
     def shown(self, fact: FieldFacts) -> tuple[str, str | None, str]:
         """A field's names as an option ("" for the usual one), its metavar and its help."""
@@ -56,28 +60,23 @@ class CommandShape(Struct, frozen=True):
         return found["names"] or "", found["metavar"], found["about"] or fact.about
 
 
-USUAL = CommandShape()
+Present = Callable[..., Iterable[str] | None]
+"""Prints a reply as text, or returns the lines to print: gets the reply, and by name those of `session`, `request`, `as_json`
+and the command's own options that it has parameters for."""
+
+Maker = Callable[[Present], click.Command]
 
 
-Present = Callable[..., None]
-"""Prints a reply as text: gets the reply, and by name those of `session`, `request`, `as_json` and the command's own options
-that it has parameters for."""
-
-Act = Callable[..., None]
-"""Executes a command: gets the same by name, without the reply."""
-
-Maker = Callable[[Callable[..., None]], click.Command]
-
-
-def operation_command(name: str, run: Run[Any, Any], shape: CommandShape = USUAL, *, json: str = AS_JSON) -> Maker:
+def operation_command(name: str, run: Run[Any, Any], **fields: Any) -> Maker:
     """Turns the decorated function, which prints the reply, into a command; one with a parameter `as_json` is also called
-    after JSON was printed, to warn on stderr and to set the exit code. Its docstring is the help, and `json` that of `--json`
-    ("" for none). Its own options are added with `click.option` above it, as for any command; one named like a field
+    after JSON was printed, to warn on stderr and to set the exit code. Its docstring is the help, and `fields` are those of
+    `CommandShape`. Its own options are added with `click.option` above it, as for any command; one named like a field
     replaces the field's option."""
+    shape = CommandShape(name, run, **fields)
 
     def make(present: Present) -> click.Command:
         def act(given: dict[str, Any]) -> None:
-            reply = _reply(given["session"], run, given["request"], shape)
+            reply = _reply(given["session"], given["request"], shape)
             if given["as_jsonl"]:
                 print_json_lines(shown_json(reply, shape.items))
                 given = {**given, "as_json": True}
@@ -86,79 +85,71 @@ def operation_command(name: str, run: Run[Any, Any], shape: CommandShape = USUAL
             if not given["as_json"] or "as_json" in _parameters_of(present):
                 _call_by_name(present, given, reply)
 
-        return _command(name, run, shape, present, act, json=json)
+        return _command(shape, present, act)
 
     return make
 
 
-def request_command(name: str, run: Run[Any, Any], shape: CommandShape = USUAL, *, json: str = AS_JSON) -> Maker:
-    """Turns a function that calls operations itself, with a request built from the options, into a command."""
-
-    def make(act: Act) -> click.Command:
-        return _command(name, run, shape, act, lambda given: _call_by_name(act, given), json=json)
-
-    return make
+def request_command(name: str, run: Run[Any, Any], **fields: Any) -> Maker:
+    """Turns a function that calls operations itself, with a request built from the options, into a command. It gets the same
+    by name as `Present`, without a reply."""
+    shape = CommandShape(name, run, **fields)
+    return lambda act: _command(shape, act, lambda given: _call_by_name(act, given))
 
 
 class OperationGroup(click.Group):
     """A group whose commands are built from operations."""
 
-    def operation(self, name: str, run: Run[Any, Any], shape: CommandShape = USUAL, *, json: str = AS_JSON) -> Maker:
+    def operation(self, name: str, run: Run[Any, Any], **fields: Any) -> Maker:
         """As `operation_command`."""
-        return self._adding(operation_command(name, run, shape, json=json))
+        return self._adding(operation_command(name, run, **fields))
 
-    def request(self, name: str, run: Run[Any, Any], shape: CommandShape = USUAL, *, json: str = AS_JSON) -> Maker:
+    def request(self, name: str, run: Run[Any, Any], **fields: Any) -> Maker:
         """As `request_command`."""
-        return self._adding(request_command(name, run, shape, json=json))
+        return self._adding(request_command(name, run, **fields))
 
     def _adding(self, make: Maker) -> Maker:
-        def made(function: Callable[..., None]) -> click.Command:
+        def made(function: Present) -> click.Command:
             self.add_command(command := make(function))
             return command
 
         return made
 
 
-def _command(
-    name: str,
-    run: Run[Any, Any],
-    shape: CommandShape,
-    function: Callable[..., None],
-    act: Callable[[dict[str, Any]], None],
-    *,
-    json: str,
-) -> click.Command:
-    facts = {one.name: one for one in fields_of(_operation(run).request)}
+def _command(shape: CommandShape, function: Present, act: Callable[[dict[str, Any]], None]) -> click.Command:
+    kind = _operation(shape.run).request
+    facts = {one.name: one for one in fields_of(kind)}
     own = {str(one.name): one for one in reversed(getattr(function, "__click_params__", []))}
     names = [*shape.arguments, *(at for at in facts if at not in (*shape.arguments, *shape.without))]
     fields = [own.get(at) or (_argument if at in shape.arguments else _option)(facts[at], shape) for at in names]
     added = [param for at, param in own.items() if at not in names]
-    if json:
-        added.append(click.Option(["--json", "as_json"], is_flag=True, help=json))
-    if json and shape.items:
+    if shape.json:
+        added.append(click.Option(["--json", "as_json"], is_flag=True, help=shape.json))
+    if shape.json and shape.items:
         added.append(click.Option(["--jsonl", "as_jsonl"], is_flag=True, help=AS_JSON_LINES))
 
     def callback(**values: Any) -> None:
         session: Session = click.get_current_context().meta[SESSION]
         given = {"as_json": False, "as_jsonl": False, **{str(param.name): values.pop(param.name) for param in added}}
         whole_ids = {at: find(session, values[at]) for at, find in shape.ids.items() if values.get(at)}
-        request = request_of(_operation(run).request, {**values, **whole_ids})
+        request = request_of(kind, {**values, **whole_ids})
         if shape.elsewhere:
             session.require_local(shape.elsewhere)
         if not shape.anywhere:
             session.require_knowledge()
         act({**given, "session": session, "request": request})
 
-    return click.Command(name, params=[*fields, *added], callback=callback, help=function.__doc__)
+    return click.Command(shape.name, params=[*fields, *added], callback=callback, help=function.__doc__)
 
 
-def _parameters_of(function: Callable[..., None]) -> tuple[str, ...]:
+def _parameters_of(function: Present) -> tuple[str, ...]:
     code = function.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
-def _call_by_name(function: Callable[..., None], given: Mapping[str, Any], *reply: Any) -> None:
-    function(*reply, **{name: value for name, value in given.items() if name in _parameters_of(function)})
+def _call_by_name(function: Present, given: Mapping[str, Any], *reply: Any) -> None:
+    lines = function(*reply, **{name: value for name, value in given.items() if name in _parameters_of(function)})
+    print_lines(lines or ())
 
 
 def shown_json(reply: Any, items: str = "") -> Any:
@@ -177,11 +168,12 @@ def request_of(kind: type[Q], values: Mapping[str, Any]) -> Q:
     return read_request(kind, given, attributes=True)
 
 
-def _reply(session: Session, run: Run[Any, Any], request: Any, shape: CommandShape) -> Any:
-    client = session.watched_client(shape.progress) if shape.progress else session.client
-    if not (shape.items and "after" in shape.without):
-        return client.call(run, request)
-    return whole(client, run, request, shape.items)
+def _reply(session: Session, request: Any, shape: CommandShape) -> Any:
+    with shape.progress() if shape.progress else nullcontext() as progress:
+        client = session.watched_client(progress) if progress else session.client
+        if not (shape.items and "after" in shape.without):
+            return client.call(shape.run, request)
+        return whole(client, shape.run, request, shape.items)
 
 
 def whole(client: OperationClient, run: Run[Q, R], request: Q, items: str) -> R:
@@ -298,7 +290,8 @@ def plain_command(operation: Operation[Any, Any]) -> click.Command:
         for one, option in zip(facts, options, strict=True)
         if isinstance(one.kind, inspect.BoolType) and one.default is None
     }
-    params: list[click.Parameter] = [_option(one, CommandShape(fields=negatives)) for one in facts]
+    shape = CommandShape(operation.name, operation.run, fields=negatives)
+    params: list[click.Parameter] = [_option(one, shape) for one in facts]
     return click.Command(operation.command or operation.name, params=params, callback=callback, help=operation.about)
 
 

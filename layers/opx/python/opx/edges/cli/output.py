@@ -16,7 +16,7 @@ import click
 from msgspec import Struct
 
 from opx.domain.procedures import Effect
-from opx.domain.record import Json, Record
+from opx.domain.record import Json, Record, to_json
 from opx.errors import OpxError
 
 NO_PAGER = "opx.no-pager"
@@ -29,6 +29,14 @@ SHORT_ID = 12
 def print_json(data: Any) -> None:
     """Prints indented JSON on stdout; pure ASCII if the console isn't UTF-8, since `?` would be another value."""
     _print_json(data, indent=2)
+
+
+def print_either(reply: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Prints a reply as JSON, or else its lines."""
+    if as_json:
+        print_json(to_json(reply))
+    else:
+        print_lines(lines)
 
 
 def print_json_lines(items: Iterable[Any]) -> None:

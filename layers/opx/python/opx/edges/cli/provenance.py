@@ -8,8 +8,8 @@ import click
 
 from opx.domain.record import replace
 from opx.edges.cli.documents import NAME, version_named
-from opx.edges.cli.operations import CommandShape, request_command
-from opx.edges.cli.output import SHORT_ID, TAMPERED, Screen, aligned, plural, print_json, print_lines, printable
+from opx.edges.cli.operations import request_command
+from opx.edges.cli.output import SHORT_ID, TAMPERED, Screen, aligned, plural, print_either, printable
 from opx.edges.cli.session import Session
 from opx.ingestion.corpus.proving import Integrity
 from opx.operations.provenance import DocumentProvenance, ExplainProvenance, ReceiptProof, explain_provenance
@@ -28,7 +28,9 @@ _STYLES = {Integrity.ALTERED: "warning", Integrity.GONE: "caution", Integrity.IN
 @request_command(
     "why",
     explain_provenance,
-    CommandShape(arguments=("document_id",), without=("name",), fields={"version": "N", "receipt_id": "--receipt ID"}),
+    arguments=("document_id",),
+    without=("name",),
+    fields={"version": "N", "receipt_id": "--receipt ID"},
 )
 @NAME
 def why_command(session: Session, request: ExplainProvenance, *, as_json: bool) -> None:
@@ -42,15 +44,9 @@ def why_command(session: Session, request: ExplainProvenance, *, as_json: bool) 
     Exit code 4 if something was altered.
     """
     named = version_named(session, request.document_id).document.document_id
-    found = session.client.call(
-        explain_provenance,
-        replace(request, document_id=named, name=request.document_id),
-    )
-    if as_json:
-        print_json(found.to_json())
-    else:
-        click.echo(click.style(printable(found.title), bold=True))
-        print_lines(f"  {line}" for line in aligned([*_rows(found, Screen.current())]))
+    found = session.client.call(explain_provenance, replace(request, document_id=named, name=request.document_id))
+    facts = (f"  {line}" for line in aligned([*_rows(found, Screen.current())]))
+    print_either(found, (click.style(printable(found.title), bold=True), *facts), as_json=as_json)
     if Integrity.ALTERED in (found.object.integrity, found.text.integrity):
         click.get_current_context().exit(TAMPERED)
 
@@ -64,12 +60,11 @@ def _rows(found: DocumentProvenance, screen: Screen) -> Iterator[tuple[str, str]
         yield from _channel_rows(found)
     for claim in found.claims:
         yield "claim", printable(f"{claim.field}: {claim.value}  (stated by its author, not verified)")
-    yield "object", f"{printable(found.object.key)}{_version(found.object.version)}"
+    version = f" (version {found.object.version})" if found.object.version else ""
+    yield "object", f"{printable(found.object.key)}{version}"
     yield "", _checksum(found.object.checksum, found.object.integrity, screen)
-    yield (
-        "text",
-        f"{plural(found.text.chunks, 'chunk')}, {_checksum(found.text.checksum, found.text.integrity, screen)}",
-    )
+    text = _checksum(found.text.checksum, found.text.integrity, screen)
+    yield "text", f"{plural(found.text.chunks, 'chunk')}, {text}"
     if found.receipt:
         yield "receipt", _receipt(found.receipt)
 
@@ -85,10 +80,6 @@ def _channel_rows(found: DocumentProvenance) -> Iterator[tuple[str, str]]:
     yield "parsed as", f"{provenance.parser}, {provenance.ingested_at}"
     if provenance.reviewed_by:
         yield "reviewed", printable(f"last by {provenance.reviewed_by}")
-
-
-def _version(version: str) -> str:
-    return f" (version {version})" if version else ""
 
 
 def _checksum(checksum: str, integrity: Integrity, screen: Screen) -> str:

@@ -12,7 +12,7 @@ from opx.domain.queries import QueryConfig
 from opx.domain.results import Answer
 from opx.edges.calling import plain
 from opx.edges.cli.hits import shorten
-from opx.edges.cli.operations import AS_JSON_LINES, CommandShape, OperationGroup, operation_command
+from opx.edges.cli.operations import AS_JSON_LINES, OperationGroup, operation_command
 from opx.edges.cli.output import (
     NO_ANSWER,
     SHORT_ID,
@@ -48,7 +48,8 @@ _EXIT_CODES = {ReplayVerdict.SAME: 0, ReplayVerdict.CHANGED: NO_ANSWER, ReplayVe
 @operation_command(
     "audit",
     questions.list_audit_records,
-    CommandShape(fields={"document_id": "--document ID", "who": "TEXT", "since": "TIME"}, items="records"),
+    fields={"document_id": "--document ID", "who": "TEXT", "since": "TIME"},
+    items="records",
 )
 def audit_command(reply: questions.AuditRecords) -> None:
     """List queries, the newest first: who, when, and how many documents were returned. Only a hash of a query's text is
@@ -123,7 +124,7 @@ def _gap_row(gap: GapView) -> tuple[str, ...]:
     )
 
 
-@gaps_command.operation("check", questions.check_gaps, CommandShape(without=("every_scope",)))
+@gaps_command.operation("check", questions.check_gaps, without=("every_scope",))
 @click.option("--limit", type=click.IntRange(min=1), default=MAX_CHECKED, show_default=True)
 def check(found: questions.GapCheck) -> None:
     """Query open gaps again, the most important first, and close those of which every wording has an answer now."""

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
 
 from opx.domain.ids import shortened
 from opx.domain.queries import QueryConfig
-from opx.domain.research import (
-    DEFAULT_ITERATIONS,
-    MOST_ITERATIONS,
-    Finding,
-    ResearchReport,
-    ResearchStep,
-    StepKind,
-    Stopped,
-)
+from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep, StepKind, Stopped
 from opx.domain.results import Answer
 from opx.edges.cli.hits import HitPage, heading
 from opx.edges.cli.output import CommandFailed, Screen, aligned, exit_unless, print_json, print_lines, safe, warn
@@ -80,7 +71,8 @@ def research_command(
 
 def _print(report: ResearchReport, *, with_trace: bool) -> None:
     for rank, finding in enumerate(report.findings, start=1):
-        print_lines(_finding_lines(rank, finding))
+        found_by = click.style(f"   found by: {'; '.join(map(_short, finding.found_by))}", dim=True)
+        print_lines((*HitPage(Screen.current()).passage(rank, finding), found_by))
         click.echo("")
     if not report.findings:
         click.echo("Nothing good enough was found.")
@@ -88,19 +80,8 @@ def _print(report: ResearchReport, *, with_trace: bool) -> None:
     print_lines(f"Closest: {heading(near)} ({near.confidence:.2f})  {near.source}" for near in report.nearest)
     click.echo(f"{_searches(report.searches_performed)} by {report.planner}; {_STOPPED[report.stopped_because]}")
     if with_trace:
-        print_lines(trace_lines(report.trace))
+        print_lines(aligned([("#", "MS", "RESULTS", "NEW", "BEST", "SEARCHED FOR", "WHY"), *map(_row, report.trace)]))
     warn(*report.notes)
-
-
-def _finding_lines(rank: int, finding: Finding) -> Iterator[str]:
-    yield from HitPage(Screen.current()).passage(rank, finding)
-    yield click.style(f"   found by: {'; '.join(map(_short, finding.found_by))}", dim=True)
-
-
-def trace_lines(trace: Sequence[ResearchStep]) -> Iterator[str]:
-    """A table with a row per step."""
-    rows = [("#", "MS", "RESULTS", "NEW", "BEST", "SEARCHED FOR", "WHY"), *map(_row, trace)]
-    yield from aligned(rows)
 
 
 def _row(step: ResearchStep) -> tuple[str, ...]:

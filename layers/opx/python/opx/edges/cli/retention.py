@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from opx.edges.cli.operations import CommandShape, OperationGroup, operation_command, request_command
+from opx.edges.cli.operations import OperationGroup, operation_command, request_command
 from opx.edges.cli.output import (
     SHORT_ID,
     CommandFailed,
     exit_unless,
     plural,
+    print_either,
     print_json,
-    print_lines,
     print_table,
     printable,
     readable_size,
@@ -24,10 +26,11 @@ from opx.edges.cli.output import (
 )
 from opx.edges.cli.session import Session
 from opx.errors import ArchiveError
-from opx.lifecycle.report import ImportReport, PruneReport
+from opx.lifecycle.report import ExportReport, ImportReport, PruneReport
 from opx.lifecycle.retention.holds import Hold
 from opx.lifecycle.retention.reviews import ReviewItem, ReviewReport
 from opx.operations import administration, lifecycle
+from opx.operations.context import Progress
 
 # -- legal holds
 
@@ -49,15 +52,13 @@ def hold_command() -> None:
 @hold_command.request(
     "add",
     lifecycle.add_hold,
-    CommandShape(
-        fields={
-            "within": "--scope KEY  All of a scope: client:ACME, including its projects, or global.",
-            "reason": "TEXT",
-            "document": "ID  A document, by its id or a prefix of it.",
-            "category": "PATH  All of a category, or of those below this path.",
-            "everything": "Everything.",
-        }
-    ),
+    fields={
+        "within": "--scope KEY  All of a scope: client:ACME, including its projects, or global.",
+        "reason": "TEXT",
+        "document": "ID  A document, by its id or a prefix of it.",
+        "category": "PATH  All of a category, or of those below this path.",
+        "everything": "Everything.",
+    },
 )
 def add(session: Session, request: lifecycle.AddHold, *, as_json: bool) -> None:
     """Add a hold. Adding the same one again changes nothing."""
@@ -76,21 +77,16 @@ def add(session: Session, request: lifecycle.AddHold, *, as_json: bool) -> None:
         click.echo(printable(f"hold {one.id} on {one.what}, by {one.by} since {one.since}"))
 
 
-@hold_command.operation("list", lifecycle.list_holds, CommandShape(items="holds"))
+@hold_command.operation("list", lifecycle.list_holds, items="holds")
 def list_command(reply: lifecycle.HoldList, request: lifecycle.ListHolds) -> None:
     """List the holds."""
     heads = ("ID", "ON", "SINCE", "BY", *(("LIFTED", "BY") if request.lifted else ()), "REASON")
-    print_table(heads, [_hold_row(hold, lifted=request.lifted) for hold in reply.holds], "no holds")
+    fields = ("id", "what", "since", "by", *(("lifted", "lifted_by") if request.lifted else ()), "reason")
+    rows = [[getattr(hold, name) for name in fields] for hold in reply.holds]
+    print_table(heads, rows, "no holds")
 
 
-def _hold_row(hold: Hold, *, lifted: bool) -> tuple[str, ...]:
-    ended = (hold.lifted, hold.lifted_by) if lifted else ()
-    return hold.id, hold.what, hold.since, hold.by, *ended, hold.reason
-
-
-@hold_command.operation(
-    "remove", lifecycle.lift_hold, CommandShape(arguments=("hold_id",), fields={"hold_id": "ID"}), json=""
-)
+@hold_command.operation("remove", lifecycle.lift_hold, arguments=("hold_id",), fields={"hold_id": "ID"}, json="")
 def remove_command(hold: Hold) -> None:
     """Lift a hold. Documents past their retention are deleted by the next run; the hold is kept as a record."""
     click.echo(f"lifted hold {hold.id} on {hold.what}, which was in force since {hold.since}")
@@ -99,7 +95,7 @@ def remove_command(hold: Hold) -> None:
 # -- reviews
 
 
-@operation_command("review", lifecycle.list_reviews, CommandShape(without=("limit",), fields={"owner": "NAME"}))
+@operation_command("review", lifecycle.list_reviews, without=("limit",), fields={"owner": "NAME"})
 @click.option("--owners", "by_owner", is_flag=True, help="Count by owner.")
 def review_command(report: ReviewReport, *, request: lifecycle.ListReviews, by_owner: bool, as_json: bool) -> None:
     """List documents whose `review_by:` is past, or soon, the most overdue first.
@@ -135,7 +131,7 @@ def _review_row(item: ReviewItem) -> tuple[str, ...]:
 @request_command(
     "prune",
     lifecycle.prune_expired,
-    CommandShape(fields={"dry_run": "Show what would be removed, and remove nothing."}),
+    fields={"dry_run": "Show what would be removed, and remove nothing."},
     json="Print the report as JSON.",
 )
 @click.option(
@@ -166,18 +162,11 @@ def prune_command(session: Session, request: lifecycle.PruneExpired, *, reports:
         "--profile and --api and set OPX_BACKEND=aws and the settings of its functions"
     )
     report = session.call(lifecycle.prune_expired, request)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        print_lines(report.lines())
+    print_either(report, report.lines(), as_json=as_json)
     if report.stopped:
-        warn(_stopped(report))
+        message = report.stop_message()
+        warn(message.replace("nothing was", "nothing would be") if report.dry_run else message)
     exit_unless(not report.stopped)
-
-
-def _stopped(report: PruneReport) -> str:
-    """The reason for a stop, in the conditional for a dry run."""
-    return report.stop_message().replace("nothing was", "nothing would be") if report.dry_run else report.stop_message()
 
 
 def _print_prunings(session: Session, *, as_json: bool) -> None:
@@ -202,37 +191,31 @@ _EVERY_SECONDS = 0.2
 _WIDTH = 100
 
 
-class Phases:
-    """Shows the current phase in one line on stderr, if that is a terminal. A context manager, which clears the line."""
+@contextmanager
+def phases() -> Iterator[Progress]:
+    """Shows the current phase in one line on stderr, if that is a terminal, and clears the line at the end."""
+    is_seen = sys.stderr.isatty()
+    due = 0.0
 
-    def __init__(self) -> None:
-        self._is_seen = sys.stderr.isatty()
-        self._next = 0.0
-        self._shown = False
+    def show(step: str, count: int) -> None:
+        nonlocal due
+        if is_seen and (now := time.monotonic()) >= due:
+            due = now + _EVERY_SECONDS
+            text = f"{count:,} {step}" if count else step
+            click.echo(f"\r\033[K{text[:_WIDTH]}", err=True, nl=False)
 
-    def __enter__(self) -> Phases:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown:
+    try:
+        yield show
+    finally:
+        if due:
             click.echo("\r\033[K", err=True, nl=False)
 
-    def progress(self, step: str, count: int) -> None:
-        self.phase(f"{count:,} {step}" if count else step)
 
-    def phase(self, text: str) -> None:
-        now = time.monotonic()
-        if not self._is_seen or now < self._next:
-            return
-        self._next, self._shown = now + _EVERY_SECONDS, True
-        click.echo(f"\r\033[K{text[:_WIDTH]}", err=True, nl=False)
-
-
-@request_command(
-    "export", administration.export_archive, CommandShape(arguments=("path",)), json="Print the report as JSON."
+@operation_command(
+    "export", administration.export_archive, arguments=("path",), progress=phases, json="Print the report as JSON."
 )
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
-def export_command(session: Session, request: administration.ExportArchive, *, as_json: bool) -> None:
+def export_command(report: ExportReport, request: administration.ExportArchive, *, as_json: bool) -> Iterator[str]:
     """Export everything that can't be rebuilt to FILE, for all clients: documents with all their versions, learned
     entries and outcomes, clients and projects, aliases, holds, baselines, gaps and sources.
 
@@ -242,28 +225,19 @@ def export_command(session: Session, request: administration.ExportArchive, *, a
     It works on a folder of this machine. On AWS it needs access to the stores (OPX_BACKEND=aws with the settings of the
     functions). docs/backup.md describes how to check a backup.
     """
-    with Phases() as phases:
-        report = session.watched_client(phases.progress).call(administration.export_archive, request)
     warn(*report.notes)
-    if as_json:
-        print_json(report.to_json())
-        return
-    counts = report.counts
-    click.echo(
-        f"{request.path}: {readable_size(report.size)}, {plural(counts['documents'], 'document')} in "
-        f"{plural(counts['versions'], 'version')}"
-    )
-    click.echo(f"sha256 {report.sha256}")
+    if not as_json:
+        documents, versions = (plural(report.counts[f"{noun}s"], noun) for noun in ("document", "version"))
+        yield f"{request.path}: {readable_size(report.size)}, {documents} in {versions}"
+        yield f"sha256 {report.sha256}"
 
 
 @request_command(
     "import",
     administration.import_archive,
-    CommandShape(
-        arguments=("path",),
-        fields={"dry_run": "Verify the archive, show what it would import, and change nothing."},
-        anywhere=True,
-    ),
+    arguments=("path",),
+    fields={"dry_run": "Verify the archive, show what it would import, and change nothing."},
+    anywhere=True,
     json="Print the report as JSON.",
 )
 @click.argument("path", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
@@ -282,29 +256,24 @@ def import_command(session: Session, request: administration.ImportArchive, *, a
     Exit codes: 0 done, 1 some documents could not be ingested (`opx failed`), 2 the archive was refused or a store failed.
     """
     try:
-        with Phases() as phases:
-            report = session.watched_client(phases.progress).call(administration.import_archive, request)
+        with phases() as progress:
+            report = session.watched_client(progress).call(administration.import_archive, request)
     except ArchiveError as exc:  # may quote an archive made by an attacker
         raise CommandFailed(printable(str(exc))) from exc
     warn(*(printable(note) for note in report.notes))
-    if as_json:
-        print_json(report.to_json())
-    else:
-        _print_import(report)
+    print_either(report, _import_lines(report), as_json=as_json)
     exit_unless(not report.failed)
 
 
-def _print_import(report: ImportReport) -> None:
+def _import_lines(report: ImportReport) -> Iterator[str]:
     facts = report.archive
-    made, backend = printable(facts.made), printable(facts.backend)
-    click.echo(f"archive of {made}, of a system on {backend}: all checksums match")
+    yield f"archive of {printable(facts.made)}, of a system on {printable(facts.backend)}: all checksums match"
     verb = "would be " if report.dry_run else ""
-    for fate, count in report.documents.items():
-        click.echo(f"{plural(count, 'document')} {verb}{fate.value}")
+    yield from (f"{plural(count, 'document')} {verb}{fate.value}" for fate, count in report.documents.items())
     if report.dry_run:
         return
-    click.echo(f"{plural(sum(report.rows.values()), 'row')} and {plural(report.files, 'file')} restored")
+    yield f"{plural(sum(report.rows.values()), 'row')} and {plural(report.files, 'file')} restored"
     if report.waiting:
-        click.echo(f"functions ingest {plural(report.waiting, 'document')} now; `opx status` shows the progress")
+        yield f"functions ingest {plural(report.waiting, 'document')} now; `opx status` shows the progress"
     if report.failed:
-        click.echo(f"{plural(report.failed, 'document')} could not be ingested: `opx failed` lists the reasons")
+        yield f"{plural(report.failed, 'document')} could not be ingested: `opx failed` lists the reasons"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -14,12 +14,13 @@ from opx.connectors.states import SourceView
 from opx.connectors.trial import SourceTrial
 from opx.domain.sources import PullReport
 from opx.edges.calling import plain
-from opx.edges.cli.operations import CommandShape, OperationGroup
-from opx.edges.cli.output import aligned, exit_unless, print_json, print_lines, print_table, safe, warn
+from opx.edges.cli.operations import OperationGroup
+from opx.edges.cli.output import aligned, exit_unless, print_either, print_json, print_lines, print_table, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.edges.cli.webhooks import last_shown
 from opx.errors import AccessDeniedError, InvalidInputError, SourceBusyError
 from opx.operations import sources
+from opx.ports.tables import SOURCES
 
 
 @click.group("source", no_args_is_help=True, cls=OperationGroup)
@@ -39,10 +40,7 @@ def source_command() -> None:
 
 
 @source_command.operation(
-    "kinds",
-    sources.list_source_kinds,
-    CommandShape(items="kinds", anywhere=True),
-    json="Print them as JSON, described.",
+    "kinds", sources.list_source_kinds, items="kinds", anywhere=True, json="Print them as JSON, described."
 )
 def list_kinds(found: sources.SourceKinds) -> None:
     """List the kinds of sources with their options; * marks required ones."""
@@ -128,9 +126,7 @@ def resume_source(session: Session, source_id: str) -> None:
     click.echo(f"resumed {source_id}{f': next pull {view.next_pull}' if view.next_pull else ''}")
 
 
-@source_command.operation(
-    "list", sources.list_sources, CommandShape(items="sources", anywhere=True), json="Print them as JSON."
-)
+@source_command.operation("list", sources.list_sources, items="sources", anywhere=True, json="Print them as JSON.")
 def list_added(found: sources.Sources) -> None:
     """List sources with the results of their last pulls."""
     rows = [
@@ -148,10 +144,7 @@ def list_added(found: sources.Sources) -> None:
 def show_source(session: Session, source_id: str, *, as_json: bool) -> None:
     """Print one source with the details of its last pull, including documents that could not be read."""
     view = _wanted(_views(session), source_id)
-    if as_json:
-        print_json(plain(view))
-    else:
-        _print_view(view)
+    print_either(view, _view_lines(view), as_json=as_json)
 
 
 @source_command.command("health")
@@ -210,10 +203,7 @@ def _ingest_pulled(session: Session, report: PullReport) -> bool:
 
 
 @source_command.operation(
-    "remove",
-    sources.remove_source,
-    CommandShape(arguments=("source_id",), fields={"source_id": "ID"}, anywhere=True),
-    json="",
+    "remove", sources.remove_source, arguments=("source_id",), fields={"source_id": "ID"}, anywhere=True, json=""
 )
 def remove_added(found: sources.RemovedSource) -> None:
     """Remove an added source. Its documents stay; `opx delete` removes those."""
@@ -275,7 +265,6 @@ def kept_out_sources(session: Session) -> list[SourceView]:
     states are read without the connectors, which need an HTTP client."""
     if not session.is_remote:
         from opx.connectors.repository import SourceRepository, declared_sources
-        from opx.ports.tables import SOURCES
 
         services, about = session.services, session.services.installation
         declared = declared_sources(about.knowledge, about.knowledge_path)
@@ -288,7 +277,7 @@ def kept_out_sources(session: Session) -> list[SourceView]:
         return []
 
 
-def _print_view(view: SourceView) -> None:
+def _view_lines(view: SourceView) -> Iterator[str]:
     state = view.state
     rows = [
         ("source", view.source_id),
@@ -302,8 +291,8 @@ def _print_view(view: SourceView) -> None:
         ("next pull from", state.since or "the beginning"),
         ("state", _standing(view)),
     ]
-    print_lines(aligned(rows))
-    print_lines(f"can't be read: {one.key}: {one.reason}" for one in state.refusals)
+    yield from aligned(rows)
+    yield from (f"can't be read: {one.key}: {one.reason}" for one in state.refusals)
 
 
 # -- streams
@@ -324,20 +313,18 @@ def stream_command() -> None:
 @stream_command.operation(
     "add",
     sources.subscribe_stream,
-    CommandShape(
-        arguments=("source",),
-        fields={
-            "pattern": "--filter",
-            "tags": "--tag TAG",
-            "source": "ADDRESS",
-            "category": "NAME",
-            "topic": "KEY",
-            "name": "NAME  Name of the stream.  [default: a hash of its address]",
-            "identity": "JSONPATH  Identifier of a document, so that records become its versions.",
-            "password_secret": "NAME  The secret with the password (`opx secret set`).",
-        },
-        anywhere=True,
-    ),
+    arguments=("source",),
+    fields={
+        "pattern": "--filter",
+        "tags": "--tag TAG",
+        "source": "ADDRESS",
+        "category": "NAME",
+        "topic": "KEY",
+        "name": "NAME  Name of the stream.  [default: a hash of its address]",
+        "identity": "JSONPATH  Identifier of a document, so that records become its versions.",
+        "password_secret": "NAME  The secret with the password (`opx secret set`).",
+    },
+    anywhere=True,
     json="",
 )
 @click.option(
@@ -352,9 +339,7 @@ def add_stream(found: sources.Subscribed) -> None:
     click.echo(f"added {found.name}: {'the deployed system' if found.deployed else '`opx run`'} reads it")
 
 
-@stream_command.operation(
-    "list", sources.list_streams, CommandShape(items="streams", anywhere=True), json="Print them as JSON."
-)
+@stream_command.operation("list", sources.list_streams, items="streams", anywhere=True, json="Print them as JSON.")
 def list_subscribed(found: sources.Streams) -> None:
     """List streams."""
     rows = [
@@ -372,7 +357,7 @@ def list_subscribed(found: sources.Streams) -> None:
     print_table(("NAME", "KIND", "TOPIC", "CATEGORY", "FILTER", "LAST RECORD"), rows, empty)
 
 
-@stream_command.operation("remove", sources.end_stream, CommandShape(arguments=("name",), anywhere=True), json="")
+@stream_command.operation("remove", sources.end_stream, arguments=("name",), anywhere=True, json="")
 def remove_stream(found: sources.EndedStream) -> None:
     """End a subscription; its documents stay."""
     click.echo(f"removed {found.removed}; its documents stay")

@@ -14,7 +14,7 @@ import click
 from opx.domain.baselines import AddedValues, BaselineStats, Distribution, Verdict, shown
 from opx.domain.ids import stable_hash
 from opx.edges.calling import OperationClient, text_of
-from opx.edges.cli.operations import CommandShape, OperationGroup
+from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import exit_unless, plural, print_lines, print_table, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.errors import InvalidInputError
@@ -40,7 +40,7 @@ def ops_command() -> None:
     """
 
 
-@ops_command.operation("logs", query_logs, CommandShape(arguments=("log_group", "query"), anywhere=True), json=_ANSWER)
+@ops_command.operation("logs", query_logs, arguments=("log_group", "query"), anywhere=True, json=_ANSWER)
 @click.argument("query", default="*")
 @click.option("--minutes", type=int, default=60, show_default=True, help="How far back to look.")
 @click.option("--limit", type=int, default=50, show_default=True, help="Lines or rows at most.")
@@ -50,9 +50,7 @@ def show_logs(reply: LogsAnswer) -> None:
     click.echo(safe(text_of(reply)))
 
 
-@ops_command.operation(
-    "metrics", correlate_metrics, CommandShape(arguments=("metric", "node"), anywhere=True), json=_ANSWER
-)
+@ops_command.operation("metrics", correlate_metrics, arguments=("metric", "node"), anywhere=True, json=_ANSWER)
 @click.option("--minutes", type=int, default=180, show_default=True, help="How far back to look.")
 @click.option("--candidates", default="", metavar="NAMES", help="Metrics to compare with, separated by commas.")
 @click.option("--max-lag", type=int, default=30, show_default=True, help="Largest lag in minutes between two metrics.")
@@ -61,7 +59,7 @@ def show_metrics(reply: MetricsAnswer) -> None:
     click.echo(safe(text_of(reply)))
 
 
-@ops_command.operation("traces", analyze_traces, CommandShape(arguments=("service",), anywhere=True), json=_ANSWER)
+@ops_command.operation("traces", analyze_traces, arguments=("service",), anywhere=True, json=_ANSWER)
 @click.option("--minutes", type=int, default=60, show_default=True, help="How far back to look.")
 @click.option("--limit", type=int, default=5, show_default=True, help="Parts of each kind at most.")
 def show_traces(reply: TracesAnswer) -> None:
@@ -92,9 +90,8 @@ def baseline_command() -> None:
 @baseline_command.operation(
     "show",
     baselines.get_baseline_stats,
-    CommandShape(
-        arguments=("node", "metric"), fields={"time_window": "--window TIME", "value": "NUMBER", "hour": "0-23"}
-    ),
+    arguments=("node", "metric"),
+    fields={"time_window": "--window TIME", "value": "NUMBER", "hour": "0-23"},
 )
 def show_baseline(reply: baselines.BaselineFound, *, as_json: bool) -> None:
     """Show the baseline of METRIC of NODE. Exit codes: 0 shown, 1 there are no values."""
@@ -125,7 +122,7 @@ def _cells(values: Distribution) -> list[str]:
     return [f"{values.count:,}", *("-" if number is None else shown(number) for number in numbers)]
 
 
-@baseline_command.operation("list", baselines.list_baseline_series, CommandShape(without=("after",), items="series"))
+@baseline_command.operation("list", baselines.list_baseline_series, without=("after",), items="series")
 def list_series(reply: baselines.SeriesPage) -> None:
     """List the metrics of nodes that have values."""
     rows = [(one.node, one.metric, one.unit or "-", one.last_seen) for one in reply.series]

@@ -6,24 +6,20 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 
 import click
 
 from opx.domain.record import to_json
-from opx.edges.cli.operations import CommandShape, OperationGroup, operation_command
-from opx.edges.cli.output import exit_unless, plural, print_json, print_lines, print_table, warn
+from opx.edges.cli.operations import OperationGroup, operation_command
+from opx.edges.cli.output import exit_unless, plural, print_either, print_table, warn
 from opx.edges.cli.session import Session
 from opx.errors import InvalidInputError
-from opx.ingestion.corpus.clients import Client
+from opx.ingestion.corpus.clients import Client, SightChange
 from opx.lifecycle.cost_estimate import MonthCosts
 from opx.lifecycle.usage import ClientUsage
 from opx.operations import administration, projects, usage
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from opx.ingestion.corpus.clients import SightChange
 
 _ELSEWHERE = (
     "clients are administered with access to the stores: omit --profile and --api, and for a system on AWS set "
@@ -36,8 +32,8 @@ def _progress(step: str, _count: int) -> None:
         click.echo(f"{step} ...", err=True)
 
 
-_ALL = CommandShape(items="clients", elsewhere=_ELSEWHERE, progress=_progress)
-_ONE = CommandShape(arguments=("client_id",), fields={"client_id": "CLIENT"}, elsewhere=_ELSEWHERE, progress=_progress)
+_SHAPE = {"elsewhere": _ELSEWHERE, "progress": lambda: nullcontext(_progress)}
+_ONE = {**_SHAPE, "arguments": ("client_id",), "fields": {"client_id": "CLIENT"}}
 
 
 @click.group("client", cls=OperationGroup)
@@ -56,27 +52,27 @@ def client_command() -> None:
     """
 
 
-@client_command.operation("list", administration.list_clients, _ALL, json="Print them as JSON.")
+@client_command.operation("list", administration.list_clients, items="clients", **_SHAPE, json="Print them as JSON.")
 def list_all(found: administration.ClientList) -> None:
     """List the clients, including removed ones."""
     rows = [(c.client_id, c.state.value, c.since or "-", str(c.documents), str(c.projects)) for c in found.clients]
     print_table(("CLIENT", "STATE", "SINCE", "DOCUMENTS", "PROJECTS"), rows, "no clients")
 
 
-@client_command.operation("show", administration.get_client, _ONE)
+@client_command.operation("show", administration.get_client, **_ONE)
 def show_client(found: administration.ClientInventory) -> None:
     """Show the number of items of CLIENT in each store."""
     click.echo(f"client {found.client_id}: {found.state.value}" + (f" since {found.since}" if found.since else ""))
     print_table(("STORE", "ITEMS"), [(name, f"{count:,}") for name, count in found.stores.items()])
 
 
-@client_command.operation("add", administration.add_client, _ONE, json="")
+@client_command.operation("add", administration.add_client, **_ONE, json="")
 def add_one(added: Client) -> None:
     """Serve a removed CLIENT again; it starts empty. Other clients are created by their first document."""
     click.echo(f"client {added.client_id} is {added.state.value} since {added.since}")
 
 
-@client_command.request("remove", administration.remove_client, _ONE, json="Print the report as JSON.")
+@client_command.request("remove", administration.remove_client, **_ONE, json="Print the report as JSON.")
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and do nothing.")
 @click.option("-y", "--yes", is_flag=True, help="Don't ask.")
 def remove(session: Session, request: administration.RemoveClient, *, dry_run: bool, yes: bool, as_json: bool) -> None:
@@ -93,12 +89,8 @@ def remove(session: Session, request: administration.RemoveClient, *, dry_run: b
     if not yes:
         _confirm(client)
     report = session.watched_client(_progress).call(administration.remove_client, request)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        print_lines(report.lines())
-        if not report.left:
-            click.echo(f"all of it is gone; the report is kept as {report.object_key}")
+    gone = () if report.left else (f"all of it is gone; the report is kept as {report.object_key}",)
+    print_either(report, (*report.lines(), *gone), as_json=as_json)
     if report.left:
         warn("left: " + ", ".join(f"{count} {name}" for name, count in report.left.items()))
     exit_unless(not report.left)
@@ -133,7 +125,9 @@ def project_command() -> None:
 @project_command.request(
     "assign",
     projects.assign_project,
-    CommandShape(arguments=("client_id", "project_id", "group_id"), fields=_OF_CLIENT, anywhere=True),
+    arguments=("client_id", "project_id", "group_id"),
+    fields=_OF_CLIENT,
+    anywhere=True,
     json="",
 )
 @click.option("--dry-run", is_flag=True, help="Show gained and lost visibility, and move nothing.")
@@ -149,24 +143,20 @@ def assign(session: Session, request: projects.AssignProject, *, dry_run: bool) 
     _describe(changes)
 
 
-@project_command.operation(
-    "show", projects.get_project, CommandShape(arguments=("client_id", "project_id"), fields=_OF_CLIENT)
-)
-def show_project(found: projects.Project) -> None:
+@project_command.operation("show", projects.get_project, arguments=("client_id", "project_id"), fields=_OF_CLIENT)
+def show_project(found: projects.Project) -> Iterator[str]:
     """Show the group of PROJECT of CLIENT, and the scopes that it may see."""
-    click.echo(f"group  {found.group_id or '-'}")
-    print_lines(f"sees   {scope}" for scope in found.visible)
+    yield f"group  {found.group_id or '-'}"
+    yield from (f"sees   {scope}" for scope in found.visible)
 
 
 @project_command.operation(
     "list",
     projects.list_projects,
-    CommandShape(
-        arguments=("client_id",),
-        fields={"group_id": "--group ID", "client_id": "CLIENT"},
-        items="projects",
-        anywhere=True,
-    ),
+    arguments=("client_id",),
+    fields={"group_id": "--group ID", "client_id": "CLIENT"},
+    items="projects",
+    anywhere=True,
 )
 def list_of_client(found: projects.ProjectList) -> None:
     """List the projects of CLIENT that had documents or were put into a group."""
@@ -175,10 +165,7 @@ def list_of_client(found: projects.ProjectList) -> None:
 
 
 @project_command.operation(
-    "remove",
-    projects.remove_project,
-    CommandShape(arguments=("client_id", "project_id"), fields=_OF_CLIENT, anywhere=True),
-    json="",
+    "remove", projects.remove_project, arguments=("client_id", "project_id"), fields=_OF_CLIENT, anywhere=True, json=""
 )
 def remove_of_client(move: projects.ProjectMove, request: projects.RemoveProject) -> None:
     """Remove PROJECT of CLIENT from the registry and its group. Its documents stay, visible to this project alone."""
@@ -199,7 +186,7 @@ def _describe(changes: Sequence[SightChange], *, planned: bool = False) -> None:
 # -- use
 
 
-@operation_command("usage", usage.get_usage, CommandShape(items="clients", without=("limit", "after")))
+@operation_command("usage", usage.get_usage, items="clients", without=("limit", "after"))
 @click.option("--csv", "as_csv", is_flag=True, help="Print it as CSV.")
 def usage_command(found: usage.Usage, *, as_csv: bool, as_json: bool) -> None:
     """List questions and documents of a month by client.
@@ -225,7 +212,7 @@ def usage_command(found: usage.Usage, *, as_csv: bool, as_json: bool) -> None:
     print_table(heads, numbers, f"nothing was counted in {found.month}: {hint}")
 
 
-@operation_command("costs", usage.get_costs, CommandShape(without=("limit",)))
+@operation_command("costs", usage.get_costs, without=("limit",))
 def costs_command(found: usage.Costs, *, as_json: bool) -> None:
     """Estimate the costs of this month so far and of the last one, by service and by client.
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from opx.edges.calling import OperationClient
 from opx.edges.cli.intake import (
     Intake,
     IntakeTally,
@@ -23,13 +25,10 @@ from opx.edges.cli.intake import (
 from opx.edges.cli.output import safe, warn
 from opx.edges.cli.reporting import Reporter, outcome_line, reporter_for_stderr
 from opx.edges.cli.session import Session, pass_session
+from opx.edges.loading import Loader
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import SIDECAR_SUFFIX, EventOutcome
 from opx.ingestion.files import FileToIngest
-
-if TYPE_CHECKING:
-    from opx.edges.calling import OperationClient
-    from opx.edges.loading import Loader
 
 DEBOUNCE_MS = 1000
 QUIET_MS = 100
@@ -84,46 +83,37 @@ def watch_command(session: Session, folder: Path, *, category: str | None, delet
     click.echo("stopped; `opx watch` again catches up")
 
 
+@dataclass
 class Follower:
     """Brings documents to the current state of their files, independent of the kinds of events."""
 
-    def __init__(
-        self,
-        client: OperationClient,
-        loader: Loader,
-        working_folder: WorkingFolder,
-        folder: Path,
-        metadata: dict[str, Any],
-        *,
-        delete: bool,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.folder = folder
-        self._client = client
-        self._loader = loader
-        self._working_folder = working_folder
-        self._metadata = metadata
-        self._delete = delete
-        self._sleep = sleep
-        self._waiting: set[Path] = set()
+    client: OperationClient
+    loader: Loader
+    working_folder: WorkingFolder
+    folder: Path
+    metadata: dict[str, Any]
+    _: KW_ONLY
+    delete: bool
+    sleep: Callable[[float], None] = time.sleep
+    _waiting: set[Path] = field(default_factory=set, init=False)
 
     def ingest(self) -> None:
         """Ingests the whole folder, as `opx ingest` does."""
         started = time.perf_counter()
         tally = IntakeTally()
         with reporter_for_stderr() as reporter:
-            intake = Intake(self._client, self._loader, self._working_folder, reporter)
+            intake = Intake(self.client, self.loader, self.working_folder, reporter)
             steps = intake.renamed([self.folder], intake.plan([self.folder]))
-            intake.put(steps, self._metadata, tally)
+            intake.put(steps, self.metadata, tally)
             intake.remove(self._missing(intake, steps), tally)
             intake.work(tally)
         warn_of(tally.failures)
         _print_open(tally)
-        report_closed_gaps(self._client, tally)
+        report_closed_gaps(self.client, tally)
         click.echo(summary(tally, started))
 
     def _missing(self, intake: Intake, steps: list[FileToIngest | EventOutcome]) -> list[str]:
-        if not self._delete:
+        if not self.delete:
             return []
         try:
             return intake.missing([self.folder], steps, force=False)
@@ -142,20 +132,20 @@ class Follower:
             for outcome in tally.outcomes.values():
                 _print(outcome)
             _print_open(tally)
-            report_closed_gaps(self._client, tally)
+            report_closed_gaps(self.client, tally)
         except StoreUnavailableError as exc:
             self._waiting = paths
             warn(f"will retry: {exc}")
 
     def _apply(self, paths: set[Path]) -> IntakeTally:
         tally = IntakeTally()
-        intake = Intake(self._client, self._loader, self._working_folder, Reporter())
+        intake = Intake(self.client, self.loader, self.working_folder, Reporter())
         relevant = sorted(path for path in paths if self._is_relevant(path))
         if not all(path.exists() for path in relevant):
-            self._sleep(SETTLE_SECONDS)
+            self.sleep(SETTLE_SECONDS)
         present = [path for path in relevant if path.exists()]
-        intake.put(self._with_renames(intake, intake.plan(present)), self._metadata, tally)
-        if self._delete and self.folder.is_dir():  # a folder that vanished as a whole was probably moved or unmounted
+        intake.put(self._with_renames(intake, intake.plan(present)), self.metadata, tally)
+        if self.delete and self.folder.is_dir():  # a folder that vanished as a whole was probably moved or unmounted
             for path in relevant:
                 if path not in present:
                     keys = intake.stored_under(path) or intake.renamed_from(path, self.folder)
@@ -174,7 +164,7 @@ class Follower:
         return [files.get(step.path, step) if isinstance(step, FileToIngest) else step for step in steps]
 
     def _is_relevant(self, path: Path) -> bool:
-        if not path.is_relative_to(self.folder) or self._working_folder.holds(path):
+        if not path.is_relative_to(self.folder) or self.working_folder.holds(path):
             return False
         return not any(part.startswith(".") for part in path.relative_to(self.folder).parts)
 

@@ -16,7 +16,7 @@ from opx.connectors.arrivals import WEBHOOK
 from opx.domain.record import replace
 from opx.domain.sources import ArrivalState, LastArrival
 from opx.edges.calling import plain
-from opx.edges.cli.operations import CommandShape, OperationGroup
+from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import SHORT_ID, exit_unless, plural, print_json, print_lines, print_table, read_bytes, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.operations.masked_secrets import MaskedDocuments, ProtectedOriginals, list_masked_secrets, protect_originals
@@ -30,7 +30,6 @@ _ELSEWHERE = "secrets of a deployed system are in Secrets Manager: set them ther
 _PROTECTED_ELSEWHERE = (
     "run it with the settings of the deployment, OPX_BACKEND=aws: its functions encrypt (docs/secrets.md)"
 )
-_NAMED = CommandShape(arguments=("name",), elsewhere=_ELSEWHERE, anywhere=True)
 
 
 @click.group("webhook", no_args_is_help=True)
@@ -169,19 +168,15 @@ def set_one(session: Session, name: str) -> None:
     click.echo(f"set {name}")
 
 
-@secret_command.operation("list", list_secrets, CommandShape(elsewhere=_ELSEWHERE, anywhere=True))
-def list_names(found: SecretNames) -> None:
+@secret_command.operation("list", list_secrets, elsewhere=_ELSEWHERE, anywhere=True)
+def list_names(found: SecretNames) -> Sequence[str]:
     """List the names of the secrets."""
-    print_lines(found.names)
+    return found.names
 
 
-@secret_command.operation("found", list_masked_secrets, CommandShape(items="documents", without=("limit", "after")))
-def found_secrets(found: MaskedDocuments) -> None:
+@secret_command.operation("found", list_masked_secrets, items="documents", without=("limit", "after"))
+def found_secrets(found: MaskedDocuments) -> Iterator[str]:
     """List documents with masked secrets by owner: kinds and lines, never the secrets, and what to do."""
-    print_lines(_masked_lines(found))
-
-
-def _masked_lines(found: MaskedDocuments) -> Iterator[str]:
     if not found.documents:
         yield "no document has masked secrets"
         return
@@ -195,7 +190,7 @@ def _masked_lines(found: MaskedDocuments) -> Iterator[str]:
     yield from (f"- {remedy}" for remedy in dict.fromkeys(each for one in found.documents for each in one.remedies))
 
 
-@secret_command.operation("protect", protect_originals, CommandShape(elsewhere=_PROTECTED_ELSEWHERE), json="")
+@secret_command.operation("protect", protect_originals, elsewhere=_PROTECTED_ELSEWHERE, json="")
 def protect(done: ProtectedOriginals) -> None:
     """Encrypt the originals of all documents with masked secrets, so that only ingestion can read them."""
     click.echo(protected_line(done))
@@ -208,7 +203,7 @@ def protected_line(done: ProtectedOriginals) -> str:
     return f"{done.encrypted:,} of {plural(done.documents, 'original')} encrypted now{waiting}"
 
 
-@secret_command.operation("remove", remove_secret, _NAMED, json="")
+@secret_command.operation("remove", remove_secret, arguments=("name",), elsewhere=_ELSEWHERE, anywhere=True, json="")
 def remove_one(removed: SecretChanged) -> None:
     """Remove a secret."""
     click.echo(f"removed {removed.name}")

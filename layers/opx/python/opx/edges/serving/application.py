@@ -17,14 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from opx.connectors.deliveries import MAX_BODY_BYTES as MAX_DELIVERY_BYTES
 from opx.domain.record import Json
 from opx.edges.http import MAX_BODY_BYTES, RETRY_AFTER_SECONDS, reply
-from opx.edges.serving.bodies import (
-    DELIVERY_MEMORY_BYTES,
-    MAX_FORM_BYTES,
-    MEMORY_BYTES,
-    BodyRefusedError,
-    Memory,
-    read_body,
-)
+from opx.edges.serving import bodies
 from opx.edges.serving.console import HEADERS as CONSOLE_HEADERS
 from opx.edges.serving.console import KEY, ConsoleFiles, ConsoleSessions, cookie, cookie_name
 from opx.edges.serving.console import PREFIX as CONSOLE
@@ -52,7 +45,7 @@ _PUBLIC = ("/docs", "/openapi.json", "/healthz")
 
 _TOO_LARGE = (
     f"the body may have at most {MAX_BODY_BYTES:,} bytes; files go through POST /uploads, or as a form of at most "
-    f"{MAX_FORM_BYTES:,} bytes"
+    f"{bodies.MAX_FORM_BYTES:,} bytes"
 )
 _DELIVERY_TOO_LARGE = f"a delivery may have {MAX_DELIVERY_BYTES:,} bytes; larger documents go through POST /uploads"
 
@@ -83,8 +76,8 @@ class _Application:
         self._limiter = functools.cache(lambda: anyio.CapacityLimiter(THREADS))
         self._health_limiter = functools.cache(lambda: anyio.CapacityLimiter(2))  # not after many slow answers
         self._jobs = Jobs(served.answers)
-        self._memory = Memory(MEMORY_BYTES)
-        self._delivery_memory = Memory(DELIVERY_MEMORY_BYTES)
+        self._memory = bodies.Memory(bodies.MEMORY_BYTES)
+        self._delivery_memory = bodies.Memory(bodies.DELIVERY_MEMORY_BYTES)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -103,7 +96,7 @@ class _Application:
                         return
                 if response is None:
                     response = await self._response(request, path)
-            except BodyRefusedError as exc:
+            except bodies.BodyRefusedError as exc:
                 response = _body_refused(exc)
             await response(scope, receive, send)
 
@@ -163,10 +156,10 @@ class _Application:
         caller = self._caller(request)
         if caller is None:  # its body isn't read
             return _response(unauthenticated())
-        largest = MAX_FORM_BYTES if is_form(content_type) else MAX_BODY_BYTES
+        largest = bodies.MAX_FORM_BYTES if is_form(content_type) else MAX_BODY_BYTES
         with self._memory.share() as share, self._served.measurements.request() as measured:
             measured.status = 400
-            body = await read_body(request, largest, share, _TOO_LARGE)
+            body = await bodies.read_body(request, largest, share, _TOO_LARGE)
             try:
                 query = request.scope["query_string"].decode("ascii")
                 pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=_MAX_PARAMETERS)
@@ -236,7 +229,7 @@ class _Application:
             return refused
         with self._memory.share() as share, self._served.measurements.request() as measured:
             measured.route, measured.status = "POST /mcp", 400
-            body = await read_body(request, MAX_BODY_BYTES, share, _TOO_LARGE)
+            body = await bodies.read_body(request, MAX_BODY_BYTES, share, _TOO_LARGE)
             messages = [{"type": "http.request", "body": body, "more_body": False}]
 
             async def replayed() -> Any:
@@ -256,7 +249,7 @@ class _Application:
             return _response(refused_upload(403, "AccessDenied"))
         with self._memory.share() as share:
             message = f"the address is for a file of {grant.size:,} bytes"
-            body = await read_body(request, grant.size, share, message)
+            body = await bodies.read_body(request, grant.size, share, message)
             found = await anyio.to_thread.run_sync(uploads.put, grant, body, limiter=self._limiter())
         return _response(found)
 
@@ -322,10 +315,10 @@ def _is_from_elsewhere(request: Request, own: Iterable[str]) -> bool:
 
 
 async def _delivery(
-    deliveries: LocalDeliveries, request: Request, path: str, memory: Memory, limiter: anyio.CapacityLimiter
+    deliveries: LocalDeliveries, request: Request, path: str, memory: bodies.Memory, limiter: anyio.CapacityLimiter
 ) -> Response:
     with memory.share() as share:
-        body = await read_body(request, MAX_DELIVERY_BYTES, share, _DELIVERY_TOO_LARGE)
+        body = await bodies.read_body(request, MAX_DELIVERY_BYTES, share, _DELIVERY_TOO_LARGE)
         query = request.scope["query_string"].decode("ascii", "replace")
         work = functools.partial(deliveries.answer, request.method, path, query, dict(request.headers), body)
         return _response(await anyio.to_thread.run_sync(work, limiter=limiter))
@@ -341,7 +334,7 @@ def _busy(message: str) -> Response:
     return response
 
 
-def _body_refused(error: BodyRefusedError) -> Response:
+def _body_refused(error: bodies.BodyRefusedError) -> Response:
     response = _refused(error.status, error.code, error.message)
     response.headers["connection"] = "close"  # the rest of the body isn't read
     if error.status == 503:
@@ -376,7 +369,7 @@ async def _lifespan(apps: Iterable[Any], receive: Any, send: Any) -> None:
 def deliveries_application(deliveries: LocalDeliveries) -> Application:
     """Answers `POST /ingest/{tier}/{category}` of webhooks, and nothing else."""
     limiter = functools.cache(lambda: anyio.CapacityLimiter(4))
-    memory = Memory(DELIVERY_MEMORY_BYTES)
+    memory = bodies.Memory(bodies.DELIVERY_MEMORY_BYTES)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -384,7 +377,7 @@ def deliveries_application(deliveries: LocalDeliveries) -> Application:
             return
         try:
             response = await _delivery(deliveries, Request(scope, receive), scope["path"], memory, limiter())
-        except BodyRefusedError as exc:
+        except bodies.BodyRefusedError as exc:
             response = _body_refused(exc)
         except ClientDisconnect:
             return

@@ -143,22 +143,20 @@ def _decoded(text: str) -> str:
         raise RequestError("the address is not percent-encoded UTF-8") from exc
 
 
+@dataclass(frozen=True, slots=True)
 class Answers:
     """Answers requests in the form of `opx.edges.http.reply`. `bases` are the knowledge bases by id, `default` among them,
     whose questions are answered by the `workers`, if there are any."""
 
-    def __init__(
-        self, bases: Mapping[str, KnowledgeBase], report: Report, workers: AnswerProcesses | None = None
-    ) -> None:
-        self._bases = bases
-        self._report = report
-        self._workers = workers
+    bases: Mapping[str, KnowledgeBase]
+    report: Report
+    workers: AnswerProcesses | None = None
 
     def answer(self, raw: Raw, caller: Caller, progress: Progress | None = None) -> tuple[str, Json]:
         """The key of the route ("" for none) and the reply. Never raises. With `progress`, it may take `JOB_SECONDS`."""
-        if self._workers is not None and progress is None and is_question(raw):
-            return self._workers.run(partial(_answered, raw, caller), self._report)
-        self._report(Metric.API_REQUESTS)
+        if self.workers is not None and progress is None and is_question(raw):
+            return self.workers.run(partial(_answered, raw, caller), self.report)
+        self.report(Metric.API_REQUESTS)
         route: list[str] = []
         found = attempt(
             lambda: self._performed(raw, caller, route, progress), self._failed, f"{raw.method} {raw.path[:100]}"
@@ -170,15 +168,15 @@ class Answers:
         assert operation.route is not None
         route.append(operation.route.key)
         path = dict(parameters)
-        base = self._bases.get(path.pop("kbId", DEFAULT_KNOWLEDGE_BASE))
+        base = self.bases.get(path.pop("kbId", DEFAULT_KNOWLEDGE_BASE))
         if base is None:
-            known = ", ".join(sorted(self._bases))
+            known = ", ".join(sorted(self.bases))
             raise UnknownKnowledgeBaseError(f"no knowledge base has this id; there is: {known}")
         request = RouteRequest(path, raw.pairs, raw.content_type, raw.body)
-        return reply(operation.route.status, base.perform(operation, request, caller, self._report, progress))
+        return reply(operation.route.status, base.perform(operation, request, caller, self.report, progress))
 
     def _failed(self, failure: ErrorResponse, error: Json) -> Json:
-        self._report(failure.api_metric)
+        self.report(failure.api_metric)
         headers = {"retry-after": str(error.get("retryAfter", RETRY_AFTER_SECONDS))} if failure.status == 503 else {}
         return reply(failure.status, {"error": error}, headers)
 

@@ -11,7 +11,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from threading import Lock
 from typing import Protocol
 
@@ -133,23 +133,17 @@ class _Known:
     until: float
 
 
+@dataclass(eq=False)
 class KnownNames:
     """Finds declared names in passages. The names are cached for `seconds` per scope."""
 
-    def __init__(
-        self,
-        nodes: NodesOfType,
-        aliases: Aliases = lambda _: (),
-        *,
-        clock: Clock = time.monotonic,
-        seconds: float = SECONDS,
-    ) -> None:
-        self._nodes = nodes
-        self._aliases = aliases
-        self._clock = clock
-        self._seconds = seconds
-        self._known: dict[tuple[str, ...], _Known] = {}
-        self._lock = Lock()
+    nodes: NodesOfType
+    aliases: Aliases = lambda _: ()
+    _: KW_ONLY
+    clock: Clock = time.monotonic
+    seconds: float = SECONDS
+    _known: dict[tuple[str, ...], _Known] = field(init=False, default_factory=dict)
+    _lock: Lock = field(init=False, default_factory=Lock)
 
     def mentions(self, material: Material, chunk: DocumentChunk, findings: Findings) -> None:
         """A chunk rule: own -mentions-> named nodes; page -documents-> classes. Raises `StoreUnavailableError`."""
@@ -162,10 +156,10 @@ class KnownNames:
         """The names that documents of this scope may use."""
         scopes = scopes_that_name(scope)
         with self._lock:
-            known, now = self._known.get(scopes), self._clock()
+            known, now = self._known.get(scopes), self.clock()
             if known is None or known.until <= now:
                 self._known = {each: one for each, one in self._known.items() if one.until > now}
-                known = self._known[scopes] = _Known(self._read(scopes), self._clock() + self._seconds)
+                known = self._known[scopes] = _Known(self._read(scopes), self.clock() + self.seconds)
             return known.dictionary
 
     def unknown(self, scope: Scope, keys: Iterable[str]) -> list[str]:
@@ -183,13 +177,13 @@ class KnownNames:
     def _read(self, scopes: tuple[str, ...]) -> Dictionary:
         dictionary = Dictionary()
         for kind in NAMED_TYPES:
-            nodes = self._nodes.of_type(scopes, kind, limit=MAX_NAMES, declared=True)
+            nodes = self.nodes.of_type(scopes, kind, limit=MAX_NAMES, declared=True)
             dictionary.add(node.key for node in nodes)
             if len(nodes) >= MAX_NAMES:
                 log.warning(
                     "documents of %s are searched for the first %d names of type %s alone", scopes[-1], MAX_NAMES, kind
                 )
-        dictionary.add(key for key in self._aliases(scopes) if node_type(key) in NAMED_TYPES)
+        dictionary.add(key for key in self.aliases(scopes) if node_type(key) in NAMED_TYPES)
         return dictionary
 
 

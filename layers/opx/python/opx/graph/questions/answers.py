@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta, field
 
 from opx.domain.graph import MAX_FAN_OUT, MAX_NODES, Direction, Edge, Properties, Subgraph, Walk, shown
 from opx.domain.record import Record, always, replace
+from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.traversal import Traversal
 from opx.graph.views import Passage, Passages
 from opx.text.procedures.alerts import RULE, STATED
-
-if TYPE_CHECKING:
-    from opx.graph.knowledge_graph import KnowledgeGraph
 
 
 class Row(Record, frozen=True, omit_defaults=True):

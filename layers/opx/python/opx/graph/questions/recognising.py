@@ -10,15 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from opx.domain.ids import day_text, first_day, iso_time
 from opx.graph.extraction.own_node import has_namespace, make_reference, read_reference, reference_of_identifier
+from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.questions.answers import GraphAnswer, Row, Uncovered, coverage, is_a
 from opx.graph.questions.impact import blast_radius, changes, exposure, incidents, runbooks_for_cve, what_handles
-
-if TYPE_CHECKING:
-    from opx.graph.knowledge_graph import KnowledgeGraph
 
 MAX_CHARACTERS = 400
 """Characters of a recognised question; longer texts were pasted."""

@@ -16,7 +16,6 @@ from opx.ingestion.corpus.catalog import PROVENANCE, document_from_item, documen
 from opx.ingestion.corpus.chunk_files import VERSION_FILE
 from opx.ingestion.corpus.clients import CLIENTS
 from opx.ingestion.events import SIDECAR_SUFFIX, is_document
-from opx.lifecycle.archive.evaluation_rows import EVALUATION_KINDS
 from opx.lifecycle.archive.exporting import (
     ARCHIVED,
     DOCUMENT_LINES,
@@ -26,15 +25,7 @@ from opx.lifecycle.archive.exporting import (
     ArchivedTable,
 )
 from opx.lifecycle.archive.file import ArchiveReader, Blob, BlobReader
-from opx.lifecycle.archive.learned_rows import (
-    AUDIT_KINDS,
-    BASELINE_KINDS,
-    GAP_KINDS,
-    KEY_KINDS,
-    OUTCOME_KINDS,
-    PATTERN_KINDS,
-    STAGING_KINDS,
-)
+from opx.lifecycle.archive.learned_rows import KEY_KINDS, LEARNED_KINDS
 from opx.lifecycle.archive.references import (
     ArchivedDocument,
     DocumentHead,
@@ -44,57 +35,17 @@ from opx.lifecycle.archive.references import (
     reason_of,
     refusal,
 )
-from opx.lifecycle.archive.rows import (
-    ALIAS_KINDS,
-    HOLD_KINDS,
-    PROJECT_KINDS,
-    REFUSALS,
-    USAGE_KINDS,
-    USE_KINDS,
-    RowKind,
-    check_row,
-    require_text,
-    require_time,
-    source_kinds,
-)
+from opx.lifecycle.archive.rows import KINDS, REFUSALS, RowKind, check_row, require_text, require_time, source_kinds
 from opx.lifecycle.report import FOLDER as REMOVALS
 from opx.ports import Item, Storage, Tables
-from opx.ports.tables import (
-    ALIASES,
-    AUDIT,
-    BASELINES,
-    DOCUMENTS,
-    GAPS,
-    LIFECYCLE,
-    OUTCOMES,
-    PATTERNS,
-    PROJECTS,
-    SOURCES,
-    STAGING,
-    USAGE,
-    USES,
-    from_json,
-    to_json,
-)
+from opx.ports.tables import DOCUMENTS, PROJECTS, SOURCES, from_json, to_json
 from opx.runtime.knowledge_file import Installation
 
 _NAMING_SCOPES = ("scopeKey", "scope", "within", "place", "seriesKey", "who", "canonicalPlace")
 _CLIENT = re.compile(r"\bclient:([A-Za-z0-9][A-Za-z0-9._-]{0,63})")
 _DOCUMENT_ID = re.compile(r"[0-9a-f]{16,64}\Z")
 
-_KINDS: Mapping[str, tuple[RowKind, ...]] = {
-    PROJECTS.name: PROJECT_KINDS,
-    BASELINES.name: BASELINE_KINDS,
-    ALIASES.name: ALIAS_KINDS,
-    STAGING.name: STAGING_KINDS,
-    PATTERNS.name: PATTERN_KINDS,
-    OUTCOMES.name: OUTCOME_KINDS,
-    USAGE.name: USAGE_KINDS,
-    USES.name: USE_KINDS,
-    LIFECYCLE.name: HOLD_KINDS,
-    GAPS.name: (*GAP_KINDS, *EVALUATION_KINDS),
-    AUDIT.name: AUDIT_KINDS,
-}
+_KINDS = KINDS | LEARNED_KINDS
 
 
 @dataclass(slots=True)

@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from opx.domain.record import Record
+from opx.domain.record import from_json as read
 from opx.errors import InvalidInputError
-from opx.lifecycle.archive.rows import Count, RowKind, read, require_text, require_time, scope_key, whole
+from opx.lifecycle.archive.rows import Count, RowKind, require_text, require_time, scope_key, whole
 from opx.ports import Item
-from opx.records.dismissals import DISMISSED, dismissed_partition
+from opx.records.dismissals import DISMISSED, DismissedMark, dismissed_partition
 from opx.records.evaluation_keys import QUESTIONS, RUNS, holds_canary, holds_replies
 
 Positive = Annotated[int, Meta(ge=1)]
@@ -111,14 +112,8 @@ def _result(item: Item) -> Mapping[str, Any]:
     return {"gapId": result.at}
 
 
-class _MarkRow(Record, frozen=True):
-    by: str
-    because: str
-    at: str
-
-
 def _mark(item: Item) -> Mapping[str, Any]:
-    whole(_MarkRow, item)
+    whole(DismissedMark, item)
     return {"scopeKey": dismissed_partition(scope_key(item["scopeKey"].removeprefix(DISMISSED)))}
 
 

@@ -12,19 +12,19 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from opx import __version__
 from opx.domain.documents import DocumentKey
 from opx.domain.ids import batched, iso_time
-from opx.domain.scopes import scope_of_key, scope_of_object
-from opx.errors import InvalidInputError, InvalidScopeError, ObjectNotFoundError
+from opx.domain.scopes import scope_of_key
+from opx.errors import InvalidInputError, ObjectNotFoundError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.ingestion.corpus.claims import current_id
-from opx.ingestion.events import SIDECAR_SUFFIX, is_document
+from opx.ingestion.events import SIDECAR_SUFFIX, document_at
 from opx.lifecycle.archive.file import BLOCK, ArchiveWriter, Blob, BlobWriter, spooled
 from opx.lifecycle.report import FOLDER as REMOVALS
 from opx.lifecycle.report import ExportReport
@@ -43,17 +43,16 @@ from opx.ports.tables import (
 from opx.runtime.knowledge_file import Installation
 
 
+@dataclass(eq=False)
 class Exporter:
     """Writes archives of a system; changes nothing in it."""
 
-    def __init__(
-        self, installation: Installation, *, tables: Tables, storage: Storage, corpus: Corpus, progress: Progress
-    ) -> None:
-        self._installation = installation
-        self._tables = tables
-        self._storage = storage
-        self._corpus = corpus
-        self._progress = progress
+    installation: Installation
+    _: KW_ONLY
+    tables: Tables
+    storage: Storage
+    corpus: Corpus
+    progress: Progress
 
     def write(self, path: Path, *, audit: bool = False) -> ExportReport:
         """Write an archive atomically: the file is complete or absent. Raises `InvalidInputError` if the file exists or
@@ -86,22 +85,22 @@ class Exporter:
                 archive.add_lines(name, lines_in(kept))
         for table in ARCHIVED:
             if audit or not table.private:
-                rows = (item for item in self._tables.every_item(table.spec) if table.keeps(item))
+                rows = (item for item in self.tables.every_item(table.spec) if table.keeps(item))
                 report.counts[table.entry] = archive.add_lines(table.entry, map(to_json, rows))
-                self._progress(table.entry, report.counts[table.entry])
+                self.progress(table.entry, report.counts[table.entry])
         archive.finish(
             {
-                "made": iso_time(self._installation.clock()),
+                "made": iso_time(self.installation.clock()),
                 "version": __version__,
-                "backend": self._installation.settings.backend,
+                "backend": self.installation.settings.backend,
                 "counts": dict(report.counts),
                 "notes": report.notes,
             }
         )
 
     def _corpus_export(self, blobs: BlobWriter, lines: CorpusLines, report: ExportReport) -> CorpusExport:
-        tables, storage, corpus = self._tables, self._storage, self._corpus
-        return CorpusExport(blobs, lines, report, self._progress, tables=tables, storage=storage, corpus=corpus)
+        tables, storage, corpus = self.tables, self.storage, self.corpus
+        return CorpusExport(blobs, lines, report, self.progress, tables=tables, storage=storage, corpus=corpus)
 
 
 def _measured(path: Path) -> tuple[int, str]:
@@ -138,38 +137,29 @@ class CorpusLines:
     versions: IO[bytes]
 
 
+@dataclass(eq=False)
 class CorpusExport:
     """Exports the documents of all scopes."""
 
-    def __init__(
-        self,
-        blobs: BlobWriter,
-        lines: CorpusLines,
-        report: ExportReport,
-        progress: Progress,
-        *,
-        tables: Tables,
-        storage: Storage,
-        corpus: Corpus,
-    ) -> None:
-        self._tables = tables
-        self._storage = storage
-        self._corpus = corpus
-        self._blobs = blobs
-        self._lines = lines
-        self._report = report
-        self._progress = progress
+    blobs: BlobWriter
+    lines: CorpusLines
+    report: ExportReport
+    progress: Progress
+    _: KW_ONLY
+    tables: Tables
+    storage: Storage
+    corpus: Corpus
 
     def write(self) -> None:
-        for item in self._tables.every_item(KEYS):
+        for item in self.tables.every_item(KEYS):
             if item.get("documentId"):
                 self._document(DocumentKey(scope_of_key(item["scope"]), item["source"]))
         for key in self._not_ingested():
             self._line(key, None)
-        for info in self._corpus.store.list(REMOVALS):
+        for info in self.corpus.store.list(REMOVALS):
             self._file(info.key)
-        if missing := self._report.counts.pop("missing", 0):
-            self._report.notes.append(f"the chunk files of {missing} versions are missing; `opx reconcile` lists them")
+        if missing := self.report.counts.pop("missing", 0):
+            self.report.notes.append(f"the chunk files of {missing} versions are missing; `opx reconcile` lists them")
 
     # -- documents of the catalog
 
@@ -178,8 +168,8 @@ class CorpusExport:
         if head is None:
             return
         for version in versions:
-            _append_line(self._lines.versions, to_json(version))
-            self._report.counts["versions"] += 1
+            _append_line(self.lines.versions, to_json(version))
+            self.report.counts["versions"] += 1
         for document_id in dict.fromkeys(str(version["documentId"]) for version in versions):
             self._file(chunk_file(key, document_id))
             self._file(outline_file(key, document_id), required=False)
@@ -189,27 +179,27 @@ class CorpusExport:
     def _consistent_read(self, key: DocumentKey) -> tuple[Item | None, list[Item]]:
         """The item of a key with all versions, as of one moment. If no consistent read succeeds, the current version is
         left out: the import then ingests the object as a further version."""
-        table = self._tables.table(DOCUMENTS)
+        table = self.tables.table(DOCUMENTS)
         head: Item | None = None
         versions: list[Item] = []
         for _ in range(_MAX_ATTEMPTS):
-            head = self._corpus.catalog.head(key)
+            head = self.corpus.catalog.head(key)
             listed = table.query(key.id, index="documentKey-version-index")
             versions = table.get_many([DOCUMENTS.key_of(item) for item in listed])
-            again = self._corpus.catalog.head(key)
+            again = self.corpus.catalog.head(key)
             if head is None or again is None:
                 return None, []
             if head.get("revision") == again.get("revision") and _has_current(head, versions):
                 return head, sorted(versions, key=lambda item: int(item["version"]))
-        self._report.notes.append(f"{key.source} of {key.scope.key}: the catalog is inconsistent; run `opx reconcile`")
+        self.report.notes.append(f"{key.source} of {key.scope.key}: the catalog is inconsistent; run `opx reconcile`")
         return {**(head or {}), "state": "deleted"}, [item for item in versions if item["state"] != "current"]
 
     # -- objects that were not ingested yet
 
     def _not_ingested(self) -> Iterator[str]:
-        for batch in batched((info.key for info in self._corpus.store.list()), BATCH_SIZE):
-            documents = {name: key for name in batch if (key := _document_key(name))}
-            found = self._tables.table(KEYS).get_many([{"documentKey": key.id} for key in documents.values()])
+        for batch in batched((info.key for info in self.corpus.store.list()), BATCH_SIZE):
+            documents = {name: key for name in batch if (key := document_at(name))}
+            found = self.tables.table(KEYS).get_many([{"documentKey": key.id} for key in documents.values()])
             known = {str(item["documentKey"]) for item in found if item.get("documentId")}
             yield from (name for name, key in documents.items() if key.id not in known)
 
@@ -227,33 +217,33 @@ class CorpusExport:
             "object": blob.to_json() if blob else None,
             "sidecar": sidecar.to_json() if sidecar else None,
         }
-        _append_line(self._lines.documents, json.dumps(line, ensure_ascii=False, separators=(",", ":")))
-        self._report.counts["documents"] += 1
-        self._progress("documents", self._report.counts["documents"])
+        _append_line(self.lines.documents, json.dumps(line, ensure_ascii=False, separators=(",", ":")))
+        self.report.counts["documents"] += 1
+        self.progress("documents", self.report.counts["documents"])
 
     def _file(self, object_key: str, *, required: bool = True) -> None:
         blob = self._blob(object_key)
         if not (blob or required):
             return
         if blob:
-            _append_line(self._lines.files, json.dumps(blob.to_json(), ensure_ascii=False, separators=(",", ":")))
-            self._report.counts["files"] += 1
+            _append_line(self.lines.files, json.dumps(blob.to_json(), ensure_ascii=False, separators=(",", ":")))
+            self.report.counts["files"] += 1
         else:
-            self._report.counts["missing"] += 1
+            self.report.counts["missing"] += 1
 
     def _blob(self, object_key: str) -> Blob | None:
         """The exported object; None if it is missing, or has a name or metadata that the import would reject (noted)."""
-        info = self._corpus.store.head(object_key)
+        info = self.corpus.store.head(object_key)
         if info is None:
             return None
         try:
-            self._storage.check(object_key, info.metadata)
-            with contextlib.closing(self._corpus.store.open(object_key)) as source:
-                return self._blobs.add(object_key, source, dict(info.metadata))
+            self.storage.check(object_key, info.metadata)
+            with contextlib.closing(self.corpus.store.open(object_key)) as source:
+                return self.blobs.add(object_key, source, dict(info.metadata))
         except ObjectNotFoundError:
             return None
         except InvalidInputError as exc:
-            self._report.notes.append(f"left out: {exc}")
+            self.report.notes.append(f"left out: {exc}")
             return None
 
 
@@ -272,14 +262,6 @@ def _since(head: Item, versions: list[Item]) -> str:
     return str(since if current_id(head) else last.get("supersededAt") or since)
 
 
-def _document_key(object_key: str) -> DocumentKey | None:
-    try:
-        key = DocumentKey(*scope_of_object(object_key))
-    except InvalidScopeError:
-        return None
-    return key if is_document(key.source) else None
-
-
 def _append_line(lines: IO[bytes], line: str) -> None:
     lines.write(line.encode("utf-8", "surrogatepass") + b"\n")
 
@@ -296,16 +278,12 @@ INSTALLATION = "#installation"
 """Partition key of the secret with which this installation hashes questions; only the audit log needs it."""
 
 
-def _every(_: Item) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class ArchivedTable:
     """A table with a filter of its exported rows. `private` ones are exported only on request."""
 
     spec: TableSpec
-    keeps: Callable[[Item], bool] = _every
+    keeps: Callable[[Item], bool] = lambda _: True
     name: str = ""
     private: bool = False
 

@@ -8,6 +8,7 @@ the import that wrote it until the pipeline has ingested the document, so that a
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
@@ -59,27 +60,18 @@ def give_up(table: Table) -> int:
     return len(begun)
 
 
+@dataclass(eq=False)
 class Importer:
     """Imports archives, one process at a time. `schedule` applies the schedules of the imported sources and streams."""
 
-    def __init__(
-        self,
-        installation: Installation,
-        *,
-        tables: Tables,
-        storage: Storage,
-        corpus: Corpus,
-        ingestion: Ingestion,
-        schedule: Callable[[], None],
-        progress: Progress,
-    ) -> None:
-        self._installation = installation
-        self._tables = tables
-        self._storage = storage
-        self._corpus = corpus
-        self._ingestion = ingestion
-        self._schedule = schedule
-        self._progress = progress
+    installation: Installation
+    _: KW_ONLY
+    tables: Tables
+    storage: Storage
+    corpus: Corpus
+    ingestion: Ingestion
+    schedule: Callable[[], None]
+    progress: Progress
 
     def run(self, path: Path, *, merge: bool = False, dry_run: bool = False) -> ImportReport:
         """Import an archive. A system that has knowledge needs `merge`: then documents that are new, or newer than the
@@ -88,20 +80,20 @@ class Importer:
         Raises `ArchiveError` before anything is changed, and `StoreUnavailableError`: then run it again.
         """
         with ArchiveReader(path) as archive:
-            contents = ArchiveContents(archive, self._installation, tables=self._tables, storage=self._storage)
+            contents = ArchiveContents(archive, self.installation, tables=self.tables, storage=self.storage)
             self._check_target(archive, merge=merge)
-            found = contents.check(self._progress)
+            found = contents.check(self.progress)
             self._check_owners(found)
             report = ImportReport(_facts(archive), found.counts, found.notes, dry_run)
             task = ArchiveRestoration(
-                archive, contents, report, self._progress, tables=self._tables, corpus=self._corpus, merge=merge
+                archive, contents, report, self.progress, tables=self.tables, corpus=self.corpus, merge=merge
             )
             if dry_run:
                 task.preview()
             else:
                 self._mark(archive, UNDER_WAY, merge=merge)
                 task.restore()
-                self._schedule()
+                self.schedule()
                 self._work(report)
                 self._mark(archive, DONE, merge=merge)
         return report
@@ -109,7 +101,7 @@ class Importer:
     # -- preconditions
 
     def _check_target(self, archive: ArchiveReader, *, merge: bool) -> None:
-        under_way = [item for item in self._table(LIFECYCLE).query(SUBJECT) if item["state"] == UNDER_WAY]
+        under_way = [item for item in self.tables.table(LIFECYCLE).query(SUBJECT) if item["state"] == UNDER_WAY]
         if any(item["entry"] != archive.sha256 for item in under_way):
             began = under_way[0]
             raise ArchiveError(
@@ -123,39 +115,36 @@ class Importer:
 
     def _existing_knowledge(self) -> str:
         """First object or table with knowledge; "" if the system is empty."""
-        listed = (info.key for info in self._corpus.store.list() if not info.key.startswith(_REPORTS))
+        listed = (info.key for info in self.corpus.store.list() if not info.key.startswith(_REPORTS))
         key = next(listed, "")
         if key:
             return f"object {key}"
         for spec in _KNOWLEDGE_TABLES:
-            if next(iter(self._tables.every_item(spec)), None):
+            if next(iter(self.tables.every_item(spec)), None):
                 return f"items in {spec.name}"
         return ""
 
     def _check_owners(self, contents: Contents) -> None:
         for client_id in sorted(contents.clients - {""}):
             try:
-                self._corpus.clients.check(client_id)
+                self.corpus.clients.check(client_id)
             except ClientRemovedError as exc:
                 raise ArchiveError(f"the archive holds knowledge of a client that was removed here: {exc}") from exc
 
     def _mark(self, archive: ArchiveReader, state: str, *, merge: bool) -> None:
-        made, since = str(archive.manifest.get("made", "")), iso_time(self._installation.clock())
+        made, since = str(archive.manifest.get("made", "")), iso_time(self.installation.clock())
         mark = {"state": state, "made": made, "since": since, "merge": merge}
-        self._table(LIFECYCLE).put({"subject": SUBJECT, "entry": archive.sha256, **mark})
+        self.tables.table(LIFECYCLE).put({"subject": SUBJECT, "entry": archive.sha256, **mark})
 
     # -- ingestion
 
     def _work(self, report: ImportReport) -> None:
-        if self._ingestion.drain is None:
+        if self.ingestion.drain is None:
             report.waiting = report.documents[Fate.RESTORED] + report.documents[Fate.REPLACED]
             return
-        for outcome in self._ingestion.drain.run():
-            self._progress(f"ingesting {outcome.object_key}")
+        for outcome in self.ingestion.drain.run():
+            self.progress(f"ingesting {outcome.object_key}")
             report.failed += outcome.result is Result.FAILED
-
-    def _table(self, spec: TableSpec) -> Any:
-        return self._tables.table(spec)
 
 
 def _facts(archive: ArchiveReader) -> ArchiveFacts:
@@ -171,102 +160,92 @@ Progress = Callable[[str], None]
 """Called with a description of the next step."""
 
 
+@dataclass(eq=False)
 class ArchiveRestoration:
     """Restores the contents of one archive."""
 
-    def __init__(
-        self,
-        archive: ArchiveReader,
-        contents: ArchiveContents,
-        report: ImportReport,
-        progress: Progress,
-        *,
-        tables: Tables,
-        corpus: Corpus,
-        merge: bool,
-    ) -> None:
-        self._tables = tables
-        self._corpus = corpus
-        self._merge = merge
-        self._mark = archive.sha256
-        self._archive = archive
-        self._contents = contents
-        self._report = report
-        self._progress = progress
+    archive: ArchiveReader
+    contents: ArchiveContents
+    report: ImportReport
+    progress: Progress
+    _: KW_ONLY
+    tables: Tables
+    corpus: Corpus
+    merge: bool
 
     def preview(self) -> None:
         """Count the documents by their outcome, without writing."""
-        for document in self._contents.documents():
-            self._report.documents[self._fate(document, self._head(document))] += 1
+        for document in self.contents.documents():
+            self.report.documents[self._fate(document, self._head(document))] += 1
 
     def restore(self) -> None:
         for table in ARCHIVED:
-            self._progress(f"restoring {table.spec.name}")
+            self.progress(f"restoring {table.spec.name}")
             self._rows(table)
-        self._progress("restoring versions")
-        for batch in batched(self._contents.versions(), BATCH_SIZE):
+        self.progress("restoring versions")
+        for batch in batched(self.contents.versions(), BATCH_SIZE):
             self._versions(batch)
-        with BlobReader(self._archive) as blobs:
-            for file in self._contents.files():
-                self._progress(f"restoring {file.key}")
+        with BlobReader(self.archive) as blobs:
+            for file in self.contents.files():
+                self.progress(f"restoring {file.key}")
                 self._file(blobs, file)
-        with BlobReader(self._archive) as blobs:
-            for document in self._contents.documents():
-                self._progress(f"restoring {document.object_key}")
+        with BlobReader(self.archive) as blobs:
+            for document in self.contents.documents():
+                self.progress(f"restoring {document.object_key}")
                 self._document(blobs, document)
 
     # -- rows
 
     def _rows(self, table: ArchivedTable) -> None:
-        stored = self._tables.table(table.spec)
-        for batch in batched(self._contents.rows(table), BATCH_SIZE):
+        stored = self.tables.table(table.spec)
+        for batch in batched(self.contents.rows(table), BATCH_SIZE):
             keys = [table.spec.key_of(item) for item in batch]
             known = {_item_key(table.spec, item) for item in stored.get_many(keys)}
             missing = [item for item in batch if _item_key(table.spec, item) not in known]
             stored.put_many(missing)
-            self._report.rows[table.entry] += len(missing)
+            self.report.rows[table.entry] += len(missing)
 
     def _versions(self, found: list[tuple[KnowledgeDocument, Provenance | None]]) -> None:
         """Restore versions of documents that are missing here, or that this import restored."""
         documents, provenances = [document for document, _ in found], dict(found)
         keys = [{"documentKey": key} for key in dict.fromkeys(document.key.id for document in documents)]
-        heads = {str(item["documentKey"]): item for item in self._tables.table(KEYS).get_many(keys)}
+        heads = {str(item["documentKey"]): item for item in self.tables.table(KEYS).get_many(keys)}
         wanted = [document for document in documents if self._is_free(heads.get(document.key.id))]
-        table = self._tables.table(DOCUMENTS)
+        table = self.tables.table(DOCUMENTS)
         items = [document_item(document, provenances[document]) for document in wanted]
         known = {_item_key(DOCUMENTS, item) for item in table.get_many([DOCUMENTS.key_of(item) for item in items])}
         table.put_many(item for item in items if _item_key(DOCUMENTS, item) not in known)
         for document in wanted:
-            self._corpus.calendar.complete(document)
+            self.corpus.calendar.complete(document)
 
     # -- objects
 
     def _file(self, blobs: BlobReader, blob: Blob) -> None:
-        if self._corpus.store.head(blob.key) is None and self._is_wanted(blob):
+        if self.corpus.store.head(blob.key) is None and self._is_wanted(blob):
             self._put(blobs, blob)
-            self._report.files += 1
+            self.report.files += 1
 
     def _is_wanted(self, blob: Blob) -> bool:
         """True unless merging and the file is a chunk file of a version that the catalog still lacks."""
         scope, name = scope_of_object(blob.key)
-        match = VERSION_FILE.match(name) if self._merge else None
-        return not match or any(version.key.scope == scope for version in self._corpus.catalog.find(match[1]))
+        match = VERSION_FILE.match(name) if self.merge else None
+        return not match or any(version.key.scope == scope for version in self.corpus.catalog.find(match[1]))
 
     def _put(self, blobs: BlobReader, blob: Blob) -> None:
         with blobs.open(blob) as data:
-            self._corpus.store.put(blob.key, _stream(data), metadata=blob.metadata)
+            self.corpus.store.put(blob.key, _stream(data), metadata=blob.metadata)
 
     def _document(self, blobs: BlobReader, document: ArchivedDocument) -> None:
         """Restore the sidecar, then the item of the key, then the object, whose event makes the pipeline ingest it."""
         fate = self._fate(document, self._head(document))
-        self._report.documents[fate] += 1
+        self.report.documents[fate] += 1
         if fate in (Fate.SAME, Fate.KEPT):
             return
         sidecar = document.object_key + SIDECAR_SUFFIX
         if document.sidecar:
             self._put(blobs, document.sidecar)
-        elif document.object and self._corpus.store.head(sidecar):
-            self._corpus.store.delete(sidecar)
+        elif document.object and self.corpus.store.head(sidecar):
+            self.corpus.store.delete(sidecar)
         if fate is Fate.RESTORED and document.head:
             self._put_head(document)
         if document.object:
@@ -275,33 +254,38 @@ class ArchiveRestoration:
     # -- the item of a key
 
     def _head(self, document: ArchivedDocument) -> Item | None:
-        return self._corpus.catalog.head(document.key)
+        return self.corpus.catalog.head(document.key)
 
     def _is_free(self, head: Item | None) -> bool:
         """True if this system has no such document, or only what this import wrote and the pipeline hasn't ingested."""
         if not (head and head.get("documentId")):
             return True
-        return head.get("imported") == self._mark and not head.get("fingerprint")
+        return head.get("imported") == self.archive.sha256 and not head.get("fingerprint")
 
     def _fate(self, document: ArchivedDocument, head: Item | None) -> Fate:
         if self._is_free(head):
             return self._fate_of_object(document, head)
         if head and current_id(head) == document.head.get("documentId"):
             return Fate.SAME
-        newest = next(self._corpus.catalog.versions(document.key), None)
+        newest = next(self.corpus.catalog.versions(document.key), None)
         since = (newest.superseded_at or newest.current_since or newest.created_at) if newest else ""
         is_newer = document.object is not None and document.since > since
         return Fate.REPLACED if is_newer else Fate.KEPT
 
     def _fate_of_object(self, document: ArchivedDocument, head: Item | None) -> Fate:
         """An existing object that was not ingested yet is kept if that of the archive wasn't either."""
-        waits = not head and not document.head and self._corpus.store.head(document.object_key)
+        waits = not head and not document.head and self.corpus.store.head(document.object_key)
         return Fate.KEPT if waits else Fate.RESTORED
 
     def _put_head(self, document: ArchivedDocument) -> None:
         """Write the key's item without a fingerprint, so that the object is read again; retries after a concurrent change."""
-        table = self._tables.table(KEYS)
-        attributes = {**document.head, "documentKey": document.key.id, "imported": self._mark, "fingerprint": ""}
+        table = self.tables.table(KEYS)
+        attributes = {
+            **document.head,
+            "documentKey": document.key.id,
+            "imported": self.archive.sha256,
+            "fingerprint": "",
+        }
         for _ in range(_MAX_ATTEMPTS):
             head = self._head(document) or {}
             if not self._is_free(head):

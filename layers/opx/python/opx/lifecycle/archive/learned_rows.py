@@ -6,15 +6,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from msgspec import field
-
 from opx.domain.ids import stable_hash
-from opx.domain.learning import PatternOccurrence, StagingEntry, TriedEffect
-from opx.domain.outcomes import DocumentOutcomes, OutcomeResult, RecordedOutcome
+from opx.domain.learning import PatternOccurrence, StagingEntry
+from opx.domain.outcomes import DocumentOutcomes, RecordedOutcome
 from opx.domain.record import Record
+from opx.domain.record import from_json as read
 from opx.domain.scopes import scope_of_key
 from opx.errors import InvalidInputError
-from opx.learning.outcome_store import LEARNT, OUTCOMES, WARNINGS, head_key, known_key, resolved_key, warned_partition
+from opx.learning.learned_words import ReportedIncident
+from opx.learning.outcome_store import KINDS as RECORDED_KINDS
+from opx.learning.outcome_store import head_key, known_key, resolved_key, warned_partition
 from opx.learning.pattern_rows import (
     fresh_partition,
     heads_partition,
@@ -25,10 +26,11 @@ from opx.learning.pattern_rows import (
     projects_partition,
 )
 from opx.learning.staging import waiting_partition
+from opx.learning.warnings import TriedStep
+from opx.lifecycle.archive.evaluation_rows import EVALUATION_KINDS
 from opx.lifecycle.archive.rows import (
     Revision,
     RowKind,
-    read,
     require_bytes,
     require_number,
     require_text,
@@ -37,6 +39,7 @@ from opx.lifecycle.archive.rows import (
     whole,
 )
 from opx.ports import Item
+from opx.ports.tables import AUDIT, BASELINES, GAPS, OUTCOMES, PATTERNS, STAGING
 from opx.records.audit import SCOPES as AUDIT_SCOPES
 from opx.records.audit import record_in
 from opx.records.gaps.log import DROPPED, SCOPES
@@ -45,6 +48,10 @@ from opx.telemetry.baselines.items import SCOPES as BASELINE_SCOPES
 from opx.telemetry.baselines.items import Series, part_from, record_key, recorded_partition, series_partition
 from opx.telemetry.baselines.readings import TimeWindow
 from opx.telemetry.baselines.summary import Summary
+
+LEARNED_KINDS: dict[str, tuple[RowKind, ...]] = {}
+"""Kinds of rows by the name of their table."""
+
 
 # -- captured entries
 
@@ -61,7 +68,7 @@ def _entry(item: Item) -> Mapping[str, Any]:
     return {**key, "project_id": entry.project_id, **({"waitingPlace": waits} if waits else {})}
 
 
-STAGING_KINDS = (RowKind(lambda _: True, _entry, expires=True, times=("timestamp", "embedded_at")),)
+LEARNED_KINDS[STAGING.name] = (RowKind(lambda _: True, _entry, expires=True, times=("timestamp", "embedded_at")),)
 
 
 # -- patterns
@@ -122,7 +129,7 @@ def _fresh(item: Item) -> Mapping[str, Any]:
     return {"place": fresh_partition(pattern.scope_key)}
 
 
-PATTERN_KINDS = (
+LEARNED_KINDS[PATTERNS.name] = (
     RowKind(lambda item: "|" not in item["place"], _head),
     RowKind(lambda item: _part(item, "keys"), lambda item: _of(_KeyRow, item, keys_partition)),
     RowKind(lambda item: _part(item, "lock"), lambda item: _of(_LockRow, item, lock_partition)),
@@ -143,29 +150,6 @@ def _of(kind: type[Record], item: Item, partition: Callable[[str], str]) -> Mapp
 class _CountsRow(Record, frozen=True):
     last: RecordedOutcome
     revision: Revision
-
-
-class _WarningRow(Record, frozen=True):
-    entry_id: str
-    source: str
-    step: str
-    whole: bool
-    effect: TriedEffect
-    incident: str
-    problem: str
-    technology: str
-    reference: str
-    at: str
-
-
-class _LearntRow(Record, frozen=True):
-    page_scope: str
-    page_source: str
-    incident: str
-    receipt_id: str
-    result: OutcomeResult
-    report: str = field(name="said")
-    at: str
 
 
 class _KnownRow(Record, frozen=True):
@@ -191,20 +175,20 @@ def _outcome(item: Item) -> Mapping[str, Any]:
 
 
 def _warning(item: Item) -> Mapping[str, Any]:
-    row = whole(_WarningRow, item)
+    row = whole(TriedStep, item)
     if not re.fullmatch(re.escape(row.entry_id) + r"#\d{3,}", item["entry"]):
         raise InvalidInputError("entry does not follow from the rest of the row")
     return {"place": warned_partition(scope_key(_after(item, "warnings#")))}
 
 
 def _learnt(item: Item) -> Mapping[str, Any]:
-    scope_of_key(whole(_LearntRow, item).page_scope)
+    scope_of_key(whole(ReportedIncident, item).page_scope)
     return resolved_key(scope_key(_after(item, "resolved#")), item["entry"])
 
 
 def _known(item: Item) -> Mapping[str, Any]:
     read(_KnownRow, item)
-    if item["entry"] not in (OUTCOMES, WARNINGS, LEARNT):
+    if item["entry"] not in RECORDED_KINDS:
         raise InvalidInputError("entry is of no kind that the program writes")
     return known_key(scope_key(_after(item, "known#")), item["entry"])
 
@@ -213,7 +197,7 @@ def _begins(prefix: str) -> Callable[[Item], bool]:
     return lambda item: item["place"].startswith(prefix)
 
 
-OUTCOME_KINDS = (
+LEARNED_KINDS[OUTCOMES.name] = (
     RowKind(_begins("scores#"), _counts),
     RowKind(_begins("told#"), _outcome, expires=True, times=("at",)),
     RowKind(_begins("warnings#"), _warning, expires=True, times=("at",)),
@@ -254,7 +238,7 @@ def _key(item: Item) -> Mapping[str, Any]:
     return {"gapId": "key"}
 
 
-GAP_KINDS = (
+LEARNED_KINDS[GAPS.name] = (
     RowKind(lambda item: item["scopeKey"] == SCOPES, lambda item: {"gapId": scope_key(item["gapId"])}),
     RowKind(lambda item: item["scopeKey"] == DROPPED, _dropped),
     RowKind(
@@ -263,6 +247,7 @@ GAP_KINDS = (
         expires=True,
         times=("firstAskedAt", "lastAskedAt", "closedAt"),
     ),
+    *EVALUATION_KINDS,
 )
 KEY_KINDS = (RowKind(lambda _: True, _key),)
 
@@ -283,7 +268,7 @@ def _audited_scope(item: Item) -> Mapping[str, Any]:
     }
 
 
-AUDIT_KINDS = (
+LEARNED_KINDS[AUDIT.name] = (
     RowKind(lambda item: item["who"] == AUDIT_SCOPES, _audited_scope),
     RowKind(lambda item: not item["who"].startswith("#"), _audited, expires=True, times=("askedAt",)),
 )
@@ -349,7 +334,7 @@ def _day(item: Item) -> Mapping[str, Any]:
     return part.key
 
 
-BASELINE_KINDS = (
+LEARNED_KINDS[BASELINES.name] = (
     RowKind(lambda item: item["seriesKey"] == BASELINE_SCOPES, lambda item: {"day": scope_key(item["day"])}),
     RowKind(lambda item: item["seriesKey"].endswith("#series"), _series_note, expires=True),
     RowKind(lambda item: item["seriesKey"].endswith("#records"), _record_note, expires=True),

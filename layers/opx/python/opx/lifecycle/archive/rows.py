@@ -22,7 +22,7 @@ from opx.connectors.streams.definitions import stream_of
 from opx.domain.graph import Merge
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import Record
-from opx.domain.record import from_json as record_from
+from opx.domain.record import from_json as read
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
 from opx.errors import InvalidInputError, UnknownCategoryError
 from opx.graph.alias_rows import AliasRow, alias_key, merge_key, statement_key
@@ -30,7 +30,7 @@ from opx.ingestion.corpus.clients import CLIENTS, Client, client_key, project_it
 from opx.lifecycle.retention.holds import HOLDS, LIFTED, Hold
 from opx.lifecycle.usage import DayUsage, usage_key
 from opx.ports import Item
-from opx.ports.tables import TableSpec
+from opx.ports.tables import ALIASES, LIFECYCLE, PROJECTS, USAGE, USES, TableSpec
 
 REFUSALS = (
     InvalidInputError,
@@ -87,11 +87,6 @@ def _equal(one: object, other: object) -> bool:
 # -- reading parts of rows
 
 
-def read(kind: type[R], item: object) -> R:
-    """The record in a row; further attributes are ignored."""
-    return record_from(kind, item)
-
-
 def whole(kind: type[R], item: object) -> R:
     """The record in a row that has every field of it, also those with defaults: readers take them for granted."""
     record = read(kind, item)
@@ -134,6 +129,10 @@ def require_time(value: object, name: str) -> None:
         raise InvalidInputError(f"{name} is not a time: {text[:40]!r}") from exc
 
 
+KINDS: dict[str, tuple[RowKind, ...]] = {}
+"""Kinds of rows by the name of their table."""
+
+
 # -- clients and projects
 
 
@@ -163,7 +162,7 @@ def _project(item: Item) -> Mapping[str, Any]:
     return project_item(row.client_id, row.project_id, row.group_id)
 
 
-PROJECT_KINDS = (
+KINDS[PROJECTS.name] = (
     RowKind(lambda item: item["clientId"] == CLIENTS, _client, times=("since",)),
     RowKind(lambda item: not item["clientId"].startswith("#"), _project),
 )
@@ -258,7 +257,7 @@ def _alias(item: Item) -> Mapping[str, Any]:
     return {name: found[name] for name in names if name in found}
 
 
-ALIAS_KINDS = (
+KINDS[ALIASES.name] = (
     RowKind(lambda item: item["aliasArea"].startswith("~document|"), _alias_statement),
     RowKind(lambda item: item["aliasArea"].startswith("~merge|"), _merge, times=("at", "undoneAt")),
     RowKind(lambda item: not item["aliasArea"].startswith("~"), _alias, times=("lastSeenAt",)),
@@ -275,7 +274,7 @@ def _hold(item: Item) -> Mapping[str, Any]:
     return {"entry": hold.id if item["subject"] == HOLDS else f"{hold.lifted}#{hold.id}", "within": hold.within}
 
 
-HOLD_KINDS = (RowKind(lambda item: item["subject"] in (HOLDS, LIFTED), _hold, times=("since", "lifted")),)
+KINDS[LIFECYCLE.name] = (RowKind(lambda item: item["subject"] in (HOLDS, LIFTED), _hold, times=("since", "lifted")),)
 
 
 def _usage(item: Item) -> Mapping[str, Any]:
@@ -284,7 +283,7 @@ def _usage(item: Item) -> Mapping[str, Any]:
     return usage_key(usage)
 
 
-USAGE_KINDS = (RowKind(lambda _: True, _usage, expires=True, times=("day",)),)
+KINDS[USAGE.name] = (RowKind(lambda _: True, _usage, expires=True, times=("day",)),)
 
 
 class _UseRow(Record, frozen=True):
@@ -297,4 +296,4 @@ def _use(item: Item) -> Mapping[str, Any]:
     return {"scopeKey": scope_key(whole(_UseRow, item).scope_key)}
 
 
-USE_KINDS = (RowKind(lambda _: True, _use, times=("day",)),)
+KINDS[USES.name] = (RowKind(lambda _: True, _use, times=("day",)),)

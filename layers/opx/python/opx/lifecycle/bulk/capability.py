@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -29,35 +30,24 @@ if TYPE_CHECKING:
     from opx.lifecycle.bulk.stages import BulkStages
 
 
+@dataclass(eq=False)
 class Bulk:
     """Bulk jobs of an installation. `batch` makes the service's embedding in batches."""
 
-    def __init__(
-        self,
-        installation: Installation,
-        tables: Tables,
-        storage: Storage,
-        *,
-        corpus: Corpus,
-        indexing: Indexing,
-        ingestion: Ingestion,
-        lifecycle: Lifecycle,
-        functions: Callable[[], Functions],
-        batch: NewBatchEmbedder,
-    ) -> None:
-        self._installation = installation
-        self._tables = tables
-        self._storage = storage
-        self._corpus = corpus
-        self._indexing = indexing
-        self._ingestion = ingestion
-        self._lifecycle = lifecycle
-        self._functions = functions
-        self._batch = batch
+    installation: Installation
+    tables: Tables
+    storage: Storage
+    _: KW_ONLY
+    corpus: Corpus
+    indexing: Indexing
+    ingestion: Ingestion
+    lifecycle: Lifecycle
+    functions: Callable[[], Functions]
+    batch: NewBatchEmbedder
 
     @cached_property
     def jobs(self) -> BulkJobs:
-        return BulkJobs(self._tables.table(LIFECYCLE), self._installation.clock)
+        return BulkJobs(self.tables.table(LIFECYCLE), self.installation.clock)
 
     @cached_property
     def calls(self) -> StageCalls:
@@ -71,21 +61,21 @@ class Bulk:
         from opx.lifecycle.bulk.stages import BulkStages
 
         parts = StageParts(
-            installation=self._installation,
-            tables=self._tables,
-            storage=self._storage,
-            corpus=self._corpus,
-            indexing=self._indexing,
-            ingestion=self._ingestion,
+            installation=self.installation,
+            tables=self.tables,
+            storage=self.storage,
+            corpus=self.corpus,
+            indexing=self.indexing,
+            ingestion=self.ingestion,
             jobs=self.jobs,
-            scopes=lambda: list(ScopeDirectory(self._corpus.clients, self._corpus.projects).all()),
-            filler=self._lifecycle.filler,
-            searched=self._lifecycle.searched_documents,
-            comparison=lambda work: self._lifecycle.comparison(thorough=work.thorough),
-            repairs=lambda work: self._lifecycle.repairs(thorough=work.thorough),
-            reindexer=lambda: self._lifecycle.reindexer,
-            rebuilds=lambda: self._functions().rebuilds,
-            batch=self._batch,
+            scopes=lambda: list(ScopeDirectory(self.corpus.clients, self.corpus.projects).all()),
+            filler=self.lifecycle.filler,
+            searched=self.lifecycle.searched_documents,
+            comparison=lambda work: self.lifecycle.comparison(thorough=work.thorough),
+            repairs=lambda work: self.lifecycle.repairs(thorough=work.thorough),
+            reindexer=lambda: self.lifecycle.reindexer,
+            rebuilds=lambda: self.functions().rebuilds,
+            batch=self.batch,
         )
         return BulkStages(parts)
 
@@ -108,7 +98,7 @@ class Bulk:
         """Starts the edition that the job builds, if it builds one that isn't started."""
         if job.work.kind is not BulkKind.REINDEX or job.edition:
             return job
-        reindexer, work = self._lifecycle.reindexer, job.work
+        reindexer, work = self.lifecycle.reindexer, job.work
         if reindexer.is_under_way:
             raise InvalidInputError("a new index is being built already: finish it with `opx reindex`, or discard it")
         edition = reindexer.start(

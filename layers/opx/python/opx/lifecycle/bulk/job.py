@@ -14,11 +14,11 @@ from opx.errors import (
     BulkBusyError,
     BulkCancelledError,
     BulkJobNotFoundError,
-    ConditionFailedError,
     StoreUnavailableError,
 )
 from opx.lifecycle.consistency.differences import ReconcileReport
-from opx.ports import Clock, Equals, KeyAbsent, KeyRange, Table
+from opx.ports import Clock, Equals, Item, KeyAbsent, KeyRange, Table
+from opx.ports.tables import put_if
 
 SUBJECT, _TARGETS = "bulk", "bulk targets"
 _WRITES = 5
@@ -172,7 +172,7 @@ class BulkJobs:
         now = self._clock()
         name = f"{iso_time(now)[:19].replace('-', '').replace(':', '')}-{token_hex(3)}"
         job = BulkJob(job_id=name, work=work, started_at=iso_time(now), started_by=by)
-        self._put(job, KeyAbsent())
+        self._table.put(_item(job), condition=KeyAbsent())
         try:
             self._reserve(job)
         except BulkBusyError:
@@ -186,11 +186,9 @@ class BulkJobs:
         other = self.unfinished(job.work.kind)
         if other:
             raise BulkBusyError(_BUSY.format(other.job_id))
-        try:
-            condition = Equals("job", str(held["job"])) if held else KeyAbsent()
-            self._table.put({**key, "job": job.job_id}, condition=condition)
-        except ConditionFailedError as exc:
-            raise BulkBusyError("another bulk job began at the same moment: `opx bulk status` shows it") from exc
+        condition = Equals("job", str(held["job"])) if held else KeyAbsent()
+        if not put_if(self._table, {**key, "job": job.job_id}, condition):
+            raise BulkBusyError("another bulk job began at the same moment: `opx bulk status` shows it")
 
     def get(self, job_id: str) -> BulkJob:
         """Raises `BulkJobNotFoundError`."""
@@ -230,15 +228,9 @@ class BulkJobs:
             job = self.get(job_id) if ended else self.running(job_id)
             revision = int((item or {}).get("revision", 0))
             change(job)
-            try:
-                self._put(job, Equals("revision", revision), revision + 1)
-            except ConditionFailedError:
-                continue
-            return job
+            if put_if(self._table, _item(job, revision + 1), Equals("revision", revision)):
+                return job
         raise StoreUnavailableError(f"the bulk job {job_id} is being changed by others")
-
-    def _put(self, job: BulkJob, condition: KeyAbsent | Equals, revision: int = 0) -> None:
-        self._table.put({**_key(job.job_id), **job.to_json(), "revision": revision}, condition=condition)
 
 
 _BUSY = "the bulk job {} is not ended: `opx bulk status` shows it, `opx bulk start` goes on, `opx bulk cancel` ends it"
@@ -246,3 +238,7 @@ _BUSY = "the bulk job {} is not ended: `opx bulk status` shows it, `opx bulk sta
 
 def _key(job_id: str) -> dict[str, str]:
     return {"subject": SUBJECT, "entry": job_id}
+
+
+def _item(job: BulkJob, revision: int = 0) -> Item:
+    return {**_key(job.job_id), **job.to_json(), "revision": revision}

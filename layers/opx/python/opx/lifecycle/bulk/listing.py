@@ -13,10 +13,9 @@ from urllib.parse import unquote_plus
 from msgspec import field
 
 from opx.domain.record import Draft, from_json
-from opx.domain.scopes import scope_of_object
-from opx.errors import InvalidInputError, InvalidScopeError, ObjectNotFoundError
+from opx.errors import InvalidInputError, ObjectNotFoundError
 from opx.ingestion.corpus.claims import current_id
-from opx.ingestion.events import is_document
+from opx.ingestion.events import document_at
 from opx.lifecycle.bulk.files import LISTING, MANIFEST, SHARDS, BulkFiles
 from opx.lifecycle.bulk.job import Shard
 from opx.ports import KeyRange, ObjectStore, Table
@@ -81,15 +80,8 @@ def packed(listed: Iterable[Listed], most: int = SHARD_DOCUMENTS) -> Iterator[tu
 def objects(store: ObjectStore, prefix: str, after: str) -> Iterator[Listed]:
     """The documents of a corpus store whose keys begin with a prefix, in the order of their keys."""
     for info in store.list(prefix, after=after):
-        if _is_document(info.key):
+        if document_at(info.key):
             yield {"key": info.key}, info.size, info.key
-
-
-def _is_document(object_key: str) -> bool:
-    try:
-        return is_document(scope_of_object(object_key)[1])
-    except InvalidScopeError:
-        return False
 
 
 def inventory(bucket: ObjectStore, manifest: str, prefix: str, after: str) -> Iterator[Listed]:
@@ -110,7 +102,7 @@ def inventory(bucket: ObjectStore, manifest: str, prefix: str, after: str) -> It
         skip = int(first_row or 0) if number == int(first_file or 0) else 0
         for row, values in enumerate(_rows(bucket, str(file["key"])), start=1):
             key = unquote_plus(values[key_at])
-            if row > skip and key.startswith(prefix) and _is_document(key) and _is_latest(columns, values):
+            if row > skip and key.startswith(prefix) and document_at(key) and _is_latest(columns, values):
                 yield {"key": key}, int(values[size_at] or 0), f"{number}:{row}"
 
 

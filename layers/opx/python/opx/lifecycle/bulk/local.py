@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Protocol, TypeVar
@@ -55,54 +55,46 @@ class Prepare:
         bulk.stages.prepare(self.job_id, self.shard, attempt=self.attempt, embed=True)
 
 
+@dataclass(eq=False)
 class LocalRunner:
     """Runs jobs with `processes` child processes, which `opened` gives a system of the same home each; without any, this
     process does all of a shard when it applies it."""
 
-    def __init__(
-        self,
-        stages: BulkStages,
-        work: WorkQueue,
-        *,
-        opened: OpenState[HasStages] | None = None,
-        processes: int = 0,
-        progress: Progress = lambda _step, _count: None,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._stages = stages
-        self._work = work
-        self._opened = opened
-        self._processes = processes if opened else 0
-        self._progress = progress
-        self._sleep = sleep
+    stages: BulkStages
+    work: WorkQueue
+    _: KW_ONLY
+    opened: OpenState[HasStages] | None = None
+    processes: int = 0
+    progress: Progress = lambda _step, _count: None
+    sleep: Callable[[float], None] = time.sleep
 
     def run(self, job_id: str) -> BulkReport:
         """Runs what is left of a job; may be called again after any interruption. Raises `BulkCancelledError` if the job was
         ended meanwhile, `BulkBusyError` while another process runs it, and `StoreUnavailableError`."""
-        with self._work.exclusive_bulk(job_id):
+        with self.work.exclusive_bulk(job_id):
             with self._building(job_id):
-                self._again(partial(self._stages.list, job_id))
-            shards = self._stages.shards(job_id)
-            settled = set(self._stages.files(job_id).numbers(APPLIED))
+                self._again(partial(self.stages.list, job_id))
+            shards = self.stages.shards(job_id)
+            settled = set(self.stages.files(job_id).numbers(APPLIED))
             documents = sum(shard.documents for shard in shards if shard.number in settled)
-            self._progress("listed", sum(shard.documents for shard in shards))
+            self.progress("listed", sum(shard.documents for shard in shards))
             sizes = {shard.number: shard.documents for shard in shards}
             for number in self._prepared(job_id, [number for number in sizes if number not in settled]):
                 self._apply(job_id, number)
                 documents += sizes[number]
-                self._progress("settled", documents)
+                self.progress("settled", documents)
             with self._building(job_id):
-                report = self._again(partial(self._stages.finish, job_id))
+                report = self._again(partial(self.stages.finish, job_id))
             assert report is not None
             return report
 
     def _building(self, job_id: str) -> AbstractContextManager[None]:
-        return self._work.exclusive_reindex() if self._stages.kind_of(job_id).builds_index else nullcontext()
+        return self.work.exclusive_reindex() if self.stages.kind_of(job_id).builds_index else nullcontext()
 
     def _apply(self, job_id: str, shard: int) -> None:
         def applied() -> bool:
-            with self._work.exclusive() if self._stages.kind_of(job_id).applies_alone else nullcontext():
-                self._stages.apply(job_id, shard)
+            with self.work.exclusive() if self.stages.kind_of(job_id).applies_alone else nullcontext():
+                self.stages.apply(job_id, shard)
             return True
 
         self._again(applied)
@@ -119,8 +111,8 @@ class LocalRunner:
                 pause, left = min(_LONGEST_PAUSE, waits or _FIRST_PAUSE * 2.0**failed), remaining()
                 if failed > RETRIES or (left is not None and left < pause):
                     raise
-                self._progress(str(exc), 0)
-                self._sleep(pause)
+                self.progress(str(exc), 0)
+                self.sleep(pause)
                 continue
             if found:
                 return found
@@ -129,20 +121,20 @@ class LocalRunner:
 
     def _prepared(self, job_id: str, shards: Sequence[int]) -> Iterator[int]:
         """Shards as they are prepared; only a few more than there are processes wait to be applied."""
-        if not self._processes:
+        if not (self.processes and self.opened):
             yield from shards
             return
-        ready = set(self._stages.files(job_id).numbers(PREPARED))
+        ready = set(self.stages.files(job_id).numbers(PREPARED))
         yield from (shard for shard in shards if shard in ready)
         left = deque(shard for shard in shards if shard not in ready)
-        children = _Children(self._opened, min(self._processes, len(left))) if left and self._opened else None
-        if children is None:
+        if not left:
             return
-        with ThreadPoolExecutor(self._processes, "bulk") as threads, children:  # the processes end first
+        children = _Children(self.opened, min(self.processes, len(left)))
+        with ThreadPoolExecutor(self.processes, "bulk") as threads, children:  # the processes end first
             running: set[Future[int]] = set()
             try:
                 while left or running:
-                    while left and len(running) < 2 * self._processes:
+                    while left and len(running) < 2 * self.processes:
                         running.add(threads.submit(self._prepare, children, job_id, left.popleft()))
                     done, running = wait(running, return_when=FIRST_COMPLETED)
                     yield from [future.result() for future in done]
@@ -162,7 +154,7 @@ class LocalRunner:
                 return shard
             else:
                 return shard
-        self._stages.abandon(job_id, shard, f"the process that read it ended {ATTEMPTS} times")
+        self.stages.abandon(job_id, shard, f"the process that read it ended {ATTEMPTS} times")
         return shard
 
 

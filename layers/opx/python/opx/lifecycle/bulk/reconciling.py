@@ -44,10 +44,10 @@ class ReconcileStages(KindStages):
 
     def plan(self, work: BulkWork, known: PlanCount, stop: Callable[[], bool]) -> BulkPlan:  # noqa: ARG002 - one call counts
         here = cores() if self._parts.tables.in_folder else 0
-        return estimate_comparison(work, self._comparison(work).documents(), cores=here)
+        return estimate_comparison(work, self._parts.comparison(work).documents(), cores=here)
 
     def list(self, job: BulkJob, files: BulkFiles, stop: Callable[[], bool]) -> bool:  # noqa: ARG002 - takes seconds
-        list_segments(files, self._comparison(job.work))
+        list_segments(files, self._parts.comparison(job.work))
         return True
 
     def names(self, files: BulkFiles, shard: int) -> Sequence[str]:
@@ -55,16 +55,13 @@ class ReconcileStages(KindStages):
         return [f"{segment.kind} behind {segment.low or 'none'} up to {segment.high or 'the last'}"]
 
     def prepare(self, job: BulkJob, files: BulkFiles, shard: int, *, attempt: int, embed: bool) -> ShardPrepared:  # noqa: ARG002
-        return compare_segment(files, shard, self._comparison(job.work))
+        return compare_segment(files, shard, self._parts.comparison(job.work))
 
     def apply(self, job: BulkJob, files: BulkFiles, shard: int) -> ShardApplied:
         """A segment that was not compared is compared here."""
         if files.read(files.name(FOUND, shard)) is None:
-            compare_segment(files, shard, self._comparison(job.work))
+            compare_segment(files, shard, self._parts.comparison(job.work))
         return apply_segment(files, shard, self._parts.repairs(job.work) if job.work.repair else None)
-
-    def _comparison(self, work: BulkWork) -> Comparison:
-        return self._parts.comparison(work)
 
     def finish(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
 from opx.connectors.capability import Connectors
@@ -27,25 +28,17 @@ from opx.lifecycle.retention.holds import Holds
 from opx.runtime.knowledge_file import Installation
 
 
+@dataclass(eq=False)
 class Tenants:
     """Administers the clients of an installation and everything stored for them."""
 
-    def __init__(
-        self,
-        installation: Installation,
-        stores: ClientStores,
-        *,
-        graph: Graph,
-        ingestion: Ingestion,
-        holds: Holds,
-        connectors: Connectors,
-    ) -> None:
-        self._installation = installation
-        self._stores = stores
-        self._graph = graph
-        self._ingestion = ingestion
-        self._holds = holds
-        self._connectors = connectors
+    installation: Installation
+    stores: ClientStores
+    _: KW_ONLY
+    graph: Graph
+    ingestion: Ingestion
+    holds: Holds
+    connectors: Connectors
 
     def administration(
         self,
@@ -56,17 +49,17 @@ class Tenants:
     ) -> Administration:
         """Lists, adds and removes clients on behalf of the principal `by`."""
         offboarding = self.offboarding(sleep=sleep, progress=progress)
-        return Administration(self._stores.corpus, self.finder, offboarding, by)
+        return Administration(self.stores.corpus, self.finder, offboarding, by)
 
     def offboarding(
         self, *, sleep: Callable[[float], None] = time.sleep, progress: Progress = lambda _: None
     ) -> Offboarding:
         """Offboards clients."""
         return Offboarding(
-            self._installation,
-            self._stores,
-            Inventory(self.finder, self._holdings(), Checks(self._stores)),
-            holds=self._holds,
+            self.installation,
+            self.stores,
+            Inventory(self.finder, self._holdings(), Checks(self.stores)),
+            holds=self.holds,
             sources=self._sources,
             sleep=sleep,
             progress=progress,
@@ -75,22 +68,22 @@ class Tenants:
     @cached_property
     def finder(self) -> Finder:
         """Finds the scopes and documents of clients."""
-        return Finder(self._stores.tables, self._stores.storage, self._stores.corpus)
+        return Finder(self.stores.tables, self.stores.storage, self.stores.corpus)
 
     def _holdings(self) -> list[Holding]:
         """Every store that holds items of clients, in the order of removal."""
-        stores = self._stores
+        stores = self.stores
         return [
             *source_holdings(self._sources),
-            *document_holdings(stores, self._graph, self._ingestion),
+            *document_holdings(stores, self.graph, self.ingestion),
             *scope_holdings(stores.tables),
             *learned_holdings(stores.tables, stores.corpus),
             *words_holdings(stores.storage, stores.indexing),
-            *bulk_holdings(stores.tables, stores.storage, self._installation.clock),
+            *bulk_holdings(stores.tables, stores.storage, self.installation.clock),
             *corpus_holdings(stores.storage, stores.work),
             *registry_holdings(stores.tables),
         ]
 
     @cached_property
     def _sources(self) -> InstallationSources:
-        return InstallationSources(self._stores.tables, self._connectors, self._installation.scope)
+        return InstallationSources(self.stores.tables, self.connectors, self.installation.scope)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from opx.connectors.webhooks.remembering import order_id
@@ -25,11 +25,11 @@ from opx.lifecycle.clients.holdings import (
     CountedHolding,
     HeldItems,
     Holding,
-    delete,
     in_table,
+    of_documents,
 )
 from opx.ports import CopyChange, DocumentChange, Item, SearchFilter, SearchIndex, Tables
-from opx.ports.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS, TableSpec
+from opx.ports.tables import DELIVERIES, DOCUMENTS, ENTRIES, FAILURES, GRAPH, KEYS
 from opx.runtime.threads import Each
 
 DOCUMENTS_AT_ONCE = 50
@@ -38,15 +38,16 @@ DOCUMENTS_AT_ONCE = 50
 
 def document_holdings(stores: ClientStores, graph: Graph, ingestion: Ingestion) -> list[Holding]:
     """Holdings in the order of removal: items that are found through others are removed before those."""
-    rows, cached = CatalogRows(stores.tables, stores.storage.read_threads), CachedTexts(stores, ingestion)
+    each = Each(stores.storage.read_threads)
+    rows, cached = CatalogRows(stores.tables), CachedTexts(stores, ingestion)
     return [
         IndexEntries(stores),
-        GraphRows(stores.tables, graph.store, stores.storage.read_threads),
+        GraphRows(stores.tables, graph.store, each),
         in_table(stores.tables, "new names", GRAPH, lambda held: graph.relink_queue.items_of(held.scopes)),
         CountedHolding("cached contexts", cached.contexts, cached.forget_contexts),
         CountedHolding("cached vectors", cached.vectors, cached.forget_vectors),
-        CountedHolding("document versions and tags", rows.versions, rows.remove_versions),
-        CountedHolding("references into the index", rows.references, rows.remove_references),
+        of_documents(stores.tables, each, "document versions and tags", DOCUMENTS, rows.versions),
+        of_documents(stores.tables, each, "references into the index", ENTRIES, rows.references),
         in_table(stores.tables, "failed items", FAILURES, rows.failed),
         in_table(stores.tables, "orders of webhook deliveries", DELIVERIES, rows.orders),
         in_table(stores.tables, "document keys", KEYS, rows.keys),
@@ -92,11 +93,11 @@ class GraphRows:
 
     name = "graph statements"
 
-    def __init__(self, tables: Tables, store: GraphStore, threads: int) -> None:
+    def __init__(self, tables: Tables, store: GraphStore, each: Each) -> None:
         self._tables = tables
         self._store = store
         self._table = tables.table(GRAPH)
-        self._each = Each(threads)
+        self._each = each
 
     def count(self, held: HeldItems) -> int:
         return sum(self._each(self._rows, held.documents))
@@ -190,19 +191,10 @@ def _with_context(chunk: DocumentChunk, context: str) -> str:
 class CatalogRows:
     """Items of tables that are keyed by document key, version or object key."""
 
-    def __init__(self, tables: Tables, threads: int) -> None:
+    def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._each = Each(threads)
 
-    # -- versions
-
-    def versions(self, held: HeldItems) -> int:
-        return sum(map(len, self._each(self._version_items, held.documents)))
-
-    def remove_versions(self, held: HeldItems) -> None:
-        self._delete_each(held, DOCUMENTS, self._version_items)
-
-    def _version_items(self, document: ClientDocument) -> list[Item]:
+    def versions(self, document: ClientDocument) -> list[Item]:
         """The item of each version and those of its tags; equal versions of other keys have their own."""
         table, key = self._tables.table(DOCUMENTS), document.key.id
         indexed = table.query(key, index="documentKey-version-index")
@@ -210,15 +202,7 @@ class CatalogRows:
         items = (item for document_id in ids for item in table.query(document_id))
         return [item for item in items if key in (item.get("documentKey"), item.get("keyId"))]
 
-    # -- references
-
-    def references(self, held: HeldItems) -> int:
-        return sum(map(len, self._each(self._entry_items, held.documents)))
-
-    def remove_references(self, held: HeldItems) -> None:
-        self._delete_each(held, ENTRIES, self._entry_items)
-
-    def _entry_items(self, document: ClientDocument) -> list[Item]:
+    def references(self, document: ClientDocument) -> list[Item]:
         return list(self._tables.table(ENTRIES).query(document.key.id))
 
     # -- items by object key
@@ -241,9 +225,3 @@ class CatalogRows:
         found = {item["documentKey"]: item for scope in held.scopes for item in table.query(scope, index="scope-index")}
         keys = [{"documentKey": key} for key in {*found, *(document.key.id for document in held.documents)}]
         return table.get_many(keys)
-
-    # -- deleting
-
-    def _delete_each(self, held: HeldItems, spec: TableSpec, items: Callable[[ClientDocument], list[Item]]) -> None:
-        with self._tables.unit_of_work():
-            self._each(lambda one: delete(self._tables.table(spec), spec, items(one)), held.documents)

@@ -13,6 +13,7 @@ from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.indexing.capability import Indexing
 from opx.ports import ChunkCopies, Item, Storage, Table, Tables, WorkQueue
 from opx.ports.tables import TableSpec
+from opx.runtime.threads import Each
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,18 @@ def in_table(tables: Tables, name: str, spec: TableSpec, items: Callable[[HeldIt
             delete(tables.table(spec), spec, list(items(held)))
 
     return CountedHolding(name, lambda held: sum(1 for _ in items(held)), remove)
+
+
+def of_documents(
+    tables: Tables, each: Each, name: str, spec: TableSpec, items: Callable[[ClientDocument], list[Item]]
+) -> Holding:
+    """A holding of the items of a table that belong to the client's documents."""
+
+    def remove(held: HeldItems) -> None:
+        with tables.unit_of_work():
+            each(lambda one: delete(tables.table(spec), spec, items(one)), held.documents)
+
+    return CountedHolding(name, lambda held: sum(map(len, each(items, held.documents))), remove)
 
 
 def delete(table: Table, spec: TableSpec, items: Iterable[Item]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from opx.domain.ids import iso_time
@@ -77,31 +77,22 @@ class Manifest:
         return cls(found["started"], held, found["before"], found["checks"])
 
 
+@dataclass(eq=False)
 class Offboarding:
     """Offboards clients; one process at a time per client."""
 
-    def __init__(
-        self,
-        installation: Installation,
-        stores: ClientStores,
-        inventory: Inventory,
-        *,
-        holds: Holds,
-        sources: InstallationSources,
-        sleep: Callable[[float], None],
-        progress: Progress,
-    ) -> None:
-        self._installation = installation
-        self._stores = stores
-        self._inventory = inventory
-        self._holds = holds
-        self._sources = sources
-        self._sleep = sleep
-        self._progress = progress
+    installation: Installation
+    stores: ClientStores
+    inventory: Inventory
+    _: KW_ONLY
+    holds: Holds
+    sources: InstallationSources
+    sleep: Callable[[float], None]
+    progress: Progress
 
     def count(self, client_id: str) -> dict[str, int]:
         """Number of a client's items in each store now. Raises `InvalidScopeError` and `StoreUnavailableError`."""
-        return self._inventory.count(self._inventory.finder.find(_checked(client_id)))
+        return self.inventory.count(self.inventory.finder.find(_checked(client_id)))
 
     def remove(self, client_id: str, by: str = "") -> RemovalReport:
         """Remove a client, or resume an interrupted removal; from now on nothing is ingested for it.
@@ -111,11 +102,11 @@ class Offboarding:
         `StoreUnavailableError`: then run it again.
         """
         client = self._begin(_checked(client_id), by)
-        with self._stores.work.exclusive():
+        with self.stores.work.exclusive():
             self._wait_for_workers(client_id)
             manifest = self._manifest(client)
-            for holding in self._inventory.holdings:
-                self._progress(f"removing {holding.name}")
+            for holding in self.inventory.holdings:
+                self.progress(f"removing {holding.name}")
                 holding.remove(manifest.held)
         report = self._proven(client, manifest)
         if not report.left:
@@ -126,41 +117,41 @@ class Offboarding:
 
     def _begin(self, client_id: str, by: str) -> Client:
         self._check_holds(client_id)
-        registry = self._stores.corpus.clients
+        registry = self.stores.corpus.clients
         known = registry.get(client_id)
         if known and known.state is ClientState.REMOVING:
             return known
         if known is None and not any(self.count(client_id).values()):
             raise InvalidInputError(f"nothing is stored for a client {client_id}; `opx client list` lists all clients")
-        moment = "".join(filter(str.isalnum, iso_time(self._installation.clock()))).lower()
+        moment = "".join(filter(str.isalnum, iso_time(self.installation.clock()))).lower()
         return registry.put(Client(client_id, ClientState.REMOVING, by=by, removal=f"{client_id}-{moment}"))
 
     def _check_holds(self, client_id: str) -> None:
         """Raises `HeldError` if a legal hold covers something of the client."""
-        for hold in self._holds.in_force():
+        for hold in self.holds.in_force():
             if not hold.concerns(client_id):
                 continue
-            scopes = self._inventory.finder.find(client_id).scopes
-            categories = sorted(self._installation.knowledge.categories)
-            found = self._stores.corpus.catalog.visible(scopes, categories=categories, current_only=False)
+            scopes = self.inventory.finder.find(client_id).scopes
+            categories = sorted(self.installation.knowledge.categories)
+            found = self.stores.corpus.catalog.visible(scopes, categories=categories, current_only=False)
             if not hold.category or any(hold.covers(one.key, one.category) for one in found):
                 raise HeldError(f"client {client_id} can't be removed: {hold_message(hold)}")
 
     def _wait_for_workers(self, client_id: str) -> None:
         """Wait until no worker holds a lease on a document of the client. The client's item keeps new ones from starting."""
-        self._progress("waiting for running work")
-        self._sleep(min(self._stores.indexing.settling_seconds, _POLL_SECONDS))
-        scopes = self._inventory.finder.find(client_id).scopes
-        deadline = self._installation.clock() + self._installation.settings.lease_seconds
+        self.progress("waiting for running work")
+        self.sleep(min(self.stores.indexing.settling_seconds, _POLL_SECONDS))
+        scopes = self.inventory.finder.find(client_id).scopes
+        deadline = self.installation.clock() + self.installation.settings.lease_seconds
         while busy := self._busy(scopes):
-            if self._installation.clock() > deadline:
+            if self.installation.clock() > deadline:
                 raise StoreUnavailableError(
                     f"{busy} documents of client {client_id} are still being worked on; try again"
                 )
-            self._sleep(_POLL_SECONDS)
+            self.sleep(_POLL_SECONDS)
 
     def _busy(self, scopes: Sequence[str]) -> int:
-        now, table = self._installation.clock(), self._stores.tables.table(KEYS)
+        now, table = self.installation.clock(), self.stores.tables.table(KEYS)
         items = (item for scope in scopes for item in table.query(scope, index="scope-index"))
         return sum(1 for item in items if _is_leased(item, now))
 
@@ -168,20 +159,20 @@ class Offboarding:
 
     def _manifest(self, client: Client) -> Manifest:
         """Inventory at the start of the removal, with everything found since."""
-        self._progress("taking the inventory")
+        self.progress("taking the inventory")
         former = self._stored(client)
-        held = self._inventory.finder.find(client.client_id, former.held if former else None)
+        held = self.inventory.finder.find(client.client_id, former.held if former else None)
         manifest = (
             replace(former, held=held)
             if former
-            else Manifest(client.since, held, self._inventory.count(held), self._inventory.checks.run(held))
+            else Manifest(client.since, held, self.inventory.count(held), self.inventory.checks.run(held))
         )
-        self._stores.corpus.store.put(f"{_folder(client)}documents.json", manifest.to_bytes())
+        self.stores.corpus.store.put(f"{_folder(client)}documents.json", manifest.to_bytes())
         return manifest
 
     def _stored(self, client: Client) -> Manifest | None:
         try:
-            with self._stores.corpus.store.open(f"{_folder(client)}documents.json") as stream:
+            with self.stores.corpus.store.open(f"{_folder(client)}documents.json") as stream:
                 return Manifest.from_bytes(client.client_id, stream.read())
         except ObjectNotFoundError:
             return None
@@ -190,24 +181,24 @@ class Offboarding:
 
     def _proven(self, client: Client, manifest: Manifest) -> RemovalReport:
         report = self._count_again(client, manifest)
-        for _ in range(RECOUNTS if self._stores.indexing.settling_seconds else 0):
+        for _ in range(RECOUNTS if self.stores.indexing.settling_seconds else 0):
             if not report.left:
                 break
-            self._sleep(self._stores.indexing.settling_seconds / RECOUNTS * 2)
+            self.sleep(self.stores.indexing.settling_seconds / RECOUNTS * 2)
             report = self._count_again(client, manifest)
         return report
 
     def _count_again(self, client: Client, manifest: Manifest) -> RemovalReport:
-        self._progress("counting again in every store")
-        held = self._inventory.finder.find(client.client_id, manifest.held)
-        after, checks = self._inventory.count(held), self._inventory.checks.run(held)
+        self.progress("counting again in every store")
+        held = self.inventory.finder.find(client.client_id, manifest.held)
+        after, checks = self.inventory.count(held), self.inventory.checks.run(held)
         return RemovalReport(
             client_id=client.client_id,
             removal=client.removal,
             by=client.by,
-            backend=self._installation.settings.backend,
+            backend=self.installation.settings.backend,
             started=manifest.started,
-            finished=iso_time(self._installation.clock()),
+            finished=iso_time(self.installation.clock()),
             scopes=len(held.scopes),
             stores={name: StoreCounts(*counts) for name, counts in _paired(manifest.before, after)},
             checks={name: CheckCounts(*counts) for name, counts in _paired(manifest.checks, checks)},
@@ -216,26 +207,26 @@ class Offboarding:
 
     def _notes(self, held: HeldItems) -> tuple[str, ...]:
         notes = []
-        declared = self._sources.declared(held)
+        declared = self.sources.declared(held)
         if declared:
             notes.append(
                 f"remove these from knowledge.yaml, their documents are no longer ingested: {', '.join(declared)}"
             )
-        if self._stores.work.discard(lambda _: False, dry=True) is None:
+        if self.stores.work.discard(lambda _: False, dry=True) is None:
             notes.append("messages waiting in queues name objects of the client; each is dropped when it is received")
-        if self._stores.copies():
+        if self.stores.copies():
             notes.append("the knowledge base drops its copies in its next run, which was requested")
-        days = self._installation.settings.embedding_cache_days
+        days = self.installation.settings.embedding_cache_days
         notes.append(f"vectors of former embedding models expire within {days} days; they contain no text")
         return tuple(notes)
 
     def _finish(self, client: Client, report: RemovalReport) -> None:
         """Store the report, then erase the manifest, then mark the client as removed."""
         data = json.dumps(report.to_json(), ensure_ascii=False, indent=2).encode()
-        self._stores.corpus.store.put(report.object_key, data)
-        self._stores.storage.history.erase(_folder(client))
-        self._stores.tables.scrub()
-        self._stores.corpus.clients.put(replace(client, state=ClientState.REMOVED))
+        self.stores.corpus.store.put(report.object_key, data)
+        self.stores.storage.history.erase(_folder(client))
+        self.stores.tables.scrub()
+        self.stores.corpus.clients.put(replace(client, state=ClientState.REMOVED))
 
 
 def _paired(before: Mapping[str, int], after: Mapping[str, int]) -> Iterator[tuple[str, tuple[int, int]]]:

@@ -74,18 +74,15 @@ class Comparison:
         self._indexing = stores.indexing
         self._checks = checks
 
-    def segments(self, documents: int, most: int) -> list[StoreSegment]:
-        """Segments of about so many documents each, and at most `most` of a kind, which together are everything; `WHOLE` for
-        a catalog with fewer documents. Raises `StoreUnavailableError`."""
-        return self.cut(documents, most)[0]
-
     def documents(self) -> int:
         """The number of documents of the catalog, estimated where there are many."""
         sample, share = self._sample()
         return len(sample) * share
 
     def cut(self, documents: int, most: int) -> tuple[list[StoreSegment], int]:
-        """As `segments`, with the number of documents of all together, estimated where there are many."""
+        """Segments of about so many documents each, and at most `most` of a kind, which together are everything; `WHOLE` for
+        a catalog with fewer documents. With the number of documents of all together, estimated where there are many. Raises
+        `StoreUnavailableError`."""
         sample, share = self._sample()
         total = len(sample) * share
         count = min(most, total // documents)

@@ -8,6 +8,7 @@ category are known.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice, takewhile
 
 from opx.domain.documents import DocumentKey
@@ -29,48 +30,40 @@ OBJECTS_A_RUN = 50_000
 _POSITION = {"subject": "leftover-files", "entry": "position"}
 
 
+@dataclass(eq=False)
 class LeftoverFiles:
     """Finds the files by the checks of a reconciliation, and removes them by its repairs."""
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        state: Table,
-        checks: StoreChecks,
-        repairs: Repairs,
-        holds: Callable[[], Sequence[Hold]],
-        *,
-        most: int = OBJECTS_A_RUN,
-    ) -> None:
-        self._store = store
-        self._state = state
-        self._checks = checks
-        self._repairs = repairs
-        self._holds = holds
-        self._most = most
+    store: ObjectStore
+    state: Table
+    checks: StoreChecks
+    repairs: Repairs
+    holds: Callable[[], Sequence[Hold]]
+    _: KW_ONLY
+    most: int = OBJECTS_A_RUN
 
     def remove(self, is_over: Callable[[], bool] = lambda: False) -> tuple[int, int]:
         """Removes files of the next part of the corpus; returns the numbers of those removed, and of those kept by holds.
         Raises `StoreUnavailableError`."""
-        after = str((self._state.get(_POSITION) or {}).get("after", ""))
-        listed = takewhile(lambda info: info.key < DOCUMENTS_FOLDER, self._store.list(after=after))
+        after = str((self.state.get(_POSITION) or {}).get("after", ""))
+        listed = takewhile(lambda info: info.key < DOCUMENTS_FOLDER, self.store.list(after=after))
         removed = kept = count = 0
-        for batch in batched(islice(listed, self._most), AT_ONCE):
-            found = self._checks.version_files(batch).found
+        for batch in batched(islice(listed, self.most), AT_ONCE):
+            found = self.checks.version_files(batch).found
             held = self._held(found)
-            self._repairs.make([one for one in found if one.object_key not in held])
+            self.repairs.make([one for one in found if one.object_key not in held])
             removed, kept, count = removed + len(found) - len(held), kept + len(held), count + len(batch)
             after = batch[-1].key
             if is_over():
                 break
         else:
-            after = after if count == self._most else ""
-        self._state.put({**_POSITION, "after": after})
+            after = after if count == self.most else ""
+        self.state.put({**_POSITION, "after": after})
         return removed, kept
 
     def _held(self, found: Sequence[StoreFinding]) -> set[str]:
         """Keys of the files that a hold may cover."""
-        holds = self._holds() if found else ()
+        holds = self.holds() if found else ()
         versions = {one.object_key: version_of(one.object_key) for one in found}
         covered = {one: self._is_covered(one, holds) for one in set(versions.values()) if one}
         return {key for key, version in versions.items() if version and covered[version]}
@@ -80,7 +73,7 @@ class LeftoverFiles:
             return False
         scope, document_id = version
         try:
-            category = next(read_chunks(self._store, DocumentKey(scope, ""), document_id)).metadata.category
+            category = next(read_chunks(self.store, DocumentKey(scope, ""), document_id)).metadata.category
         except (StopIteration, ObjectNotFoundError, DamagedStoreError):
             return any(hold.may_cover(scope, hold.category) for hold in holds)
         return any(hold.may_cover(scope, category) for hold in holds)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from opx.domain.documents import KnowledgeDocument
 from opx.graph.capability import Graph
@@ -36,23 +37,16 @@ Progress = Callable[[str, int], None]
 """Called with the kind of item compared and the count so far."""
 
 
+@dataclass(eq=False)
 class Reconciler:
     """Compares stores and repairs differences."""
 
-    def __init__(
-        self,
-        tables: Tables,
-        checks: StoreChecks,
-        repairs: Repairs,
-        progress: Progress,
-        *,
-        compared: Callable[[], Iterator[CheckedDocuments]],
-    ) -> None:
-        self._tables = tables
-        self._checks = checks
-        self._repairs = repairs
-        self._progress = progress
-        self._compared = compared
+    tables: Tables
+    checks: StoreChecks
+    repairs: Repairs
+    progress: Progress
+    _: KW_ONLY
+    compared: Callable[[], Iterator[CheckedDocuments]]
 
     def run(self, *, repair: bool = False, max_share: float = MOST_REMOVED, remove: bool = True) -> ReconcileReport:
         """Compare, and with `repair` repair everything but removals of more than `max_share` of a kind, and without
@@ -64,11 +58,11 @@ class Reconciler:
         """
         report = ReconcileReport()
         removals: list[StoreFinding] = []
-        damaged = list(self._checks.damaged_files())
+        damaged = list(self.checks.damaged_files())
         report.add(damaged)
         if any(one.problem is Problem.STORE_DAMAGED for one in damaged):
             return report  # what is read from a damaged file can't be compared
-        for checked in self._compared():
+        for checked in self.compared():
             self._count(checked, report)
             if repair:
                 removals.extend(one for one in checked.found if one.problem in REMOVALS)
@@ -77,12 +71,12 @@ class Reconciler:
             self._repair(damaged, report)
             if remove:
                 self._remove(removals, report, max_share)
-            report.waiting, failed = self._repairs.work()
+            report.waiting, failed = self.repairs.work()
             report.repaired -= failed
             if not (failed or report.failed or report.waiting or report.held_back):
                 from opx.lifecycle.archive.importing import give_up
 
-                report.given_up = give_up(self._tables.table(LIFECYCLE))
+                report.given_up = give_up(self.tables.table(LIFECYCLE))
         return report
 
     def _count(self, checked: CheckedDocuments, report: ReconcileReport) -> None:
@@ -93,13 +87,13 @@ class Reconciler:
             setattr(report, name, getattr(report, name) + number)
         for name in SegmentKind:
             if checked.compared[name]:
-                self._progress(name, getattr(report, name))
+                self.progress(name, getattr(report, name))
 
     # -- repairing
 
     def _repair(self, found: Iterable[StoreFinding], report: ReconcileReport) -> None:
         wanted = [difference for difference in found if difference.problem not in UNREPAIRED]
-        self._repairs.make(wanted)
+        self.repairs.make(wanted)
         report.repaired += len(wanted)
 
     def _remove(self, removals: Sequence[StoreFinding], report: ReconcileReport, max_share: float) -> None:

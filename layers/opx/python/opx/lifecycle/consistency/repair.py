@@ -9,6 +9,7 @@ and run again.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from msgspec import field
 
@@ -78,38 +79,32 @@ class RepairReport(Draft):
         return not (self.left or self.failed or self.lost or (self.dry_run and self.damaged))
 
 
+@dataclass(eq=False)
 class StoreRepair:
     """Repairs the stores of an installation. `reconciler` makes one for each comparison, after the files were mended."""
 
-    def __init__(
-        self,
-        files: StoreFiles | None,
-        tables: Tables,
-        reconciler: Callable[[], Reconciler],
-        progress: Callable[[str, int], None],
-    ) -> None:
-        self._files = files
-        self._tables = tables
-        self._reconciler = reconciler
-        self._progress = progress
+    files: StoreFiles | None
+    tables: Tables
+    reconciler: Callable[[], Reconciler]
+    progress: Callable[[str, int], None]
 
     def run(self, *, dry_run: bool = False) -> RepairReport:
         """Repair everything; with `dry_run` only list what would be. Raises `StoreUnavailableError`: then run it again."""
         report = RepairReport(dry_run=dry_run)
-        if self._files:
-            report.damaged = [DamagedFile(one.file, one.problem) for one in self._files.damaged()]
+        if self.files:
+            report.damaged = [DamagedFile(one.file, one.problem) for one in self.files.damaged()]
         if dry_run:
-            self._describe(self._reconciler().run(), report)
+            self._describe(self.reconciler().run(), report)
             return report
-        if self._files:
-            self._mend(self._files, report)
-        found = self._reconciler().run(repair=True, remove=False)
+        if self.files:
+            self._mend(self.files, report)
+        found = self.reconciler().run(repair=True, remove=False)
         report.waiting = found.waiting
         report.changed = [
             one.object_key for one in found.differences if one.problem is Problem.CHANGED and one.text.endswith(CONTENT)
         ]
-        self._progress("comparing again", 0)
-        self._describe(found if found.waiting else self._reconciler().run(), report)
+        self.progress("comparing again", 0)
+        self._describe(found if found.waiting else self.reconciler().run(), report)
         left = {one.problem for one in report.left}
         report.repaired = {
             problem: count for problem, count in found.counts.items() if problem not in (*SURPLUS, *left)
@@ -117,7 +112,7 @@ class StoreRepair:
         return report
 
     def _mend(self, files: StoreFiles, report: RepairReport) -> None:
-        mended = files.mend(lambda step: self._progress(step, 0))
+        mended = files.mend(lambda step: self.progress(step, 0))
         report.folder, report.rows = mended.folder, mended.rows
         report.lost = [_described(loss) for loss in mended.lost if loss.table not in DERIVED]
         if mended.lost:
@@ -127,9 +122,9 @@ class StoreRepair:
         """Gives keys their items, and has the graph made again if it lost rows."""
         lost = {loss.table for loss in mended.lost}
         if KEYS.name in lost or "" in lost:
-            report.heads = restore_heads(self._tables)
+            report.heads = restore_heads(self.tables)
         if GRAPH.name in lost:
-            renew(self._tables.table(GRAPH))
+            renew(self.tables.table(GRAPH))
 
     @staticmethod
     def _describe(found: ReconcileReport, report: RepairReport) -> None:

@@ -27,7 +27,7 @@ from opx.lifecycle.consistency.catalog_rows import ROW_ERRORS, KeyRows, check_he
 from opx.lifecycle.consistency.differences import Problem, StoreFinding
 from opx.lifecycle.consistency.version_files import VersionFileChecks
 from opx.ports import HeldDocument, Item, ObjectInfo, Storage, Table, Tables
-from opx.ports.files import FileDamage, StoreFile, StoreFiles
+from opx.ports.files import StoreFile, StoreFiles
 from opx.ports.tables import FAILURES, GRAPH, KEYS
 from opx.runtime.knowledge_file import Installation
 from opx.runtime.threads import Each
@@ -396,7 +396,7 @@ class StoreChecks:
         found = list(self._stores_files.damaged()) if self._thorough and self._stores_files else []
         files = [one for one in found if one.kind is not StoreFile.ENTRIES]
         if files:  # the tables may be in one of them
-            yield from map(_damaged_store, files)
+            yield from (StoreFinding(Problem.STORE_DAMAGED, one.file, detail=one.problem) for one in files)
             return
         heads = self._heads(list({one.key_id for one in found}))
         for damage in found:
@@ -422,10 +422,6 @@ class StoreChecks:
     @cached_property
     def _graph(self) -> Table:
         return self._tables.table(GRAPH)
-
-
-def _damaged_store(damage: FileDamage) -> StoreFinding:
-    return StoreFinding(Problem.STORE_DAMAGED, damage.file, detail=damage.problem)
 
 
 _ObjectState = tuple[ObjectInfo | None, ObjectInfo | None]

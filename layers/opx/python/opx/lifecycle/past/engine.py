@@ -64,20 +64,18 @@ class PastEntry:
         return replace(self.indexed, fingerprint=fingerprint(self.indexed.chunk.own_text))
 
 
+@dataclass(eq=False)
 class PastEngine:
     """A `SearchEngine` for one query. `lacks` is called with notes on incomplete results."""
 
-    def __init__(
-        self, index: SearchEngine, versions: VersionLookup, entries: Sequence[PastEntry], lacks: Callable[[str], None]
-    ) -> None:
-        self._index = index
-        self._versions = versions
-        self._entries = entries
-        self._lacks = lacks
+    index: SearchEngine
+    versions: VersionLookup
+    entries: Sequence[PastEntry]
+    lacks: Callable[[str], None]
 
     def search(self, request: SearchRequest) -> SearchResponse:
         response, kept = self._search_current(request)
-        past = {one.indexed.entry_id: one for one in self._entries if passes(request.filter, one.indexed, one.analysed)}
+        past = {one.indexed.entry_id: one for one in self.entries if passes(request.filter, one.indexed, one.analysed)}
         past = {name: one for name, one in past.items() if name not in kept}
         if response.fused is not None:
             return self._ranked_by_service(response, kept, past)
@@ -95,21 +93,21 @@ class PastEngine:
 
     def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
         """Counts of today's index."""
-        return self._index.entries_with(terms, scopes)
+        return self.index.entries_with(terms, scopes)
 
     def _search_current(self, request: SearchRequest) -> tuple[SearchResponse, set[str]]:
         """A response with enough hits that were current, and their ids. The depth of a fast search is enough."""
         depth = request.depth
         while True:
-            response = self._index.search(replace(request, depth=depth, choose=None))
-            kept = self._versions.current_entries(response.chunks.values())
+            response = self.index.search(replace(request, depth=depth, choose=None))
+            kept = self.versions.current_entries(response.chunks.values())
             legs = (response.lexical, response.vector, response.fused or Leg())
             enough = min(request.depth, DEPTH[SearchMode.FAST])
             short = [leg for leg in legs if len(leg.hits) >= depth and _count(leg, kept) < enough]
             if not short:
                 return response, kept
             if depth >= MAX_DEPTH or response.fused is not None:
-                self._lacks(CAME_LATER)
+                self.lacks(CAME_LATER)
                 return response, kept
             depth = min(_DEEPER * depth, MAX_DEPTH)
 
@@ -117,7 +115,7 @@ class PastEngine:
         self, response: SearchResponse, kept: set[str], past: Mapping[str, PastEntry]
     ) -> SearchResponse:
         if past:
-            self._lacks(NOT_RANKED)
+            self.lacks(NOT_RANKED)
         ranked = response.fused or Leg()
         hits = tuple(hit for hit in ranked.hits if hit[0] in kept)
         return replace(response, fused=replace(ranked, hits=hits))

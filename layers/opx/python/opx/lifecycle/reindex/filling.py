@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from opx.domain.documents import (
     ChunkMetadata,
@@ -22,15 +21,13 @@ from opx.domain.scopes import scope_of_key
 from opx.errors import UnknownCategoryError
 from opx.hygiene.cleaning import Cleaner
 from opx.hygiene.instructions import FLAG
+from opx.ingestion.contexts import ContextWriter
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
 from opx.ingestion.indexing.editions import Editions, OpenEdition
 from opx.ingestion.prepared import as_indexed
 from opx.ports import Clock, DocumentChange, Embedder, IndexEntry, Item, Vectors
 from opx.runtime.threads import Each
-
-if TYPE_CHECKING:
-    from opx.ingestion.contexts import ContextWriter
 
 EMBED_AT_ONCE = 128
 
@@ -62,57 +59,44 @@ class SearchedDocument:
             yield as_indexed(chunk, self.document, (FLAG,) if chunk.chunk_id in flagged else ())
 
 
+@dataclass(eq=False)
 class SearchedDocuments:
     """Reads the chunks of versions from their files, in the form in which they are searched."""
 
-    def __init__(
-        self, read_chunks: ReadChunks, knowledge: KnowledgeModel, contexts: ContextWriter | None = None
-    ) -> None:
-        self._read_chunks = read_chunks
-        self._knowledge = knowledge
-        self._contexts = contexts
+    read_chunks: ReadChunks
+    knowledge: KnowledgeModel
+    contexts: ContextWriter | None = None
 
     def read(self, document: KnowledgeDocument) -> SearchedDocument:
         """A version with its chunks; none if it isn't searched, or if its file is gone. Raises `StoreUnavailableError`."""
-        on_file = self._read_chunks(document.key, document.document_id) if self.is_searched(document) else ()
+        on_file = self.read_chunks(document.key, document.document_id) if self.is_searched(document) else ()
         chunks = [replace(one, metadata=ChunkMetadata.of(document)) for one in on_file]
-        if self._contexts and chunks:
-            kept = self._contexts.kept(document, chunks)
+        if self.contexts and chunks:
+            kept = self.contexts.kept(document, chunks)
             chunks = [replace(one, context=kept[one.chunk_id]) if one.chunk_id in kept else one for one in chunks]
         return SearchedDocument(document, chunks)
 
     def is_searched(self, document: KnowledgeDocument) -> bool:
         """True unless its category isn't searched, or it is held back."""
         try:
-            return bool(self._knowledge.category(document.category).embed) and not is_kept_out(document)
+            return bool(self.knowledge.category(document.category).embed) and not is_kept_out(document)
         except UnknownCategoryError:
             return True
 
 
+@dataclass(eq=False, kw_only=True)
 class Filler:
     """Writes current versions to the index of one edition only: not to graph or copies, and of the catalog only to the
     references of that edition, where its index assigns them. A write is visible after `settling_seconds`."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        read_chunks: ReadChunks,
-        documents: SearchedDocuments,
-        embedder: Embedder,
-        editions: Editions,
-        clock: Clock,
-        settling_seconds: float = 0.0,
-        threads: int = 1,
-    ) -> None:
-        self._catalog = catalog
-        self._read_chunks = read_chunks
-        self._documents = documents
-        self._embedder = embedder
-        self._editions = editions
-        self._clock = clock
-        self._settling_seconds = settling_seconds
-        self._each = Each(threads)
+    catalog: Catalog
+    read_chunks: ReadChunks
+    documents: SearchedDocuments
+    embedder: Embedder
+    editions: Editions
+    clock: Clock
+    settling_seconds: float = 0.0
+    threads: int = 1
 
     def fill(self, edition: OpenEdition, heads: Sequence[Item]) -> FillCounts:
         """Add the current version of each key to an index without entries of it, but for those of an interrupted attempt.
@@ -131,7 +115,7 @@ class Filler:
         """Add documents, each in place of these references."""
         if not documents:
             return
-        with self._editions.bound(edition):
+        with self.editions.bound(edition):
             vectors = self._vectors(chunk for one, _ in documents for chunk in one.chunks)
             changes = (
                 DocumentChange(one.document.key.id, one.document.document_id, _entries(one, vectors), replaced)
@@ -144,17 +128,17 @@ class Filler:
         if edition.index.derives_ids:
             edition.index.apply(changes)
             return
-        self._catalog.expect_references(key_ids, edition.name)
+        self.catalog.expect_references(key_ids, edition.name)
         written = edition.index.apply(changes)
-        self._catalog.keep_references(dict(zip(key_ids, written, strict=True)), edition.name)
+        self.catalog.keep_references(dict(zip(key_ids, written, strict=True)), edition.name)
 
     def _assigned(self, edition: OpenEdition, key_id: str) -> list[str] | None:
         """References of all entries of a key in an index that assigns them; None while the entries of an interrupted write
         may not be visible."""
-        stored = self._catalog.references(key_id, edition.name)
+        stored = self.catalog.references(key_id, edition.name)
         if not stored.expected_since:
             return stored.found
-        if self._clock() - stored.expected_since < self._settling_seconds:
+        if self.clock() - stored.expected_since < self.settling_seconds:
             return None
         return list(dict.fromkeys((*stored.found, *edition.index.references(key_id))))
 
@@ -182,9 +166,9 @@ class Filler:
 
     def _read(self, heads: Sequence[Item], filled: FillCounts) -> list[SearchedDocument]:
         current = [head for head in heads if current_id(head)]
-        found = [one for one in self._each(self._document, current) if one]
+        found = [one for one in Each(self.threads)(self._document, current) if one]
         for one in found:
-            if one.document.chunk_count and not one.chunks and self._documents.is_searched(one.document):
+            if one.document.chunk_count and not one.chunks and self.documents.is_searched(one.document):
                 filled.lacking.append(one.document.key.id)
         filled.documents += len(found)
         filled.chunks += sum(len(one.chunks) for one in found)
@@ -192,25 +176,25 @@ class Filler:
 
     def _document(self, head: Item) -> SearchedDocument | None:
         key = DocumentKey(scope_of_key(head["scope"]), head["source"])
-        document = self._catalog.version(key, current_id(head))
+        document = self.catalog.version(key, current_id(head))
         if document is None:
             return None
-        return self._documents.read(document)
+        return self.documents.read(document)
 
     def _replaced(self, head: Item | None, since: str) -> Iterator[str]:
         """References of versions that were replaced after `since`."""
         if not head:
             return
         key = DocumentKey(scope_of_key(head["scope"]), head["source"])
-        for version in self._catalog.versions(key):
+        for version in self.catalog.versions(key):
             if version.superseded_at and version.superseded_at < since:
                 return
             if version.superseded_at:
-                chunks = self._read_chunks(key, version.document_id)
+                chunks = self.read_chunks(key, version.document_id)
                 yield from (entry_id(key.id, chunk.chunk_id) for chunk in chunks)
 
     def _bound_vectors(self, edition: OpenEdition, chunks: Sequence[DocumentChunk]) -> Iterator[Vectors]:
-        with self._editions.bound(edition):
+        with self.editions.bound(edition):
             return iter(list(self._vectors(chunks)))
 
     def _vectors(self, chunks: Iterable[DocumentChunk]) -> Iterator[Vectors]:
@@ -219,10 +203,10 @@ class Filler:
         for chunk in chunks:
             texts.append(chunk.text)
             if len(texts) == EMBED_AT_ONCE:
-                yield from self._embedder.embed_documents(texts)
+                yield from self.embedder.embed_documents(texts)
                 texts = []
         if texts:
-            yield from self._embedder.embed_documents(texts)
+            yield from self.embedder.embed_documents(texts)
 
 
 def _entries(one: SearchedDocument, vectors: Iterator[Vectors]) -> Iterator[IndexEntry]:

@@ -15,12 +15,13 @@ from opx.domain.documents import DocumentChunk, DocumentKey
 from opx.domain.ids import stable_hash
 from opx.domain.record import Draft, from_json, replace
 from opx.domain.scopes import Scope
-from opx.errors import ConditionFailedError, EmbeddingError, IncompatibleIndexError, InvalidInputError, ReindexBusyError
+from opx.errors import EmbeddingError, IncompatibleIndexError, InvalidInputError, ReindexBusyError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.indexing.book import Edition
 from opx.ingestion.indexing.editions import Editions, IndexService
 from opx.lifecycle.reindex.filling import Filler
 from opx.ports import AnyOf, Clock, Condition, Embedder, Equals, KeyAbsent, LessThan, Table
+from opx.ports.tables import put_if
 from opx.runtime.leases import is_leased
 
 SAMPLE = 50
@@ -125,10 +126,8 @@ class JobStore:
     def _put(self, job: ReindexJob, condition: Any, *, lease: float | None = None) -> None:
         until = self._clock() + self._lease_seconds if lease is None else lease
         item = {**job.to_json(), "token": self._token, "leaseUntil": until}
-        try:
-            self._table.put({**self._key, **item}, condition=condition)
-        except ConditionFailedError as exc:
-            raise ReindexBusyError("another process, or function, is building the new index: see its status") from exc
+        if not put_if(self._table, {**self._key, **item}, condition):
+            raise ReindexBusyError("another process, or function, is building the new index: see its status")
 
 
 # -- dependencies and progress

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -83,8 +83,12 @@ class RetentionState:
     def shortened(self) -> dict[str, str]:
         """Categories whose retention is shorter than in the last run, with the retention then; "" for unknown categories."""
         known = self._known()
-        changed = {path: known.get(path, "") for path in sorted(self._knowledge.categories)}
-        return {path: before for path, before in changed.items() if self._is_shorter(path, before)}
+        found = {}
+        for path, category in sorted(self._knowledge.categories.items()):
+            before = known.get(path, "")
+            if not before or is_shorter_policy(category.policy, before):
+                found[path] = before
+        return found
 
     def changed(self) -> list[str]:
         """Categories whose retention differs from the last run's, or that it didn't know. If retention became longer, the
@@ -124,29 +128,18 @@ class RetentionState:
     def _key(self, category: str) -> dict[str, str]:
         return {"subject": _SUBJECT, "entry": f"category#{category}"}
 
-    def _is_shorter(self, category: str, before: str) -> bool:
-        return not before or is_shorter_policy(self._knowledge.categories[category].policy, before)
 
-
+@dataclass(eq=False)
 class DueVersions:
     """Finds and judges versions due up to a day, inclusive."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        calendar: Calendar,
-        knowledge: KnowledgeModel,
-        uses: UseLog,
-        *,
-        until: str,
-        holds: Sequence[Hold],
-    ) -> None:
-        self._uses = uses
-        self._catalog = catalog
-        self._calendar = calendar
-        self._knowledge = knowledge
-        self._holds = holds
-        self.until = until
+    catalog: Catalog
+    calendar: Calendar
+    knowledge: KnowledgeModel
+    uses: UseLog
+    _: KW_ONLY
+    until: str
+    holds: Sequence[Hold]
 
     def entries(self, since: str) -> Iterator[tuple[str, Iterator[CalendarEntry]]]:
         """Entries of each day from `since` on, read page by page. A document that had expired before it was ingested is
@@ -156,29 +149,29 @@ class DueVersions:
             raise ValueError(f"not days: {since!r}, {self.until!r}")
         for day in range(first, last + 1 + GRACE_DAYS):
             text = day_text(day)
-            yield text, self._calendar.expiring(text)
+            yield text, self.calendar.expiring(text)
 
     def judged(self, entries: Sequence[CalendarEntry]) -> list[DueVersion]:
         """The verdict on each entry, in order."""
-        known = self._catalog.leaving(entries)
-        used = self._uses.last_used([document for document, _ in known.values() if document])
+        known = self.catalog.leaving(entries)
+        used = self.uses.last_used([document for document, _ in known.values() if document])
         return [self._judge(entry, known.get(entry, (None, False)), used) for entry in entries]
 
     def hold_on(self, entry: CalendarEntry) -> Hold | None:
-        return covering(self._holds, entry.key, entry.category)
+        return covering(self.holds, entry.key, entry.category)
 
     def by_policy(self, category: str) -> Iterator[KnowledgeDocument]:
         """Versions of a category that are due by its retention and not by an expiry of their own, except held ones."""
-        days = self._knowledge.categories[category].retention_days
+        days = self.knowledge.categories[category].retention_days
         last = day_number(self.until)
         if days is None or last is None:
             return
-        documents = self._catalog.in_category(category, current_only=False, until=day_text(last - days) + "~")
+        documents = self.catalog.in_category(category, current_only=False, until=day_text(last - days) + "~")
         for batch in batched((one for one in documents if not one.expires), AT_ONCE):
-            used = self._uses.last_used(batch)
+            used = self.uses.last_used(batch)
             for document in batch:
-                day = expiry_day(document, self._knowledge, used=used.get(document.key.id, ""))
-                if day and day <= self.until and not covering(self._holds, document.key, category):
+                day = expiry_day(document, self.knowledge, used=used.get(document.key.id, ""))
+                if day and day <= self.until and not covering(self.holds, document.key, category):
                     yield document
 
     def _judge(
@@ -188,10 +181,10 @@ class DueVersions:
         if document is None:
             return DueVersion(entry, DueVerdict.GONE)
         day = used.get(document.key.id, "") if document.state is DocumentState.CURRENT else ""
-        expires = expiry_day(document, self._knowledge, used=day)
+        expires = expiry_day(document, self.knowledge, used=day)
         if not leaving and (not expires or expires > self.until):
             return DueVersion(entry, DueVerdict.LATER, document, used_until=expires if day else "")
-        hold = covering(self._holds, document.key, document.category)
+        hold = covering(self.holds, document.key, document.category)
         return DueVersion(entry, DueVerdict.HELD if hold else DueVerdict.DUE, document, hold, leaving)
 
 
@@ -201,48 +194,42 @@ class DueVersions:
 _AT_ONCE = 500
 
 
+@dataclass(eq=False)
 class Redating:
     """Recomputes the expiry of versions in categories whose retention became shorter, or was never recorded. If it became
     longer, that is done when the former day has come."""
 
-    def __init__(
-        self,
-        catalog: Catalog,
-        calendar: Calendar,
-        state: RetentionState,
-        unit_of_work: Callable[[], AbstractContextManager[Any]],
-    ) -> None:
-        self._catalog = catalog
-        self._calendar = calendar
-        self._state = state
-        self._unit_of_work = unit_of_work
+    catalog: Catalog
+    calendar: Calendar
+    state: RetentionState
+    unit_of_work: Callable[[], AbstractContextManager[Any]]
 
     def run(self, run: PruneRun, since: str, is_over: Callable[[], bool]) -> str:
         """Recompute, and return the first day to prune. If time `is_over`, it is unfinished and the next run continues."""
         done = []
-        for category, before in self._state.shortened().items():
+        for category, before in self.state.shortened().items():
             earliest = self._redated(category, before, run, is_over)
             if run.unfinished:
                 break
             since = min(since, earliest or since)
             done.append(category)
-        known = done if run.unfinished else self._state.changed()
+        known = done if run.unfinished else self.state.changed()
         if known:
-            with self._unit_of_work():
-                self._state.write_cursor(since, run.started)
+            with self.unit_of_work():
+                self.state.write_cursor(since, run.started)
                 for category in known:
-                    self._state.note_policy(category)
+                    self.state.note_policy(category)
         return since
 
     def _redated(self, category: str, before: str, run: PruneRun, is_over: Callable[[], bool]) -> str:
         """Recompute a category; returns the earliest day for which one of its versions is entered."""
-        until, earliest = self._state.redated_until(category)
-        documents = self._catalog.in_category(category, current_only=False, until=until)
+        until, earliest = self.state.redated_until(category)
+        documents = self.catalog.in_category(category, current_only=False, until=until)
         for batch in batched(documents, _AT_ONCE):
-            with self._unit_of_work():
-                days = [day for day in map(self._calendar.redate, batch) if day]
+            with self.unit_of_work():
+                days = [day for day in map(self.calendar.redate, batch) if day]
                 earliest = min([*days, *([earliest] if earliest else [])], default="")
-                self._state.note_redated(category, before, batch[-1].last_updated, earliest)
+                self.state.note_redated(category, before, batch[-1].last_updated, earliest)
             if before:  # else there is nothing to compare with
                 run.redated[category] += sum(1 for document in batch if not document.expires)
             if is_over():

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,29 +53,24 @@ SLICE_SECONDS = 30.0
 """Limit of one run, so that other work gets its turn; the next round continues."""
 
 
+@dataclass(eq=False)
 class DailyPruning:
     """A `Feed` without documents: prunes once a day."""
 
-    def __init__(
-        self,
-        pruning: Callable[[], KnowledgePruningService],
-        state: Callable[[], RetentionState],
-        clock: Clock,
-    ) -> None:
-        self._pruning = pruning
-        self._state = state
-        self._clock = clock
-        self._next = 0.0
-        self._unfinished = False
+    pruning: Callable[[], KnowledgePruningService]
+    state: Callable[[], RetentionState]
+    clock: Clock
+    _next: float = field(init=False, default=0.0)
+    _unfinished: bool = field(init=False, default=False)
 
     def poll(self) -> Sequence[str]:
         """Prune if it is due; returns lines for the operator."""
-        now = self._clock()
+        now = self.clock()
         if not self._unfinished and (now < self._next or not self._is_due(now)):
             return ()
         self._next = now + _DAY_SECONDS
         try:
-            report = self._pruning().run(seconds=SLICE_SECONDS)
+            report = self.pruning().run(seconds=SLICE_SECONDS)
         except OpxError as exc:
             return (f"pruning: {exc}",)
         self._unfinished = report.unfinished
@@ -85,7 +80,7 @@ class DailyPruning:
 
     def _is_due(self, now: float) -> bool:
         """True if no process pruned within the last day."""
-        day, ran = self._state().cursor()
+        day, ran = self.state().cursor()
         return not day or not iso_time(now - _DAY_SECONDS) < ran <= iso_time(now)
 
 
@@ -118,46 +113,26 @@ _KEPT_FILES = "{:,} files of versions that were never finished stay, as a legal 
 _DAY_SECONDS = 86400
 
 
+@dataclass(eq=False, kw_only=True)
 class KnowledgePruningService:
     """Removes due versions. It may be interrupted at any moment and run again, and concurrent runs are safe."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        calendar: Calendar,
-        state: RetentionState,
-        holds: Holds,
-        removal: Removal,
-        rules: GuardRules,
-        reports: PruneReports,
-        clock: Clock,
-        due: Callable[..., DueVersions],
-        exclusive: Callable[[], AbstractContextManager[Any]],
-        redating: Redating,
-        patterns: PatternKeeper,
-        purge: Callable[[], object] = lambda: None,
-        leftovers: Callable[[Callable[[], bool]], tuple[int, int]] = lambda _: (0, 0),
-        report: Report = unreported,
-        timer: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._catalog = catalog
-        self._calendar = calendar
-        self._state = state
-        self._holds = holds
-        self._removal = removal
-        self._rules = rules
-        self._reports = reports
-        self._clock = clock
-        self._due = due
-        self._exclusive = exclusive
-        self._redating = redating
-        self._forecast = Forecast(state, patterns)
-        self._patterns = patterns
-        self._purge = purge
-        self._leftovers = leftovers
-        self._measure = report
-        self._timer = timer
+    catalog: Catalog
+    calendar: Calendar
+    state: RetentionState
+    holds: Holds
+    removal: Removal
+    rules: GuardRules
+    reports: PruneReports
+    clock: Clock
+    due: Callable[..., DueVersions]
+    exclusive: Callable[[], AbstractContextManager[Any]]
+    redating: Redating
+    patterns: PatternKeeper
+    purge: Callable[[], object] = lambda: None
+    leftovers: Callable[[Callable[[], bool]], tuple[int, int]] = lambda _: (0, 0)
+    report: Report = unreported
+    timer: Callable[[], float] = time.monotonic
 
     def prune_old_knowledge(self) -> int:
         """Remove expired versions, and return their number.
@@ -181,13 +156,13 @@ class KnowledgePruningService:
             raise InvalidInputError(
                 f"allow_share {allow_share!r} must be a number above 0 and at most 1, for everything"
             )
-        rules = self._rules if allow_share is None else replace(self._rules, max_share=allow_share)
-        now = self._clock()
+        rules = self.rules if allow_share is None else replace(self.rules, max_share=allow_share)
+        now = self.clock()
         until = day_text(int(now // _DAY_SECONDS) - GRACE_DAYS)
         run = PruneRun(iso_time(now), until, dry_run=dry_run)
-        ends = None if seconds is None else self._timer() + seconds
+        ends = None if seconds is None else self.timer() + seconds
         self._run(run, rules, ends)
-        report = run.report(finished=iso_time(self._clock()))
+        report = run.report(finished=iso_time(self.clock()))
         if not dry_run:
             self._publish(report)
         return report
@@ -195,31 +170,31 @@ class KnowledgePruningService:
     def _run(self, run: PruneRun, rules: GuardRules, ends: float | None) -> None:
         cursor = self._since(run)
         guard = Guard(rules, self._count)
-        due = self._forecast.of(self._due_now(run), cursor, guard, run)
-        run.stopped = tuple(guard.excess(due, self._state.before_and_now()))
+        due = Forecast(self.state, self.patterns).of(self._due_now(run), cursor, guard, run)
+        run.stopped = tuple(guard.excess(due, self.state.before_and_now()))
         if run.stopped or run.dry_run:
             return
-        since = self._redating.run(run, cursor, lambda: self._is_over(ends))
+        since = self.redating.run(run, cursor, lambda: self._is_over(ends))
         if not run.unfinished:
             self._remove(run, since, ends)
-            removed, kept = self._leftovers(lambda: self._is_over(ends))
+            removed, kept = self.leftovers(lambda: self._is_over(ends))
             run.notes += (_REMOVED_FILES.format(removed),) if removed else ()
             run.notes += (_KEPT_FILES.format(kept),) if kept else ()
-        self._purge()
+        self.purge()
 
     def _publish(self, report: PruneReport) -> None:
         if report.stopped:
             log.error("%s", report.stop_message())
         elif not report.is_idle:
             log.info("pruned %d versions up to %s", report.versions, report.until)
-        self._measure(Metric.VERSIONS_PRUNED, float(report.versions))
-        self._measure(Metric.PRUNE_STOPPED, float(bool(report.stopped)))
+        self.report(Metric.VERSIONS_PRUNED, float(report.versions))
+        self.report(Metric.PRUNE_STOPPED, float(bool(report.stopped)))
         if not report.is_idle:
-            self._reports.keep(report)
+            self.reports.keep(report)
 
     def _since(self, run: PruneRun) -> str:
         """The first day to prune."""
-        day, ran = self._state.cursor()
+        day, ran = self.state.cursor()
         if ran > run.started:
             run.notes += (f"the clock is behind: the last run was at {ran}, and now it is {run.started}",)
         last = min(day or run.until, run.until)
@@ -227,10 +202,10 @@ class KnowledgePruningService:
         return day_text((day_number(last) or 0) - back)
 
     def _due_now(self, run: PruneRun) -> DueVersions:
-        return self._due(until=run.until, holds=self._holds.in_force())
+        return self.due(until=run.until, holds=self.holds.in_force())
 
     def _count(self, category: str, enough: int) -> int:
-        versions = self._catalog.in_category(category, current_only=False)
+        versions = self.catalog.in_category(category, current_only=False)
         return sum(1 for _ in zip(range(enough), versions, strict=False))
 
     # -- removal
@@ -239,20 +214,20 @@ class KnowledgePruningService:
         left = ""
         for day, entries in self._due_now(run).entries(since):
             for batch in batched(entries, AT_ONCE):
-                with self._exclusive():
+                with self.exclusive():
                     kept = self._prune_batch(batch, run)
                 left = left or (day if kept else "")
                 if self._is_over(ends):
                     run.unfinished = True
-                    self._state.write_cursor(left or day, run.started)
+                    self.state.write_cursor(left or day, run.started)
                     return
-        self._state.write_cursor(min(left or run.until, run.until), run.started)
+        self.state.write_cursor(min(left or run.until, run.until), run.started)
 
     def _prune_batch(self, batch: list[CalendarEntry], run: PruneRun) -> int:
         """Act on the verdicts of a batch; returns how many entries a later run must read again."""
         due = self._due_now(run)  # with the present holds
         verdicts: dict[DueVerdict, list[DueVersion]] = {verdict: [] for verdict in DueVerdict}
-        for found in self._patterns.judged(due, batch):
+        for found in self.patterns.judged(due, batch):
             verdicts[found.verdict].append(found)
         for found in verdicts[DueVerdict.LATER]:
             self._correct_entry(found)
@@ -260,25 +235,25 @@ class KnowledgePruningService:
             if found.hold:
                 run.held[found.hold.id] += 1
             if found.leaving and found.document:
-                self._catalog.keep_version(found.document)
-        self._removal.drop(found.entry for found in verdicts[DueVerdict.GONE])
-        going = [found for found in verdicts[DueVerdict.DUE] if self._patterns.forget_unless_used(found)]
+                self.catalog.keep_version(found.document)
+        self.removal.drop(found.entry for found in verdicts[DueVerdict.GONE])
+        going = [found for found in verdicts[DueVerdict.DUE] if self.patterns.forget_unless_used(found)]
         staying = len(verdicts[DueVerdict.DUE]) - len(going)
         run.kept[WORKED_AGAIN] += staying
-        return self._removal.remove(going, run) + staying + len(verdicts[DueVerdict.HELD])
+        return self.removal.remove(going, run) + staying + len(verdicts[DueVerdict.HELD])
 
     def _correct_entry(self, found: DueVersion) -> None:
         """Move the calendar entry of a version to its present expiry."""
         assert found.document is not None
-        later = self._patterns.day_of(replace(found, verdict=DueVerdict.DUE), found.entry.at) or found.used_until
+        later = self.patterns.day_of(replace(found, verdict=DueVerdict.DUE), found.entry.at) or found.used_until
         if later:
-            self._calendar.postpone(found.entry, later)
-        elif self._calendar.day_of(found.document) != found.entry.at:
-            self._calendar.redate(found.document)
-            self._calendar.drop(found.entry)
+            self.calendar.postpone(found.entry, later)
+        elif self.calendar.day_of(found.document) != found.entry.at:
+            self.calendar.redate(found.document)
+            self.calendar.drop(found.entry)
 
     def _is_over(self, ends: float | None) -> bool:
-        return ends is not None and self._timer() >= ends
+        return ends is not None and self.timer() >= ends
 
 
 # -- forecast

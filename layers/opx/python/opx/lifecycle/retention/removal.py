@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opx.domain.documents import DocumentKey, DocumentState, KnowledgeDocument
-from opx.domain.ids import iso_time, stable_hash
+from opx.domain.ids import stable_hash
 from opx.errors import StoreUnavailableError
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import BusyError, Catalog, Claim, StaleEventError
@@ -28,9 +28,6 @@ from opx.runtime.threads import Each
 
 LEAVES_DAYS = 30
 """Days after which the catalog's item expires of a version whose removal was begun and never finished."""
-
-JUST_NOW_SECONDS = 3600.0
-"""Age up to which a chunk file may belong to a document that is about to be added to the catalog."""
 
 BUSY = "another process is working on it"
 NEWER = "a newer object waits to be ingested"
@@ -50,34 +47,22 @@ class _Tally:
     chunks: int = 0
 
 
+@dataclass(eq=False, kw_only=True)
 class Removal:
     """Removes due versions, one batch at a time, on several threads."""
 
-    def __init__(
-        self,
-        *,
-        store: ObjectStore,
-        catalog: Catalog,
-        calendar: Calendar,
-        pipeline: IngestionPipeline,
-        clock: Clock,
-        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        threads: int = 1,
-        forgotten: OnForgotten = lambda *_: None,
-    ) -> None:
-        self._store = store
-        self._catalog = catalog
-        self._calendar = calendar
-        self._pipeline = pipeline
-        self._clock = clock
-        self._unit_of_work = unit_of_work
-        self._threads = threads
-        self._each = Each(threads)
-        self._forgotten = forgotten
+    store: ObjectStore
+    catalog: Catalog
+    calendar: Calendar
+    pipeline: IngestionPipeline
+    clock: Clock
+    unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext
+    threads: int = 1
+    forgotten: OnForgotten = lambda *_: None
 
     def remove(self, due: Sequence[DueVersion], run: PruneRun) -> int:
         """Remove these versions; returns how many were kept for now, also in the report. Raises `StoreUnavailableError`."""
-        tallies = self._each(self._remove_some, self._slices(due))
+        tallies = Each(self.threads)(self._remove_some, self._slices(due))
         for tally in tallies:
             run.kept += tally.kept
             run.removed += tally.removed
@@ -89,14 +74,14 @@ class Removal:
         slices: dict[str, list[DueVersion]] = {}
         for one in due:
             text = stable_hash(one.entry.key.scope.key, one.entry.document_id)
-            slices.setdefault(str(int(text, 16) % self._threads), []).append(one)
+            slices.setdefault(str(int(text, 16) % self.threads), []).append(one)
         return list(slices.values())
 
     def _remove_some(self, due: Sequence[DueVersion]) -> _Tally:
         tally = _Tally()
         withdrawn = self._withdrawn([one.entry for one in due if _is_current(one)], tally)
         others = [(one.entry, one.document) for one in due if one.document and not _is_current(one)]
-        with self._unit_of_work():
+        with self.unit_of_work():
             for entry, document in (*withdrawn, *others):
                 if self._remove_rest(entry, document):
                     tally.removed[document.category] += 1
@@ -112,7 +97,7 @@ class Removal:
             if not self._same_text(entry) and not self._is_new(file):
                 self._delete_files(entry.key, entry.document_id)
             self._forget_key(entry, set())
-            self._calendar.drop(entry)
+            self.calendar.drop(entry)
 
     # -- index and object
 
@@ -127,20 +112,20 @@ class Removal:
                 if claim:
                     claims.append((entry, claim))
             left = [one for one in claims if self._without_object(one[1], tally)]
-            gone_by = self._clock() + LEAVES_DAYS * 86400
-            done = self._pipeline.remove([claim for _, claim in left], gone_by=gone_by) if left else []
+            gone_by = self.clock() + LEAVES_DAYS * 86400
+            done = self.pipeline.remove([claim for _, claim in left], gone_by=gone_by) if left else []
         except StoreUnavailableError:
             for _, claim in claims:
-                self._catalog.release(claim, applied=True)
+                self.catalog.release(claim, applied=True)
             raise
         tally.kept[BUSY] += done.count(False)
         gone = [entry for (entry, _), is_done in zip(left, done, strict=True) if is_done]
-        return [(entry, document) for entry, (document, _) in self._catalog.leaving(gone).items()]
+        return [(entry, document) for entry, (document, _) in self.catalog.leaving(gone).items()]
 
     def _claim(self, entry: CalendarEntry, tally: _Tally) -> Claim | None:
         object_key = entry.key.scope.prefix + entry.key.source
         try:
-            claim = self._catalog.claim(entry.key, ObjectEvent(object_key, deleted=True, sequencer=""))
+            claim = self.catalog.claim(entry.key, ObjectEvent(object_key, deleted=True, sequencer=""))
         except BusyError:
             tally.kept[BUSY] += 1
             return None
@@ -155,17 +140,17 @@ class Removal:
     def _without_object(self, claim: Claim, tally: _Tally) -> bool:
         """Remove the object; False if it has changed, as the new one must be ingested."""
         key = claim.event.key
-        info = self._store.head(key)
-        made_of_it = info is None or self._pipeline.is_of(str(claim.head.get("fingerprint", "")), info)
-        if not made_of_it or (info and not self._store.delete(key, etag=info.etag)):
+        info = self.store.head(key)
+        made_of_it = info is None or self.pipeline.is_of(str(claim.head.get("fingerprint", "")), info)
+        if not made_of_it or (info and not self.store.delete(key, etag=info.etag)):
             self._keep_newer(claim, tally)
             return False
-        if info and self._store.head(key + SIDECAR_SUFFIX):
-            self._store.delete(key + SIDECAR_SUFFIX)
+        if info and self.store.head(key + SIDECAR_SUFFIX):
+            self.store.delete(key + SIDECAR_SUFFIX)
         return True
 
     def _keep_newer(self, claim: Claim, tally: _Tally) -> None:
-        self._catalog.release(claim, applied=True)
+        self.catalog.release(claim, applied=True)
         tally.kept[NEWER] += 1
 
     # -- chunk files, catalog and calendar
@@ -176,30 +161,30 @@ class Removal:
             if self._is_new(file):
                 return False
             self._delete_files(document.key, document.document_id)
-        self._catalog.remove_version(document)
+        self.catalog.remove_version(document)
         self._forget_key(entry, {(document.document_id, document.version)})
-        self._calendar.drop(entry)
+        self.calendar.drop(entry)
         return True
 
     def _delete_files(self, key: DocumentKey, document_id: str) -> None:
         for file in version_files(key, document_id):
-            self._store.delete(file)
+            self.store.delete(file)
 
     def _forget_key(self, entry: CalendarEntry, removed: set[tuple[str, int]]) -> None:
-        if self._catalog.forget_key(entry.key, removed):
-            self._forgotten(entry.key, entry.category)
+        if self.catalog.forget_key(entry.key, removed):
+            self.forgotten(entry.key, entry.category)
 
     def _same_text(self, entry: CalendarEntry) -> bool:
         """True if another version in the scope, of this document or of another one, has the same chunks."""
         mine = (entry.key.id, entry.version)
-        found = (other for other in self._catalog.find(entry.document_id) if other.key.scope == entry.key.scope)
+        found = (other for other in self.catalog.find(entry.document_id) if other.key.scope == entry.key.scope)
         return any((other.key.id, other.version) != mine for other in found)
 
     def _is_new(self, file: str) -> bool:
-        """True if the chunk file was written a short time ago, by the times of object listings. Listings of a single-process
-        store have no times: no other process ingests there."""
-        written = next((info.modified for info in self._store.list(file) if info.key == file), "")
-        return bool(written) and iso_time(self._clock() - JUST_NOW_SECONDS) < written <= iso_time(self._clock() + 60)
+        """True if the writer of the chunk file may hold a lease, by the times of object listings. Listings of a
+        single-process store have no times: no other process ingests there."""
+        written = next((info.modified for info in self.store.list(file) if info.key == file), "")
+        return written >= self.catalog.abandoned_before
 
 
 def _is_current(found: DueVersion) -> bool:

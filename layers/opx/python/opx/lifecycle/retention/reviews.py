@@ -10,7 +10,7 @@ from msgspec import Meta, field
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.domain.ids import day_number, day_text
-from opx.domain.record import Record, derive
+from opx.domain.record import Record, derive, like
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ports import Clock
@@ -97,14 +97,12 @@ class Reviews:
                     yield self._item(document, today)
 
     def _item(self, document: KnowledgeDocument, today: int) -> ReviewItem:
-        return ReviewItem(
-            document_id=document.document_id,
-            title=document.title,
-            category=document.category,
+        return like(
+            ReviewItem,
+            document,
             source=document.source_uri,
             scope_key=document.key.scope.key,
             owner=document.owner or self._owner_of(document),
-            review_by=document.review_by,
             last_updated=document.last_updated,
             overdue=today - (day_number(document.review_by) or today),
         )

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -22,12 +22,12 @@ from opx.domain.documents import DocumentKey, KnowledgeDocument
 from opx.domain.ids import stable_hash
 from opx.domain.provenance import Provenance
 from opx.domain.scopes import scope_of_object
-from opx.errors import InvalidScopeError, ObjectNotFoundError
+from opx.errors import ObjectNotFoundError
 from opx.ingestion.corpus.capability import Corpus
 from opx.ingestion.corpus.catalog import PROVENANCE, document_from_item
 from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.ingestion.corpus.proving import digest_of
-from opx.ingestion.events import SIDECAR_SUFFIX, is_document
+from opx.ingestion.events import SIDECAR_SUFFIX, document_at
 from opx.lifecycle.archive.exporting import ARCHIVED, INSTALLATION, ArchivedTable
 from opx.lifecycle.seal.merkle import leaf_hash
 from opx.ports import Item, ObjectInfo, Storage, Tables
@@ -98,24 +98,17 @@ class _Listed:
         return cls(name, DocumentKey(*scope_of_object(name)), name + SIDECAR_SUFFIX in sidecars)
 
 
+@dataclass(eq=False)
 class SealedContents:
     """Lists the leaves of an installation. `progress` is called with the kind of item read and the count so far. If
     `is_recorded`, recorded checksums stand for bytes, as above."""
 
-    def __init__(
-        self,
-        tables: Tables,
-        storage: Storage,
-        corpus: Corpus,
-        progress: Callable[[str, int], None],
-        *,
-        is_recorded: bool = False,
-    ) -> None:
-        self._tables = tables
-        self._corpus = corpus
-        self._progress = progress
-        self._each = Each(storage.read_threads)
-        self.is_recorded = is_recorded
+    tables: Tables
+    storage: Storage
+    corpus: Corpus
+    progress: Callable[[str, int], None]
+    _: KW_ONLY
+    is_recorded: bool = False
 
     def leaves(self) -> Iterator[Leaf]:
         """All leaves, in no particular order. Raises `StoreUnavailableError`."""
@@ -133,13 +126,15 @@ class SealedContents:
             while batch := list(islice(items, _AT_ONCE)):
                 yield LeafBatch(step.leaves(batch), Position(name, step.key(batch[-1])))
                 count += len(batch)
-                self._progress(name, count)
+                self.progress(name, count)
 
     def _steps(self) -> dict[str, _Step]:
         tables = [table for table in ARCHIVED if table.spec is not GAPS or not table.private]
         return {
             DOCUMENTS_PART: _Step(self._listed, lambda one: {"key": one.name}, self._documents),
-            VERSIONS_PART: _Step(self._versions, DOCUMENTS.key_of, partial(self._each, self._version)),
+            VERSIONS_PART: _Step(
+                self._versions, DOCUMENTS.key_of, partial(Each(self.storage.read_threads), self._version)
+            ),
             **{
                 table.spec.short_name: _Step(
                     partial(self._rows, table), table.spec.key_of, partial(_leaves_of, table.spec)
@@ -153,23 +148,23 @@ class SealedContents:
     def _listed(self, after: Item | None) -> Iterator[_Listed]:
         """Documents, each when the listing is behind the key of its sidecar."""
         waiting, sidecars = deque[str](), set[str]()
-        for info in self._corpus.store.list(after=after["key"] if after else _BEFORE_DOCUMENTS):
+        for info in self.corpus.store.list(after=after["key"] if after else _BEFORE_DOCUMENTS):
             while waiting and waiting[0] + SIDECAR_SUFFIX < info.key:
                 yield _Listed.of(waiting.popleft(), sidecars)
             if info.key.endswith(SIDECAR_SUFFIX):
                 sidecars.add(info.key)
-            elif _is_document(info.key):
+            elif document_at(info.key):
                 waiting.append(info.key)
         for object_key in waiting:
             yield _Listed.of(object_key, sidecars)
 
     def _documents(self, listed: list[_Listed]) -> list[Leaf]:
-        origins = self._corpus.catalog.origins(one.key.id for one in listed) if self.is_recorded else {}
-        found = self._each(lambda one: self._document(one, origins.get(one.key.id)), listed)
+        origins = self.corpus.catalog.origins(one.key.id for one in listed) if self.is_recorded else {}
+        found = Each(self.storage.read_threads)(lambda one: self._document(one, origins.get(one.key.id)), listed)
         return [leaf for leaf in found if leaf]
 
     def _document(self, listed: _Listed, origin: Provenance | None) -> Leaf | None:
-        info = self._corpus.store.head(listed.name)
+        info = self.corpus.store.head(listed.name)
         if info is None:
             return None
         checksum = _recorded_checksum(info, origin) or self._digest(listed.name)
@@ -180,20 +175,20 @@ class SealedContents:
     def is_as_ingested(self, object_key: str) -> bool:
         """True if an object has the checksum that was recorded when its document was ingested."""
         key_id = DocumentKey(*scope_of_object(object_key)).id
-        origin = self._corpus.catalog.origins([key_id]).get(key_id)
+        origin = self.corpus.catalog.origins([key_id]).get(key_id)
         recorded = origin.object_checksum if origin else ""
         return recorded != "" and self._digest(object_key) == recorded
 
     def _digest(self, object_key: str) -> str:
         try:
-            return digest_of(self._corpus.store, object_key)
+            return digest_of(self.corpus.store, object_key)
         except ObjectNotFoundError:
             return ""
 
     # -- versions
 
     def _versions(self, after: Item | None) -> Iterator[Item]:
-        found = self._tables.every_item(DOCUMENTS, after=after)
+        found = self.tables.every_item(DOCUMENTS, after=after)
         return (item for item in found if str(item["entry"]).startswith("document#"))
 
     def _version(self, item: Item) -> Leaf:
@@ -220,18 +215,18 @@ class SealedContents:
         checksum = self._digest(name)
         if recorded in ("", checksum):
             return checksum
-        shared = (one for one in self._corpus.catalog.find(document.document_id) if one.scope == document.scope)
+        shared = (one for one in self.corpus.catalog.find(document.document_id) if one.scope == document.scope)
         return recorded if checksum and checksum in {getattr(one, field) for one in shared} else checksum
 
     # -- rows
 
     def _rows(self, table: ArchivedTable, after: Item | None) -> Iterator[Item]:
-        items = self._tables.every_item(table.spec, after=after)
+        items = self.tables.every_item(table.spec, after=after)
         return (item for item in items if table.keeps(item) and item.get("scopeKey") != INSTALLATION)
 
     def answer(self, receipt_id: str) -> tuple[Item, Leaf] | None:
         """The record of an answer in the audit log, with its leaf; None if there is none."""
-        item = self._tables.table(AUDIT).get({"receiptId": receipt_id})
+        item = self.tables.table(AUDIT).get({"receiptId": receipt_id})
         return (item, _row(AUDIT, item)) if item else None
 
 
@@ -260,10 +255,3 @@ def _sorted(item: Item) -> Item:
 def _leaf(part: str, leaf_id: str, facts: list[Any], name: str) -> Leaf:
     data = json.dumps([part, leaf_id, facts], sort_keys=True, separators=(",", ":"))
     return Leaf(part, leaf_id, leaf_hash(data.encode()), name)
-
-
-def _is_document(object_key: str) -> bool:
-    try:
-        return is_document(scope_of_object(object_key)[1])
-    except InvalidScopeError:
-        return False

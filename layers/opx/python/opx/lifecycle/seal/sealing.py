@@ -109,33 +109,26 @@ class _Tree:
         return cls(hashes, names)
 
 
+@dataclass(eq=False)
 class Sealing:
     """Makes and compares seals. `key` returns the signing key, None without one."""
 
-    def __init__(
-        self,
-        contents: SealedContents,
-        store: SealStore,
-        documents: Table,
-        key: Callable[[], SigningKey | None],
-        clock: Clock,
-    ) -> None:
-        self.contents = contents
-        self.store = store
-        self._documents = documents
-        self._key = key
-        self._clock = clock
+    contents: SealedContents
+    store: SealStore
+    documents: Table
+    key: Callable[[], SigningKey | None]
+    clock: Clock
 
     def seal(self) -> Seal:
         """Compute, sign and store the seal of the present contents. Raises `InvalidInputError` for a key that can't be used,
         and `StoreUnavailableError`."""
-        self._key()  # a key that can't be used is found before everything is read
-        at = iso_time(self._clock())
+        self.key()  # a key that can't be used is found before everything is read
+        at = iso_time(self.clock())
         return self.sign(at, _Tree.of(self.contents.leaves()).hashes)
 
     def sign(self, at: str, hashes: Hashes) -> Seal:
         """Sign and store the seal of these leaves, whose reading began `at` that time. Raises as `seal`."""
-        key, parts = self._key(), parts_of(hashes)
+        key, parts = self.key(), parts_of(hashes)
         public, is_recorded = key.public if key else "", self.contents.is_recorded
         sealed = Seal(at, root_of(parts), parts, __version__, public, is_recorded=is_recorded)
         sealed = replace(sealed, signature=key.sign(sealed.message)) if key else sealed
@@ -150,7 +143,7 @@ class Sealing:
         except SealNotFoundError:
             return None
         self._checked(last, "", "")
-        if last.signature and not self._key():
+        if last.signature and not self.key():
             raise UntrustedSealError(
                 f"the seal of {last.at} is signed by the key {last.public_key}, which is missing now"
             )
@@ -202,7 +195,7 @@ class Sealing:
         """True if the seal is signed by the key that the caller knows."""
         if root and root.strip().lower() != sealed.root:
             raise AlteredSealError(f"the seal of {sealed.at} has the root {sealed.root}, not {root}")
-        key = self._key()
+        key = self.key()
         known = public_key.strip().lower() or (key.public if key else "")
         if known and not sealed.signature:
             raise UntrustedSealError(f"the seal of {sealed.at} is not signed, and should be by the key {known}")
@@ -257,6 +250,6 @@ class Sealing:
     def _version(self, key_id: str, number: str) -> KnowledgeDocument | None:
         """A version of a key, by default the newest."""
         where = KeyRange(int(number), int(number)) if number else None
-        versions = self._documents.query(key_id, index="documentKey-version-index", where=where, reverse=True, limit=1)
+        versions = self.documents.query(key_id, index="documentKey-version-index", where=where, reverse=True, limit=1)
         item = next(versions, None)
         return document_from_item(item) if item else None

@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from opx.domain.queries import QueryConfig
+from opx.domain.record import rounded
 from opx.operations.evaluation.datasets import LabelledQuestion
 from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
 
@@ -31,10 +32,10 @@ class Abstention:
     def to_json(self) -> dict[str, Any]:
         return {
             "floor": self.floor,
-            "answerableRefused": _rounded(self.answerable),
-            "unanswerableRefused": _rounded(self.unanswerable),
+            "answerableRefused": rounded(self.answerable, 4),
+            "unanswerableRefused": rounded(self.unanswerable, 4),
             "refusedByKind": {kind: round(share, 4) for kind, share in self.by_kind.items()},
-            "firstPageRight": _rounded(self.right),
+            "firstPageRight": rounded(self.right, 4),
         }
 
 
@@ -81,7 +82,3 @@ def _of_kind(replies: Sequence[tuple[LabelledQuestion, JudgedReply]], kind: str,
 def _share(each: Iterable[bool]) -> float | None:
     values = [float(one) for one in each]
     return fmean(values) if values else None
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from opx.domain.record import rounded
 from opx.formats.markdown import one_line
 from opx.operations.evaluation.datasets import ALL, ENOUGH, LabelledQuestion, labels_of
 from opx.text.tokenizer import count_tokens
@@ -85,7 +86,7 @@ class AnswerFigures:
 
     def to_json(self) -> dict[str, Any]:
         names = {"helped_if_found": "helpedIfFound", "in_five": "inFive", "tokens_p95": "tokensP95"}
-        return {names.get(name, name): _rounded(value) for name, value in asdict(self).items()}
+        return {names.get(name, name): rounded(value, 4) for name, value in asdict(self).items()}
 
 
 Figures = dict[str, dict[str, dict[str, AnswerFigures]]]
@@ -148,10 +149,6 @@ def helped(one: ReplyJudgement) -> float:
 
 def _in_five(one: ReplyJudgement) -> bool:
     return one.rank is not None and one.rank <= FIRST_DOCUMENTS
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
 
 
 # -- tables

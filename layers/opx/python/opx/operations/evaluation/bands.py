@@ -6,12 +6,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from statistics import fmean
 from typing import Any
 
 from opx.domain.queries import Band, band_of
+from opx.domain.record import rounded
 from opx.operations.evaluation.answers import TextTable
 from opx.operations.evaluation.datasets import LabelledQuestion
 from opx.operations.evaluation.runs import EvaluationRun, JudgedReply
@@ -52,7 +53,7 @@ class BandFigures:
     def to_json(self) -> dict[str, Any]:
         return {
             "answerable": self.answerable,
-            "right": None if self.right is None else round(self.right, 4),
+            "right": rounded(self.right, 4),
             "unanswerable": sum(self.unanswerable.values()),
             "unanswerableByKind": self.unanswerable,
         }
@@ -140,13 +141,7 @@ class CalibrationTable:
             "brier": round(self.brier, 4),
             "expectedCalibrationError": round(self.error, 4),
             "bins": [
-                {
-                    "low": each.low,
-                    "high": each.high,
-                    "count": each.count,
-                    "confidence": round(each.confidence, 4),
-                    "relevant": round(each.relevant, 4),
-                }
+                {**asdict(each), "confidence": round(each.confidence, 4), "relevant": round(each.relevant, 4)}
                 for each in self.bins
             ],
         }

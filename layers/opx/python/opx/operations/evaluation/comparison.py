@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,15 +49,8 @@ class MeasureDifference:
     p: float
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "questions": self.count,
-            "first": round(self.first, 4),
-            "second": round(self.second, 4),
-            "difference": round(self.difference, 4),
-            "low": round(self.low, 4),
-            "high": round(self.high, 4),
-            "p": round(self.p, 6),
-        }
+        names = ("first", "second", "difference", "low", "high")
+        return {"questions": self.count, **{n: round(getattr(self, n), 4) for n in names}, "p": round(self.p, 6)}
 
 
 def compared(first: Sequence[float], second: Sequence[float], *, seed: int = SEED) -> MeasureDifference:
@@ -181,11 +174,7 @@ def _compared_answers(first: EvaluationRun, second: EvaluationRun, form: str) ->
             yield Compared(form, form, kind, name, compared(*values))
 
 
-def _grade(one: ReplyJudgement) -> float:
-    return float(one.grade)
-
-
-ANSWER_MEASURES = {HELPED: helped, GRADE: _grade}
+ANSWER_MEASURES: dict[str, Callable[[ReplyJudgement], float]] = {HELPED: helped, GRADE: lambda one: float(one.grade)}
 
 
 def _compared(first: EvaluationRun, one: str, second: EvaluationRun, other: str, floor: float) -> Iterator[Compared]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from opx.domain.record import rounded
 from opx.operations.evaluation.abstention import FLOOR, FLOORS, abstention, separation
 from opx.operations.evaluation.answers import answer_figures, percentile
 from opx.operations.evaluation.bands import band_figures, calibrations
@@ -136,11 +137,10 @@ def answers_json(run: EvaluationRun) -> dict[str, Any]:
 
 def confidence(run: EvaluationRun, mode: str, floor: float = FLOOR) -> Mapping[str, Any]:
     """Quality of a mode's confidences: at the floor, band by band, at every floor, and bin by bin."""
-    apart = separation(run, mode)
     return {
         "atFloor": abstention(run, mode, floor).to_json(),
         "bands": {name: found.to_json() for name, found in band_figures(run, mode).items()},
-        "separation": None if apart is None else round(apart, 4),
+        "separation": rounded(separation(run, mode), 4),
         "calibration": {name: found.to_json() for name, found in calibrations(run, mode).items()},
         "curve": [abstention(run, mode, each).to_json() for each in FLOORS],
     }

@@ -13,11 +13,10 @@ from enum import StrEnum
 from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta
-
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.queries import Band
 from opx.domain.record import Record, replace, rounded
+from opx.domain.requests import about
 from opx.errors import EvaluationNotFoundError
 from opx.operations.evaluation.abstention import abstention, refused
 from opx.operations.evaluation.bands import calibrations, is_right
@@ -44,7 +43,7 @@ class RunState(StrEnum):
     DONE = "done"
 
 
-Mean = Annotated[float | None, Meta(description="Null without such questions.")]
+Mean = Annotated[float | None, about("Null without such questions.")]
 
 
 class SourceFigures(Record, frozen=True):
@@ -81,15 +80,15 @@ class KeptRun(Record, frozen=True, kw_only=True):
     """An evaluation run without its questions. Figures follow at its end."""
 
     run_id: str
-    dataset: Annotated[str, Meta(description="The folder of its questions; empty for the knowledge base's own ones.")]
+    dataset: Annotated[str, about("The folder of its questions; empty for the knowledge base's own ones.")]
     state: RunState
     started: str
     finished: str = ""
     by: str = ""
-    opx: Annotated[str, Meta(description="The version of the program.")] = ""
-    corpus: Annotated[str, Meta(description="The version of the corpus; runs of the same one saw the same documents.")]
+    opx: Annotated[str, about("The version of the program.")] = ""
+    corpus: Annotated[str, about("The version of the corpus; runs of the same one saw the same documents.")]
     questions: int
-    asked: Annotated[int, Meta(description="How many of the questions were queried so far.")] = 0
+    asked: Annotated[int, about("How many of the questions were queried so far.")] = 0
     modes: tuple[str, ...]
     figures: tuple[ModeFigures, ...] = ()
 
@@ -102,10 +101,10 @@ class OwnQuestion(Record, frozen=True):
     text: str
     expected: dict[str, int]
     titles: tuple[str, ...]
-    source: Annotated[str, Meta(description="The category of the right document.")]
+    source: Annotated[str, about("The category of the right document.")]
     added_at: str
     by: str
-    canary: Annotated[bool, Meta(description="True if it is asked every hour.")] = False
+    canary: Annotated[bool, about("True if it is asked every hour.")] = False
 
     def labelled(self) -> LabelledQuestion:
         return LabelledQuestion(self.question_id, self.text, self.source, dict(self.expected))

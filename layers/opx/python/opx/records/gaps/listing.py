@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from opx.domain.knowledge import KnowledgeModel
-from opx.domain.record import Record
+from opx.domain.record import Record, like
 from opx.domain.results import Absent
 from opx.records.gaps.model import MAX_CALLERS, Gap, GapStatus
 from opx.runtime.knowledge_file import read_section
@@ -68,30 +68,19 @@ def listed(
 
 
 def _view(gap: Gap, owner: str) -> GapView:
-    return GapView(
-        gap_id=gap.gap_id,
+    return like(
+        GapView,
+        gap,
         scope=gap.scope_key,
-        status=gap.status,
         question=gap.question,
         examples=tuple(example.text for example in gap.examples),
-        missing=gap.missing,
-        absent=gap.absent,
-        count=gap.count,
         callers=len(gap.callers),
-        first_asked_at=gap.first_asked_at,
-        last_asked_at=gap.last_asked_at,
         services=gap.services,
-        categories=gap.categories,
         owner=owner,
         nearest_id=gap.nearest.document_id,
         nearest_title=gap.nearest.title,
         nearest_category=gap.nearest.category,
         nearest_confidence=gap.nearest.confidence,
-        because=gap.because,
-        closed_by=gap.closed_by,
-        closed_by_title=gap.closed_by_title,
-        closed_at=gap.closed_at,
-        settled_by=gap.settled_by,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from opx.errors import InvalidInputError, StoreUnavailableError
@@ -105,35 +105,28 @@ class RolledUp:
     failed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class RollUp:
     """Rolls the declared metrics up, each by itself: one that fails doesn't keep the others back."""
 
-    def __init__(
-        self,
-        metrics: Sequence[MetricDefinition],
-        reader: MetricReader,
-        store: BaselineStore,
-        *,
-        clock: Clock,
-        report: Report = unreported,
-    ) -> None:
-        self._metrics = metrics
-        self._reader = reader
-        self._store = store
-        self._clock = clock
-        self._report = report
+    metrics: Sequence[MetricDefinition]
+    reader: MetricReader
+    store: BaselineStore
+    _: KW_ONLY
+    clock: Clock
+    report: Report = unreported
 
     def run(self, days: int = DAYS) -> RolledUp:
         """Rolls the last `days` whole days (UTC) up. Raises `InvalidInputError` for a number out of range, and
         `StoreUnavailableError` with the names of the failed metrics when the others are done."""
         if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days < KEPT_DAYS:
             raise InvalidInputError(f"days must be 1 to {KEPT_DAYS - 1}, not {days!r}")
-        today = day_start_of(self._clock())
-        done = [self._one(metric, today - back * DAY) for back in range(days, 0, -1) for metric in self._metrics]
+        today = day_start_of(self.clock())
+        done = [self._one(metric, today - back * DAY) for back in range(days, 0, -1) for metric in self.metrics]
         failed = tuple(dict.fromkeys(name for one in done for name in one.failed))
         total = RolledUp(sum(d.values for d in done), sum(d.nodes for d in done), sum(d.refused for d in done), failed)
-        self._report(Metric.BASELINE_VALUES, float(total.values))
-        self._report(Metric.BASELINE_REFUSED, float(total.refused))
+        self.report(Metric.BASELINE_VALUES, float(total.values))
+        self.report(Metric.BASELINE_REFUSED, float(total.refused))
         if failed:
             raise StoreUnavailableError(f"these could not be rolled up, all others were: {', '.join(failed)}")
         return total
@@ -143,7 +136,7 @@ class RollUp:
         values = nodes = refused = 0
         waiting: list[Reading] = []
         try:
-            for found in self._reader.values(metric.query, start, start + DAY):
+            for found in self.reader.values(metric.query, start, start + DAY):
                 waiting += [Reading(found.node, metric.name, value, at, metric.unit) for at, value in found.values]
                 nodes += 1
                 if len(waiting) >= READINGS_AT_ONCE:
@@ -156,7 +149,7 @@ class RollUp:
         return RolledUp(values + added, nodes, refused + wrong)
 
     def _put(self, metric: MetricDefinition, readings: list[Reading]) -> tuple[int, int]:
-        done = self._store.replace(readings, PART) if readings else None
+        done = self.store.replace(readings, PART) if readings else None
         if done is None:
             return 0, 0
         for reason in dict.fromkeys(one.reason for one in done.refused):
