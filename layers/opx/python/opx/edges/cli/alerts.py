@@ -59,11 +59,11 @@ def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> No
     alerts each.
 
     A file becomes a document of the category operations/alert_rules. Import it again after a change, and it replaces
-    its former version; `opx delete` withdraws it. An alert is bound by url to the page that its rule names: by the path
-    of the page, the address that it came from, or the file name at the end of an address. Otherwise it is bound by
-    title, to the only page with the name of the alert (`KafkaDown`, `Runbook: KafkaDown`, kafka-down.md) or with a
-    title that ends with it (`Broker down (KafkaDown)`). Otherwise it is bound by text, to the page that declares the
-    alert.
+    its former version; `opx delete` withdraws it. An alert is bound by url to the page that its rule names. The rule
+    may have the path of the page, the address that it came from, or an address that ends with the file name. Otherwise
+    it is bound by title, to the only page with the name of the alert (`KafkaDown`, `Runbook: KafkaDown`, kafka-down.md)
+    or with a title that ends with it (`Broker down (KafkaDown)`). Otherwise it is bound by text, to the page that
+    declares the alert.
 
     Exit codes: 0 done, 1 no file could be read, 2 wrong usage or another error.
     """

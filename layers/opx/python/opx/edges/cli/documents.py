@@ -170,9 +170,7 @@ def _joined(_context: click.Context, _param: click.Parameter, words: Sequence[st
 
 @request_command("show", get_document, arguments=("document_id",), without=("after",), json="Print everything as JSON.")
 @click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
-@click.option(
-    "--raw", is_flag=True, help="Print the text as ingested, without rendering; the default without a terminal."
-)
+@click.option("--raw", is_flag=True, help="Print the text as ingested, without rendering; the default in a pipe.")
 @click.option(
     "--outline", "with_outline", is_flag=True, help="Print only its sections and steps, with the effect of each."
 )
@@ -434,8 +432,8 @@ def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
 @click.option("--from", "before", type=click.IntRange(min=1), metavar="N", help="Compare with this version.")
 @click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to show.")
 def diff_command(found: VersionDiff) -> None:
-    """Show how a version of a document differs from the one that it replaced: warnings, approvals, preconditions and sections
-    of verification and rollback first, then its metadata, the steps of its procedure, and its text line by line.
+    """Show how a version of a document differs from the one that it replaced. Warnings, approvals, preconditions,
+    verification and rollback come first. Then come its metadata, the steps of its procedure, and its text line by line.
 
     A prefix of the id is enough, the end of a path, an address or a title, also of a deleted document, whose newest
     version is compared. The text is the one extracted from the files, as `opx show` prints it.

@@ -23,8 +23,8 @@ _RUN_HEADS = ("RUN", "QUESTIONS", "MODE", "NDCG@10", "ANSWERED", "RIGHT", "REFUS
 def runs_command(found: quality.EvaluationRuns) -> None:
     """List kept runs with their figures, the newest first.
 
-    ANSWERED is the share of questions with an answer that got one, RIGHT the share of these with a right document first,
-    REFUSED the share of questions without an answer that got none, CALIBRATION the error of the confidence.
+    ANSWERED is the share of answerable questions that got an answer. RIGHT is the share of these with a right document
+    first. REFUSED is the share of unanswerable questions that were refused. CALIBRATION is the error of the confidence.
     """
     print_table(_RUN_HEADS, [row for run in found.runs for row in _run_rows(run)], "no runs")
 
@@ -75,7 +75,8 @@ def set_command(found: quality.OwnQuestions) -> None:
     fields={"text": "QUESTION", "document_ids": "DOCUMENT"},
 )
 def add_command(added: OwnQuestion) -> None:
-    """Add QUESTION to the own questions, with the ids of its right DOCUMENTs. Without an id, no document answers it."""
+    """Add QUESTION to the own questions, with the ids of its right DOCUMENTs. If you give no id, the right answer is a
+    refusal."""
     click.echo(f"{added.question_id}  {printable(added.text)}  <- {', '.join(added.titles) or 'no document'}")
 
 

@@ -68,7 +68,7 @@ def ingest_command(
     front matter, the default. Hidden files are left out.
 
     Exit codes: 0 all is ingested, 1 something failed (see `opx failed`) or is unfinished after the wait, 2 wrong usage,
-    130 interrupted. With --no-wait, documents left to the workers don't count as unfinished.
+    130 interrupted. With --no-wait, documents that workers still ingest count as finished.
     """
     started = time.perf_counter()
     if group:
