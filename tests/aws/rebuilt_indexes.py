@@ -132,7 +132,7 @@ def connected(cloud: Cloud, collections: Mapping[str, SearchCollection], clock: 
         indexes=OpenSearchIndexes(collections, given.settings.search_index, timeout=5.0),
         new_embedder=lambda model, _, dimension: _titan(given, model, dimension),
     )
-    services.indexing.editions._clock = clock.clock
+    services.indexing.editions.clock = clock.clock
     return Deployed(cloud, services, url, clock)
 
 

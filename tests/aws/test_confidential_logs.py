@@ -99,7 +99,7 @@ class TestDocuments:
         def broken(*args: Any, **options: Any) -> Any:
             raise KeyError(CANARY)
 
-        monkeypatch.setattr(cloud.services.ingestion.pipeline._reader, "read", broken)
+        monkeypatch.setattr(cloud.services.ingestion.pipeline.reader, "read", broken)
         output = ingestion_output(cloud, capsys)
         assert "KeyError" in output
         assert_confidential(output)

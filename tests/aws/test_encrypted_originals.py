@@ -214,7 +214,7 @@ def test_a_document_is_read_again_from_ciphertext(bucket: Bucket) -> None:
     bucket.upload()
     key, services = DocumentKey(Scope(), NAME), bucket.cloud.services
     (before,) = services.corpus.catalog.versions(key)
-    services.corpus.catalog.note_unfinished(key, before.document_id)
+    services.corpus.catalog.claims.note_unfinished(key, before.document_id)
     (outcome,) = services.ingestion.pipeline.apply([_event(bucket)])
     assert (outcome.result, outcome.document_id) == (Result.INGESTED, before.document_id)
     assert (versions_of(bucket), states(bucket)) == ([1], [OriginalState.ENCRYPTED])

@@ -342,7 +342,7 @@ def unreadable(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
 
 def retry_at_once(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries without a pause. The queue itself would hide a message for an hour and a half."""
-    monkeypatch.setattr(cloud.services.ingestion.worker, "_rules", RetryRules(attempts=3, base_seconds=0.0))
+    monkeypatch.setattr(cloud.services.ingestion.worker, "rules", RetryRules(attempts=3, base_seconds=0.0))
 
 
 def test_handlers_are_short() -> None:

@@ -338,7 +338,7 @@ class TestSettling:
     ) -> None:
         announced.announce(announced.put())
         with monkeypatch.context() as outage:
-            outage.setattr(announced.cloud.services.corpus.announcements, "_table", Away())
+            outage.setattr(announced.cloud.services.corpus.announcements, "table", Away())
             assert announced.deliver() == []
         assert f"Source: {TITLE}" in announced.cloud.ask(TITLE)
         announced.time.now += DAY
@@ -409,7 +409,7 @@ def slowly(announced: Announced, monkeypatch: pytest.MonkeyPatch) -> None:
         return get_many(wanted)
 
     monkeypatch.setattr(keys, "get_many", slow)
-    monkeypatch.setattr(announced.cloud.services.corpus.announcements, "_keys", keys)
+    monkeypatch.setattr(announced.cloud.services.corpus.announcements, "keys", keys)
 
 
 def away(*args: Any, **options: Any) -> Any:

@@ -112,7 +112,7 @@ def start(settings: Settings) -> System:
     """The system of a folder with rows, its objects and its index computed. Can be pickled."""
     system = bootstrap(settings, embedder=WordsEmbedder())
     count = int((Path(settings.home) / COUNT_FILE).read_text())
-    system.ingestion.pipeline._index_identity = IDENTITY
+    system.ingestion.pipeline.index_identity = IDENTITY
     vars(system.corpus)["store"] = ComputedStore(count)
     vars(system.indexing)["index"] = ListedIndex(system.tables.table(KEYS))
     return system
@@ -221,7 +221,7 @@ def main() -> None:
     if not noted.exists():
         began = time.perf_counter()
         with bootstrap(settings, embedder=WordsEmbedder()) as system:
-            system.ingestion.pipeline._index_identity = IDENTITY
+            system.ingestion.pipeline.index_identity = IDENTITY
             write_rows(system, chosen.documents)
         noted.write_text(str(chosen.documents))
         print(f"rows of {chosen.documents:,} documents made in {time.perf_counter() - began:.0f} s", flush=True)

@@ -130,7 +130,7 @@ def a_bulk_cloud(
             ),
             new_embedder=lambda model, _, dimension: _titan(cloud.services, model, dimension),
         )
-        system.indexing.editions._clock = clock.clock
+        system.indexing.editions.clock = clock.clock
         functions.handlers[FUNCTION] = make_handler(lambda: system)
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         patch.setattr(ingesting, "apply_objects", partial(apply_objects, sleep=clock.sleep))

@@ -15,6 +15,7 @@ from mcp.client.client import Client
 from opx.domain.record import Json
 from opx.edges.mcp import make_server, tools_for
 from opx.ingestion.events import EventOutcome
+from opx.ingestion.files import plan_files
 from opx.operations import load
 from tests.contract.operation_edges import World, by_attribute, opened
 from tests.contract.operation_examples import EXAMPLES, build
@@ -44,7 +45,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     home = tmp_path_factory.mktemp("tools") / "home"
     with opened(home, build(home)) as world:
         manager = world.services.manager
-        for file in manager.plan([CORPUS], CORPUS):
+        for file in plan_files([CORPUS], CORPUS):
             assert not isinstance(file, EventOutcome), file
             manager.put_file(file, {})
         list(manager.work())

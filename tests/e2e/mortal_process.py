@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from opx.ingestion.files import FileToIngest
+from opx.ingestion.files import FileToIngest, plan_files
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
@@ -24,7 +24,7 @@ def services_of(folder: Path) -> System:
 
 def ingest(services: System, folder: Path) -> None:
     """Ingests the folder as `opx ingest` does."""
-    for file in services.manager.plan([folder / "files"], folder):
+    for file in plan_files([folder / "files"], folder):
         assert isinstance(file, FileToIngest)
         services.manager.put_file(file, {})
     list(services.manager.work())

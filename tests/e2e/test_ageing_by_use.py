@@ -110,7 +110,7 @@ def test_a_day_of_questions_writes_once(system: SystemUnderTest, monkeypatch: py
         put_many(items)
 
     monkeypatch.setattr(table, "put_many", counted)
-    monkeypatch.setattr(system.services.corpus.uses, "_table", table)
+    monkeypatch.setattr(system.services.corpus.uses, "table", table)
     for _ in range(3):
         assert ask(system)
     system.services.corpus.uses._noted.clear()  # another process
@@ -135,7 +135,7 @@ def test_a_question_is_answered_although_its_use_can_t_be_noted(
     def fails(*_: object) -> list[Any]:
         raise StoreUnavailableError("down")
 
-    monkeypatch.setattr(system.services.corpus.uses, "_table", type("T", (), {"get_many": fails})())
+    monkeypatch.setattr(system.services.corpus.uses, "table", type("T", (), {"get_many": fails})())
     assert ask(system) == ["Pool exhausted"]
 
 

@@ -42,7 +42,7 @@ def a_contextual_system(
 ) -> Iterator[SystemUnderTest]:
     url = "http://127.0.0.1:9/v1"
     with a_system(backend, home, session, context_model=context_model, chat_url=url) as system:
-        system.services.ingestion._new_chat = lambda _model: writer
+        system.services.ingestion.new_chat = lambda _model: writer
         yield system
 
 

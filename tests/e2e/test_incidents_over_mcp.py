@@ -16,6 +16,7 @@ from mcp.client.client import Client
 from opx.domain.scopes import Identity
 from opx.edges.mcp import make_server, tools_for
 from opx.ingestion.events import EventOutcome
+from opx.ingestion.files import plan_files
 from opx.operations.context import Caller, Context
 from opx.operations.research import SearchRunbooks, search_runbooks
 from opx.operations.system import System
@@ -42,7 +43,7 @@ INCIDENTS = {
 def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     with services_with(tmp_path_factory.mktemp("home")) as system:
         documents = CORPUS / "documents"
-        for file in system.manager.plan([documents], documents):
+        for file in plan_files([documents], documents):
             assert not isinstance(file, EventOutcome), file
             system.manager.put_file(file, {})
         list(system.manager.work())

@@ -113,14 +113,14 @@ class TestUnusable:
     def test_mistake_in_a_parser_fails_the_document_alone(
         self, embedded: SystemUnderTest, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        sidecar = embedded.services.ingestion.pipeline._reader.sidecar
+        sidecar = embedded.services.ingestion.pipeline.reader.sidecar
 
         def mistaken(key: str) -> object:
             if key == DISK:
                 raise ZeroDivisionError("unforeseen")
             return sidecar(key)
 
-        monkeypatch.setattr(embedded.services.ingestion.pipeline._reader, "sidecar", mistaken)
+        monkeypatch.setattr(embedded.services.ingestion.pipeline.reader, "sidecar", mistaken)
         embedded.put(DISK, GOOD)
         embedded.put(CPU, GOOD)
         assert sorted(outcome.result for outcome in embedded.work()) == ["failed", "ingested"]
@@ -357,7 +357,7 @@ def broken(system: SystemUnderTest, part: str, monkeypatch: pytest.MonkeyPatch) 
     calls: list[str] = []
     services = system.services
     target, name, error = {
-        "embedder": (services.ingestion.pipeline._embedder, "embed_each", EmbeddingError("down")),
+        "embedder": (services.ingestion.pipeline.embedder, "embed_each", EmbeddingError("down")),
         "index": (services.index, "apply", IndexUnavailableError("down")),
         "store": (services.store, "open", StoreUnavailableError("down")),
     }[part]

@@ -150,7 +150,7 @@ class TestTooLate:
         self, leased: SystemUnderTest, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         leased.put_silently(DISK, b"\x00\x01")
-        read = leased.services.ingestion.pipeline._reader.sidecar
+        read = leased.services.ingestion.pipeline.reader.sidecar
 
         def slow(key: str) -> object:
             monkeypatch.undo()
@@ -160,7 +160,7 @@ class TestTooLate:
             leased.put_silently(DISK, b"\x00\x01")
             return read(key)
 
-        monkeypatch.setattr(leased.services.ingestion.pipeline._reader, "sidecar", slow)
+        monkeypatch.setattr(leased.services.ingestion.pipeline.reader, "sidecar", slow)
         (outcome,) = leased.deliver(created(DISK, 1))
         assert outcome.result is Result.RETRY
         assert leased.reasons() == {}
@@ -203,8 +203,8 @@ class TestLostUpdates:
         leased.lease_over()
         abandoned_claim(leased, DISK, 2)
         with pytest.raises(ConditionFailedError):
-            catalog.start_writing(claim, "d")
-        assert not catalog.release(claim, applied=True)
+            catalog.claims.start_writing(claim, "d")
+        assert not catalog.claims.release(claim, applied=True)
 
 
 def before_next_apply(system: SystemUnderTest, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:

@@ -94,7 +94,7 @@ def lose_days(system: SystemUnderTest, key: str) -> None:
 
 
 def interrupt(system: SystemUnderTest, key: str) -> None:
-    system.services.corpus.catalog.note_unfinished(key_of(key), "0" * 32)
+    system.services.corpus.catalog.claims.note_unfinished(key_of(key), "0" * 32)
 
 
 BREAKS: dict[Problem, Callable[[SystemUnderTest, str], None]] = {
@@ -232,7 +232,7 @@ def test_repair_that_is_interrupted_is_begun_again(
     embedded.work()
     for key in keys:
         lose_entries(embedded, key)
-    notes, note = [], embedded.services.corpus.catalog.note_unfinished
+    notes, note = [], embedded.services.corpus.catalog.claims.note_unfinished
 
     def mortal(key: DocumentKey, document_id: str) -> None:
         notes.append(key)
@@ -241,7 +241,7 @@ def test_repair_that_is_interrupted_is_begun_again(
         note(key, document_id)
 
     with monkeypatch.context() as patch:
-        patch.setattr(embedded.services.corpus.catalog, "note_unfinished", mortal)
+        patch.setattr(embedded.services.corpus.catalog.claims, "note_unfinished", mortal)
         with pytest.raises(KeyboardInterrupt):
             reconciled(embedded, repair=True)
     reconciled(embedded, repair=True)

@@ -60,7 +60,7 @@ def cloud(
         return RefreshedIndex(search, name, limits=limits, backoff=SHORT, timeout=2.0, vectors_of=embedder)
 
     with function_logs(), a_cloud(aws, index) as deployed:
-        monkeypatch.setattr(deployed.services.ingestion.worker, "_rules", RetryRules(attempts=3, base_seconds=0.0))
+        monkeypatch.setattr(deployed.services.ingestion.worker, "rules", RetryRules(attempts=3, base_seconds=0.0))
         yield deployed
 
 

@@ -43,12 +43,6 @@ OBJECTS = (
 
 
 @pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
-
-
-@pytest.fixture
 def validators() -> MemoryValidators:
     return MemoryValidators()
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -12,27 +10,15 @@ from opx.adapters.web import HttpWeb
 from opx.connectors.connector import Connector
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from tests.doubles.discourse_forum import DiscourseDouble, a_post, a_topic
-from tests.doubles.misbehaving_site import MisbehavingSite, a_web
+from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.support.feed_support import Corpus, a_connector
 
 SINCE = "2026-02-01T00:00:04Z"
 
 
 @pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
-
-
-@pytest.fixture
 def forum(site: MisbehavingSite) -> DiscourseDouble:
     return DiscourseDouble(site)
-
-
-@pytest.fixture
-def web(site: MisbehavingSite) -> Iterator[HttpWeb]:
-    with closing(a_web(site)) as client:
-        yield client
 
 
 def connector(forum: DiscourseDouble, web: HttpWeb, **options: Any) -> Connector[Any]:

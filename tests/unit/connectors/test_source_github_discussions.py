@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -13,27 +11,10 @@ from opx.connectors.connector import Connector
 from opx.domain.sources import PullRequest
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
 from tests.doubles.github_api import REPOSITORY, GitHubDouble, a_discussion
-from tests.doubles.misbehaving_site import MisbehavingSite, a_web
+from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.support.feed_support import Corpus, a_connector
 
 SINCE = "2026-02-01T00:00:04Z"
-
-
-@pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
-
-
-@pytest.fixture
-def github(site: MisbehavingSite) -> GitHubDouble:
-    return GitHubDouble(site)
-
-
-@pytest.fixture
-def web(site: MisbehavingSite) -> Iterator[HttpWeb]:
-    with closing(a_web(site)) as client:
-        yield client
 
 
 def connector(github: GitHubDouble, web: HttpWeb, **options: Any) -> Connector[Any]:

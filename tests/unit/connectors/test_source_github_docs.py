@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from opx.domain.sources import Page, PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.settings import Settings
 from tests.doubles.github_api import REPOSITORY, GitHubDouble
-from tests.doubles.misbehaving_site import MisbehavingSite, a_web
+from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.support.cli_support import word_services
 from tests.support.feed_support import Corpus, a_connector
 
@@ -31,23 +30,6 @@ FILES: dict[str, str | bytes] = {
     "docs/picture.png": b"\x89PNG",
     "src/main.py": "print()",
 }
-
-
-@pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
-
-
-@pytest.fixture
-def github(site: MisbehavingSite) -> GitHubDouble:
-    return GitHubDouble(site)
-
-
-@pytest.fixture
-def web(site: MisbehavingSite) -> Iterator[HttpWeb]:
-    with closing(a_web(site)) as client:
-        yield client
 
 
 def connector(github: GitHubDouble, web: HttpWeb, **options: Any) -> Connector[Any]:

@@ -22,17 +22,6 @@ SINCE = "2026-02-01T00:00:03Z"
 
 
 @pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
-
-
-@pytest.fixture
-def github(site: MisbehavingSite) -> GitHubDouble:
-    return GitHubDouble(site)
-
-
-@pytest.fixture
 def web(site: MisbehavingSite, time: FakeTime) -> Iterator[HttpWeb]:
     with closing(a_web(site, time=time, validators=MemoryValidators())) as client:
         yield client

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -21,20 +20,8 @@ SINCE = "2026-02-28T12:00:00Z"
 
 
 @pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
-
-
-@pytest.fixture
 def nvd(site: MisbehavingSite) -> NvdDouble:
     return NvdDouble(site)
-
-
-@pytest.fixture
-def web(site: MisbehavingSite) -> Iterator[HttpWeb]:
-    with closing(a_web(site)) as client:
-        yield client
 
 
 def connector(nvd: NvdDouble, web: HttpWeb, **options: Any) -> Connector[Any]:

@@ -409,7 +409,7 @@ class TestGoingOn:
 
         system.script[:] = [a_page("a")]
         puller = system.services.connectors.puller()
-        puller._store._writer = Full()  # type: ignore[assignment]
+        puller.store.writer = Full()  # type: ignore[assignment]
         assert puller.pull("docs").error == "disk full"
         assert (system.commits, system.state.cursor) == (0, {})
 

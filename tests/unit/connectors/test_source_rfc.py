@@ -21,12 +21,6 @@ from tests.support.feed_support import Corpus, a_connector
 
 
 @pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
-
-
-@pytest.fixture
 def web(site: MisbehavingSite) -> Iterator[HttpWeb]:
     with closing(a_web(site, validators=MemoryValidators())) as client:
         yield client

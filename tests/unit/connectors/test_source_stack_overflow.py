@@ -21,12 +21,6 @@ SINCE = "2026-02-02T02:40:04Z"
 
 
 @pytest.fixture
-def site() -> Iterator[MisbehavingSite]:
-    with MisbehavingSite() as running:
-        yield running
-
-
-@pytest.fixture
 def stack(site: MisbehavingSite) -> StackExchangeDouble:
     return StackExchangeDouble(site)
 

@@ -416,19 +416,19 @@ def test_a_document_that_another_worker_claims_is_left_out(client: Client, monke
     client.ingest(OUTAGE)
     catalog = client.services.corpus.catalog
     with monkeypatch.context() as patch:
-        patch.setattr(catalog._claims, "_lease_seconds", 900)
+        patch.setattr(catalog.claims, "_lease_seconds", 900)
         event = ObjectEvent(client.key(OUTAGE), deleted=False, sequencer="")
         held = catalog.claim(client.document_key(OUTAGE), event)
         assert client.linked("service:orders").busy == 1
         assert client.found() == set()
-        catalog.release(held, applied=False)
+        catalog.claims.release(held, applied=False)
     assert client.linked("service:orders").documents == 1
     assert client.found() == {(OUTAGE, "service:orders")}
 
 
 def test_a_document_of_an_interrupted_attempt_is_left_out(client: Client) -> None:
     client.ingest(OUTAGE)
-    client.services.corpus.catalog.note_unfinished(client.document_key(OUTAGE), "half-written")
+    client.services.corpus.catalog.claims.note_unfinished(client.document_key(OUTAGE), "half-written")
     assert client.linked("service:orders").documents == 0
     assert client.found() == set()
 

@@ -122,11 +122,11 @@ def test_the_full_run_counts_what_it_adds_for_them(interrupted: Path) -> None:
 def test_names_wait_while_another_worker_has_a_document(interrupted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with opened(interrupted) as system:
         catalog, key = system.corpus.catalog, DocumentKey(Scope(), OUTAGE)
-        monkeypatch.setattr(catalog._claims, "_lease_seconds", 900)
+        monkeypatch.setattr(catalog.claims, "_lease_seconds", 900)
         held = catalog.claim(key, ObjectEvent(OUTAGE, deleted=False, sequencer=""))
         system.relinking.relink_new()
         assert {name for row in system.graph.relink_queue.waiting() for name in row.names} == FOUND
-        catalog.release(held, applied=False)
+        catalog.claims.release(held, applied=False)
         system.relinking.relink_new()
         assert system.graph.relink_queue.waiting() == []
         assert mentions(system) == FOUND

@@ -83,7 +83,7 @@ def a_document(document_id: str = "d1", **changes: Any) -> KnowledgeDocument:
 
 def finished(catalog: Catalog, number: int, document: KnowledgeDocument, references: list[str] | None = None) -> Claim:
     claim = catalog.claim(document.key, an_event(number))
-    catalog.start_writing(claim, document.document_id)
+    catalog.claims.start_writing(claim, document.document_id)
     catalog.finish(claim, document, VersionOrigin(f"f{number}"), references)
     return claim
 
@@ -95,27 +95,27 @@ class TestClaims:
             catalog.claim(KEY, an_event(2))
 
     def test_released_document_is_free_and_the_event_still_news(self, catalog: Catalog) -> None:
-        assert catalog.release(catalog.claim(KEY, an_event(1)), applied=False)
+        assert catalog.claims.release(catalog.claim(KEY, an_event(1)), applied=False)
         assert catalog.claim(KEY, an_event(1)).attempts == 2
 
     def test_applied_event_is_stale(self, catalog: Catalog) -> None:
-        catalog.release(catalog.claim(KEY, an_event(2)), applied=True)
+        catalog.claims.release(catalog.claim(KEY, an_event(2)), applied=True)
         for number in (1, 2):
             with pytest.raises(StaleEventError):
                 catalog.claim(KEY, an_event(number))
 
     def test_sidecar_events_are_not_compared_with_those_of_the_document(self, catalog: Catalog) -> None:
-        catalog.release(catalog.claim(KEY, an_event(9)), applied=True)
+        catalog.claims.release(catalog.claim(KEY, an_event(9)), applied=True)
         assert catalog.claim(KEY, an_event(1, sidecar=True)).current_id == ""
 
     def test_success_forgets_earlier_attempts(self, catalog: Catalog) -> None:
-        catalog.release(catalog.claim(KEY, an_event(1)), applied=False)
+        catalog.claims.release(catalog.claim(KEY, an_event(1)), applied=False)
         finished(catalog, 1, a_document())
         assert catalog.claim(KEY, an_event(2)).attempts == 1
 
     def test_old_event_may_tidy_up_behind_an_interrupted_attempt(self, catalog: Catalog, time: FakeTime) -> None:
         finished(catalog, 5, a_document())
-        catalog.start_writing(catalog.claim(KEY, an_event(6)), "d2")
+        catalog.claims.start_writing(catalog.claim(KEY, an_event(6)), "d2")
         with pytest.raises(StaleEventError):
             catalog.claim(KEY, an_event(4))
         time.sleep(LEASE + 1)
@@ -152,16 +152,16 @@ class TestClaims:
 
     def test_note_of_a_late_worker_outlives_the_finish_of_another(self, catalog: Catalog, time: FakeTime) -> None:
         late = catalog.claim(KEY, an_event(1))
-        catalog.start_writing(late, "d1")
+        catalog.claims.start_writing(late, "d1")
         time.sleep(LEASE + 1)
         claim = catalog.claim(KEY, an_event(2))
-        catalog.start_writing(claim, "d1")
-        catalog.note_unfinished(KEY, "d1")
+        catalog.claims.start_writing(claim, "d1")
+        catalog.claims.note_unfinished(KEY, "d1")
         catalog.finish(claim, a_document("d1"), VersionOrigin("f"), None)
         assert catalog.claim(KEY, an_event(1)).unfinished == ("d1",)
 
     def test_finish_clears_what_it_knew_to_be_unfinished(self, catalog: Catalog, time: FakeTime) -> None:
-        catalog.start_writing(catalog.claim(KEY, an_event(1)), "d1")
+        catalog.claims.start_writing(catalog.claim(KEY, an_event(1)), "d1")
         time.sleep(LEASE + 1)
         finished(catalog, 2, a_document("d2"))
         assert not catalog.claim(KEY, an_event(3)).interrupted
@@ -185,7 +185,7 @@ class TestVersions:
             time.sleep(1)
             return time.now
 
-        monkeypatch.setattr(catalog, "_clock", clock)
+        monkeypatch.setattr(catalog, "clock", clock)
         for number in (1, 2):
             finished(catalog, number, a_document(f"d{number}", version=number))
         new, old = catalog.versions(KEY)
@@ -202,7 +202,7 @@ class TestVersions:
     def test_unfinished_version_is_removed_by_the_next(self, catalog: Catalog, time: FakeTime) -> None:
         finished(catalog, 1, a_document())
         claim = catalog.claim(KEY, an_event(2))
-        catalog.start_writing(claim, "d2")
+        catalog.claims.start_writing(claim, "d2")
         catalog._put(claim, a_document("d2", version=2, tags=("lost",)))
         time.sleep(LEASE + 1)
         finished(catalog, 3, a_document("d3", version=2))
@@ -247,8 +247,8 @@ class TestVersions:
 
     def test_version_without_current_since_keeps_it_empty(self, catalog: Catalog) -> None:
         finished(catalog, 1, a_document())
-        (item,) = catalog._documents.query("d1")
-        catalog._documents.put({**item, "currentSince": ""})
+        (item,) = catalog.documents.query("d1")
+        catalog.documents.put({**item, "currentSince": ""})
         finished(catalog, 2, a_document(owner="storage"))
         assert [(one.owner, one.current_since) for one in catalog.versions(KEY)] == [("storage", "")]
 
@@ -266,7 +266,7 @@ class Ledger:
         """Finishes a claim with a crash `step` writes later; True if it crashed."""
         self.writes.left = step
         try:
-            self.catalog.start_writing(claim, document.document_id)
+            self.catalog.claims.start_writing(claim, document.document_id)
             self.catalog.finish(claim, document, VersionOrigin("f"), None)
         except Died:
             return True
@@ -349,13 +349,13 @@ class TestListing:
     def test_removed_tag_leaves_no_item(self, catalog: Catalog) -> None:
         finished(catalog, 1, a_document(tags=("old", "kept")))
         finished(catalog, 2, a_document(tags=("kept", "new")))
-        items = {tag: len(list(catalog._documents.query(tag, index="tags-index"))) for tag in ("old", "kept", "new")}
+        items = {tag: len(list(catalog.documents.query(tag, index="tags-index"))) for tag in ("old", "kept", "new")}
         assert items == {"old": 0, "kept": 1, "new": 1}
 
     def test_tag_item_that_outlived_its_tag_finds_nothing(self, catalog: Catalog) -> None:
         finished(catalog, 1, a_document(tags=("kept",)))
-        (item,) = catalog._documents.query("kept", index="tags-index")
-        catalog._documents.put({**item, "entry": item["entry"].replace("kept", "lost"), "tag": "lost"})
+        (item,) = catalog.documents.query("kept", index="tags-index")
+        catalog.documents.put({**item, "entry": item["entry"].replace("kept", "lost"), "tag": "lost"})
         assert list(tagged(catalog, "lost")) == []
 
     def test_category_is_listed_last_updated_first(self, catalog: Catalog) -> None:

@@ -11,7 +11,7 @@ import pytest
 from opx.domain.scopes import Scope
 from opx.errors import DocumentNotFoundError, InvalidInputError, UnknownCategoryError, UnparsableDocumentError
 from opx.ingestion.events import EventOutcome, Result
-from opx.ingestion.files import FileToIngest
+from opx.ingestion.files import FileToIngest, plan_files
 from opx.ingestion.manager import IngestionManager
 from opx.operations.system import System
 from opx.ports import SearchFilter
@@ -163,23 +163,21 @@ def folder(tmp_path: Path) -> Path:
 
 
 class TestPlan:
-    def test_files_come_in_a_stable_order_without_hidden_ones_and_sidecars(
-        self, manager: IngestionManager, folder: Path
-    ) -> None:
-        planned = list(manager.plan([folder], folder.parent))
+    def test_files_come_in_a_stable_order_without_hidden_ones_and_sidecars(self, folder: Path) -> None:
+        planned = list(plan_files([folder], folder.parent))
         assert [step.source for step in planned if isinstance(step, FileToIngest)] == [
             "docs/a.md",
             "docs/b.md",
             "docs/sub/c.txt",
         ]
 
-    def test_missing_path_is_a_failed_outcome(self, manager: IngestionManager, tmp_path: Path) -> None:
-        (step,) = manager.plan([tmp_path / "nope"], tmp_path)
+    def test_missing_path_is_a_failed_outcome(self, tmp_path: Path) -> None:
+        (step,) = plan_files([tmp_path / "nope"], tmp_path)
         assert isinstance(step, EventOutcome)
         assert (step.result, "no such file" in step.reason) == (Result.FAILED, True)
 
-    def test_file_elsewhere_keeps_its_absolute_path(self, manager: IngestionManager, folder: Path) -> None:
-        (step,) = manager.plan([folder / "b.md"], folder / "sub")
+    def test_file_elsewhere_keeps_its_absolute_path(self, folder: Path) -> None:
+        (step,) = plan_files([folder / "b.md"], folder / "sub")
         assert isinstance(step, FileToIngest)
         assert step.source == (folder / "b.md").as_posix()
 

@@ -94,7 +94,7 @@ def test_failed_object_has_its_reason_and_a_new_mark_each_time(services: System,
 
 def test_an_interrupted_attempt_is_waited_for(services: System, client: LocalClient) -> None:
     ingest(services, client)
-    services.corpus.catalog.note_unfinished(client.call(list_documents, ListDocuments()).documents[0].key, "")
+    services.corpus.catalog.claims.note_unfinished(client.call(list_documents, ListDocuments()).documents[0].key, "")
     assert state(client).state is ObjectPhase.WAITING
 
 

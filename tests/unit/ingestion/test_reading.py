@@ -181,7 +181,7 @@ class TestSize:
 
     def test_lines_of_a_long_text_are_the_same_as_those_kept(self, tmp_path: Path) -> None:
         reading = Reading(tmp_path)
-        reading.reader._max_bytes = 10_000_000
+        reading.reader.max_bytes = 10_000_000
         text = "# T\n\n" + "a line of text\n" * 100_000 + "b" * 200_000
         assert reading.read(text)[1] == text
 

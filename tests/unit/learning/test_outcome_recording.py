@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -16,7 +15,7 @@ from opx.domain.scopes import Identity, Scope
 from opx.errors import ClientRemovedError, DocumentNotFoundError, InvalidInputError, ReceiptNotFoundError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.operations.system import System
-from tests.support.agent_calls import DISK, a_system, id_of
+from tests.support.agent_calls import DISK, id_of
 from tests.support.outcome_support import (
     ANYTHING,
     CORPUS,
@@ -25,29 +24,10 @@ from tests.support.outcome_support import (
     SHOP,
     STRANGER,
     ask,
-    forget_outcomes,
     ranks,
     record,
     take_out,
 )
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture(scope="module")
-def system(home: Path) -> Iterator[System]:
-    with a_system(home, CORPUS) as services:
-        yield services
-
-
-@pytest.fixture
-def services(system: System) -> Iterator[System]:
-    """Without outcomes and warnings of the tests before."""
-    yield system
-    forget_outcomes(system)
 
 
 class TestRecording:

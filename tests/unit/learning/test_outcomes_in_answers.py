@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +25,7 @@ from opx.retrieval.judging import NOT_READ, Judged
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.receipts import Receipt, ReplayVerdict, replay
 from opx.retrieval.routing import in_order
-from tests.support.agent_calls import DISK, DISK_TITLE, a_system, id_of
+from tests.support.agent_calls import DISK, DISK_TITLE, id_of
 from tests.support.builders import an_entry
 from tests.support.outcome_support import (
     ANYTHING,
@@ -39,28 +37,9 @@ from tests.support.outcome_support import (
     STEP,
     STRANGER,
     ask,
-    forget_outcomes,
     ranks,
     record,
 )
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture(scope="module")
-def system(home: Path) -> Iterator[System]:
-    with a_system(home, CORPUS) as services:
-        yield services
-
-
-@pytest.fixture
-def services(system: System) -> Iterator[System]:
-    """Without outcomes and warnings of the tests before."""
-    yield system
-    forget_outcomes(system)
 
 
 def a_hit(content: str) -> FusedHit:

@@ -229,7 +229,7 @@ class TestKept:
         leased = with_leases(system).services
         claim = leased.corpus.catalog.claim(key_of(ALERT), _event(ALERT))
         assert leased.lifecycle.pruning().run().kept[BUSY] == 1
-        leased.corpus.catalog.release(claim, applied=True)
+        leased.corpus.catalog.claims.release(claim, applied=True)
         assert leased.lifecycle.pruning().run().versions == 1
 
     def test_document_on_hold_stays_until_the_hold_is_lifted(self, system: SystemUnderTest) -> None:

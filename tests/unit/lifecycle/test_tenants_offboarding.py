@@ -246,7 +246,7 @@ def test_event_that_arrives_after_the_removal_changes_nothing(services: System) 
 
 def test_claim_that_is_made_while_the_client_goes_is_given_back(services: System) -> None:
     answers = iter([True, False])
-    services.corpus.catalog._admits = lambda _: next(answers)
+    services.corpus.catalog.admits = lambda _: next(answers)
     key = DocumentKey(Scope(CLIENT), "documents/late.md")
     event = ObjectEvent(f"clients/{CLIENT}/documents/late.md", deleted=False, sequencer="1")
     with pytest.raises(Exception, match="late"):

@@ -113,7 +113,7 @@ def texts_of(corpus: Calibrated, **how: int) -> list[str]:
     system = corpus.services
     categories = sorted(system.installation.knowledge.categories)
     documents = usable(system.corpus.catalog.visible(("global",), categories=categories))
-    read = corpus.calibrator._corpus.read
+    read = corpus.calibrator.corpus.read
     return [one.text for one in make_questions(documents, read, **how)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from opx.ports import SearchFilter
+from opx.retrieval.assembly import QuestionTerms
 from opx.retrieval.question import MAX_GROUPS, MAX_IDENTIFIERS, Question, identifiers, required_groups, whole_terms
 from opx.text.fields import query_terms
 
@@ -190,3 +191,19 @@ class TestIdentifiers:
 
     def test_there_are_only_so_many(self) -> None:
         assert len(identifiers(" ".join(f"name-{n}" for n in range(500)))) == MAX_IDENTIFIERS
+
+
+# -- words of a question that a passage has, as replies name them
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        ("consumers restarting", "Restart the consumer.", ["restarting", "consumers"]),
+        ("KafkaConsumerLagHigh", "The consumer lag of Kafka is high.", []),
+        ("KafkaConsumerLagHigh lag", "KafkaConsumerLagHigh fires when the lag grows.", ["KafkaConsumerLagHigh", "lag"]),
+        ("ORA-01652 tablespace", "ORA-01555: the undo tablespace is 01 full", ["tablespace"]),
+    ],
+)
+def test_words_in_any_form_and_identifiers_as_they_are(question: str, text: str, expected: list[str]) -> None:
+    assert QuestionTerms(question).words_in(text) == expected

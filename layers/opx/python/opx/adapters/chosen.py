@@ -91,6 +91,9 @@ class Ports:
         self.given = given
         self.speed_limits: dict[str, SpeedLimit] = {}
         self.remarks: list[str] = []
+        for name in ("tables", "storage", "work", "secrets", "functions", "indexes"):
+            if (port := given.get(name)) is not None:
+                setattr(self, name, port)  # in place of the one that the property opens
 
     @property
     def settings(self) -> Settings:
@@ -151,9 +154,6 @@ class Ports:
 
     @cached_property
     def tables(self) -> Tables:
-        given = self.given.get("tables")
-        if given is not None:
-            return given
         scheme, _, prefix = self.settings.address("tables").partition(":")
         if scheme == FOLDER:
             from opx.adapters.embedded.home import HomeTables
@@ -165,9 +165,6 @@ class Ports:
 
     @cached_property
     def storage(self) -> Storage:
-        given = self.given.get("storage")
-        if given is not None:
-            return given
         address = self.settings.address("store")
         if address == FOLDER:
             from opx.adapters.embedded.home import FolderStorage
@@ -179,9 +176,6 @@ class Ports:
 
     @cached_property
     def work(self) -> WorkQueue:
-        given = self.given.get("work")
-        if given is not None:
-            return given
         address = self.settings.address("queue")
         if address == FOLDER:
             from opx.adapters.embedded.home import HomeWorkQueue
@@ -198,9 +192,6 @@ class Ports:
 
     @cached_property
     def secrets(self) -> Secrets:
-        given = self.given.get("secrets")
-        if given is not None:
-            return given
         if self.settings.address("secrets") == FOLDER:
             from opx.adapters.embedded.secrets import FileSecrets
 
@@ -222,9 +213,6 @@ class Ports:
 
     @cached_property
     def functions(self) -> Functions:
-        given = self.given.get("functions")
-        if given is not None:
-            return given
         if self.work.in_process:
             from opx.ports.queues import ThisProcess
 
@@ -235,9 +223,6 @@ class Ports:
 
     @cached_property
     def indexes(self) -> IndexService:
-        given = self.given.get("indexes")
-        if given is not None:
-            return given
         address = self.settings.address("index")
         if address == FOLDER:
             from opx.adapters.embedded.home import HomeIndexes

@@ -8,7 +8,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 
 from opx.errors import InvalidInputError, ModelError
@@ -87,6 +87,7 @@ class ChatService(Protocol):
         `BusyModelError`, and `ModelError` for failures that a retry won't change."""
 
 
+@dataclass(eq=False)
 class JsonChat:
     """`ChatModel` over a service. Thread-safe.
 
@@ -95,39 +96,34 @@ class JsonChat:
     support, and there is no list of them.
     """
 
-    def __init__(
-        self,
-        service: ChatService,
-        *,
-        pauses: Sequence[float] = PAUSES,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._service = service
-        self._pauses = pauses
-        self._clock = clock
-        self._sleep = sleep
+    service: ChatService
+    _: KW_ONLY
+    pauses: Sequence[float] = PAUSES
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
         self._without: set[str] = set()
 
     @property
     def name(self) -> str:
-        return self._service.name
+        return self.service.name
 
     def ask(self, request: ChatRequest) -> ChatReply:
         return within(request.seconds, lambda: self._ask(request), self.name)
 
     def _ask(self, request: ChatRequest) -> ChatReply:
-        ends = self._clock() + request.seconds
+        ends = self.clock() + request.seconds
         output = self._completed(_prompt(request), ends)
         answer = _answer(request.answer, output.content, self.name)
         return ChatReply(answer, output.input_tokens, output.output_tokens)
 
     def _completed(self, prompt: Prompt, ends: float) -> ModelOutput:
-        pauses = iter(self._pauses)
+        pauses = iter(self.pauses)
         while True:
             without = frozenset(self._without)
             try:
-                return self._service.complete(prompt, without)
+                return self.service.complete(prompt, without)
             except RefusedPartError as exc:
                 if exc.part in without:
                     raise
@@ -135,9 +131,9 @@ class JsonChat:
                 self._without.add(exc.part)
             except BusyModelError:
                 pause = next(pauses, None)
-                if pause is None or self._clock() + pause >= ends:
+                if pause is None or self.clock() + pause >= ends:
                     raise
-                self._sleep(pause * _jitter.uniform(0.5, 1))
+                self.sleep(pause * _jitter.uniform(0.5, 1))
 
 
 def _prompt(request: ChatRequest) -> Prompt:

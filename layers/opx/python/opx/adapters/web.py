@@ -136,6 +136,7 @@ def open_web(
     )
 
 
+@dataclass(eq=False, kw_only=True)
 class HttpWeb:
     """`WebClient` and `PageMemory` over HTTP; for one thread.
 
@@ -143,22 +144,14 @@ class HttpWeb:
     checked.
     """
 
-    def __init__(
-        self,
-        *,
-        book: AddressBook,
-        exchanges: Exchanges,
-        window: RateWindow,
-        validators: Validators | None,
-        clock: Clock,
-        sleep: Callable[[float], None],
-    ) -> None:
-        self._book = book
-        self._exchanges = exchanges
-        self._window = window
-        self._validators = validators
-        self._clock = clock
-        self._sleep = sleep
+    book: AddressBook
+    exchanges: Exchanges
+    window: RateWindow
+    validators: Validators | None
+    clock: Clock
+    sleep: Callable[[float], None]
+
+    def __post_init__(self) -> None:
         self._slower: RateWindow | None = None
         self._uncommitted: dict[str, dict[str, str]] = {}
 
@@ -195,22 +188,22 @@ class HttpWeb:
         self._uncommitted[target_of(url).url] = {**self.recall(url), **notes}
 
     def slow_down(self, rate: RateLimit) -> None:
-        self._slower = RateWindow(rate, clock=self._clock, sleep=self._sleep)
+        self._slower = RateWindow(rate, clock=self.clock, sleep=self.sleep)
 
     def commit_validators(self) -> None:
         """Stores the validators of the replies since the last commit: their content is stored and need not be sent again."""
-        if self._validators is not None:
+        if self.validators is not None:
             for url, found in self._uncommitted.items():
-                if found != self._validators.get(url):
-                    self._validators.put(url, found)
+                if found != self.validators.get(url):
+                    self.validators.put(url, found)
         self._uncommitted.clear()
 
     def close(self) -> None:
         """Closes all connections. Replies that weren't committed are sent again the next time."""
-        self._exchanges.close()
+        self.exchanges.close()
 
     def _kept(self, url: str) -> Mapping[str, str]:
-        return self._validators.get(url) if self._validators is not None else {}
+        return self.validators.get(url) if self.validators is not None else {}
 
     def _conditions(self, url: str) -> dict[str, str]:
         known = self._kept(url)
@@ -229,7 +222,7 @@ class HttpWeb:
             onward = redirected(message, reply)
             if onward.target.url in seen:
                 raise SourceRefusedError(f"{message.target.shown}: redirected in a circle", reply.status)
-            if self._book.is_allowed(onward.target) and not self._book.is_allowed(message.target):
+            if self.book.is_allowed(onward.target) and not self.book.is_allowed(message.target):
                 raise ForbiddenAddressError(
                     f"{message.target.shown} redirects to {onward.target.netloc}, which is allowed only if requested directly"
                 )
@@ -242,7 +235,7 @@ class HttpWeb:
         while True:
             try:
                 reply = self._exchanged(message)
-                wait = retry_after(reply.headers, self._clock())
+                wait = retry_after(reply.headers, self.clock())
                 if not _may_pass(reply, wait):
                     return reply
                 failure = SourceUnavailableError(f"{message.target.shown}: status {reply.status}", wait or 0.0)
@@ -253,14 +246,14 @@ class HttpWeb:
             pause = next(pauses, None)
             if pause is None or (wait or 0.0) > MAX_WAIT_SECONDS:
                 raise failure
-            self._sleep(pause if wait is None else wait)
+            self.sleep(pause if wait is None else wait)
 
     def _exchanged(self, message: HttpRequest) -> HttpReply:
-        addresses = self._book.addresses(message.target)
-        self._window.wait()
+        addresses = self.book.addresses(message.target)
+        self.window.wait()
         if self._slower:
             self._slower.wait()
-        return self._exchanges.send(message, addresses)
+        return self.exchanges.send(message, addresses)
 
 
 def _with_query(url: str, query: Mapping[str, str | int] | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -44,33 +45,23 @@ NewFeeds = Callable[[Callable[[], Sequence["StreamDefinition"]], Callable[["Stre
 """Builds the feed of this machine's streams from the list of streams and the record handler of each."""
 
 
+@dataclass(eq=False)
 class Connectors:
     """Sources and streams of an installation. `manager` stores documents in the corpus with the installation's scope."""
 
-    def __init__(
-        self,
-        installation: Installation,
-        tables: Tables,
-        storage: Storage,
-        work: WorkQueue,
-        *,
-        secrets: Callable[[], Secrets],
-        telemetry: Telemetry,
-        manager: Callable[[], IngestionManager],
-        functions: Functions,
-        feeds: NewFeeds,
-        open_web: OpenWeb,
-    ) -> None:
-        self._installation = installation
-        self._tables = tables
-        self._storage = storage
-        self._work = work
-        self._secrets = secrets
-        self._telemetry = telemetry
-        self._manager = manager
-        self._functions = functions
-        self._feeds = feeds
-        self._open_web = open_web
+    installation: Installation
+    tables: Tables
+    storage: Storage
+    work: WorkQueue
+    _: KW_ONLY
+    secrets: Callable[[], Secrets]
+    telemetry: Telemetry
+    manager: Callable[[], IngestionManager]
+    functions: Functions
+    feeds: NewFeeds
+    open_web: OpenWeb
+
+    def __post_init__(self) -> None:
         self._provided: dict[str, KnowledgeSource] = {}
 
     # -- sources
@@ -80,17 +71,15 @@ class Connectors:
         """The declared and registered sources. Raises `KnowledgeConfigError`."""
         from opx.connectors.repository import SourceRepository, declared_sources
 
-        installation = self._installation
+        installation = self.installation
         declared = declared_sources(installation.knowledge, installation.knowledge_path)
-        return SourceRepository(self._tables.table(SOURCES), declared, installation.knowledge, installation.clock)
+        return SourceRepository(self.tables.table(SOURCES), declared, installation.knowledge, installation.clock)
 
     @cached_property
     def _system(self) -> SourceSystem:
         from opx.connectors.control import SourceSystem
 
-        return SourceSystem(
-            self._installation, self._tables, self._secrets(), self._storage, self.sources, self._open_web
-        )
+        return SourceSystem(self.installation, self.tables, self.secrets(), self.storage, self.sources, self.open_web)
 
     def connected(self, definition: SourceDefinition) -> ConnectedSource:
         """Connects a source for pulling. Raises `InvalidInputError` for an unknown kind, and for wrong options."""
@@ -109,7 +98,7 @@ class Connectors:
         from opx.connectors.repository import definition_of
 
         given = {"kind": KIND, "category": category, "schedule": schedule}
-        self.sources.provide(definition_of(source.name, given, self._installation.knowledge))
+        self.sources.provide(definition_of(source.name, given, self.installation.knowledge))
         self._provided[source.name] = source
         return source.name
 
@@ -118,15 +107,15 @@ class Connectors:
         from opx.connectors.pulling import SourcePuller
         from opx.connectors.storing import PageStore, past_retention
 
-        knowledge, clock = self._installation.knowledge, self._installation.clock
+        knowledge, clock = self.installation.knowledge, self.installation.clock
         store = PageStore(
-            self._manager(),
+            self.manager(),
             past_retention(knowledge, clock),
-            threads=self._storage.read_threads,
-            unit_of_work=self._tables.unit_of_work,
+            threads=self.storage.read_threads,
+            unit_of_work=self.tables.unit_of_work,
             report=report,
         )
-        local = self._work.in_process
+        local = self.work.in_process
         return SourcePuller(
             sources=self.sources,
             connect=self.connected,
@@ -134,7 +123,7 @@ class Connectors:
             knowledge=knowledge,
             clock=clock,
             lease_seconds=NO_LEASE if local else PULL_LEASE_SECONDS,
-            exclusive=self._work.exclusive_pull if local else lambda _: nullcontext(),
+            exclusive=self.work.exclusive_pull if local else lambda _: nullcontext(),
             report=report,
         )
 
@@ -144,22 +133,22 @@ class Connectors:
         from opx.connectors.control import SourceControl
 
         return SourceControl(
-            self._installation,
+            self.installation,
             self.sources,
             connect=self.connected,
             connect_new=self._connected_new,
             puller=self.puller,
-            pulls=self._functions.pulls,
-            schedules=self._functions.source_schedules,
+            pulls=self.functions.pulls,
+            schedules=self.functions.source_schedules,
             is_pulled_here=self._is_pulled_here,
         )
 
     def _is_pulled_here(self, source_id: str) -> bool:
         """True while a process of this machine pulls the source, where locks stand for leases."""
-        if not self._work.in_process:
+        if not self.work.in_process:
             return False
         try:
-            with self._work.exclusive_pull(source_id):
+            with self.work.exclusive_pull(source_id):
                 return False
         except SourceBusyError:
             return True
@@ -171,30 +160,30 @@ class Connectors:
         """The declared and subscribed streams. Raises `KnowledgeConfigError`."""
         from opx.connectors.streams.definitions import StreamRepository, declared_streams
 
-        knowledge, path = self._installation.knowledge, self._installation.knowledge_path
-        return StreamRepository(self._tables.table(SOURCES), declared_streams(knowledge, path), knowledge)
+        knowledge, path = self.installation.knowledge, self.installation.knowledge_path
+        return StreamRepository(self.tables.table(SOURCES), declared_streams(knowledge, path), knowledge)
 
     @property
     def stream_control(self) -> StreamControl:
         """Lists streams, and creates and ends subscriptions."""
         from opx.connectors.streams.definitions import StreamControl
 
-        return StreamControl(self.streams, self._installation.knowledge, self._functions.stream_subscriptions)
+        return StreamControl(self.streams, self.installation.knowledge, self.functions.stream_subscriptions)
 
     @cached_property
     def arrivals(self) -> Arrivals:
         """The last deliveries of webhooks and records of streams."""
-        return Arrivals(self._tables.table(DELIVERIES), self._installation.clock)
+        return Arrivals(self.tables.table(DELIVERIES), self.installation.clock)
 
     def stream_feeds(self) -> Sequence[Feed]:
         """Feeds of the streams that this process can read."""
-        return [self._feeds(self.streams.all, self._taker_of)] if self._work.in_process else []
+        return [self.feeds(self.streams.all, self._taker_of)] if self.work.in_process else []
 
     def _taker_of(self, stream: StreamDefinition) -> RecordTaker:
         from opx.connectors.streams.taking import NotedTaker, StreamTaker
 
         values = stream.category == BASELINES_CATEGORY
-        taker = self.taker_of_values(stream) if values else StreamTaker(stream, self._manager())
+        taker = self.taker_of_values(stream) if values else StreamTaker(stream, self.manager())
         return NotedTaker(taker, partial(self.note_record, stream.name))
 
     def note_record(self, stream: str, state: ArrivalState) -> None:
@@ -205,17 +194,17 @@ class Connectors:
         """Adds the values of a stream to baselines."""
         from opx.connectors.streams.taking import BaselineTaker
 
-        return BaselineTaker(stream, self._telemetry.baselines, self._manager(), self._installation.clock)
+        return BaselineTaker(stream, self.telemetry.baselines, self.manager(), self.installation.clock)
 
     # -- schedules
 
     def schedule(self) -> None:
         """Schedules the pulls of registered sources and subscribes to streams, where a service outside of this process
         triggers them. Raises `KnowledgeConfigError`."""
-        if schedules := self._functions.source_schedules:
+        if schedules := self.functions.source_schedules:
             for source in self.sources.all():
                 schedules.put(source)
-        if subscriptions := self._functions.stream_subscriptions:
+        if subscriptions := self.functions.stream_subscriptions:
             for stream in self.streams.all():
                 subscriptions.put(stream)
 
@@ -225,25 +214,25 @@ class Connectors:
         """Watches the directories among the sources."""
         from opx.connectors.files import DirectoryFeed
 
-        return DirectoryFeed(self.sources, self.puller, self._installation.clock)
+        return DirectoryFeed(self.sources, self.puller, self.installation.clock)
 
     def pull_requests(self, report: Report = unreported) -> PullRequests:
         """Executes the pulls that queue messages request."""
         from opx.connectors.pulling import PullRequests
 
         puller = self.puller(report)
-        return PullRequests(self.sources, puller, self._functions.pulls, self._installation.clock)
+        return PullRequests(self.sources, puller, self.functions.pulls, self.installation.clock)
 
     def webhook_receiver(self) -> WebhookReceiver:
         """Receives webhooks. Raises `KnowledgeConfigError` for malformed declarations."""
         from opx.connectors.webhooks.receiving import receiver_of
 
         return receiver_of(
-            self._installation,
-            self._tables,
-            self._secrets(),
-            self._manager(),
-            open_web=self._open_web,
+            self.installation,
+            self.tables,
+            self.secrets(),
+            self.manager(),
+            open_web=self.open_web,
             arrivals=self.arrivals,
         )
 
@@ -251,7 +240,7 @@ class Connectors:
 
     @property
     def ways_in(self) -> ConnectedWaysIn:
-        url = self._installation.settings.webhook_url
+        url = self.installation.settings.webhook_url
         return ConnectedWaysIn(self.control, self.stream_control, self.provide, webhook_url=url)
 
 
@@ -266,26 +255,20 @@ WATCHED_EVERY = "*/15 * * * *"
 """Schedule of a foreign bucket: it sends no events and is listed instead."""
 
 
+@dataclass(eq=False)
 class ConnectedWaysIn:
     """Implements `WaysIn` for an installation. `provide` registers an object of this process as a source, with its
     schedule and its category, and returns its id."""
 
-    def __init__(
-        self,
-        control: SourceControl,
-        streams: StreamControl,
-        provide: Callable[[KnowledgeSource, str, str], str],
-        *,
-        webhook_url: str,
-    ) -> None:
-        self._control = control
-        self._streams = streams
-        self._provide = provide
-        self._webhook_url = webhook_url
+    control: SourceControl
+    streams: StreamControl
+    provide: Callable[[KnowledgeSource, str, str], str]
+    _: KW_ONLY
+    webhook_url: str
 
     def webhook_endpoint(self, tier: str, category: str) -> str:
         """See `IngestionManager.get_webhook_endpoint`."""
-        return webhook_endpoint(self._webhook_url, tier, category)
+        return webhook_endpoint(self.webhook_url, tier, category)
 
     def register(
         self, source: KnowledgeSource | SourceDeclaration | Mapping[str, Any], schedule: str, tier: str, category: str
@@ -297,16 +280,16 @@ class ConnectedWaysIn:
             name = given.pop("name", None)
             if not isinstance(name, str):
                 raise InvalidInputError("a source needs a name, which is its id")
-            return self._control.register(name, {**given, **common}).source_id
-        return self._provide(source, checked_cron(schedule) if schedule else "", category)
+            return self.control.register(name, {**given, **common}).source_id
+        return self.provide(source, checked_cron(schedule) if schedule else "", category)
 
     def pull(self, source_id: str) -> PullReport | None:
-        return self._control.pull(source_id)
+        return self.control.pull(source_id)
 
     def subscribe(self, stream: str, category: str, pattern: Mapping[str, Any] | None) -> str:
         """See `IngestionManager.subscribe_stream`."""
         source, _, topic = stream.partition("#")
-        return self._streams.subscribe(source, category, pattern, topic=topic)
+        return self.streams.subscribe(source, category, pattern, topic=topic)
 
     def watch(self, path: str, category: str, pattern: str) -> str:
         """See `IngestionManager.watch_directory`."""
@@ -317,10 +300,10 @@ class ConnectedWaysIn:
             given = {"kind": "s3_prefix", "schedule": WATCHED_EVERY, "options": {"bucket": bucket, "prefix": prefix}}
         else:
             folder = path_here(path).absolute()
-            if self._control.pulls_elsewhere:
+            if self.control.pulls_elsewhere:
                 raise InvalidInputError(f"{path}: functions can't see this machine's files; watch s3://bucket/prefix")
             given = {"kind": "directory", "schedule": "", "options": {"path": str(folder), "pattern": pattern}}
             given["max_missing_share"] = WATCHED_SHARE
-        self._control.register(source_id, {**given, "category": category})
-        self._control.pull(source_id)
+        self.control.register(source_id, {**given, "category": category})
+        self.control.pull(source_id)
         return source_id

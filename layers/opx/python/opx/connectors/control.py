@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from functools import cache
 from itertools import islice
@@ -37,49 +37,39 @@ if TYPE_CHECKING:
     from opx.ports.sources import SourceSchedules
 
 
+@dataclass(eq=False)
 class SourceControl:
     """Operations on the sources of an installation. `connect_new` connects a source that isn't registered. `pulls` is the
     queue of a deployed function that pulls, None where this process pulls; `schedules` triggers registered sources at
     their times, None where the pulling process checks the clock itself."""
 
-    def __init__(
-        self,
-        installation: Installation,
-        sources: SourceRepository,
-        *,
-        connect: Callable[[SourceDefinition], ConnectedSource],
-        connect_new: Callable[[SourceDefinition], ConnectedSource],
-        puller: Callable[[], SourcePuller],
-        pulls: Queue | None,
-        schedules: SourceSchedules | None,
-        is_pulled_here: Callable[[str], bool],
-    ) -> None:
-        self._is_pulled_here = is_pulled_here
-        self._installation = installation
-        self._sources = sources
-        self._connect = connect
-        self._connect_new = connect_new
-        self._puller = puller
-        self._pulls = pulls
-        self._schedules = schedules
+    installation: Installation
+    sources: SourceRepository
+    _: KW_ONLY
+    connect: Callable[[SourceDefinition], ConnectedSource]
+    connect_new: Callable[[SourceDefinition], ConnectedSource]
+    puller: Callable[[], SourcePuller]
+    pulls: Queue | None
+    schedules: SourceSchedules | None
+    is_pulled_here: Callable[[str], bool]
 
     @property
     def pulls_elsewhere(self) -> bool:
         """True if a deployed function pulls, which can't read this machine's files."""
-        return self._pulls is not None
+        return self.pulls is not None
 
     def views(self) -> list[SourceView]:
         """Returns every source by id with the state of its pulls."""
-        return [self._view(definition) for definition in self._sources.all()]
+        return [self._view(definition) for definition in self.sources.all()]
 
     def view(self, source_id: str) -> SourceView:
         """Returns one source. Raises `InvalidInputError` that lists the existing ones."""
-        return self._view(self._sources.get(source_id))
+        return self._view(self.sources.get(source_id))
 
     def health(self, source_id: str) -> SourceView:
         """Returns the source with a health check that was made now."""
-        definition = self._sources.get(source_id)
-        connected = self._connect(definition)
+        definition = self.sources.get(source_id)
+        connected = self.connect(definition)
         try:
             health: Health = connected.connector.check()
         finally:
@@ -92,11 +82,11 @@ class SourceControl:
         `given` has the fields of knowledge.yaml: kind, category, and options. Raises `InvalidInputError` that names what
         is wrong, before anything is stored.
         """
-        definition = definition_of(source_id, given, self._installation.knowledge)
-        self._connect(definition).close()  # which checks its options
-        self._sources.register(definition)
-        if self._schedules:
-            self._schedules.put(definition)
+        definition = definition_of(source_id, given, self.installation.knowledge)
+        self.connect(definition).close()  # which checks its options
+        self.sources.register(definition)
+        if self.schedules:
+            self.schedules.put(definition)
         return self._view(definition)
 
     def change(self, source_id: str, given: Mapping[str, Any]) -> SourceView:
@@ -104,8 +94,8 @@ class SourceControl:
 
         A source of knowledge.yaml can only be paused and enabled. Raises `InvalidInputError` as `register`.
         """
-        definition = self._sources.get(source_id)
-        if self._sources.is_declared(source_id):
+        definition = self.sources.get(source_id)
+        if self.sources.is_declared(source_id):
             self._switch(definition, given)
             return self.view(source_id)
         options = {**definition.options, **(given.get("options") or {})}
@@ -121,27 +111,27 @@ class SourceControl:
             raise InvalidInputError(
                 f"source {source_id} is declared in knowledge.yaml: change it there; here it can be paused and enabled"
             )
-        if self._sources.switch(source_id, enabled=given["enabled"]) and given["enabled"]:
-            refuse_unreachable(definition, self._installation.settings)
+        if self.sources.switch(source_id, enabled=given["enabled"]) and given["enabled"]:
+            refuse_unreachable(definition, self.installation.settings)
             schedule = replace(definition, enabled=True)
         else:
             schedule = replace(definition, enabled=False)
-        if self._schedules:
-            self._schedules.put(schedule)
+        if self.schedules:
+            self.schedules.put(schedule)
 
     def try_out(self, source_id: str, given: Mapping[str, Any], *, limit: int) -> SourceTrial:
         """Reads the first documents of a source that isn't registered, without storing anything. Raises
         `InvalidInputError` as `register`."""
-        definition = definition_of(source_id, given, self._installation.knowledge)
+        definition = definition_of(source_id, given, self.installation.knowledge)
         checked_options(definition)
-        refuse_unreachable(definition, self._installation.settings)
-        return tried(lambda: self._connect_new(definition), limit=limit)
+        refuse_unreachable(definition, self.installation.settings)
+        return tried(lambda: self.connect_new(definition), limit=limit)
 
     def remove(self, source_id: str) -> None:
         """Removes a registered source. Its documents stay; `opx delete` removes those. Raises `InvalidInputError`."""
-        self._sources.remove(source_id)
-        if self._schedules:
-            self._schedules.delete(source_id)
+        self.sources.remove(source_id)
+        if self.schedules:
+            self.schedules.delete(source_id)
 
     def pull(
         self,
@@ -156,17 +146,17 @@ class SourceControl:
 
         Raises `InvalidInputError` and `SourceBusyError`.
         """
-        definition = self._sources.get(source_id)
-        if self._pulls is None:
+        definition = self.sources.get(source_id)
+        if self.pulls is None:
 
             def after_page() -> bool:
-                state = self._sources.state(source_id)
+                state = self.sources.state(source_id)
                 progress(f"{state.put} documents changed, {state.unchanged} unchanged", state.put)
                 return False
 
-            return self._puller().pull(source_id, stop=after_page, everything=everything, accept_missing=accept_missing)
-        refuse_unreachable(definition, self._installation.settings)
-        self._pulls.send(pull_message(source_id, everything=everything, accept_missing=accept_missing))
+            return self.puller().pull(source_id, stop=after_page, everything=everything, accept_missing=accept_missing)
+        refuse_unreachable(definition, self.installation.settings)
+        self.pulls.send(pull_message(source_id, everything=everything, accept_missing=accept_missing))
         return None
 
     def crawl(self, category: str, options: Mapping[str, Any]) -> tuple[str, PullReport | None]:
@@ -178,8 +168,8 @@ class SourceControl:
         return source_id, self.pull(source_id)
 
     def _view(self, definition: SourceDefinition) -> SourceView:
-        declared = self._sources.is_declared(definition.source_id)
-        state, now = self._shown(definition.source_id), self._installation.clock()
+        declared = self.sources.is_declared(definition.source_id)
+        state, now = self._shown(definition.source_id), self.installation.clock()
         view = SourceView.of(definition, state, declared=declared)
         due = self._next(definition, state, now)
         return replace(view, next_pull=iso_time(due) if due else "", freshness=freshness_of(definition, state, now))
@@ -196,8 +186,8 @@ class SourceControl:
     def _shown(self, source_id: str) -> PullState:
         """The state; an expired lease is shown as released, as the process that held it is gone, unless this machine's lock
         shows that it isn't."""
-        state = self._sources.state(source_id)
-        if not state.owner or state.lease_until > self._installation.clock() or self._is_pulled_here(source_id):
+        state = self.sources.state(source_id)
+        if not state.owner or state.lease_until > self.installation.clock() or self.is_pulled_here(source_id):
             return state
         return replace(state, owner="")
 

@@ -8,12 +8,11 @@ from datetime import datetime, timedelta
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta
-
 from opx.connectors.connector import Batch, Connector, Options, SourceTools
 from opx.connectors.registry import checked_options
 from opx.connectors.runner import BROKEN_SECONDS, pull_summary
 from opx.domain.ids import batched, iso_time
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import (
     InvalidInputError,
@@ -50,11 +49,11 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]\Z")
 class S3PrefixOptions(Options, frozen=True):
     """Selection of objects."""
 
-    bucket: Annotated[str, Meta(description="The name of the bucket.")]
+    bucket: Annotated[str, about("The name of the bucket.")]
     prefix: Annotated[
-        str, Meta(description="The prefix of the objects, ending with a slash; it is left out of documents' names.")
+        str, about("The prefix of the objects, ending with a slash; it is left out of documents' names.")
     ] = ""
-    max_object_bytes: Annotated[int, Meta(description="Larger objects are reported, not read.")] = 25 * 1024 * 1024
+    max_object_bytes: Annotated[int, about("Larger objects are reported, not read.")] = 25 * 1024 * 1024
 
 
 class S3PrefixConnector(Connector[S3PrefixOptions]):
@@ -140,15 +139,12 @@ MAX_NAME = 255
 class DirectoryOptions(Options, frozen=True):
     """Selection of files."""
 
-    path: Annotated[str, Meta(description="The folder, as an absolute path of this machine.")]
+    path: Annotated[str, about("The folder, as an absolute path of this machine.")]
     pattern: Annotated[
         str,
-        Meta(
-            description="Names of the files, such as *.md; or, with a slash, paths below the folder, such as "
-            "docs/**/*.md."
-        ),
+        about("Names of the files, such as *.md; or, with a slash, paths below the folder, such as docs/**/*.md."),
     ] = "*.md"
-    max_bytes: Annotated[int, Meta(description="Larger files are reported, not read.")] = 32 * 1024 * 1024
+    max_bytes: Annotated[int, about("Larger files are reported, not read.")] = 32 * 1024 * 1024
 
     def __post_init__(self) -> None:
         parts = self.pattern.split("/")

@@ -22,10 +22,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta
-
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.domain.ids import iso_time
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.formats.data.replies import OddRecordError
@@ -52,34 +51,29 @@ class GitHistoryOptions(Options, frozen=True):
 
     path: Annotated[
         str,
-        Meta(
-            description="A working copy or a bare repository that another process keeps up to date, such as git fetch."
-        ),
+        about("A working copy or a bare repository that another process keeps up to date, such as git fetch."),
     ] = ""
     url: Annotated[
         str,
-        Meta(
-            description="The repository's address (https). Its history is fetched in every pull, without the "
+        about(
+            "The repository's address (https). Its history is fetched in every pull, without the "
             "contents of files: then lines aren't counted."
         ),
     ] = ""
-    branches: Annotated[Texts, Meta(description="Branches; none means HEAD.")] = ()
-    user: Annotated[str, Meta(description="The user of the token.")] = "x-access-token"
-    token_secret: Annotated[str, Meta(description="The name of the secret with the token.")] = ""
+    branches: Annotated[Texts, about("Branches; none means HEAD.")] = ()
+    user: Annotated[str, about("The user of the token.")] = "x-access-token"
+    token_secret: Annotated[str, about("The name of the secret with the token.")] = ""
     web_url: Annotated[
         str,
-        Meta(description="The address of a commit's page without its id, such as https://example.org/project/commit."),
+        about("The address of a commit's page without its id, such as https://example.org/project/commit."),
     ] = ""
     issue_projects: Annotated[
         Texts,
-        Meta(
-            description="Keys of Jira projects whose issues are recognised in messages; none means all that looks "
-            "like one."
-        ),
+        about("Keys of Jira projects whose issues are recognised in messages; none means all that looks like one."),
     ] = ()
-    skip_merges: Annotated[bool, Meta(description="Leave out commits that merge.")] = False
-    max_bytes: Annotated[int, Meta(description="The size of a fetched history, at most.")] = 200 * 1024 * 1024
-    seconds: Annotated[float, Meta(description="The time limit of fetching.")] = 600.0
+    skip_merges: Annotated[bool, about("Leave out commits that merge.")] = False
+    max_bytes: Annotated[int, about("The size of a fetched history, at most.")] = 200 * 1024 * 1024
+    seconds: Annotated[float, about("The time limit of fetching.")] = 600.0
 
 
 class CheckedPools:

@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -118,29 +119,18 @@ MAX_ERROR = 1_000
 """Characters of an error that are kept in the state."""
 
 
+@dataclass(eq=False, kw_only=True)
 class SourcePuller:
     """Pulls sources, each in one process at a time."""
 
-    def __init__(
-        self,
-        *,
-        sources: SourceRepository,
-        connect: Callable[[SourceDefinition], Connected],
-        store: PageStore,
-        knowledge: KnowledgeModel,
-        clock: Clock,
-        lease_seconds: float = LEASE_SECONDS,
-        exclusive: Callable[[str], AbstractContextManager[Any]] = nullcontext,
-        report: Report = unreported,
-    ) -> None:
-        self._sources = sources
-        self._connect = connect
-        self._store = store
-        self._knowledge = knowledge
-        self._clock = clock
-        self._lease = lease_seconds
-        self._exclusive = exclusive
-        self._report = report
+    sources: SourceRepository
+    connect: Callable[[SourceDefinition], Connected]
+    store: PageStore
+    knowledge: KnowledgeModel
+    clock: Clock
+    lease_seconds: float = LEASE_SECONDS
+    exclusive: Callable[[str], AbstractContextManager[Any]] = nullcontext
+    report: Report = unreported
 
     def pull(
         self,
@@ -156,9 +146,9 @@ class SourcePuller:
         `stop` is called after every page. `accept_missing` withdraws missing documents, however many they are. Raises
         `SourceBusyError`, and `InvalidInputError` for an unknown source or wrong options.
         """
-        definition = self._sources.get(source_id)
-        with self._exclusive(source_id), closing(self._connect(definition)) as connected:
-            state = self._sources.claim(source_id, seconds=self._lease)
+        definition = self.sources.get(source_id)
+        with self.exclusive(source_id), closing(self.connect(definition)) as connected:
+            state = self.sources.claim(source_id, seconds=self.lease_seconds)
             fingerprint = _digest(definition)
             if everything or (state.definition and state.definition != fingerprint):
                 connected.items.forget_validators()
@@ -171,7 +161,7 @@ class SourcePuller:
 
     def _begun(self, state: PullState) -> PullState:
         """State of a new pull, or of the interrupted one."""
-        now = iso_time(self._clock())
+        now = iso_time(self.clock())
         if state.run:
             return replace(state, last_attempt=now)
         return PullState(
@@ -201,7 +191,7 @@ class SourcePuller:
             log.warning("pull of %s: %s", run.definition.source_id, type(exc).__name__)
             wait = float(getattr(exc, "retry_after", 0.0) or 0.0)
             state = replace(run.state, error=str(exc)[:MAX_ERROR], failures=run.state.failures + 1)
-            self._finish(run, replace(state, retry_at=self._clock() + wait if wait else 0.0))
+            self._finish(run, replace(state, retry_at=self.clock() + wait if wait else 0.0))
             return False
         self._finish(run, run.state if more else self._done(run.state))
         return more
@@ -210,7 +200,7 @@ class SourcePuller:
         request = PullRequest(run.state.since, run.state.cursor, run.state.left)
         for page in run.connected.connector.pull(request):
             seen = _moment(page.seen_until, run) if page.seen_until else None
-            stored = self._store.store(run, page)
+            stored = self.store.store(run, page)
             run.connected.commit()
             self._advance(run, stored, cursor=dict(page.cursor), seen_until=page.seen_until if seen else "")
             if page.complete:
@@ -243,7 +233,7 @@ class SourcePuller:
         )
 
     def _policy(self, definition: SourceDefinition) -> str:
-        return self._knowledge.category(definition.category).policy
+        return self.knowledge.category(definition.category).policy
 
     def _may_keep_more(self, definition: SourceDefinition, state: PullState) -> bool:
         """True if the retention that keeps documents out was changed since."""
@@ -251,15 +241,15 @@ class SourcePuller:
 
     def _keep(self, run: PullRun, state: PullState) -> None:
         """Saves the state and renews the lease."""
-        held = replace(state, lease_until=self._clock() + self._lease)
-        self._sources.save(held, held.owner)
+        held = replace(state, lease_until=self.clock() + self.lease_seconds)
+        self.sources.save(held, held.owner)
         run.state = held
 
     def _done(self, state: PullState) -> PullState:
         """State of a finished pull. The next one queries changes from shortly before this one's end by the source's time,
         or its beginning by ours; never from a future time, whatever a source reports."""
         since = _earlier(state.seen_until, SEEN_OVERLAP) if state.seen_until else _earlier(state.started, OVERLAP)
-        now = iso_time(self._clock())
+        now = iso_time(self.clock())
         return replace(
             state,
             since=max(min(since, now), state.since),
@@ -274,7 +264,7 @@ class SourcePuller:
         )
 
     def _finish(self, run: PullRun, state: PullState) -> None:
-        self._sources.save(replace(state, owner="", lease_until=0.0), run.state.owner)
+        self.sources.save(replace(state, owner="", lease_until=0.0), run.state.owner)
         run.state = replace(state, owner="")
 
     # -- documents that vanished
@@ -292,20 +282,20 @@ class SourcePuller:
         if len(missing) > max(1.0, share * total) and not accept:
             log.warning("source %s: %d of %d documents are missing", run.definition.source_id, len(missing), total)
             run.state = replace(run.state, flag=_flag(run.definition, len(missing), total))
-            self._report(Metric.SOURCES_FLAGGED)
+            self.report(Metric.SOURCES_FLAGGED)
             return False
         run.state = replace(run.state, flag="")
         for at in range(0, len(missing), WITHDRAW_AT_ONCE):
             if at and stop():
                 return True
-            self._store.withdraw(run, missing[at : at + WITHDRAW_AT_ONCE])
+            self.store.withdraw(run, missing[at : at + WITHDRAW_AT_ONCE])
             self._keep(run, run.state)
         return False
 
     def _reported(self, run: PullRun, more: bool) -> PullReport:
         state = run.state
         if state.error:
-            self._report(Metric.PULL_FAILURES)
+            self.report(Metric.PULL_FAILURES)
         return PullReport(
             source_id=state.source_id,
             put=tuple(run.put),

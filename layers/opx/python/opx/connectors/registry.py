@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import Meta, inspect
+from msgspec import inspect
 
 from opx.connectors.connector import Connector, read_options
 from opx.domain.knowledge import KnowledgeModel
-from opx.domain.record import Record, replace
+from opx.domain.record import Record, about, replace
 from opx.domain.requests import FieldFacts, fields_of
 from opx.domain.sources import SourceDefinition
 from opx.errors import InvalidInputError
@@ -238,12 +238,8 @@ class SourceOption(Record, frozen=True, omit_defaults=True):
     type: OptionType
     about: str
     required: bool = False
-    is_secret: Annotated[
-        bool, Meta(description="True if its value is the name of a secret, which is set elsewhere.")
-    ] = False
-    default: Annotated[
-        Any, Meta(description="Its value if it isn't given: a text, a list of texts, a number or a flag.")
-    ] = None
+    is_secret: Annotated[bool, about("True if its value is the name of a secret, which is set elsewhere.")] = False
+    default: Annotated[Any, about("Its value if it isn't given: a text, a list of texts, a number or a flag.")] = None
 
 
 class SourceKind(Record, frozen=True, omit_defaults=True):
@@ -252,8 +248,8 @@ class SourceKind(Record, frozen=True, omit_defaults=True):
     kind: str
     about: str
     options: tuple[SourceOption, ...]
-    category: Annotated[str, Meta(description="The category of its documents, unless one is given.")] = ""
-    is_local: Annotated[bool, Meta(description="True if it reads files of the machine that pulls.")] = False
+    category: Annotated[str, about("The category of its documents, unless one is given.")] = ""
+    is_local: Annotated[bool, about("True if it reads files of the machine that pulls.")] = False
 
 
 def source_kinds(knowledge: KnowledgeModel) -> tuple[SourceKind, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from opx.connectors.states import due_at
@@ -38,25 +39,19 @@ class Feed(Protocol):
         """Ingests what has arrived, without waiting for more. Returns lines for the operator."""
 
 
+@dataclass(eq=False)
 class Runner:
     """Runs rounds: due sources, other feeds, then the queue. `emit` receives lines for the operator."""
 
-    def __init__(
-        self,
-        sources: SourceRepository,
-        puller: Callable[[], SourcePuller],
-        drain: Callable[[], QueueDrain | None],
-        *,
-        clock: Clock,
-        emit: Callable[[str], None],
-        feeds: Sequence[Feed] = (),
-    ) -> None:
-        self._sources = sources
-        self._puller = puller
-        self._drain = drain
-        self._clock = clock
-        self._emit = emit
-        self._feeds = feeds
+    sources: SourceRepository
+    puller: Callable[[], SourcePuller]
+    drain: Callable[[], QueueDrain | None]
+    _: KW_ONLY
+    clock: Clock
+    emit: Callable[[str], None]
+    feeds: Sequence[Feed] = ()
+
+    def __post_init__(self) -> None:
         self._later: dict[str, float] = {}
 
     def run(self, stopped: Callable[[float], bool]) -> None:
@@ -67,49 +62,49 @@ class Runner:
     def round(self) -> bool:
         """Does the work that is due now. Returns True if more may be due at once."""
         more = False
-        for definition in self._sources.all():
+        for definition in self.sources.all():
             more |= self._is_due(definition) and self._pull(definition)
-        for feed in self._feeds:
+        for feed in self.feeds:
             for line in feed.poll():
-                self._emit(line)
+                self.emit(line)
                 more = True
         return self._drained() or more
 
     def _is_due(self, definition: SourceDefinition) -> bool:
-        now = self._clock()
+        now = self.clock()
         if self._later.get(definition.source_id, 0.0) > now:
             return False
-        due = due_at(definition, self._sources.state(definition.source_id))
+        due = due_at(definition, self.sources.state(definition.source_id))
         return due is not None and due <= now
 
     def _pull(self, definition: SourceDefinition) -> bool:
         """Pulls for one time slice. Returns True if the pull is to continue."""
-        until = self._clock() + SLICE_SECONDS
+        until = self.clock() + SLICE_SECONDS
         try:
-            report = self._puller().pull(definition.source_id, stop=lambda: self._clock() >= until)
+            report = self.puller().pull(definition.source_id, stop=lambda: self.clock() >= until)
         except SourceBusyError:
             self._later[definition.source_id] = until
             return False
         except (InvalidInputError, StoreUnavailableError) as exc:
-            self._later[definition.source_id] = self._clock() + BROKEN_SECONDS
-            self._emit(f"source {definition.source_id}: {exc}")
+            self._later[definition.source_id] = self.clock() + BROKEN_SECONDS
+            self.emit(f"source {definition.source_id}: {exc}")
             return False
-        self._emit(pull_summary(report))
+        self.emit(pull_summary(report))
         return report.more
 
     def _drained(self) -> bool:
-        drain = self._drain()
-        if drain is None or self._later.get(_INGESTION, 0.0) > self._clock():
+        drain = self.drain()
+        if drain is None or self._later.get(_INGESTION, 0.0) > self.clock():
             return False
         worked = False
         try:
             for outcome in drain.run():
                 worked = True
                 if outcome.result is Result.FAILED:
-                    self._emit(_failure(outcome))
+                    self.emit(_failure(outcome))
         except UnwritableStoreError as exc:
-            self._later[_INGESTION] = self._clock() + BROKEN_SECONDS
-            self._emit(f"nothing is ingested: {exc}")
+            self._later[_INGESTION] = self.clock() + BROKEN_SECONDS
+            self.emit(f"nothing is ingested: {exc}")
             return False
         return worked
 

@@ -21,10 +21,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta
-
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.domain.ids import iso_time
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.formats.data.replies import Filled, Loose, Named, OddRecordError, Shape, odd, shaped
@@ -194,12 +193,10 @@ _LEFT_OUT = frozenset(
 class SlackExportOptions(Options, frozen=True):
     """Location and selection of an export."""
 
-    path: Annotated[str, Meta(description="The zip file, or the unpacked folder.")]
-    channels: Annotated[
-        Texts, Meta(description="Names of channels; none means all of the public and private ones.")
-    ] = ()
+    path: Annotated[str, about("The zip file, or the unpacked folder.")]
+    channels: Annotated[Texts, about("Names of channels; none means all of the public and private ones.")] = ()
     workspace_url: Annotated[
-        str, Meta(description="The workspace's address, such as https://example.slack.com, for links to messages.")
+        str, about("The workspace's address, such as https://example.slack.com, for links to messages.")
     ] = ""
 
 

@@ -9,10 +9,10 @@ from enum import StrEnum
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from msgspec import Meta, field
+from msgspec import field
 
 from opx.domain.ids import stable_hash
-from opx.domain.record import Record
+from opx.domain.record import Record, about
 from opx.domain.sources import Cursor, Health, Refused, SourceDefinition
 from opx.errors import InvalidInputError
 
@@ -66,24 +66,22 @@ class Standing(Record, frozen=True, kw_only=True):
     """Progress of a source's pulls, without cursors and leases."""
 
     pulling: bool
-    unfinished: Annotated[bool, Meta(description="True if the last pull was interrupted; the next one resumes it.")]
-    since: Annotated[str, Meta(description="Start of the changes that the next pull requests; empty for everything.")]
+    unfinished: Annotated[bool, about("True if the last pull was interrupted; the next one resumes it.")]
+    since: Annotated[str, about("Start of the changes that the next pull requests; empty for everything.")]
     last_attempt: str
     last_success: str
-    put: Annotated[int, Meta(description="Documents that were new or had changed.")]
-    added: Annotated[int, Meta(description="Documents of these that were new.")]
+    put: Annotated[int, about("Documents that were new or had changed.")]
+    added: Annotated[int, about("Documents of these that were new.")]
     unchanged: int
     withdrawn: int
-    refused: Annotated[int, Meta(description="Documents that could not be read; `refusals` lists some.")]
+    refused: Annotated[int, about("Documents that could not be read; `refusals` lists some.")]
     refusals: tuple[Refused, ...]
-    kept_out: Annotated[int, Meta(description="Documents of the last pull that were past their retention.")] = 0
-    kept_out_in_all: Annotated[
-        int, Meta(description="Documents of the source that are past their retention, and not stored.")
-    ] = 0
-    kept_out_by: Annotated[str, Meta(description="The retention that keeps them out, such as 2y.")] = ""
-    error: Annotated[str, Meta(description="Reason why the last pull stopped; empty if it finished.")]
+    kept_out: Annotated[int, about("Documents of the last pull that were past their retention.")] = 0
+    kept_out_in_all: Annotated[int, about("Documents of the source that are past their retention, and not stored.")] = 0
+    kept_out_by: Annotated[str, about("The retention that keeps them out, such as 2y.")] = ""
+    error: Annotated[str, about("Reason why the last pull stopped; empty if it finished.")]
     failures: int
-    flag: Annotated[str, Meta(description="Reason why nothing was withdrawn although documents are missing.")]
+    flag: Annotated[str, about("Reason why nothing was withdrawn although documents are missing.")]
 
     @classmethod
     def of(cls, state: PullState) -> Standing:
@@ -113,17 +111,15 @@ class SourceView(Record, frozen=True, omit_defaults=True):
     kind: str
     category: str
     tier: str
-    schedule: Annotated[str, Meta(description="Five cron fields; empty for a source that is pulled only on request.")]
+    schedule: Annotated[str, about("Five cron fields; empty for a source that is pulled only on request.")]
     time_zone: str
     enabled: bool
-    declared: Annotated[
-        bool, Meta(description="True for a source of knowledge.yaml, which is changed there, but for `enabled`.")
-    ]
-    options: Annotated[dict[str, Any], Meta(description="Options that were given; secrets are names.")]
-    tags: Annotated[tuple[str, ...], Meta(description="Tags of all its documents.")]
+    declared: Annotated[bool, about("True for a source of knowledge.yaml, which is changed there, but for `enabled`.")]
+    options: Annotated[dict[str, Any], about("Options that were given; secrets are names.")]
+    tags: Annotated[tuple[str, ...], about("Tags of all its documents.")]
     max_missing_share: float
     state: Standing
-    next_pull: Annotated[str, Meta(description="The time of the next scheduled pull; empty for none.")] = ""
+    next_pull: Annotated[str, about("The time of the next scheduled pull; empty for none.")] = ""
     freshness: Freshness = Freshness.BY_HAND
     health: Health | None = None
 

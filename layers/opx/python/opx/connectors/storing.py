@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol
 
 from opx.connectors.connector import Connector
@@ -88,24 +88,17 @@ class Stored:
     """Change of the number of all documents of the source that are kept out."""
 
 
+@dataclass(eq=False)
 class PageStore:
     """Puts documents of sources: `threads` at a time where putting waits for a network, and many in one `unit_of_work`
     where it waits for a disk. Documents that are past their retention already are not put, and counted."""
 
-    def __init__(
-        self,
-        writer: CorpusWriter,
-        past_retention: PastRetention,
-        *,
-        threads: int = 1,
-        unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        report: Report = unreported,
-    ) -> None:
-        self._writer = writer
-        self._past_retention = past_retention
-        self._threads = threads
-        self._unit_of_work = unit_of_work
-        self._report = report
+    writer: CorpusWriter
+    past_retention: PastRetention
+    _: KW_ONLY
+    threads: int = 1
+    unit_of_work: Callable[[], AbstractContextManager[Any]] = nullcontext
+    report: Report = unreported
 
     def store(self, run: PullRun, page: Page) -> Stored:
         """Puts new and changed documents, records them, and withdraws those that the source withdrew. Idempotent, but for
@@ -140,9 +133,9 @@ class PageStore:
             if item.is_kept_out:
                 run.state = replace(run.state, kept_out_in_all=run.state.kept_out_in_all - 1)
                 continue
-            self._writer.delete_object(item.object_key)
+            self.writer.delete_object(item.object_key)
             run.withdrawn.append(item.object_key)
-            self._report(Metric.DOCUMENTS_WITHDRAWN)
+            self.report(Metric.DOCUMENTS_WITHDRAWN)
         withdrawn = sum(not item.is_kept_out for item in items)
         run.state = replace(run.state, withdrawn=run.state.withdrawn + withdrawn)
 
@@ -157,11 +150,11 @@ class PageStore:
 
         for at in range(0, len(documents), PUT_AT_ONCE):
             some = documents[at : at + PUT_AT_ONCE]
-            if self._threads > 1 and len(some) > 1:
-                with ThreadPoolExecutor(self._threads) as pool:
+            if self.threads > 1 and len(some) > 1:
+                with ThreadPoolExecutor(self.threads) as pool:
                     yield from pool.map(put, some)
             else:
-                with self._unit_of_work():
+                with self.unit_of_work():
                     found = [put(document) for document in some]
                 yield from found
 
@@ -175,16 +168,16 @@ class PageStore:
         stored = known and not known.is_kept_out
         if known and stored and known.digest == digest and not run.state.everything:
             return replace(known, run=run.state.run)
-        if not stored and self._past_retention(definition.category, document):
+        if not stored and self.past_retention(definition.category, document):
             return SourceItem(document.key, digest, KEPT_OUT, run.state.run)
         channel = Channel(ChannelKind.SOURCE, definition.source_id, definition.kind, "read by the installation")
-        key = self._writer.by(channel).put_document(definition.category, document.content, metadata)
+        key = self.writer.by(channel).put_document(definition.category, document.content, metadata)
         if known and stored and known.object_key != key:  # its category changed
-            self._writer.delete_object(known.object_key)
+            self.writer.delete_object(known.object_key)
         run.put.append(key)
         if not stored:
             run.added.append(key)
-        self._report(Metric.DOCUMENTS_PULLED)
+        self.report(Metric.DOCUMENTS_PULLED)
         return SourceItem(document.key, digest, key, run.state.run)
 
 

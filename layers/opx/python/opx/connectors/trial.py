@@ -9,9 +9,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta
-
-from opx.domain.record import Record
+from opx.domain.record import Record, about
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import InvalidInputError, OpxError
 
@@ -28,22 +26,22 @@ MAX_REFUSED = 5
 class TrialDocument(Record, frozen=True, omit_defaults=True):
     """A document that a source has."""
 
-    key: Annotated[str, Meta(description="Its name within the source.")]
+    key: Annotated[str, about("Its name within the source.")]
     title: str = ""
     source_uri: str = ""
     last_updated: str = ""
-    size: Annotated[int, Meta(description="Characters, or bytes of a file.")] = 0
-    text: Annotated[str, Meta(description="The beginning of its text, empty for a file.")] = ""
+    size: Annotated[int, about("Characters, or bytes of a file.")] = 0
+    text: Annotated[str, about("The beginning of its text, empty for a file.")] = ""
 
 
 class SourceTrial(Record, frozen=True, omit_defaults=True):
     """The result of a trial: documents that were found before `limit` of them, the time limit or an error ended it."""
 
-    ok: Annotated[bool, Meta(description="False if the source can't be pulled; `reason` states why.")]
-    reason: Annotated[str, Meta(description="The error, with its remedy.")] = ""
+    ok: Annotated[bool, about("False if the source can't be pulled; `reason` states why.")]
+    reason: Annotated[str, about("The error, with its remedy.")] = ""
     documents: tuple[TrialDocument, ...] = ()
-    refused: Annotated[tuple[Refused, ...], Meta(description="Some documents that could not be read.")] = ()
-    timed_out: Annotated[bool, Meta(description="True if the time limit ended it.")] = False
+    refused: Annotated[tuple[Refused, ...], about("Some documents that could not be read.")] = ()
+    timed_out: Annotated[bool, about("True if the time limit ended it.")] = False
 
 
 def tried(connect: Callable[[], Connected], *, limit: int, seconds: float = SECONDS) -> SourceTrial:

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
 
-from msgspec import Meta
-
-from opx.domain.record import Record, replace
+from opx.domain.record import Record, about, replace
 from opx.errors import InvalidInputError
 
 BASELINES_CATEGORY = "operations/baselines"
@@ -39,9 +37,9 @@ class Distribution(Record, frozen=True, kw_only=True):
     `stddev` is that of a sample (n - 1), 0 for a single value. Percentiles are within 1 % of an observed value.
     """
 
-    count: Annotated[int, Meta(description="How many values there are; 0 if nothing is known.")] = 0
+    count: Annotated[int, about("How many values there are; 0 if nothing is known.")] = 0
     mean: float = 0.0
-    stddev: Annotated[float, Meta(description="Of a sample (n - 1).")] = 0.0
+    stddev: Annotated[float, about("Of a sample (n - 1).")] = 0.0
     minimum: float | None = None
     maximum: float | None = None
     p01: float | None = None
@@ -55,7 +53,7 @@ class Distribution(Record, frozen=True, kw_only=True):
 class HourBaseline(Distribution, frozen=True):
     """The values of one hour of the day (0-23, UTC), of all days together."""
 
-    hour: Annotated[int, Meta(description="Of the day: 0-23, UTC.")]
+    hour: Annotated[int, about("Of the day: 0-23, UTC.")]
 
 
 class BaselineStats(Distribution, frozen=True, kw_only=True):
@@ -69,13 +67,11 @@ class BaselineStats(Distribution, frozen=True, kw_only=True):
     node: str
     metric: str
     time_window: str
-    by_hour: Annotated[
-        tuple[HourBaseline, ...], Meta(description="The same by hour of the day, for hours that have values.")
-    ] = ()
-    days: Annotated[int, Meta(description="Days that have values.")] = 0
-    last_seen: Annotated[str, Meta(description="When the newest value was measured, empty for never.")] = ""
+    by_hour: Annotated[tuple[HourBaseline, ...], about("The same by hour of the day, for hours that have values.")] = ()
+    days: Annotated[int, about("Days that have values.")] = 0
+    last_seen: Annotated[str, about("When the newest value was measured, empty for never.")] = ""
     unit: str = ""
-    notes: Annotated[tuple[str, ...], Meta(description="Limits of the numbers.")] = ()
+    notes: Annotated[tuple[str, ...], about("Limits of the numbers.")] = ()
 
     def judge(self, value: float, hour: int | None = None) -> Verdict:
         """Returns a verdict: is the value anomalous, why, and by how much.
@@ -132,7 +128,7 @@ class AddedValues(Record, frozen=True):
     """Counts of a batch that was added."""
 
     added: int = 0
-    repeated: Annotated[int, Meta(description="Values that had been counted before.")] = 0
+    repeated: Annotated[int, about("Values that had been counted before.")] = 0
     refused: tuple[RefusedValue, ...] = ()
 
 
@@ -149,10 +145,10 @@ class Verdict(Record, frozen=True):
 
     anomalous: bool
     reason: str
-    score: Annotated[float | None, Meta(description="The modified z-score, from -100 to 100.")] = None
+    score: Annotated[float | None, about("The modified z-score, from -100 to 100.")] = None
     percentile: float | None = None
-    low: Annotated[float | None, Meta(description="Lower bound of normal values.")] = None
-    high: Annotated[float | None, Meta(description="Upper bound of normal values.")] = None
+    low: Annotated[float | None, about("Lower bound of normal values.")] = None
+    high: Annotated[float | None, about("Upper bound of normal values.")] = None
 
 
 def limit_of(count: int) -> float:

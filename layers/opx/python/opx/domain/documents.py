@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 
 from opx.domain.ids import day_number, day_text, stable_hash
 from opx.domain.knowledge import Category, KnowledgeModel, Tier, Untrusted
-from opx.domain.record import INTERNAL, Json, Record, derive, replace
+from opx.domain.record import INTERNAL, Json, Record, about, derive, replace
 from opx.domain.scopes import Scope
 from opx.errors import UnknownCategoryError
 
@@ -114,38 +114,36 @@ class KnowledgeDocument(Record, frozen=True, kw_only=True):
     document_id: str
     title: str
     category: str
-    tier: Annotated[Tier, Meta(description="internal, specialized or internet, in falling order of trust.")]
+    tier: Annotated[Tier, about("internal, specialized or internet, in falling order of trust.")]
     tags: tuple[str, ...] = ()
-    location: Annotated[str, Meta(description="Where the object is kept.")] = field(name="s3Location")
-    source_uri: Annotated[str, Meta(description="Where a person would open it.")] = field(name="source")
+    location: Annotated[str, about("Where the object is kept.")] = field(name="s3Location")
+    source_uri: Annotated[str, about("Where a person would open it.")] = field(name="source")
     language: str = DEFAULT_LANGUAGE
     severity: str = ""
     services: tuple[str, ...] = ()
     metadata: Revision
-    version: Annotated[int, Meta(description="Counts the versions of the document from 1.")] = 1
+    version: Annotated[int, about("Counts the versions of the document from 1.")] = 1
     state: DocumentState = DocumentState.CURRENT
     chunk_count: int = 0
-    remarks: Annotated[
-        tuple[Remark, ...], Meta(description="Parts that could not be read, were masked, or look wrong.")
-    ] = ()
+    remarks: Annotated[tuple[Remark, ...], about("Parts that could not be read, were masked, or look wrong.")] = ()
     untrusted: Untrusted = False
     created_at: str
-    current_since: Annotated[str, Meta(description="Since when it is the current version, empty if unknown.")] = ""
-    superseded_at: Annotated[str, Meta(description="Since when it is superseded; empty if it is current.")] = ""
-    expires: Annotated[str, Meta(description="The day from which it is hidden, if it states one.")] = ""
-    review_by: Annotated[str, Meta(description="The day by which its owner is to review it, if one is set.")] = ""
-    reviewed_at: Annotated[str, Meta(description="When its present text was last reviewed; empty if never.")] = ""
-    owner: Annotated[str, Meta(description="Its owner, if it states one.")] = ""
-    attributes: Annotated[
-        dict[str, Any], Meta(description="Its other metadata, as they were given, without secrets.")
-    ] = field(default_factory=dict)
+    current_since: Annotated[str, about("Since when it is the current version, empty if unknown.")] = ""
+    superseded_at: Annotated[str, about("Since when it is superseded; empty if it is current.")] = ""
+    expires: Annotated[str, about("The day from which it is hidden, if it states one.")] = ""
+    review_by: Annotated[str, about("The day by which its owner is to review it, if one is set.")] = ""
+    reviewed_at: Annotated[str, about("When its present text was last reviewed; empty if never.")] = ""
+    owner: Annotated[str, about("Its owner, if it states one.")] = ""
+    attributes: Annotated[dict[str, Any], about("Its other metadata, as they were given, without secrets.")] = field(
+        default_factory=dict
+    )
     scope: Scope
-    source: Annotated[str, Meta(description="Its name in the corpus, in its scope.")] = field(name="key")
+    source: Annotated[str, about("Its name in the corpus, in its scope.")] = field(name="key")
     trust: float
     token_count: int = 0
     content_hash: str = ""
-    chunks_checksum: Annotated[str, Meta(description="SHA-256 of its chunk file in hex; empty if unknown.")] = ""
-    outline_checksum: Annotated[str, Meta(description="SHA-256 of its outline file in hex; empty if unknown.")] = ""
+    chunks_checksum: Annotated[str, about("SHA-256 of its chunk file in hex; empty if unknown.")] = ""
+    outline_checksum: Annotated[str, about("SHA-256 of its outline file in hex; empty if unknown.")] = ""
 
     def __post_init__(self) -> None:
         derive(self, untrusted=self.untrusted or self.tier is not Tier.INTERNAL)
@@ -211,7 +209,7 @@ class DocumentChunk(Record, frozen=True, kw_only=True, gc=False):
     content: str
     token_count: int
     section: tuple[str, ...]
-    start: Annotated[int, Meta(description="Where it begins in the document's text, in characters.")]
+    start: Annotated[int, about("Where it begins in the document's text, in characters.")]
     end: int
     metadata: ChunkMetadata
     context: Annotated[str, Meta(extra_json_schema={INTERNAL: True})] | UnsetType = UNSET

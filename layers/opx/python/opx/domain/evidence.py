@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from opx.domain.record import Record, always, derive
+from opx.domain.record import Record, about, always, derive
 from opx.errors import InvalidInputError
 
 MAX_TEXT = 20_000
@@ -29,11 +29,11 @@ AGENT = "agent"
 """Kind of an agent that doesn't state its own."""
 TIMES = ("started_at", "finished_at")
 
-CONCLUSION = Meta(description="Its conclusion.")
-OBSERVATIONS = Meta(description="Its observations.")
-SERVICES = Meta(description="Services that it is about.")
-TAGS = Meta(description="Tags of the document.")
-SOURCES = Meta(description="Documents and addresses that it is based on.")
+CONCLUSION = about("Its conclusion.")
+OBSERVATIONS = about("Its observations.")
+SERVICES = about("Services that it is about.")
+TAGS = about("Tags of the document.")
+SOURCES = about("Documents and addresses that it is based on.")
 
 
 class Evidence(Record, frozen=True, kw_only=True, rename=None, forbid_unknown_fields=True, omit_defaults=True):
@@ -46,35 +46,31 @@ class Evidence(Record, frozen=True, kw_only=True, rename=None, forbid_unknown_fi
 
     unknown_fields: ClassVar[str] = "details"
 
-    agent_type: Annotated[Short, Meta(description="Kind of agent, such as investigator.")] = always(AGENT)
+    agent_type: Annotated[Short, about("Kind of agent, such as investigator.")] = always(AGENT)
     outcome: Annotated[
         Short,
-        Meta(description="How it ended, such as resolved, investigated or failed; left out, it follows from the rest."),
+        about("How it ended, such as resolved, investigated or failed; left out, it follows from the rest."),
     ] = ""
-    evidence_id: Annotated[
-        Line, Meta(description="Stable id: evidence sent again under it replaces the earlier one.")
-    ] = ""
-    title: Annotated[Line, Meta(description="What it is about, in a line.")] = ""
-    task: Annotated[Text, Meta(description="The agent's task.")] = ""
+    evidence_id: Annotated[Line, about("Stable id: evidence sent again under it replaces the earlier one.")] = ""
+    title: Annotated[Line, about("What it is about, in a line.")] = ""
+    task: Annotated[Text, about("The agent's task.")] = ""
     conclusion: Annotated[Texts | Text, CONCLUSION] = ()
     observations: Annotated[Texts | Text, OBSERVATIONS] = ()
-    problem: Annotated[Text, Meta(description="What was wrong.")] = ""
-    solution: Annotated[Text, Meta(description="What put it right.")] = ""
-    verified: Annotated[bool | None, Meta(description="True if a person or a check saw that the solution works.")] = (
-        None
-    )
-    incident: Annotated[Short, Meta(description="The incident's id.")] = ""
-    severity: Annotated[Short, Meta(description="The incident's severity.")] = ""
+    problem: Annotated[Text, about("What was wrong.")] = ""
+    solution: Annotated[Text, about("What put it right.")] = ""
+    verified: Annotated[bool | None, about("True if a person or a check saw that the solution works.")] = None
+    incident: Annotated[Short, about("The incident's id.")] = ""
+    severity: Annotated[Short, about("The incident's severity.")] = ""
     services: Annotated[Services | Short, SERVICES] = ()
     tags: Annotated[Tags | Tag, TAGS] = ()
-    url: Annotated[Address, Meta(description="Where the run or the incident can be looked at.")] = ""
-    run_id: Annotated[Line, Meta(description="The agent's run.")] = ""
-    started_at: Annotated[Short, Meta(description="When the work began (ISO 8601).")] = ""
-    finished_at: Annotated[Short, Meta(description="When it ended (ISO 8601).")] = ""
+    url: Annotated[Address, about("Where the run or the incident can be looked at.")] = ""
+    run_id: Annotated[Line, about("The agent's run.")] = ""
+    started_at: Annotated[Short, about("When the work began (ISO 8601).")] = ""
+    finished_at: Annotated[Short, about("When it ended (ISO 8601).")] = ""
     sources: Annotated[Addresses | Address, SOURCES] = ()
     details: Annotated[
         dict[str, Any] | None,
-        Meta(description="Anything else, fields with other names included; kept, and not searched."),
+        about("Anything else, fields with other names included; kept, and not searched."),
     ] = None
 
     def __post_init__(self) -> None:

@@ -16,14 +16,14 @@ from msgspec.structs import force_setattr
 
 from opx.domain.documents import KnowledgeDocument, Remark
 from opx.domain.knowledge import Tier
-from opx.domain.record import INTERNAL, Record, always, derive, replace
+from opx.domain.record import INTERNAL, Record, about, always, derive, replace
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError
 
 T = TypeVar("T", "Node", "Edge")
 
 Value = str | int | float | bool
-Properties = Annotated[Mapping[str, Value], Meta(description="Strings, numbers or booleans by name.")]
+Properties = Annotated[Mapping[str, Value], about("Strings, numbers or booleans by name.")]
 
 EdgeName = tuple[str, str, str]
 """Identity of an edge: its source, type and target."""
@@ -132,12 +132,10 @@ class GraphEvidence(Record, frozen=True, kw_only=True, omit_defaults=True):
     chunk_ids: tuple[str, ...]
     tier: Tier
     trust: float
-    at: Annotated[str, Meta(description="When that was true, or the document was last updated.")]
-    rule: Annotated[str, Meta(description="The extraction rule.")] = always("")
-    confidence: Annotated[float, Meta(description="Reliability of that rule.")] = always(1.0)
-    stated: Annotated[
-        tuple[str, ...], Meta(description="The references as the document writes them, where that differs.")
-    ] = ()
+    at: Annotated[str, about("When that was true, or the document was last updated.")]
+    rule: Annotated[str, about("The extraction rule.")] = always("")
+    confidence: Annotated[float, about("Reliability of that rule.")] = always(1.0)
+    stated: Annotated[tuple[str, ...], about("The references as the document writes them, where that differs.")] = ()
     key_id: Annotated[str, Meta(extra_json_schema={INTERNAL: True})] | UnsetType = UNSET
 
     def __post_init__(self) -> None:
@@ -148,14 +146,12 @@ class Node(Record, frozen=True):
     """A node, merged from the statements that a reader may see. `properties` are those of the most trusted, then the
     newest statement that has them."""
 
-    key: Annotated[str, Meta(description="namespace:value")]
+    key: Annotated[str, about("namespace:value")]
     type: str
     properties: Properties = field(default_factory=dict)
     evidence: tuple[GraphEvidence, ...] = ()
-    declared: Annotated[
-        bool, Meta(description="True if a document is about it, or lists it; else it is only mentioned.")
-    ] = False
-    rag_chunks: Annotated[tuple[str, ...], Meta(description="Chunks that name it.")] = ()
+    declared: Annotated[bool, about("True if a document is about it, or lists it; else it is only mentioned.")] = False
+    rag_chunks: Annotated[tuple[str, ...], about("Chunks that name it.")] = ()
 
     def __post_init__(self) -> None:
         derive(self, rag_chunks=_chunks_of(self.evidence))
@@ -268,7 +264,7 @@ class Relinked(Record, frozen=True):
     names: int = 0
     documents: int = 0
     mentions: int = 0
-    busy: Annotated[int, Meta(description="Documents that were being ingested just then.")] = 0
+    busy: Annotated[int, about("Documents that were being ingested just then.")] = 0
     left_out: tuple[str, ...] = ()
 
 
@@ -286,7 +282,7 @@ class Alias(Record, frozen=True):
 
     alias: str
     canonical: str
-    area: Annotated[str, Meta(description="The scope that it belongs to.")]
+    area: Annotated[str, about("The scope that it belongs to.")]
     seen_count: int = 1
     last_seen_at: str = ""
     is_set: bool = False

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from msgspec import Meta, field
+from msgspec import field
 
 from opx.domain.knowledge import Tier, Untrusted
 from opx.domain.procedures import Blast, Effect, SectionKind
 from opx.domain.queries import Band, Basis, band_of
-from opx.domain.record import Json, Record, always, derive
+from opx.domain.record import Json, Record, about, always, derive
 
 
 class ShownCommand(Record, frozen=True, omit_defaults=True):
@@ -17,13 +17,13 @@ class ShownCommand(Record, frozen=True, omit_defaults=True):
 
     text: str
     language: str = ""
-    effect: Annotated[
-        Effect, Meta(description="Its worst effect; unknown: treat it as one that changes something.")
-    ] = always(Effect.UNKNOWN)
-    blast: Annotated[Blast | None, Meta(description="Blast radius of that effect, if it is known.")] = None
-    undo: Annotated[str, Meta(description="The command that reverses it. Empty: none is known.")] = ""
-    placeholders: Annotated[tuple[str, ...], Meta(description="Placeholders to fill in, as written.")] = ()
-    reason: Annotated[str, Meta(description="The reason for its effect, where that alone doesn't say it.")] = ""
+    effect: Annotated[Effect, about("Its worst effect; unknown: treat it as one that changes something.")] = always(
+        Effect.UNKNOWN
+    )
+    blast: Annotated[Blast | None, about("Blast radius of that effect, if it is known.")] = None
+    undo: Annotated[str, about("The command that reverses it. Empty: none is known.")] = ""
+    placeholders: Annotated[tuple[str, ...], about("Placeholders to fill in, as written.")] = ()
+    reason: Annotated[str, about("The reason for its effect, where that alone doesn't say it.")] = ""
 
     @property
     def harm(self) -> str:
@@ -35,34 +35,32 @@ class FilledCommand(ShownCommand, frozen=True, kw_only=True):
     """A command with labels filled in. `step` is the name of its step, `placeholders` are those that are left."""
 
     step: str
-    as_written: Annotated[str, Meta(description="The command as the document has it, where labels were filled in.")] = (
-        ""
-    )
+    as_written: Annotated[str, about("The command as the document has it, where labels were filled in.")] = ""
     differs: Annotated[
         tuple[str, ...],
-        Meta(description="Values that the document writes out and that differ from the alert's labels."),
+        about("Values that the document writes out and that differ from the alert's labels."),
     ] = ()
 
 
 class StepView(Record, frozen=True, omit_defaults=True):
     """A step of a procedure. Its commands are there where its text is shown."""
 
-    number: Annotated[int, Meta(description="Counts the steps of the document from 1.")]
-    name: Annotated[str, Meta(description="Its name: its author's own number, or `#` and `number`.")]
-    step_id: Annotated[str, Meta(description="Stays the same in later versions as long as its first line does.")]
+    number: Annotated[int, about("Counts the steps of the document from 1.")]
+    name: Annotated[str, about("Its name: its author's own number, or `#` and `number`.")]
+    step_id: Annotated[str, about("Stays the same in later versions as long as its first line does.")]
     title: str
-    effect: Annotated[
-        Effect, Meta(description="The worst effect of its commands; destructive if its author calls it so.")
-    ] = always(Effect.UNKNOWN)
-    shown: Annotated[bool, Meta(description="True if all of its text is in the answer.")] = always(False)
+    effect: Annotated[Effect, about("The worst effect of its commands; destructive if its author calls it so.")] = (
+        always(Effect.UNKNOWN)
+    )
+    shown: Annotated[bool, about("True if all of its text is in the answer.")] = always(False)
     section: str = ""
     commands: tuple[ShownCommand, ...] = ()
-    expect: Annotated[str, Meta(description="The expected result.")] = ""
-    check: Annotated[str, Meta(description="How to verify that it worked.")] = ""
-    if_fails: Annotated[str, Meta(description="What to do if it doesn't.")] = ""
-    goes_to: Annotated[str, Meta(description="The step (its name) or the page where that leads.")] = ""
-    approval: Annotated[str, Meta(description="Whose approval is required before.")] = ""
-    warnings: Annotated[tuple[str, ...], Meta(description="Warnings by its author.")] = ()
+    expect: Annotated[str, about("The expected result.")] = ""
+    check: Annotated[str, about("How to verify that it worked.")] = ""
+    if_fails: Annotated[str, about("What to do if it doesn't.")] = ""
+    goes_to: Annotated[str, about("The step (its name) or the page where that leads.")] = ""
+    approval: Annotated[str, about("Whose approval is required before.")] = ""
+    warnings: Annotated[tuple[str, ...], about("Warnings by its author.")] = ()
 
     @property
     def is_classed(self) -> bool:
@@ -87,40 +85,38 @@ class DocumentAnswer(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     document_id: str
     title: str
-    section: Annotated[str, Meta(description="The headings above the passage that matched, as `A > B`.")]
-    source: Annotated[str, Meta(description="Where a person would open it.")]
-    line: Annotated[int, Meta(description="The line of its text where the content begins, 0 if unknown.")] = 0
+    section: Annotated[str, about("The headings above the passage that matched, as `A > B`.")]
+    source: Annotated[str, about("Where a person would open it.")]
+    line: Annotated[int, about("The line of its text where the content begins, 0 if unknown.")] = 0
     category: str
     tier: str
     trust: float
-    confidence: Annotated[float, Meta(description="How likely the document answers the question.")]
-    band: Annotated[Band, Meta(description="How sure that is: sure, likely or weak.")] = always(Band.WEAK)
-    judged: Annotated[Basis, Meta(description="What that is based on: estimated, or read by a model.")] = always(
-        Basis.ESTIMATED
+    confidence: Annotated[float, about("How likely the document answers the question.")]
+    band: Annotated[Band, about("How sure that is: sure, likely or weak.")] = always(Band.WEAK)
+    judged: Annotated[Basis, about("What that is based on: estimated, or read by a model.")] = always(Basis.ESTIMATED)
+    helps_by: Annotated[str, about("The line of it that answers or helps, where a model read it.")] = ""
+    score: Annotated[float, about("Confidence times trust.")]
+    attributes: Annotated[dict[str, Any], about("Further metadata that it was given, as they were given.")] = field(
+        default_factory=dict
     )
-    helps_by: Annotated[str, Meta(description="The line of it that answers or helps, where a model read it.")] = ""
-    score: Annotated[float, Meta(description="Confidence times trust.")]
-    attributes: Annotated[
-        dict[str, Any], Meta(description="Further metadata that it was given, as they were given.")
-    ] = field(default_factory=dict)
-    updated: Annotated[str, Meta(description="When it was last updated.")]
-    age_days: Annotated[int | None, Meta(description="How many days ago that was.")] = None
+    updated: Annotated[str, about("When it was last updated.")]
+    age_days: Annotated[int | None, about("How many days ago that was.")] = None
     owner: str = ""
-    review: Annotated[str, Meta(description="When its review is, or was, due, if that is set.")] = ""
-    why: Annotated[str, Meta(description="Why it fits, in a line.")]
-    content: Annotated[str, Meta(description="The blocks that help, as the document has them.")] = ""
-    whole: Annotated[bool, Meta(description="True if that is all of its text.")] = always(False)
+    review: Annotated[str, about("When its review is, or was, due, if that is set.")] = ""
+    why: Annotated[str, about("Why it fits, in a line.")]
+    content: Annotated[str, about("The blocks that help, as the document has them.")] = ""
+    whole: Annotated[bool, about("True if that is all of its text.")] = always(False)
     steps: Annotated[
-        tuple[StepView, ...], Meta(description="The steps of its procedure, those that are shown and others near them.")
+        tuple[StepView, ...], about("The steps of its procedure, those that are shown and others near them.")
     ] = ()
-    step_count: Annotated[int, Meta(description="How many steps the procedure has.")] = 0
+    step_count: Annotated[int, about("How many steps the procedure has.")] = 0
     warnings: Annotated[
-        tuple[str, ...], Meta(description="Steps that were tried before without effect, or made things worse.")
+        tuple[str, ...], about("Steps that were tried before without effect, or made things worse.")
     ] = ()
-    flags: Annotated[tuple[str, ...], Meta(description="Flags that warn readers.")] = ()
-    outcome: Annotated[str, Meta(description="Earlier outcomes of acting upon it, if known.")] = ""
-    copies: Annotated[tuple[str, ...], Meta(description="Documents that say the same: title (source).")] = ()
-    next: Annotated[tuple[NextCall, ...], Meta(description="Calls that read more of it.")] = ()
+    flags: Annotated[tuple[str, ...], about("Flags that warn readers.")] = ()
+    outcome: Annotated[str, about("Earlier outcomes of acting upon it, if known.")] = ""
+    copies: Annotated[tuple[str, ...], about("Documents that say the same: title (source).")] = ()
+    next: Annotated[tuple[NextCall, ...], about("Calls that read more of it.")] = ()
     untrusted: Untrusted = always(False)
 
     def __post_init__(self) -> None:

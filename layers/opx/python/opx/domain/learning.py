@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import field
 
 from opx.domain.knowledge import PATTERNS_CATEGORY
 from opx.domain.queries import Band, band_of
-from opx.domain.record import Record, derive
+from opx.domain.record import Record, about, derive
 
 MAX_NAME, MAX_LINE, MAX_TEXT = 100, 500, 8_000
 MAX_ERROR = 100_000
@@ -68,7 +68,7 @@ class CheckpointType(StrEnum):
         return next((kind for kind in cls if kind.value == name), None)
 
 
-Evidence = Annotated[tuple[str, ...], Meta(description="Ids of entries that it was learned from; of many, the latest.")]
+Evidence = Annotated[tuple[str, ...], about("Ids of entries that it was learned from; of many, the latest.")]
 
 
 class StagingEntry(Record, frozen=True, kw_only=True, rename=None):
@@ -94,8 +94,8 @@ class StagingEntry(Record, frozen=True, kw_only=True, rename=None):
     human_feedback: str = ""
     revision_approach: str = ""
     approved_approach: str = ""
-    success_verified: Annotated[bool | None, Meta(description="Null until it is verified.")] = None
-    embedded: Annotated[bool, Meta(description="True once a checkpoint has processed it.")] = False
+    success_verified: Annotated[bool | None, about("Null until it is verified.")] = None
+    embedded: Annotated[bool, about("True once a checkpoint has processed it.")] = False
     timestamp: str
     embedded_at: str = ""
     incident: str = ""
@@ -103,9 +103,7 @@ class StagingEntry(Record, frozen=True, kw_only=True, rename=None):
     pattern_id: str = ""
     reference: str = ""
     state: EntryState = EntryState.WAITING
-    remarks: Annotated[
-        tuple[str, ...], Meta(description="Parts that were masked, or are missing for learning from it.")
-    ] = ()
+    remarks: Annotated[tuple[str, ...], about("Parts that were masked, or are missing for learning from it.")] = ()
 
     def __post_init__(self) -> None:
         waits = EntryState.WAITING if self.success_verified is None else EntryState.READY
@@ -126,7 +124,7 @@ class Pattern(Record, frozen=True):
     """
 
     pattern_id: str
-    scope_key: Annotated[str, Meta(description="The scope that shares it.")] = field(name="scope")
+    scope_key: Annotated[str, about("The scope that shares it.")] = field(name="scope")
     entry_type: EntryType
     problem: str
     solution: str
@@ -134,19 +132,17 @@ class Pattern(Record, frozen=True):
     error_message: str = ""
     agent_types: tuple[str, ...] = ()
     task_types: tuple[str, ...] = ()
-    technology: Annotated[str, Meta(description="The first of its technologies.")] = ""
-    technologies: Annotated[tuple[str, ...], Meta(description="The technologies that it was captured for.")] = ()
+    technology: Annotated[str, about("The first of its technologies.")] = ""
+    technologies: Annotated[tuple[str, ...], about("The technologies that it was captured for.")] = ()
     gate_type: str = ""
     success_count: int = 0
     failure_count: int = 0
-    embedded_at: Annotated[str, Meta(description="When it was last seen to work or to fail.")] = ""
+    embedded_at: Annotated[str, about("When it was last seen to work or to fail.")] = ""
     first_seen: str = ""
     projects: tuple[str, ...] = ()
     evidence: Evidence = ()
-    merged: Annotated[tuple[str, ...], Meta(description="Ids of patterns that were merged into it.")] = ()
-    retired: Annotated[
-        str, Meta(description="The reason why no query returns it any more; empty for a pattern in use.")
-    ] = ""
+    merged: Annotated[tuple[str, ...], about("Ids of patterns that were merged into it.")] = ()
+    retired: Annotated[str, about("The reason why no query returns it any more; empty for a pattern in use.")] = ""
 
     def __post_init__(self) -> None:
         known = self.technologies or tuple(filter(None, (self.technology,)))
@@ -167,8 +163,8 @@ class PatternOccurrence(Record, frozen=True):
     worked: bool
     at: str
     incident: str = ""
-    reason: Annotated[str, Meta(description="Reason for counting it: the same text (key), or similarity.")] = ""
-    key: Annotated[str, Meta(description="Lookup key of its text.")] = ""
+    reason: Annotated[str, about("Reason for counting it: the same text (key), or similarity.")] = ""
+    key: Annotated[str, about("Lookup key of its text.")] = ""
 
 
 class PatternView(Record, frozen=True):
@@ -176,15 +172,15 @@ class PatternView(Record, frozen=True):
 
     pattern: Pattern
     occurrences: tuple[PatternOccurrence, ...]
-    more: Annotated[bool, Meta(description="True if there are more occurrences than these.")] = False
+    more: Annotated[bool, about("True if there are more occurrences than these.")] = False
 
 
 class PatternChange(Record, frozen=True):
     """A merge of two patterns, or a split. `changed` is False if it was done before."""
 
     pattern: Pattern
-    other: Annotated[Pattern | None, Meta(description="The pattern that was split off; null after a merge.")] = None
-    other_id: Annotated[str, Meta(description="The pattern that was merged, or split off.")] = ""
+    other: Annotated[Pattern | None, about("The pattern that was split off; null after a merge.")] = None
+    other_id: Annotated[str, about("The pattern that was merged, or split off.")] = ""
     changed: bool = True
 
 
@@ -199,18 +195,16 @@ class RAGPattern(Record, frozen=True):
     when_to_try: str
     success_count: int
     failure_count: int
-    similarity: Annotated[float, Meta(description="To the question, from 0 to 1.")]
-    score: Annotated[float, Meta(description="Gives the order.")]
-    confidence_bound: Annotated[float, Meta(description="Lower bound of its success rate, from 0 to 1.")]
+    similarity: Annotated[float, about("To the question, from 0 to 1.")]
+    score: Annotated[float, about("Gives the order.")]
+    confidence_bound: Annotated[float, about("Lower bound of its success rate, from 0 to 1.")]
     entry_type: EntryType
     technology: str = ""
     technologies: tuple[str, ...] = ()
     gate_type: str = ""
-    band: Annotated[Band, Meta(description="Range of the similarity: sure, likely or weak.")] = Band.WEAK
+    band: Annotated[Band, about("Range of the similarity: sure, likely or weak.")] = Band.WEAK
     document_id: str = ""
-    warnings: Annotated[
-        tuple[str, ...], Meta(description="Similar attempts that made things worse or had no effect.")
-    ] = ()
+    warnings: Annotated[tuple[str, ...], about("Similar attempts that made things worse or had no effect.")] = ()
     evidence: Evidence = ()
 
     def __post_init__(self) -> None:
@@ -230,9 +224,7 @@ class StepWarning(Record, frozen=True):
     line: int | None
     text: Annotated[
         str,
-        Meta(
-            description='Such as `tried in INC-7, made things worse: "restart the primary" (a note: "replication lag")`.'
-        ),
+        about('Such as `tried in INC-7, made things worse: "restart the primary" (a note: "replication lag")`.'),
     ] = ""
     document_id: str = ""
 
@@ -261,9 +253,7 @@ class CheckpointReport(Record, frozen=True):
     patterns_new: int = 0
     patterns_confirmed: int = 0
     warnings: int = 0
-    waiting: Annotated[
-        tuple[str, ...], Meta(description="Entries that are not verified yet, or have no solution.")
-    ] = ()
+    waiting: Annotated[tuple[str, ...], about("Entries that are not verified yet, or have no solution.")] = ()
     refused: tuple[Refusal, ...] = ()
     took_ms: float = 0.0
 

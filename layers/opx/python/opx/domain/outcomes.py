@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import fields
 
-from opx.domain.record import Record, always, derive, replace
+from opx.domain.record import Record, about, always, derive, replace
 
 ENOUGH = 5.0
 """Outcomes required before scores move; one of an earlier version counts `EARLIER`."""
@@ -61,8 +61,8 @@ class Counts(Record, frozen=True):
 class Tally(Record, frozen=True):
     """Outcomes of the current version (`now`), and of `earlier` ones."""
 
-    now: Annotated[Counts, Meta(description="Of the current version.")] = Counts()
-    earlier: Annotated[Counts, Meta(description="Of versions that were replaced; each counts half.")] = Counts()
+    now: Annotated[Counts, about("Of the current version.")] = Counts()
+    earlier: Annotated[Counts, about("Of versions that were replaced; each counts half.")] = Counts()
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(self.now + other.now, self.earlier + other.earlier)
@@ -198,15 +198,15 @@ class DocumentOutcomes(Record, frozen=True, omit_defaults=True):
     document_id: str
     version: int
     title: str = always("")
-    now: Annotated[Counts, Meta(description="Of the current version.")] = always(Counts())
-    earlier: Annotated[Counts, Meta(description="Of versions that were replaced; each counts half.")] = always(Counts())
-    sections: Annotated[dict[str, Tally], Meta(description="By the headings above, as results show them.")] = always({})
-    factor: Annotated[float, Meta(description="Factor of its scores; 1 until there is enough evidence.")] = always(1.0)
-    explanation: Annotated[str, Meta(description="One line for people.")] = always("")
+    now: Annotated[Counts, about("Of the current version.")] = always(Counts())
+    earlier: Annotated[Counts, about("Of versions that were replaced; each counts half.")] = always(Counts())
+    sections: Annotated[dict[str, Tally], about("By the headings above, as results show them.")] = always({})
+    factor: Annotated[float, about("Factor of its scores; 1 until there is enough evidence.")] = always(1.0)
+    explanation: Annotated[str, about("One line for people.")] = always("")
     updated_at: str = always("")
     latest: Annotated[
         tuple[RecordedOutcome, ...],
-        Meta(description="The latest outcomes one by one, if requested and there are any."),
+        about("The latest outcomes one by one, if requested and there are any."),
     ] = field(default=(), name="told")
 
     def __post_init__(self) -> None:
@@ -281,11 +281,9 @@ class OutcomeReport(Record, frozen=True):
     title: str
     section: str
     result: OutcomeResult
-    counted: Annotated[Counted, Meta(description="new, known if it was reported before, or corrected.")]
+    counted: Annotated[Counted, about("new, known if it was reported before, or corrected.")]
     standing: DocumentOutcomes
-    warning_id: Annotated[
-        str, Meta(description="The entry that warns of steps that made things worse; empty without one.")
-    ] = ""
+    warning_id: Annotated[str, about("The entry that warns of steps that made things worse; empty without one.")] = ""
 
 
 class JudgedPassage(Struct, frozen=True):

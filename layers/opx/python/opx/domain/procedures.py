@@ -6,9 +6,7 @@ from collections import Counter
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
-
-from opx.domain.record import Record, always
+from opx.domain.record import Record, about, always
 
 
 class SectionKind(StrEnum):
@@ -156,7 +154,7 @@ class Outline(Record, frozen=True, omit_defaults=True):
     text: str
     sections: tuple[Section, ...]
     steps: tuple[Step, ...] = ()
-    alerts: Annotated[tuple[str, ...], Meta(description="Alerts that the procedure is for.")] = ()
+    alerts: Annotated[tuple[str, ...], about("Alerts that the procedure is for.")] = ()
     whole: bool = always(True)
     units: tuple[Unit, ...] = ()
     unclosed: tuple[int, ...] = ()

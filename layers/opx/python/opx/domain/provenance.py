@@ -5,9 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
-
-from opx.domain.record import Record
+from opx.domain.record import Record, about
 
 CHANNEL_METADATA = "opx-channel"
 """Name of the object's user metadata with the `Channel` as JSON, which only the installation itself can attest."""
@@ -50,20 +48,20 @@ class Provenance(Record, frozen=True, kw_only=True):
     channel: Channel
     attested: Annotated[
         bool,
-        Meta(description="True if the installation itself put the object; else anyone with a right to write there."),
+        about("True if the installation itself put the object; else anyone with a right to write there."),
     ]
     at_most: Annotated[
         str,
-        Meta(description="The most trusted category that the channel may claim, empty if knowledge.yaml sets none."),
+        about("The most trusted category that the channel may claim, empty if knowledge.yaml sets none."),
     ] = ""
     claims: Annotated[
-        tuple[str, ...], Meta(description="Fields of the metadata that its author states and that nobody verified.")
+        tuple[str, ...], about("Fields of the metadata that its author states and that nobody verified.")
     ] = ()
-    object_checksum: Annotated[str, Meta(description="The SHA-256 of the object that was read, in hexadecimal.")] = ""
-    object_version: Annotated[str, Meta(description="The store's version of the object; empty if it keeps none.")] = ""
-    parser: Annotated[str, Meta(description="The format that the object was parsed as.")] = ""
-    ingested_at: Annotated[str, Meta(description="When it was ingested.")] = ""
-    reviewed_by: Annotated[str, Meta(description="The principal that last reviewed it; empty if unknown.")] = ""
+    object_checksum: Annotated[str, about("The SHA-256 of the object that was read, in hexadecimal.")] = ""
+    object_version: Annotated[str, about("The store's version of the object; empty if it keeps none.")] = ""
+    parser: Annotated[str, about("The format that the object was parsed as.")] = ""
+    ingested_at: Annotated[str, about("When it was ingested.")] = ""
+    reviewed_by: Annotated[str, about("The principal that last reviewed it; empty if unknown.")] = ""
 
 
 UNKNOWN_UPLOAD = Channel(ChannelKind.UPLOAD, proof="a right to write to the store")

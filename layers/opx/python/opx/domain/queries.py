@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from opx.domain.ids import utc_time
 from opx.domain.knowledge import Tier
-from opx.domain.record import Record, derive
+from opx.domain.record import Record, about, derive
 from opx.errors import InvalidInputError
 
 E = TypeVar("E", bound=StrEnum)
@@ -81,27 +81,27 @@ class QueryConfig(Record, frozen=True, forbid_unknown_fields=True, omit_defaults
     that time.
     """
 
-    tiers: Annotated[Several[TierName], Meta(description="Tiers to search.")] = ("internal", "specialized")
-    categories: Annotated[Several[Name], Meta(description=CATEGORY)] | None = None
+    tiers: Annotated[Several[TierName], about("Tiers to search.")] = ("internal", "specialized")
+    categories: Annotated[Several[Name], about(CATEGORY)] | None = None
     min_confidence: Annotated[float, Meta(ge=0, le=1, description="Leave out results below this confidence.")] = 0.7
     max_results: Annotated[int, Meta(ge=1, le=MAX_RESULTS, description="Maximum number of results.")] = 10
-    include_internet: Annotated[bool, Meta(description="Also search documents fetched from the internet.")] = False
-    require_provenance: Annotated[bool, Meta(description="Leave out results without a source.")] = True
-    tags: Annotated[Several[Name], Meta(description=TAG)] = ()
-    document_id: Annotated[Text100, Meta(description="Search within this document.")] = ""
-    language: Annotated[Text100, Meta(description="Only documents in this language, such as en.")] = ""
-    mode: Annotated[SearchMode, Meta(description="Effort of the search.")] = SearchMode.BALANCED
-    fusion: Annotated[Fusion, Meta(description="Method of combining the lexical and the vector ranking.")] | None = None
+    include_internet: Annotated[bool, about("Also search documents fetched from the internet.")] = False
+    require_provenance: Annotated[bool, about("Leave out results without a source.")] = True
+    tags: Annotated[Several[Name], about(TAG)] = ()
+    document_id: Annotated[Text100, about("Search within this document.")] = ""
+    language: Annotated[Text100, about("Only documents in this language, such as en.")] = ""
+    mode: Annotated[SearchMode, about("Effort of the search.")] = SearchMode.BALANCED
+    fusion: Annotated[Fusion, about("Method of combining the lexical and the vector ranking.")] | None = None
     max_chunks_per_document: Annotated[
         int, Meta(ge=1, le=MAX_RESULTS, description="Results of one document at most.")
     ] = 2
-    services: Annotated[Several[Name], Meta(description=SERVICE)] = ()
-    updated_from: Annotated[Text100, Meta(description=UPDATED_FROM)] = ""
-    updated_before: Annotated[Text100, Meta(description=UPDATED_BEFORE)] = ""
-    expand: Annotated[Expand, Meta(description=EXPAND)] = Expand.NONE
-    plain: Annotated[bool, Meta(description=PLAIN)] = False
-    expand_graph: Annotated[bool, Meta(description=GRAPH)] = False
-    as_of: Annotated[Text100, Meta(description=AS_OF)] = ""
+    services: Annotated[Several[Name], about(SERVICE)] = ()
+    updated_from: Annotated[Text100, about(UPDATED_FROM)] = ""
+    updated_before: Annotated[Text100, about(UPDATED_BEFORE)] = ""
+    expand: Annotated[Expand, about(EXPAND)] = Expand.NONE
+    plain: Annotated[bool, about(PLAIN)] = False
+    expand_graph: Annotated[bool, about(GRAPH)] = False
+    as_of: Annotated[Text100, about(AS_OF)] = ""
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_confidence <= 1:

@@ -111,6 +111,11 @@ def like(kind: type[S], thing: object, /, **others: Any) -> S:
     return kind(**{name: getattr(thing, name) for name in same}, **others)
 
 
+def about(description: str, **bounds: Any) -> msgspec.Meta:
+    """The description of a field, which schemas and help have, and its bounds."""
+    return msgspec.Meta(description=description, **bounds)
+
+
 def derive(record: Record, **fields: object) -> None:
     """Set fields that follow from others, within `__post_init__`."""
     for name, value in fields.items():

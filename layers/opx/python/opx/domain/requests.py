@@ -27,11 +27,6 @@ MAX_NESTING = 32
 NOT_BLANK = r"\S"
 
 
-def about(description: str, **bounds: Any) -> Meta:
-    """The description of a field, which schemas and help have, and its bounds."""
-    return Meta(description=description, **bounds)
-
-
 Text = Annotated[str, Meta(max_length=100)]
 Filled = Annotated[str, Meta(min_length=1, pattern=NOT_BLANK)]
 FilledText = Annotated[Filled, Meta(max_length=100)]

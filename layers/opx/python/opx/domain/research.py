@@ -5,10 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
 from msgspec.structs import asdict
 
-from opx.domain.record import Record, always, derive, rounded
+from opx.domain.record import Record, about, always, derive, rounded
 from opx.domain.results import RetrievalResult
 from opx.errors import InvalidInputError
 
@@ -48,13 +47,13 @@ class ResearchStep(Record, frozen=True, omit_defaults=True):
 
     iteration: int
     kind: StepKind
-    text: Annotated[str, Meta(description="The query, or the planner's name.")]
+    text: Annotated[str, about("The query, or the planner's name.")]
     why: str = always("")
     results: int = always(0)
-    new: Annotated[int, Meta(description="Results that no earlier search had, or searches that were done.")] = always(0)
+    new: Annotated[int, about("Results that no earlier search had, or searches that were done.")] = always(0)
     best_confidence: float = always(0.0)
     milliseconds: float = always(0.0)
-    error: Annotated[str, Meta(description="The failure, empty if there was none.")] = always("")
+    error: Annotated[str, about("The failure, empty if there was none.")] = always("")
     receipt_id: str = ""
 
     def __post_init__(self) -> None:
@@ -68,7 +67,7 @@ class Finding(RetrievalResult, frozen=True, kw_only=True):
     title: str = ""
     document_id: str = ""
     confidence: float = 0.0
-    found_by: Annotated[tuple[str, ...], Meta(description="The searches that found it.")] = ()
+    found_by: Annotated[tuple[str, ...], about("The searches that found it.")] = ()
 
     def __post_init__(self) -> None:
         derive(
@@ -96,16 +95,14 @@ class ResearchReport(Record, frozen=True):
 
     topic: str
     searches_performed: int = 0
-    findings: Annotated[tuple[Finding, ...], Meta(description="First the best one for each part of the topic.")] = ()
+    findings: Annotated[tuple[Finding, ...], about("First the best one for each part of the topic.")] = ()
     trace: tuple[ResearchStep, ...] = ()
-    gaps: Annotated[tuple[str, ...], Meta(description="Parts of the topic for which nothing good was found.")] = ()
-    nearest: Annotated[
-        tuple[RetrievalResult, ...], Meta(description="The nearest results for these; not good enough.")
-    ] = ()
-    notes: Annotated[tuple[str, ...], Meta(description="Failures, and parts that were left out.")] = ()
-    partial: Annotated[bool, Meta(description="True if something could not be searched or shown.")] = False
+    gaps: Annotated[tuple[str, ...], about("Parts of the topic for which nothing good was found.")] = ()
+    nearest: Annotated[tuple[RetrievalResult, ...], about("The nearest results for these; not good enough.")] = ()
+    notes: Annotated[tuple[str, ...], about("Failures, and parts that were left out.")] = ()
+    partial: Annotated[bool, about("True if something could not be searched or shown.")] = False
     stopped_because: Stopped = Stopped.ENOUGH
-    planner: Annotated[str, Meta(description="The planner of the searches.")] = ""
+    planner: Annotated[str, about("The planner of the searches.")] = ""
 
 
 def check_iterations(max_iterations: int) -> None:

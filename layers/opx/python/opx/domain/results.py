@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import fields
 
 from opx.domain.documents import DocumentChunk
 from opx.domain.handover import DocumentAnswer
 from opx.domain.knowledge import WARNINGS_CATEGORY, Tier, Untrusted
 from opx.domain.queries import Band, Basis, ReaderVerdict, band_of
-from opx.domain.record import Json, Record, always, derive, rounded
+from opx.domain.record import Json, Record, about, always, derive, rounded
 
 # -- evidence of text and graph
 
-Names = Annotated[Mapping[str, str], Meta(description="Names of nodes by reference, where they differ from it.")]
+Names = Annotated[Mapping[str, str], about("Names of nodes by reference, where they differ from it.")]
 
 
 class EvidenceSource(StrEnum):
@@ -52,21 +52,19 @@ class EvidenceItem(Record, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     source: EvidenceSource
-    content: Annotated[
-        str, Meta(description="A passage; of the graph, the relations in words and the text behind them.")
-    ]
+    content: Annotated[str, about("A passage; of the graph, the relations in words and the text behind them.")]
     confidence: float
-    path: Annotated[tuple[PathStep, ...], Meta(description="The relations that lead there.")] = always(())
-    document_id: Annotated[str, Meta(description="The document of the text; empty if there is none.")] = always("")
+    path: Annotated[tuple[PathStep, ...], about("The relations that lead there.")] = always(())
+    document_id: Annotated[str, about("The document of the text; empty if there is none.")] = always("")
     chunk_id: str = always("")
     tier: str = always(Tier.INTERNAL.value)
     untrusted: Untrusted = always(False)
     title: str = ""
-    node: Annotated[str, Meta(description="The node that relations lead to.")] = ""
-    relation: Annotated[str, Meta(description="The last of them in words.")] = ""
-    at: Annotated[str, Meta(description="When that was true, or the text was last updated.")] = ""
-    evidence_chunk_ids: Annotated[tuple[str, ...], Meta(description="Passages that prove the relation.")] = ()
-    answers: Annotated[bool, Meta(description="True if it answers a question that the graph understood.")] = False
+    node: Annotated[str, about("The node that relations lead to.")] = ""
+    relation: Annotated[str, about("The last of them in words.")] = ""
+    at: Annotated[str, about("When that was true, or the text was last updated.")] = ""
+    evidence_chunk_ids: Annotated[tuple[str, ...], about("Passages that prove the relation.")] = ()
+    answers: Annotated[bool, about("True if it answers a question that the graph understood.")] = False
     flags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -80,7 +78,7 @@ class EvidencePack(Record, frozen=True, omit_defaults=True):
 
     items: tuple[EvidenceItem, ...] = always(())
     understood: Annotated[
-        str, Meta(description="The graph query that the question was read as, and its outcome, if it was one.")
+        str, about("The graph query that the question was read as, and its outcome, if it was one.")
     ] = ""
     summary: str = always("")
     names: Names = field(default_factory=dict)
@@ -104,8 +102,8 @@ class Absent(Record, frozen=True, omit_defaults=True):
     page about something with a similar name, and `document_id` that page's."""
 
     name: str
-    kind: Annotated[str, Meta(description="Kind of thing that it names, such as alert or CVE.")]
-    nearest: Annotated[str, Meta(description="A page about something with a similar name.")] = ""
+    kind: Annotated[str, about("Kind of thing that it names, such as alert or CVE.")]
+    nearest: Annotated[str, about("A page about something with a similar name.")] = ""
     document_id: str = ""
 
     @property
@@ -193,32 +191,28 @@ class RetrievalResult(Record, frozen=True):
     comes from outside of the organisation, data to weigh, whatever it demands.
     """
 
-    content: Annotated[str, Meta(description="The passage that was found.")]
-    score: Annotated[float, Meta(description="Confidence times trust; gives the order.")]
+    content: Annotated[str, about("The passage that was found.")]
+    score: Annotated[float, about("Confidence times trust; gives the order.")]
     tier: str
     category: str
-    source: Annotated[str, Meta(description="The address that a person would open.")]
-    timestamp: Annotated[str, Meta(description="When it was last updated.")]
+    source: Annotated[str, about("The address that a person would open.")]
+    timestamp: Annotated[str, about("When it was last updated.")]
     trust_score: float
     metadata: Annotated[
         dict[str, Any],
-        Meta(
-            description="Data for citing it: documentId, title, section and more. `flags` where there is "
+        about(
+            "Data for citing it: documentId, title, section and more. `flags` where there is "
             "something to warn of, `copies` for near-duplicates in other documents, `outcome` where outcomes of the "
             "document were recorded, `warnings` where one of its steps failed before."
         ),
     ] = field(default_factory=dict)
     parts: ScoreParts | None = field(default=None, name="scores")
     untrusted: Untrusted = False
-    section: Annotated[str, Meta(description="The headings above the passage, as `A > B`.")] = ""
-    relevance: Annotated[str, Meta(description="The confidence as a percentage, such as `87%`.")] = ""
-    band: Annotated[Band, Meta(description="How sure it is: sure, likely or weak.")] = always(Band.WEAK)
-    judged: Annotated[Basis, Meta(description="What the confidence is based on: estimated, or read by a model.")] = (
-        Basis.ESTIMATED
-    )
-    helps_by: Annotated[
-        str, Meta(description="The line of its document that answers or helps, where a model read it.")
-    ] = ""
+    section: Annotated[str, about("The headings above the passage, as `A > B`.")] = ""
+    relevance: Annotated[str, about("The confidence as a percentage, such as `87%`.")] = ""
+    band: Annotated[Band, about("How sure it is: sure, likely or weak.")] = always(Band.WEAK)
+    judged: Annotated[Basis, about("What the confidence is based on: estimated, or read by a model.")] = Basis.ESTIMATED
+    helps_by: Annotated[str, about("The line of its document that answers or helps, where a model read it.")] = ""
 
     def __post_init__(self) -> None:
         derive(
@@ -317,30 +311,28 @@ class Answer(Record, frozen=True, omit_defaults=True):
 
     query: str
     results: tuple[RetrievalResult, ...]
-    partial: Annotated[bool, Meta(description="True if something could not be searched.")] = always(False)
-    notes: Annotated[tuple[str, ...], Meta(description="Limits of the answer, and their reasons.")] = always(())
-    best_rejected: Annotated[
-        RetrievalResult | None, Meta(description="The nearest result, where none is good enough.")
-    ] = field(default=None, name="nearest")
-    unconfirmed: Annotated[
-        tuple[RetrievalResult, ...], Meta(description="The best of those below the requested confidence.")
-    ] = ()
-    absent: Annotated[tuple[Absent, ...], Meta(description="Things that the question names and no page is about.")] = ()
+    partial: Annotated[bool, about("True if something could not be searched.")] = always(False)
+    notes: Annotated[tuple[str, ...], about("Limits of the answer, and their reasons.")] = always(())
+    best_rejected: Annotated[RetrievalResult | None, about("The nearest result, where none is good enough.")] = field(
+        default=None, name="nearest"
+    )
+    unconfirmed: Annotated[tuple[RetrievalResult, ...], about("The best of those below the requested confidence.")] = ()
+    absent: Annotated[tuple[Absent, ...], about("Things that the question names and no page is about.")] = ()
     timings_ms: dict[str, float] = always({})
     routing: tuple[TierStep, ...] = always(())
     ranked_by: str = always("fused")
     understood: dict[str, Any] = always({})
-    receipt_id: Annotated[str, Meta(description="The record of this answer in the audit log.")] = ""
+    receipt_id: Annotated[str, about("The record of this answer in the audit log.")] = ""
     receipt: Annotated[
         Mapping[str, Any] | None,
-        Meta(description="If requested: evidence of the answer that can be kept and replayed."),
+        about("If requested: evidence of the answer that can be kept and replayed."),
     ] = None
     evidence: EvidencePack | None = field(default=None, name="evidencePack")
     documents: Annotated[
         tuple[DocumentAnswer, ...],
-        Meta(description="The documents of the results with the blocks that help, within the requested budget."),
+        about("The documents of the results with the blocks that help, within the requested budget."),
     ] = ()
-    outcomes: Annotated[str, Meta(description="Identifies the outcomes that moved scores, if any did.")] = ""
+    outcomes: Annotated[str, about("Identifies the outcomes that moved scores, if any did.")] = ""
 
     def __post_init__(self) -> None:
         nearest = None if self.results else next(iter(self.unconfirmed), None)

@@ -10,10 +10,10 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import Annotated, Any, Protocol
 
-from msgspec import Meta, field
+from msgspec import field
 
 from opx.domain.knowledge import Tier
-from opx.domain.record import Json, Record
+from opx.domain.record import Json, Record, about
 
 Cursor = Mapping[str, Any]
 """The position of a pull: a small JSON object (4 KB at most) that only its source interprets. Empty: the beginning."""
@@ -172,18 +172,16 @@ class PullReport(Record, frozen=True):
     because of that, and is continued likewise. `flag`: documents are missing, and none was withdrawn for it."""
 
     source_id: str
-    put: Annotated[
-        tuple[str, ...], Meta(description="Keys of the objects that were put, and wait to be ingested.")
-    ] = ()
-    withdrawn: Annotated[tuple[str, ...], Meta(description="Keys of the objects that wait to be removed.")] = ()
+    put: Annotated[tuple[str, ...], about("Keys of the objects that were put, and wait to be ingested.")] = ()
+    withdrawn: Annotated[tuple[str, ...], about("Keys of the objects that wait to be removed.")] = ()
     unchanged: int = 0
-    refused: Annotated[int, Meta(description="Documents that could not be read; `refusals` names some.")] = 0
+    refused: Annotated[int, about("Documents that could not be read; `refusals` names some.")] = 0
     refusals: tuple[Refused, ...] = ()
-    kept_out: Annotated[int, Meta(description="Documents that are past their retention, and were not put.")] = 0
-    kept_out_by: Annotated[str, Meta(description="The retention that keeps them out, such as 2y.")] = ""
-    flag: Annotated[str, Meta(description="The reason why nothing was withdrawn although documents are missing.")] = ""
-    error: Annotated[str, Meta(description="The error that stopped the pull, empty if none did.")] = ""
-    more: Annotated[bool, Meta(description="True if the next pull continues it.")] = False
+    kept_out: Annotated[int, about("Documents that are past their retention, and were not put.")] = 0
+    kept_out_by: Annotated[str, about("The retention that keeps them out, such as 2y.")] = ""
+    flag: Annotated[str, about("The reason why nothing was withdrawn although documents are missing.")] = ""
+    error: Annotated[str, about("The error that stopped the pull, empty if none did.")] = ""
+    more: Annotated[bool, about("True if the next pull continues it.")] = False
 
 
 # -- streams
@@ -287,8 +285,8 @@ class WebhookDefinition(Record, frozen=True, rename=None):
 
 
 class WebhookSecret(Record, frozen=True):
-    name: Annotated[str, Meta(description="On AWS that of Secrets Manager.")]
-    is_set: Annotated[bool | None, Meta(description="Null where Secrets Manager has it.")] = None
+    name: Annotated[str, about("On AWS that of Secrets Manager.")]
+    is_set: Annotated[bool | None, about("Null where Secrets Manager has it.")] = None
 
 
 class ArrivalState(StrEnum):
@@ -305,7 +303,7 @@ class ArrivalCount(Record, frozen=True):
 
     at: str
     count: int
-    reason: Annotated[str, Meta(description="Why it was refused or ignored, as a code.")] = ""
+    reason: Annotated[str, about("Why it was refused or ignored, as a code.")] = ""
 
 
 class LastArrival(Record, frozen=True):
@@ -322,26 +320,24 @@ class WebhookView(Record, frozen=True):
     name: str
     format: str
     category: str
-    address: Annotated[str, Meta(description="The URL that its service sends deliveries to.")]
-    secrets: Annotated[tuple[WebhookSecret, ...], Meta(description="Empty for one whose deliveries AWS signs.")]
-    last: Annotated[LastArrival | None, Meta(description="Its last deliveries; null if none came.")] = None
+    address: Annotated[str, about("The URL that its service sends deliveries to.")]
+    secrets: Annotated[tuple[WebhookSecret, ...], about("Empty for one whose deliveries AWS signs.")]
+    last: Annotated[LastArrival | None, about("Its last deliveries; null if none came.")] = None
 
 
 class MadeSecret(Record, frozen=True):
     """A new secret of a webhook."""
 
     name: str
-    value: Annotated[str, Meta(description="To be entered at the service; it is shown once.")]
-    kept: Annotated[bool, Meta(description="False on AWS: it is to be set in Secrets Manager under this name.")]
+    value: Annotated[str, about("To be entered at the service; it is shown once.")]
+    kept: Annotated[bool, about("False on AWS: it is to be set in Secrets Manager under this name.")]
 
 
 class DeliveryProof(Record, frozen=True):
     """Headers and query parameters that authenticate a delivery."""
 
     headers: dict[str, str] = field(default_factory=dict)
-    query: Annotated[dict[str, str], Meta(description="Parameters of the address besides `source`.")] = field(
-        default_factory=dict
-    )
+    query: Annotated[dict[str, str], about("Parameters of the address besides `source`.")] = field(default_factory=dict)
 
 
 class DeliveryAnswer(Record, frozen=True):

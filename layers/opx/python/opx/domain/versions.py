@@ -5,9 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
-
-from opx.domain.record import Record
+from opx.domain.record import Record, about
 
 
 class VersionName(Record, frozen=True):
@@ -15,7 +13,7 @@ class VersionName(Record, frozen=True):
 
     version: int
     document_id: str
-    since: Annotated[str, Meta(description="Since when it was current, empty if unknown.")] = ""
+    since: Annotated[str, about("Since when it was current, empty if unknown.")] = ""
 
 
 class Change(Record, frozen=True):
@@ -51,11 +49,9 @@ class StepChange(Record, frozen=True, kw_only=True, omit_defaults=True):
     section: str = ""
     name: str = ""
     name_before: str = ""
-    title_before: Annotated[str, Meta(description="Its title in the earlier version, if that was another one.")] = ""
-    moved: Annotated[
-        bool, Meta(description="True if it stands in another order or section, also of a changed one.")
-    ] = False
-    commands: Annotated[tuple[CommandChange, ...], Meta(description="Commands that differ.")] = ()
+    title_before: Annotated[str, about("Its title in the earlier version, if that was another one.")] = ""
+    moved: Annotated[bool, about("True if it stands in another order or section, also of a changed one.")] = False
+    commands: Annotated[tuple[CommandChange, ...], about("Commands that differ.")] = ()
 
 
 class Renumbering(Record, frozen=True):
@@ -94,7 +90,7 @@ class SafeguardChange(Record, frozen=True, kw_only=True, omit_defaults=True):
     step: str = ""
     step_before: str = ""
     whole_section: Annotated[
-        bool, Meta(description="True for a section, false for a sentence; `before` and `after` are then its beginning.")
+        bool, about("True for a section, false for a sentence; `before` and `after` are then its beginning.")
     ] = False
 
 
@@ -102,28 +98,28 @@ class VersionDiff(Record, frozen=True):
     """Differences of `after` from `before`. `diff` is a unified diff of the texts, "" if they are equal; `added` and
     `removed` count its lines. `cut`: there is more of it, of `safeguards` or of `steps`, than is shown."""
 
-    source: Annotated[str, Meta(description="The document's name in the corpus, in its scope.")]
+    source: Annotated[str, about("The document's name in the corpus, in its scope.")]
     before: VersionName
     after: VersionName
-    changes: Annotated[tuple[Change, ...], Meta(description="Metadata with another value.")] = ()
-    diff: Annotated[str, Meta(description="A unified diff of the texts, empty if they are equal.")] = ""
-    added: Annotated[int, Meta(description="Lines that are only in the later text.")] = 0
-    removed: Annotated[int, Meta(description="Lines that are only in the earlier text.")] = 0
-    cut: Annotated[
-        bool, Meta(description="True if the diff, or a list of steps or safeguards, is longer than what is shown.")
-    ] = False
-    steps: Annotated[tuple[StepChange, ...], Meta(description="Steps of the procedure that differ.")] = ()
+    changes: Annotated[tuple[Change, ...], about("Metadata with another value.")] = ()
+    diff: Annotated[str, about("A unified diff of the texts, empty if they are equal.")] = ""
+    added: Annotated[int, about("Lines that are only in the later text.")] = 0
+    removed: Annotated[int, about("Lines that are only in the earlier text.")] = 0
+    cut: Annotated[bool, about("True if the diff, or a list of steps or safeguards, is longer than what is shown.")] = (
+        False
+    )
+    steps: Annotated[tuple[StepChange, ...], about("Steps of the procedure that differ.")] = ()
     renumbered: Annotated[
-        tuple[Renumbering, ...], Meta(description="Steps that have another number, whether they differ or not.")
+        tuple[Renumbering, ...], about("Steps that have another number, whether they differ or not.")
     ] = ()
     safeguards: Annotated[
         tuple[SafeguardChange, ...],
-        Meta(
-            description="Warnings, approvals, preconditions, and sections of verification and rollback that differ: removed "
+        about(
+            "Warnings, approvals, preconditions, and sections of verification and rollback that differ: removed "
             "ones first, of these the warnings first."
         ),
     ] = ()
-    notes: Annotated[tuple[str, ...], Meta(description="What could not be compared.")] = ()
+    notes: Annotated[tuple[str, ...], about("What could not be compared.")] = ()
 
 
 class Restored(Record, frozen=True):
@@ -133,9 +129,7 @@ class Restored(Record, frozen=True):
     the catalog. `notes` list the differences.
     """
 
-    object_key: Annotated[str, Meta(description="The object that waits to be ingested.")]
+    object_key: Annotated[str, about("The object that waits to be ingested.")]
     restored: VersionName
-    original: Annotated[
-        bool, Meta(description="True if the object is restored byte for byte; else it is its extracted text.")
-    ]
-    notes: Annotated[tuple[str, ...], Meta(description="Differences from the original.")] = ()
+    original: Annotated[bool, about("True if the object is restored byte for byte; else it is its extracted text.")]
+    notes: Annotated[tuple[str, ...], about("Differences from the original.")] = ()

@@ -243,10 +243,10 @@ class Relinker:
         done.mentions += len(statements.edges) * written
 
     def _release(self, claim: Claim, document: KnowledgeDocument, *, written: bool) -> None:
-        held = self.catalog.release(claim, applied=True)
+        held = self.catalog.claims.release(claim, applied=True)
         if written and not held:
             log.warning("lost the claim on %s while adding mentions", document.key.source)
-            self.catalog.note_unfinished(document.key, document.document_id)
+            self.catalog.claims.note_unfinished(document.key, document.document_id)
 
     def _missing(self, document: KnowledgeDocument, keys: Sequence[str]) -> Statements:
         """Statements that ingesting the document now would add for these names."""

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Protocol
 
-from msgspec import Meta, field
+from msgspec import field
 
 from opx.domain.graph import Edge, GraphEvidence, Node, Reached, Walk, shown
 from opx.domain.knowledge import Tier, Untrusted
-from opx.domain.record import Record, always, derive
+from opx.domain.record import Record, about, always, derive
 from opx.domain.results import Names, PathStep
 
-Passages = Annotated[tuple["Passage", ...], Meta(description="The text of evidence by chunk id, up to a limit.")]
-Cut = Annotated[tuple[str, ...], Meta(description="Nodes of which not all edges were followed.")]
+Passages = Annotated[tuple["Passage", ...], about("The text of evidence by chunk id, up to a limit.")]
+Cut = Annotated[tuple[str, ...], about("Nodes of which not all edges were followed.")]
 
 
 class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,13 +25,13 @@ class Passage(Record, frozen=True, kw_only=True, omit_defaults=True):
     chunk_id: str
     document_id: str
     title: str
-    section: Annotated[str, Meta(description="The headings above it, as `A > B`.")]
+    section: Annotated[str, about("The headings above it, as `A > B`.")]
     source: str
     category: str
     tier: Tier
     content: str
     untrusted: Untrusted = always(False)
-    flags: Annotated[tuple[str, ...], Meta(description="Warnings for readers.")] = ()
+    flags: Annotated[tuple[str, ...], about("Warnings for readers.")] = ()
 
     def __post_init__(self) -> None:
         derive(self, untrusted=self.untrusted or self.tier is not Tier.INTERNAL)
@@ -41,9 +41,9 @@ class NodeView(Record, frozen=True, kw_only=True):
     """A node and its edges, the newest first."""
 
     node: Node
-    aliases: Annotated[tuple[str, ...], Meta(description="Its other references that the caller may know.")] = ()
+    aliases: Annotated[tuple[str, ...], about("Its other references that the caller may know.")] = ()
     edges: tuple[Edge, ...] = ()
-    more: Annotated[bool, Meta(description="True if it has more edges than these.")] = False
+    more: Annotated[bool, about("True if it has more edges than these.")] = False
     passages: Passages = ()
     names: Names = field(default_factory=dict)
 
@@ -71,9 +71,7 @@ class Neighbourhood(Record, frozen=True, kw_only=True):
     reached: tuple[ReachedNode, ...] = ()
     edges: tuple[Edge, ...] = ()
     cut: Cut = ()
-    contradicting: Annotated[
-        tuple[tuple[PathStep, ...], ...], Meta(description="Pairs of edges that can't both hold.")
-    ] = ()
+    contradicting: Annotated[tuple[tuple[PathStep, ...], ...], about("Pairs of edges that can't both hold.")] = ()
     passages: Passages = ()
     names: Names = field(default_factory=dict)
 
@@ -93,7 +91,7 @@ class Connection(Record, frozen=True, kw_only=True):
 
     source: str = field(name="from")
     target: str = field(name="to")
-    found: Annotated[bool, Meta(description="False if there is no path of few enough steps.")]
+    found: Annotated[bool, about("False if there is no path of few enough steps.")]
     steps: tuple[Edge, ...] = ()
     cut: Cut = ()
     passages: Passages = ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -46,44 +47,29 @@ class DocumentGraph(Protocol):
         """Cache of texts that language models generated for passages."""
 
 
+@dataclass(eq=False)
 class Ingestion:
     """Ingestion of an installation. `copies` get the same changes as the index. `new_chat` creates the language model of a
     name. `after` is called after each batch of documents."""
 
-    def __init__(
-        self,
-        installation: Installation,
-        tables: Tables,
-        storage: Storage,
-        work: WorkQueue,
-        *,
-        corpus: Corpus,
-        indexing: Indexing,
-        graph: DocumentGraph,
-        after: Callable[[], None],
-        put_baseline: PutBaseline,
-        parsing_tools: Callable[[], ParsingTools],
-        copies: Callable[[], ChunkCopies | None],
-        new_chat: Callable[[str], ChatModel],
-        secrets: Callable[[], Secrets],
-    ) -> None:
-        self._secrets = secrets
-        self._installation = installation
-        self._tables = tables
-        self._storage = storage
-        self._work = work
-        self._corpus = corpus
-        self._indexing = indexing
-        self._graph = graph
-        self._after = after
-        self._put_baseline = put_baseline
-        self._parsing_tools = parsing_tools
-        self._copies = copies
-        self._new_chat = new_chat
+    installation: Installation
+    tables: Tables
+    storage: Storage
+    work: WorkQueue
+    _: KW_ONLY
+    corpus: Corpus
+    indexing: Indexing
+    graph: DocumentGraph
+    after: Callable[[], None]
+    put_baseline: PutBaseline
+    parsing_tools: Callable[[], ParsingTools]
+    copies: Callable[[], ChunkCopies | None]
+    new_chat: Callable[[str], ChatModel]
+    secrets: Callable[[], Secrets]
 
     @cached_property
     def pipeline(self) -> IngestionPipeline:
-        return self.pipeline_with(self._indexing.document_embedder)
+        return self.pipeline_with(self.indexing.document_embedder)
 
     def pipeline_with(
         self, embedder: Embedder, cut_before: CutBefore = lambda _key, _fingerprint, _stack: None
@@ -91,7 +77,7 @@ class Ingestion:
         """A pipeline with this embedder of documents, which takes what `cut_before` has of them instead of reading them."""
         from opx.ingestion.pipeline import ChunkingRules, IngestionPipeline
 
-        installation, settings, store = self._installation, self._installation.settings, self._corpus.store
+        installation, settings, store = self.installation, self.installation.settings, self.corpus.store
         return IngestionPipeline(
             store=store,
             reader=DocumentReader(
@@ -99,23 +85,23 @@ class Ingestion:
                 installation.knowledge,
                 max_bytes=settings.max_document_bytes,
                 clock=installation.clock,
-                tools=self._parsing_tools(),
+                tools=self.parsing_tools(),
                 channels=read_channel_rules(installation.knowledge, installation.knowledge_path),
             ),
-            catalog=self._corpus.catalog,
+            catalog=self.corpus.catalog,
             embedder=embedder,
-            index=self._indexing.written_index,
+            index=self.indexing.written_index,
             rules=ChunkingRules(settings.chunk_tokens, settings.chunk_overlap),
-            unit_of_work=self._tables.unit_of_work,
+            unit_of_work=self.tables.unit_of_work,
             repeatable=self._repeatable,
-            read_threads=self._storage.read_threads,
-            puts_together=self._storage.together,
-            index_identity=self._indexing.identity,
-            copies=self._copies(),
+            read_threads=self.storage.read_threads,
+            puts_together=self.storage.together,
+            index_identity=self.indexing.identity,
+            copies=self.copies(),
             contexts=self.context_writer,
-            graph=self._graph.writer,
-            extract=self._graph.extractor,
-            writers=self._indexing.writers,
+            graph=self.graph.writer,
+            extract=self.graph.extractor,
+            writers=self.indexing.writers,
             originals=self.originals if settings.secret_originals == ENCRYPT else None,
             cut_before=cut_before,
             clock=installation.clock,
@@ -124,40 +110,40 @@ class Ingestion:
     @property
     def _repeatable(self) -> UnitOfWork:
         """For writes that are made again if a loss of power takes them: the event is still in the queue then."""
-        return partial(self._tables.unit_of_work, synced=False)
+        return partial(self.tables.unit_of_work, synced=False)
 
     @property
     def readable_store(self) -> ObjectStore:
         """The corpus store with originals in place of encrypted objects, for reading on behalf of the installation."""
         from opx.ingestion.originals import DecryptingObjectStore
 
-        return DecryptingObjectStore(self._corpus.store, self._originals_key)
+        return DecryptingObjectStore(self.corpus.store, self._originals_key)
 
     @cached_property
     def _originals_key(self) -> OriginalsKey:
         """The key, where originals may be read: in a folder, and in functions that encrypt them."""
         from opx.ingestion.originals import OriginalsKey
 
-        settings = self._installation.settings
+        settings = self.installation.settings
         reads = settings.secret_originals == ENCRYPT or settings.address("secrets") == FOLDER
-        return OriginalsKey(self._secrets, settings.originals_key if reads else "")
+        return OriginalsKey(self.secrets, settings.originals_key if reads else "")
 
     @cached_property
     def originals(self) -> OriginalsProtection:
         """Encrypts originals."""
         from opx.ingestion.originals import OriginalsProtection
 
-        return OriginalsProtection(self._corpus.store, self._storage.replaceable, self._originals_key)
+        return OriginalsProtection(self.corpus.store, self.storage.replaceable, self._originals_key)
 
     @cached_property
     def context_writer(self) -> ContextWriter | None:
         """Writes contexts of chunks during ingestion; None if no model is configured for that."""
-        model = self._installation.settings.context_model
+        model = self.installation.settings.context_model
         if not model:
             return None
         from opx.ingestion.contexts import ContextWriter
 
-        return ContextWriter(self._new_chat(model), self._graph.written_texts)
+        return ContextWriter(self.new_chat(model), self.graph.written_texts)
 
     @cached_property
     def worker(self) -> IngestionWorker:
@@ -167,25 +153,25 @@ class Ingestion:
         """A worker that processes events with this pipeline."""
         from opx.ingestion.worker import IngestionWorker, RetryRules
 
-        settings = self._installation.settings
+        settings = self.installation.settings
         rules = RetryRules(settings.max_attempts, settings.retry_base_seconds)
         return IngestionWorker(
             pipeline,
-            self._corpus.failures,
+            self.corpus.failures,
             rules,
             unit_of_work=self._repeatable,
-            after=self._after,
-            settle=None if self._work.in_process else self._corpus.announcements.settle,
+            after=self.after,
+            settle=None if self.work.in_process else self.corpus.announcements.settle,
         )
 
     @property
     def drain(self) -> QueueDrain | None:
         """Processes the queue in this process; None where Lambda functions do."""
-        if not self._work.in_process:
+        if not self.work.in_process:
             return None
         from opx.ingestion.worker import QueueDrain
 
-        work = self._work
+        work = self.work
         return QueueDrain(work.queue, self.worker, exclusive=work.exclusive, unit_of_work=self._repeatable)
 
     def _fingerprint(self, info: ObjectInfo, sidecar: ObjectInfo | None) -> str:
@@ -193,26 +179,26 @@ class Ingestion:
 
     def manager_of(self, scope: Scope, ways: WaysIn | None = None) -> IngestionManager:
         """The manager that puts documents of this scope into the corpus."""
-        return self._manager(scope, self._corpus.store, ways)
+        return self._manager(scope, self.corpus.store, ways)
 
     def quiet_manager_of(self, scope: Scope) -> IngestionManager:
         """The manager that puts documents without events of their changes, for a bulk job that ingests them."""
-        return self._manager(scope, self._corpus.quiet_store, None)
+        return self._manager(scope, self.corpus.quiet_store, None)
 
     def _manager(self, scope: Scope, store: ObjectStore, ways: WaysIn | None) -> IngestionManager:
         from opx.ingestion.manager import IngestionManager
 
         return IngestionManager(
             store=store,
-            catalog=self._corpus.catalog,
-            knowledge=self._installation.knowledge,
+            catalog=self.corpus.catalog,
+            knowledge=self.installation.knowledge,
             drain=self.drain,
             fingerprint=self._fingerprint,
             scope=scope,
             evidence_rules=lambda: self.evidence_rules,
             ways=ways,
-            records=lambda record: self._put_baseline(record, scope),
-            grouped=self._corpus.grouped,
+            records=lambda record: self.put_baseline(record, scope),
+            grouped=self.corpus.grouped,
         )
 
     @cached_property
@@ -220,4 +206,4 @@ class Ingestion:
         """Rules that choose the category of evidence. Raises `KnowledgeConfigError`."""
         from opx.ingestion.evidence import read_evidence_rules
 
-        return read_evidence_rules(self._installation.knowledge, self._installation.knowledge_path)
+        return read_evidence_rules(self.installation.knowledge, self.installation.knowledge_path)

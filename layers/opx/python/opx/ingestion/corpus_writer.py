@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
@@ -34,7 +35,6 @@ from opx.ingestion.files import (
     FileToIngest,
     described,
     file_digest,
-    plan_files,
     sidecar_of,
     stated_facts,
     unreadable,
@@ -59,39 +59,29 @@ OWNER = Channel(ChannelKind.COMMAND, proof="rights of the home's owner")
 """The channel of the owner of a home, who runs this program on it."""
 
 
+@dataclass(eq=False, kw_only=True)
 class CorpusWriter:
     """Puts and removes documents of one scope by one channel, which is recorded on each object; the pipeline ingests them
     from there.
 
     `fingerprint` is the pipeline's: it computes from an object and its sidecar the fingerprint that the catalog records.
     `records` is called with each record of `operations/baselines` before it is put, to store it among the baselines.
+    Documents that are put in a block of `grouped` may be stored only when it ends, and then aren't if it raises.
     """
 
-    def __init__(
-        self,
-        *,
-        store: ObjectStore,
-        catalog: Catalog,
-        knowledge: KnowledgeModel,
-        fingerprint: Callable[[ObjectInfo, ObjectInfo | None], str],
-        scope: Scope = Scope(),  # noqa: B008 (frozen)
-        records: Callable[[Mapping[str, Any]], object] | None = None,
-        channel: Channel = OWNER,
-        grouped: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
-        self._channel = channel
-        self._grouped = grouped
-        self._records = records
-        self._store = store
-        self._catalog = catalog
-        self._knowledge = knowledge
-        self._fingerprint = fingerprint
-        self._scope = scope
+    store: ObjectStore
+    catalog: Catalog
+    knowledge: KnowledgeModel
+    fingerprint: Callable[[ObjectInfo, ObjectInfo | None], str]
+    scope: Scope = field(default_factory=Scope)
+    records: Callable[[Mapping[str, Any]], object] | None = None
+    channel: Channel = OWNER
+    grouped: Callable[[], AbstractContextManager[None]] = nullcontext
 
     def by(self, channel: Channel) -> Self:
         """The same writer for objects of another channel."""
         other = copy(self)
-        other._channel = channel
+        other.channel = channel
         return other
 
     def put_batch(
@@ -99,7 +89,7 @@ class CorpusWriter:
     ) -> list[str | InvalidInputError]:
         """Puts several documents for asynchronous ingestion, as `ingest_batch` does. Returns for each, in order, its
         object key (equal ones may share it), or the error. Raises `UnknownCategoryError`."""
-        path = self._knowledge.category(category).path
+        path = self.knowledge.category(category).path
         copies: Counter[str] = Counter()
         put: list[str | InvalidInputError] = []
         keys: dict[str, str] = {}
@@ -119,7 +109,7 @@ class CorpusWriter:
 
     def category_of_tier(self, tier: str, category: str) -> str:
         """The path of a category. Raises `UnknownCategoryError`, and `InvalidInputError` if it is of another tier."""
-        known = self._knowledge.category(category)
+        known = self.knowledge.category(category)
         if known.tier.value != tier:
             raise InvalidInputError(f"category {known.path} is of tier {known.tier.value}, not {tier!r}")
         return known.path
@@ -130,7 +120,7 @@ class CorpusWriter:
         `metadata` as for `ingest_document`. Raises `UnknownCategoryError`, and `InvalidInputError` for a mapping that
         can't be written as JSON, for text that isn't Unicode, and for a name that is not allowed.
         """
-        known = self._knowledge.category(category)
+        known = self.knowledge.category(category)
         facts = dict(metadata)
         data = stored_bytes(document)
         name = str(facts.pop("source", "") or _digest(data) + _suffix(facts))
@@ -139,10 +129,10 @@ class CorpusWriter:
             raise InvalidInputError(
                 f"{name}: names that end with {SIDECAR_SUFFIX} are for metadata; choose another name"
             )
-        key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{stored}"
+        key = f"{self.scope.prefix}{DOCUMENTS_FOLDER}{known.path}/{stored}"
         check_facts(facts, name)
-        if self._records is not None and known.path == BASELINES_CATEGORY and isinstance(document, Mapping):
-            self._records(document)
+        if self.records is not None and known.path == BASELINES_CATEGORY and isinstance(document, Mapping):
+            self.records(document)
         self.put_described(key, data, {**facts, "category": known.path})
         return key
 
@@ -156,11 +146,11 @@ class CorpusWriter:
             if len(sidecar) > MAX_BYTES:
                 have = f"the metadata of {key} have {len(sidecar):,} bytes"
                 raise InvalidInputError(f"{have}; at most {MAX_BYTES:,} are kept: shorten them")
-            self._store.put(key + SIDECAR_SUFFIX, sidecar)
+            self.store.put(key + SIDECAR_SUFFIX, sidecar)
             text = metadata_text({field: facts[field] for field in _ON_OBJECT if field in facts})
-        elif self._store.head(key + SIDECAR_SUFFIX):
-            self._store.delete(key + SIDECAR_SUFFIX)
-        self._store.put(key, data, metadata={OBJECT_METADATA: text, **channel_metadata(self._channel)})
+        elif self.store.head(key + SIDECAR_SUFFIX):
+            self.store.delete(key + SIDECAR_SUFFIX)
+        self.store.put(key, data, metadata={OBJECT_METADATA: text, **channel_metadata(self.channel)})
 
     # -- new contents of stored objects
 
@@ -168,20 +158,20 @@ class CorpusWriter:
         """Puts text in place of the content with this etag, "" for a new object. Facts that describe the object stay, but
         for the time of the earlier update, and a category that the installation didn't attest. Raises
         `ConditionFailedError`, and `InvalidInputError` for text that isn't Unicode."""
-        info = self._store.head(key)
-        facts = described(key.partition(DOCUMENTS_FOLDER)[2], {}) if info is None else _kept_facts(self._store, info)
-        kept = {} if info is None else carried_metadata(self._store, info)
-        metadata = {**kept, OBJECT_METADATA: metadata_text(facts), **channel_metadata(self._channel)}
-        return self._store.put_if(key, stored_bytes(text), etag=etag, metadata=metadata)
+        info = self.store.head(key)
+        facts = described(key.partition(DOCUMENTS_FOLDER)[2], {}) if info is None else _kept_facts(self.store, info)
+        kept = {} if info is None else carried_metadata(self.store, info)
+        metadata = {**kept, OBJECT_METADATA: metadata_text(facts), **channel_metadata(self.channel)}
+        return self.store.put_if(key, stored_bytes(text), etag=etag, metadata=metadata)
 
     def put_review(self, key: str, review: Review, checksum: str) -> None:
         """Records a review on an object; its content and its channel stay. Raises `ObjectNotFoundError`,
         `ConditionFailedError` if it has another SHA-256 by now ("": unknown) or is changed at the same time, and
         `InvalidInputError` for an encrypted or large one."""
-        info = self._store.head(key)
+        info = self.store.head(key)
         if info is None:
             raise ObjectNotFoundError(f"no object {key}")
-        with self._store.open(key) as stream:
+        with self.store.open(key) as stream:
             data = stream.read(MAX_REVIEWED_BYTES + 1)
         if data.startswith(MAGIC):
             raise InvalidInputError("its original is encrypted, as it has secrets: upload it without them")
@@ -191,23 +181,15 @@ class CorpusWriter:
             )
         if checksum and hashlib.sha256(data).hexdigest() != checksum:
             raise ConditionFailedError(f"object {key} is another one by now")
-        metadata = {**carried_metadata(self._store, info), **review_metadata(review)}
-        self._store.put_if(key, data, etag=info.etag, metadata=metadata)
+        metadata = {**carried_metadata(self.store, info), **review_metadata(review)}
+        self.store.put_if(key, data, etag=info.etag, metadata=metadata)
 
     # -- files
-
-    def plan(self, paths: Sequence[Path], base: Path) -> Iterator[FileToIngest | EventOutcome]:
-        """The files under `paths`; see `plan_files`."""
-        return plan_files(paths, base)
-
-    def grouped(self) -> AbstractContextManager[None]:
-        """Documents that are put in the block may be stored only when it ends, and then aren't if it raises."""
-        return self._grouped()
 
     def put_file(self, file: FileToIngest, metadata: Mapping[str, Any]) -> EventOutcome | None:
         """Copies a file and its sidecar into the corpus store. Returns an outcome only if nothing was put: `UNCHANGED`, or
         `FAILED` because the file can't be read. Raises `InvalidInputError` for metadata that can't be kept."""
-        key = f"{self._scope.prefix}{DOCUMENTS_FOLDER}{file.source.lstrip('/')}"
+        key = f"{self.scope.prefix}{DOCUMENTS_FOLDER}{file.source.lstrip('/')}"
         check_facts(metadata, file.source)
         text = metadata_text(file.described(metadata))
         try:
@@ -217,7 +199,7 @@ class CorpusWriter:
                 return EventOutcome(Result.UNCHANGED, key, document_id=current)
             self._put_sidecar(key, file.path)
             with file.path.open("rb") as stream:
-                self._store.put(key, stream, metadata={OBJECT_METADATA: text, **channel_metadata(self._channel)})
+                self.store.put(key, stream, metadata={OBJECT_METADATA: text, **channel_metadata(self.channel)})
         except OSError as exc:
             return unreadable(key, file.path, exc)
         return None
@@ -225,28 +207,28 @@ class CorpusWriter:
     def current_if(self, key: str, text: str, same: Callable[[ObjectInfo, ObjectInfo | None], bool]) -> str:
         """The document id if the stored object has this metadata, `same` is true for it and its sidecar, and it is indexed
         by the current rules; else "", and for one that retention keeps out: it may be kept by now."""
-        info = self._store.head(key)
+        info = self.store.head(key)
         if info is None or info.metadata.get(OBJECT_METADATA) != text:
             return ""
-        stored = self._store.head(key + SIDECAR_SUFFIX)
+        stored = self.store.head(key + SIDECAR_SUFFIX)
         if not same(info, stored):
             return ""
-        head = self._catalog.head(self._key(key))
+        head = self.catalog.head(self._key(key))
         if head is None or head.get("writing") or head.get("keptOut"):
             return ""
-        if head.get("fingerprint") != self._fingerprint(info, stored):
+        if head.get("fingerprint") != self.fingerprint(info, stored):
             return ""
         return current_id(head)
 
     def _key(self, object_key: str) -> DocumentKey:
-        return DocumentKey(self._scope, object_key.removeprefix(self._scope.prefix))
+        return DocumentKey(self.scope, object_key.removeprefix(self.scope.prefix))
 
     def _put_sidecar(self, key: str, path: Path) -> None:
         sidecar = sidecar_of(path)
         if sidecar:
-            self._store.put(key + SIDECAR_SUFFIX, sidecar.read_bytes())
-        elif self._store.head(key + SIDECAR_SUFFIX):
-            self._store.delete(key + SIDECAR_SUFFIX)
+            self.store.put(key + SIDECAR_SUFFIX, sidecar.read_bytes())
+        elif self.store.head(key + SIDECAR_SUFFIX):
+            self.store.delete(key + SIDECAR_SUFFIX)
 
     # -- removing
 
@@ -257,8 +239,8 @@ class CorpusWriter:
         """
         found = [
             document
-            for document in self._catalog.find(document_id)
-            if document.key.scope == self._scope and document.state is DocumentState.CURRENT
+            for document in self.catalog.find(document_id)
+            if document.key.scope == self.scope and document.state is DocumentState.CURRENT
         ]
         if not found:
             raise DocumentNotFoundError(f"no current document {document_id}")
@@ -267,9 +249,9 @@ class CorpusWriter:
         return found
 
     def delete_object(self, key: str) -> None:
-        self._store.delete(key)
-        if self._store.head(key + SIDECAR_SUFFIX):
-            self._store.delete(key + SIDECAR_SUFFIX)
+        self.store.delete(key)
+        if self.store.head(key + SIDECAR_SUFFIX):
+            self.store.delete(key + SIDECAR_SUFFIX)
 
 
 _UPDATES = ("lastUpdated", "last_updated", "updated")

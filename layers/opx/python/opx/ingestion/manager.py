@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.domain.knowledge import KnowledgeModel
-from opx.domain.provenance import Channel
-from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError, OpxError
-from opx.ingestion.corpus.catalog import Catalog
 from opx.ingestion.corpus.claims import current_id
-from opx.ingestion.corpus_writer import OWNER, CorpusWriter
+from opx.ingestion.corpus_writer import CorpusWriter
 from opx.ingestion.events import EventOutcome, IngestionResult, Result
 from opx.ingestion.given_documents import Content, read_document
 from opx.ingestion.worker import QueueDrain
-from opx.ports import ObjectInfo, ObjectStore
 
 if TYPE_CHECKING:
     from opx.domain.sources import Document, KnowledgeSource, PullReport, SourceDeclaration
@@ -44,40 +39,16 @@ class WaysIn(Protocol):
         """Subscribes to a stream, whose records become documents; returns the subscription's id."""
 
 
+@dataclass(eq=False, kw_only=True)
 class IngestionManager(CorpusWriter):
     """Ingests documents of one scope: at once through `drain`, or asynchronously by Lambda functions, where it is None.
 
     `ways` registers sources, webhooks and streams; None for scopes that have none of their own.
     """
 
-    def __init__(
-        self,
-        *,
-        store: ObjectStore,
-        catalog: Catalog,
-        knowledge: KnowledgeModel,
-        drain: QueueDrain | None,
-        fingerprint: Callable[[ObjectInfo, ObjectInfo | None], str],
-        scope: Scope = Scope(),  # noqa: B008 (frozen)
-        evidence_rules: Callable[[], EvidenceRules],
-        ways: WaysIn | None = None,
-        records: Callable[[Mapping[str, Any]], object] | None = None,
-        channel: Channel = OWNER,
-        grouped: Callable[[], AbstractContextManager[None]] = nullcontext,
-    ) -> None:
-        super().__init__(
-            store=store,
-            catalog=catalog,
-            knowledge=knowledge,
-            fingerprint=fingerprint,
-            scope=scope,
-            records=records,
-            channel=channel,
-            grouped=grouped,
-        )
-        self._drain = drain
-        self._evidence_rules = evidence_rules
-        self._ways_in = ways
+    drain: QueueDrain | None
+    evidence_rules: Callable[[], EvidenceRules]
+    ways: WaysIn | None = None
 
     def ingest_document(
         self, tier: str, category: str, document: Content | Document | object, metadata: Mapping[str, Any] | None = None
@@ -103,7 +74,7 @@ class IngestionManager(CorpusWriter):
         outcomes = [outcome for outcome in self.work() if outcome.object_key == key]
         if outcomes and outcomes[-1].result is Result.FAILED:
             raise outcomes[-1].error or OpxError(outcomes[-1].reason)
-        head = self._catalog.head(self._key(key))
+        head = self.catalog.head(self._key(key))
         return (current_id(head) if head else "") or key
 
     def ingest_batch(
@@ -123,7 +94,7 @@ class IngestionManager(CorpusWriter):
         from opx.ingestion.evidence import put_evidence
         from opx.ingestion.evidence_reading import read_evidence
 
-        return put_evidence(self, self._store, self._evidence_rules(), read_evidence(evidence))
+        return put_evidence(self, self.store, self.evidence_rules(), read_evidence(evidence))
 
     def ingest_from_evidence(self, evidence: object) -> str:
         """Ingests evidence of an agent as a document of the category that knowledge.yaml's rules choose. Returns its
@@ -185,14 +156,14 @@ class IngestionManager(CorpusWriter):
         return self._ways().subscribe(stream, self.category_of_tier(tier, category), filter)
 
     def _ways(self) -> WaysIn:
-        if self._ways_in is None:
-            raise InvalidInputError(f"sources belong to the whole installation, not to {self._scope.key}")
-        return self._ways_in
+        if self.ways is None:
+            raise InvalidInputError(f"sources belong to the whole installation, not to {self.scope.key}")
+        return self.ways
 
     def work(self) -> Iterator[EventOutcome]:
         """Processes the waiting events; nothing where Lambda functions do that."""
-        if self._drain is not None:
-            yield from self._drain.run()
+        if self.drain is not None:
+            yield from self.drain.run()
 
     def _work_on(self, keys: Collection[str]) -> Iterator[EventOutcome]:
         return (outcome for outcome in self.work() if outcome.object_key in keys)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
 from itertools import compress, islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
@@ -73,34 +74,21 @@ Step = Claim | Prepared
 """A change to publish: a prepared document, or only the claim on a document to remove from the index."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Publisher:
     """Writes claimed documents to index, copies, graph and catalog. `layout` identifies the current chunking rules; `graph`
     gets the statements of documents; `writers` keeps a new edition in step that is being built meanwhile."""
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        index: SearchIndex,
-        chunks: Chunks,
-        layout: Callable[[], str],
-        unit_of_work: UnitOfWork = nullcontext,
-        puts_together: UnitOfWork = nullcontext,
-        each: Each | None = None,
-        copies: ChunkCopies | None = None,
-        graph: GraphWriter | None = None,
-        writers: Writers | None = None,
-    ) -> None:
-        self._puts_together = puts_together
-        self._each = each or Each()
-        self._writers = writers or OneIndex()
-        self._catalog = catalog
-        self._index = index
-        self._chunks = chunks
-        self._layout = layout
-        self._unit_of_work = unit_of_work
-        self._copies = copies
-        self._graph = graph
+    catalog: Catalog
+    index: SearchIndex
+    chunks: Chunks
+    layout: Callable[[], str]
+    unit_of_work: UnitOfWork
+    puts_together: UnitOfWork
+    each: Each
+    copies: ChunkCopies | None
+    graph: GraphWriter | None
+    writers: Writers
 
     def publish(self, steps: Sequence[Step], *, gone_by: float | None = None) -> list[bool]:
         """Applies the steps to the index in one batch, then to the catalog; returns one result per step.
@@ -109,22 +97,22 @@ class Publisher:
         `StoreUnavailableError`; then some steps may be done, and all may be repeated. `gone_by` is as for
         `Catalog.withdraw`.
         """
-        with self._writers.writing():
+        with self.writers.writing():
             return self._publish(steps, gone_by)
 
     def _publish(self, steps: Sequence[Step], gone_by: float | None) -> list[bool]:
         changes = [self._change(step) for step in steps]
-        with self._unit_of_work():
+        with self.unit_of_work():
             started = [self._start(step) for step in steps]
             live = list(compress(steps, started))
-            self._writers.note([claim_of(step).key.id for step in live])
+            self.writers.note([claim_of(step).key.id for step in live])
         self._store(live)
-        references = self._index.apply(list(compress(changes, started))) if live else []
-        if self._copies and live:
-            self._copies.apply(_copy(step) for step in live)
+        references = self.index.apply(list(compress(changes, started))) if live else []
+        if self.copies and live:
+            self.copies.apply(_copy(step) for step in live)
         self._sweep(live)
-        with self._unit_of_work():
-            self._writers.confirm()
+        with self.unit_of_work():
+            self.writers.confirm()
             self._state(live)
             kept = [self._finish(step, written, gone_by) for step, written in zip(live, references, strict=True)]
         for step, written, done in zip(live, references, kept, strict=True):
@@ -137,7 +125,7 @@ class Publisher:
         if isinstance(step, Claim):
             return DocumentChange(step.key.id, "", superseded=self._old_references(step))
         old = self._old_references(step.claim)
-        if self._index.derives_ids:
+        if self.index.derives_ids:
             fresh = {entry_id(step.claim.key.id, chunk.chunk_id) for chunk in step.chunks()}
             old = [reference for reference in old if reference not in fresh]
         return DocumentChange(step.claim.key.id, step.document.document_id, step.entries(), old)
@@ -149,21 +137,21 @@ class Publisher:
         been cut by other rules than those in the index.
         """
         key = claim.key
-        if self._index.derives_ids:
+        if self.index.derives_ids:
             documents = dict.fromkeys(filter(None, (claim.current_id, *claim.unfinished)))
             found, unknown = self._derived(key, documents)
             unknown = unknown or claim.interrupted
         else:
-            stored = self._catalog.references(key.id, self._writers.edition)
+            stored = self.catalog.references(key.id, self.writers.edition)
             found, unknown = list(stored.found), claim.interrupted or bool(stored.expected_since)
-        recut = claim.current_id and not str(claim.head.get("fingerprint")).startswith(self._layout())
+        recut = claim.current_id and not str(claim.head.get("fingerprint")).startswith(self.layout())
         if unknown or recut:
-            found.extend(self._index.references(key.id))
+            found.extend(self.index.references(key.id))
         return list(dict.fromkeys(found))
 
     def _derived(self, key: DocumentKey, documents: Iterable[str]) -> tuple[list[str], bool]:
         """References by the chunk files of these versions, and True if one of them is damaged."""
-        chunks = (chunk for document in documents for chunk in self._chunks.read(key, document))
+        chunks = (chunk for document in documents for chunk in self.chunks.read(key, document))
         found: list[str] = []
         try:
             found.extend(entry_id(key.id, chunk.chunk_id) for chunk in chunks)
@@ -174,7 +162,7 @@ class Publisher:
 
     def _start(self, step: Step) -> bool:
         try:
-            self._catalog.start_writing(claim_of(step), _document_id(step))
+            self.catalog.claims.start_writing(claim_of(step), _document_id(step))
         except ConditionFailedError:
             return False
         return True
@@ -182,8 +170,8 @@ class Publisher:
     def _store(self, steps: Sequence[Step]) -> None:
         """Stores the files of the versions, which the catalog names as being written by now: if this worker is killed, the
         next writer of the document finds them."""
-        with self._puts_together():
-            self._each(self._chunks.store, [step.cut for step in steps if isinstance(step, Prepared)])
+        with self.puts_together():
+            self.each(self.chunks.store, [step.cut for step in steps if isinstance(step, Prepared)])
 
     def _sweep(self, steps: Sequence[Step]) -> None:
         """Deletes the files of versions that interrupted attempts wrote and that never became current, unless another
@@ -191,30 +179,30 @@ class Publisher:
         written = {(claim_of(step).key.scope, _document_id(step)) for step in steps}
         for claim in map(claim_of, steps):
             left = [one for one in claim.unfinished if (claim.key.scope, one) not in written]
-            for document_id in self._catalog.without_version(claim, left):
-                self._chunks.discard(claim.key, document_id, before=self._catalog.abandoned_before)
+            for document_id in self.catalog.without_version(claim, left):
+                self.chunks.discard(claim.key, document_id, before=self.catalog.abandoned_before)
 
     def _state(self, steps: Sequence[Step]) -> None:
         """Replaces the statements of the documents in the graph."""
-        if self._graph is None:
+        if self.graph is None:
             return
         for step in steps:
             key = claim_of(step).key
             if isinstance(step, Claim):
-                self._graph.remove(key.id, key.scope)
+                self.graph.remove(key.id, key.scope)
             else:
-                self._graph.write(Origin.of(step.document), step.statements)
+                self.graph.write(Origin.of(step.document), step.statements)
 
     def _finish(self, step: Step, references: list[str], gone_by: float | None = None) -> bool:
         """False if the claim was lost while the index was written."""
         try:
             if isinstance(step, Claim):
-                self._catalog.withdraw(step, gone_by=gone_by, edition=self._writers.edition)
+                self.catalog.withdraw(step, gone_by=gone_by, edition=self.writers.edition)
             else:
-                kept = None if self._index.derives_ids else references
-                edition = self._writers.edition
+                kept = None if self.index.derives_ids else references
+                edition = self.writers.edition
                 made = VersionOrigin(step.cut.fingerprint, step.cut.provenance)
-                self._catalog.finish(step.claim, step.document, made, kept, edition=edition)
+                self.catalog.finish(step.claim, step.document, made, kept, edition=edition)
         except ConditionFailedError:
             return False
         return True
@@ -226,15 +214,15 @@ class Publisher:
         """
         claim = claim_of(step)
         log.warning("lost the claim on %s, undoing its writes", claim.event.key)
-        self._catalog.note_unfinished(claim.key, _document_id(step))
-        current = current_id(self._catalog.head(claim.key) or {}) == _document_id(step)
-        same = self._index.derives_ids and current
+        self.catalog.claims.note_unfinished(claim.key, _document_id(step))
+        current = current_id(self.catalog.head(claim.key) or {}) == _document_id(step)
+        same = self.index.derives_ids and current
         if references and not same:
-            self._index.apply([DocumentChange(claim.key.id, _document_id(step), superseded=references)])
-        if self._copies and not current:
-            self._copies.apply([CopyChange(claim.key, _document_id(step))])
-        if self._graph and not current and not isinstance(step, Claim):
-            self._graph.remove(claim.key.id, claim.key.scope, document_ids=[_document_id(step)])
+            self.index.apply([DocumentChange(claim.key.id, _document_id(step), superseded=references)])
+        if self.copies and not current:
+            self.copies.apply([CopyChange(claim.key, _document_id(step))])
+        if self.graph and not current and not isinstance(step, Claim):
+            self.graph.remove(claim.key.id, claim.key.scope, document_ids=[_document_id(step)])
 
 
 def _copy(step: Step) -> CopyChange:
@@ -287,59 +275,47 @@ CutBefore = Callable[[str, str, ExitStack], CutDocument | None]
 """Returns what was made before of the object with this key and fingerprint, None if nothing was."""
 
 
+@dataclass(eq=False, kw_only=True)
 class IngestionPipeline:
     """Applies events to chunks, index and catalog. One instance may serve several threads. `repeatable` is a unit of work for
     claims, which may be lost with those who hold them."""
 
-    def __init__(
-        self,
-        *,
-        store: ObjectStore,
-        reader: DocumentReader,
-        catalog: Catalog,
-        embedder: Embedder,
-        index: SearchIndex,
-        rules: ChunkingRules,
-        unit_of_work: UnitOfWork = nullcontext,
-        repeatable: UnitOfWork | None = None,
-        read_threads: int = 1,
-        puts_together: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        index_identity: str = "",
-        copies: ChunkCopies | None = None,
-        contexts: ContextWriter | None = None,
-        graph: GraphWriter | None = None,
-        extract: Extract | None = None,
-        writers: Writers | None = None,
-        originals: OriginalsProtection | None = None,
-        cut_before: CutBefore = lambda _key, _fingerprint, _stack: None,
-        clock: Clock = time.time,
-    ) -> None:
-        self._cut_before = cut_before
-        self._clock = clock
-        self._originals = originals
-        self._writers = writers or OneIndex()
-        self._store = store
-        self._reader = reader
-        self._catalog = catalog
-        self._embedder = embedder
-        self._contexts = contexts
-        self._rules = rules
-        self._index_identity = index_identity
-        self._chunks = Chunks(store, rules, extract)
-        self._each = Each(read_threads)  # several at a time where reading and storing mean waiting for a network
+    store: ObjectStore
+    reader: DocumentReader
+    catalog: Catalog
+    embedder: Embedder
+    index: SearchIndex
+    rules: ChunkingRules
+    unit_of_work: UnitOfWork = nullcontext
+    repeatable: UnitOfWork | None = None
+    read_threads: int = 1
+    puts_together: UnitOfWork = nullcontext
+    index_identity: str = ""
+    copies: ChunkCopies | None = None
+    contexts: ContextWriter | None = None
+    graph: GraphWriter | None = None
+    extract: Extract | None = None
+    writers: Writers = field(default_factory=OneIndex)
+    originals: OriginalsProtection | None = None
+    cut_before: CutBefore = lambda _key, _fingerprint, _stack: None
+    clock: Clock = time.time
+
+    def __post_init__(self) -> None:
+        self._chunks = Chunks(self.store, self.rules, self.extract)
+        self._each = Each(self.read_threads)  # several at a time where reading and storing mean waiting for a network
         self._publisher = Publisher(
-            catalog=catalog,
-            index=index,
+            catalog=self.catalog,
+            index=self.index,
             chunks=self._chunks,
             layout=self._layout,
-            unit_of_work=unit_of_work,
-            puts_together=puts_together,
+            unit_of_work=self.unit_of_work,
+            puts_together=self.puts_together,
             each=self._each,
-            copies=copies,
-            graph=graph,
-            writers=self._writers,
+            copies=self.copies,
+            graph=self.graph,
+            writers=self.writers,
         )
-        self._repeatable = repeatable or unit_of_work
+        self._repeatable = self.repeatable or self.unit_of_work
 
     def apply(self, events: Sequence[ObjectEvent], progress: Progress | None = None) -> list[EventOutcome]:
         """Applies events of different documents together, so that the index commits once; one outcome each, in order.
@@ -352,7 +328,7 @@ class IngestionPipeline:
             with ExitStack() as stack, ThreadPoolExecutor(1, "opx-reading") as reading:
                 documents, steps = self._arriving(portion, stack, reading)
                 done = self._embed_and_write(documents, steps, progress)
-            for outcome in done if self._originals else ():
+            for outcome in done if self.originals else ():
                 self._protect(outcome)
             outcomes.extend(done)
         return outcomes
@@ -362,7 +338,7 @@ class IngestionPipeline:
     ) -> tuple[Iterable[Prepared], Callable[[], list[EventOutcome | Step]]]:
         """The documents to embed, and a function that returns all steps. Many documents are prepared in another thread: the
         first ones are embedded meanwhile. `stack` is used by that thread alone until the function returns."""
-        if len(events) < READ_AHEAD_FROM or self._contexts:
+        if len(events) < READ_AHEAD_FROM or self.contexts:
             documents: list[Prepared] = []
             steps = self._prepared(events, stack, documents.append)
             return documents, lambda: steps
@@ -389,14 +365,14 @@ class IngestionPipeline:
 
     def _protect(self, outcome: EventOutcome) -> None:
         """Encrypts the original of an ingested document. That of an unchanged one may have been put again, and is plain."""
-        if self._originals and outcome.result in (Result.INGESTED, Result.SKIPPED):
-            self._originals.after_ingestion(outcome.object_key, lambda: outcome.remarks)
-        elif self._originals and outcome.result is Result.UNCHANGED:
-            self._originals.after_ingestion(outcome.object_key, lambda: self._known_remarks(outcome))
+        if self.originals and outcome.result in (Result.INGESTED, Result.SKIPPED):
+            self.originals.after_ingestion(outcome.object_key, lambda: outcome.remarks)
+        elif self.originals and outcome.result is Result.UNCHANGED:
+            self.originals.after_ingestion(outcome.object_key, lambda: self._known_remarks(outcome))
 
     def _known_remarks(self, outcome: EventOutcome) -> Sequence[Remark]:
         key = DocumentKey(*scope_of_object(outcome.object_key))
-        known = self._catalog.version(key, outcome.document_id)
+        known = self.catalog.version(key, outcome.document_id)
         return known.remarks if known else ()
 
     def fingerprint(self, info: ObjectInfo, sidecar: ObjectInfo | None) -> str:
@@ -406,7 +382,7 @@ class IngestionPipeline:
 
     def is_of(self, fingerprint: str, info: ObjectInfo) -> bool:
         """True if a document was made from the stored object, by any rules."""
-        known = self.fingerprint(info, self._reader.sidecar(info.key))
+        known = self.fingerprint(info, self.reader.sidecar(info.key))
         return fingerprint.rpartition("-")[2] == known.rpartition("-")[2]
 
     def remove(self, claims: Sequence[Claim], *, gone_by: float) -> list[bool]:
@@ -420,9 +396,9 @@ class IngestionPipeline:
 
     def _layout(self) -> str:
         """Hash of the rules of chunking and embedding and of the index: documents of another layout are ingested again."""
-        model, index = self._writers.lineage() or self._embedder.model_id, self._index_identity
-        rules = (self._rules.tokens, self._rules.overlap, model, PIPELINE_VERSION, index)
-        return stable_hash("layout", *rules, *((self._contexts.name,) if self._contexts else ()))
+        model, index = self.writers.lineage() or self.embedder.model_id, self.index_identity
+        rules = (self.rules.tokens, self.rules.overlap, model, PIPELINE_VERSION, index)
+        return stable_hash("layout", *rules, *((self.contexts.name,) if self.contexts else ()))
 
     # -- portions
 
@@ -441,7 +417,7 @@ class IngestionPipeline:
 
     def _size(self, event: ObjectEvent) -> int:
         try:
-            info = self._store.head(event.document_key)
+            info = self.store.head(event.document_key)
         except (StoreUnavailableError, InvalidInputError):
             return 0  # the error occurs again when the document is read
         return info.size if info else 0
@@ -466,7 +442,7 @@ class IngestionPipeline:
             scope, source = scope_of_object(event.document_key)
             if not source.startswith(DOCUMENTS_FOLDER):
                 return EventOutcome(Result.SKIPPED, event.key, f"not under {DOCUMENTS_FOLDER}")
-            return self._catalog.claim(DocumentKey(scope, source), event)
+            return self.catalog.claim(DocumentKey(scope, source), event)
         except StaleEventError:
             return EventOutcome(Result.SKIPPED, event.key, "not newer than the last applied event", stale=True)
         except BusyError:
@@ -487,17 +463,17 @@ class IngestionPipeline:
     def _read(self, claim: Claim, stack: ExitStack) -> EventOutcome | Step:
         """Prepares a claimed document; returns the claim itself if the document has to be removed from the index."""
         key = claim.event.document_key
-        info = self._store.head(key)
+        info = self.store.head(key)
         if info is None:
             return self._missing(claim)
-        if reason := nothing_to_know(self._store, key, info):
+        if reason := nothing_to_know(self.store, key, info):
             return self._missing(claim, reason)
-        fingerprint = self.fingerprint(info, self._reader.sidecar(key))
+        fingerprint = self.fingerprint(info, self.reader.sidecar(key))
         if self._is_in_order(claim.key, claim.head, fingerprint):
-            self._catalog.release(claim, applied=True)
+            self.catalog.claims.release(claim, applied=True)
             return EventOutcome(Result.UNCHANGED, key, document_id=claim.current_id)
         try:
-            cut = self._cut_before(key, fingerprint, stack) or self._cut(claim.key, info, fingerprint, stack)
+            cut = self.cut_before(key, fingerprint, stack) or self._cut(claim.key, info, fingerprint, stack)
             prepared = self._chunks.prepare(claim, cut)
         except ObjectNotFoundError:
             return self._missing(claim)
@@ -518,25 +494,25 @@ class IngestionPipeline:
             return _failed(event, _unreadable(key, exc))
 
     def _cut_unclaimed(self, event: ObjectEvent, key: DocumentKey, stack: ExitStack) -> CutDocument | EventOutcome:
-        info = self._store.head(event.key)
-        reason = nothing_to_know(self._store, event.key, info) if info else "the object is gone"
+        info = self.store.head(event.key)
+        reason = nothing_to_know(self.store, event.key, info) if info else "the object is gone"
         if info is None or reason:
             return EventOutcome(Result.SKIPPED, event.key, reason)
-        fingerprint = self.fingerprint(info, self._reader.sidecar(event.key))
-        head = self._catalog.head(key) or {}
+        fingerprint = self.fingerprint(info, self.reader.sidecar(event.key))
+        head = self.catalog.head(key) or {}
         if self._is_in_order(key, head, fingerprint):
             return EventOutcome(Result.UNCHANGED, event.key, document_id=current_id(head))
         try:
             cut = self._cut(key, info, fingerprint, stack)
         except ObjectNotFoundError:
             return EventOutcome(Result.SKIPPED, event.key, "the object is gone")
-        now = self._store.head(event.key)
-        if now is None or self.fingerprint(now, self._reader.sidecar(event.key)) != fingerprint:
+        now = self.store.head(event.key)
+        if now is None or self.fingerprint(now, self.reader.sidecar(event.key)) != fingerprint:
             return EventOutcome(Result.RETRY, event.key, "the object was changed while it was read")
         return cut
 
     def _cut(self, key: DocumentKey, info: ObjectInfo, fingerprint: str, stack: ExitStack) -> CutDocument:
-        with self._reader.read(key, info) as read:
+        with self.reader.read(key, info) as read:
             return self._chunks.cut(read, fingerprint, stack)
 
     def _is_in_order(self, key: DocumentKey, head: Item, fingerprint: str) -> bool:
@@ -548,14 +524,14 @@ class IngestionPipeline:
     def _is_outdated(self, key: DocumentKey, document_id: str) -> bool:
         """True if an unchanged document has an incomplete title or lacks contexts, or was kept out by a retention that became
         longer: only such documents are ingested again, and not all of them, as after a change of `PIPELINE_VERSION`."""
-        known = self._catalog.version(key, document_id)
+        known = self.catalog.version(key, document_id)
         if known is None:
             return False
-        if is_kept_out(known) and not self._reader.is_expired(known):
+        if is_kept_out(known) and not self.reader.is_expired(known):
             return True
         if not is_completed(known.title, title_path(known.source, known.category)):
             return True
-        if not self._contexts:
+        if not self.contexts:
             return False
         from opx.ingestion.contexts import are_missing
 
@@ -565,9 +541,9 @@ class IngestionPipeline:
         if claim.current_id or claim.interrupted:
             return claim
         if claim.head.get("version"):
-            self._catalog.release(claim, applied=True)
+            self.catalog.claims.release(claim, applied=True)
         else:  # it has no versions, or lost them all
-            self._catalog.give_up(claim)
+            self.catalog.claims.forget(claim)
         return EventOutcome(Result.SKIPPED, claim.event.key, reason)
 
     def _versioned(self, claim: Claim, document: KnowledgeDocument, fingerprint: str) -> KnowledgeDocument:
@@ -575,7 +551,7 @@ class IngestionPipeline:
         if claim.current_id != document.document_id:
             return replace(document, version=last + 1)
         document = replace(document, version=max(last, 1))
-        known = self._catalog.version(claim.key, claim.current_id)
+        known = self.catalog.version(claim.key, claim.current_id)
         if known is None:
             return document
         document = replace(document, created_at=known.created_at)
@@ -600,7 +576,7 @@ class IngestionPipeline:
         outcomes: dict[int, EventOutcome] = {}
         try:
             documents = self._with_contexts(documents)
-            with self._writers.writing():
+            with self.writers.writing():
                 throttled = self._embed(documents, progress)
                 changes = [step for step in prepared() if not isinstance(step, EventOutcome)]
                 if throttled:
@@ -616,11 +592,11 @@ class IngestionPipeline:
         return [step if isinstance(step, EventOutcome) else outcomes[id(step)] for step in prepared()]
 
     def _with_contexts(self, documents: Iterable[Prepared]) -> Iterable[Prepared]:
-        if not self._contexts:
+        if not self.contexts:
             return documents
-        current, documents = self._contexts.new_round(), list(documents)
+        current, documents = self.contexts.new_round(), list(documents)
         for document in documents:
-            document.add_contexts(self._contexts, current)
+            document.add_contexts(self.contexts, current)
         return documents
 
     def _embed(self, documents: Iterable[Prepared], progress: Progress | None) -> ThrottledError | None:
@@ -632,7 +608,7 @@ class IngestionPipeline:
             throttled = None
             try:
                 with self._time_to_write():
-                    embed_each(self._embedder, [text for _, text in batch], vectors.__setitem__)
+                    embed_each(self.embedder, [text for _, text in batch], vectors.__setitem__)
             except ThrottledError as exc:
                 throttled = exc
             for position in sorted(vectors):
@@ -647,7 +623,7 @@ class IngestionPipeline:
     def _time_to_write(self) -> AbstractContextManager[None]:
         """Ends the block early enough that its results can be written before the deadline, if there is one."""
         left = remaining()
-        return nullcontext() if left is None else deadline(left - WRITING_SECONDS, self._clock)
+        return nullcontext() if left is None else deadline(left - WRITING_SECONDS, self.clock)
 
     # -- failures
 
@@ -655,7 +631,7 @@ class IngestionPipeline:
         """Releases the claim; if another worker has taken it over, the outcome is busy instead of the error."""
         waits = isinstance(error, (ThrottledError, UnwritableStoreError)) or self._still_wakes(claim, error)
         try:
-            held = self._catalog.release(claim, applied=False, counted=not waits)
+            held = self.catalog.claims.release(claim, applied=False, counted=not waits)
         except StoreUnavailableError as exc:
             log.warning("the claim on %s stays until its lease ends: %s", claim.event.key, exc)
             return _failed(claim.event, error)
@@ -665,7 +641,7 @@ class IngestionPipeline:
 
     def _still_wakes(self, claim: Claim, error: Exception) -> bool:
         """True if the index wakes up, and did not have too much time for it already."""
-        waited = self._clock() - claim.waits_since if claim.waits_since else 0.0
+        waited = self.clock() - claim.waits_since if claim.waits_since else 0.0
         return isinstance(error, IndexWakingError) and waited < LONGEST_WAKING_SECONDS
 
 

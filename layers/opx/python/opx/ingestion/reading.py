@@ -8,7 +8,7 @@ import json
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
@@ -77,52 +77,44 @@ class ParsedDocument:
             yield piece
 
 
+@dataclass(eq=False)
 class DocumentReader:
     """Reads the current state of objects, whatever the event reported."""
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        knowledge: KnowledgeModel,
-        *,
-        max_bytes: int,
-        clock: Clock,
-        tools: ParsingTools = ParsingTools(),  # noqa: B008 (frozen)
-        channels: ChannelRules = ChannelRules(),  # noqa: B008 (frozen)
-    ) -> None:
-        self._channels = channels
-        self._store = store
-        self._knowledge = knowledge
-        self._max_bytes = max_bytes
-        self._clock = clock
-        self._tools = tools
+    store: ObjectStore
+    knowledge: KnowledgeModel
+    _: KW_ONLY
+    max_bytes: int
+    clock: Clock
+    tools: ParsingTools = field(default_factory=ParsingTools)
+    channels: ChannelRules = field(default_factory=ChannelRules)
 
     def sidecar(self, object_key: str) -> ObjectInfo | None:
-        return self._store.head(object_key + SIDECAR_SUFFIX)
+        return self.store.head(object_key + SIDECAR_SUFFIX)
 
     @contextmanager
     def read(self, key: DocumentKey, info: ObjectInfo) -> Iterator[ParsedDocument]:
         """Reads a document; its text is open within the block. Raises `UnparsableDocumentError`, `UnknownCategoryError` or
         `ObjectNotFoundError`."""
-        if info.size > self._max_bytes:
+        if info.size > self.max_bytes:
             raise UnparsableDocumentError(
-                f"{key.source} has {info.size:,} bytes, the limit is {self._max_bytes:,}: "
+                f"{key.source} has {info.size:,} bytes, the limit is {self.max_bytes:,}: "
                 "split it, or raise OPX_MAX_DOCUMENT_BYTES"
             )
         uploaded = _uploaded_metadata(info, key.source)
         sidecar = self._sidecar_metadata(info.key)
-        arrival = arrival_of(self._store, info)
-        at_most = self._channels.limit(arrival.channel, key.source)
-        choice = CategoryChoice(self._knowledge, key.source, arrival, at_most)
+        arrival = arrival_of(self.store, info)
+        at_most = self.channels.limit(arrival.channel, key.source)
+        choice = CategoryChoice(self.knowledge, key.source, arrival, at_most)
         with (
-            self._store.open(info.key) as opened,
+            self.store.open(info.key) as opened,
             tempfile.SpooledTemporaryFile(_SPOOL_BYTES, "w+", encoding="utf-8", newline="") as text,
         ):
             name = str(uploaded.get("name") or key.source)
             hashed = HashedStream(opened)
             category = choice.before_parsing(uploaded, sidecar, name)
             category, stream = self._recognised(key.source, info, category, choice, io.BufferedReader(hashed))
-            parsed = parse(stream, name=name, category=category, tools=self._tools)
+            parsed = parse(stream, name=name, category=category, tools=self.tools)
             given = {**sidecar, **{field: value for field, value in uploaded.items() if field != "name"}}
             cleaner = Cleaner()
             # given fields come first: there is a limit to their number
@@ -155,8 +147,8 @@ class DocumentReader:
     def _sidecar_metadata(self, object_key: str) -> dict[str, Any]:
         name = object_key + SIDECAR_SUFFIX
         try:
-            with self._store.open(name) as stream:
-                found = parse_sidecar(stream.read(self._max_bytes), name)
+            with self.store.open(name) as stream:
+                found = parse_sidecar(stream.read(self.max_bytes), name)
         except ObjectNotFoundError:
             return {}
         check_given(found, name=name)
@@ -167,7 +159,7 @@ class DocumentReader:
     ) -> tuple[Category, BinaryIO]:
         """The category, and the stream at its beginning. An internal file of alerting rules gets the category of rules in any
         folder: it would be found instead of the runbooks of its alerts."""
-        rules = self._knowledge.categories.get(ALERT_RULES_CATEGORY)
+        rules = self.knowledge.categories.get(ALERT_RULES_CATEGORY)
         suffix = PurePosixPath(source).suffix.lower()
         if not rules or choice.is_stated or category.tier is not Tier.INTERNAL or suffix not in _MAY_BE_RULES:
             return category, stream
@@ -187,7 +179,7 @@ class DocumentReader:
         identity: tuple[str, str],
     ) -> KnowledgeDocument:
         title, digest = identity
-        now = iso_time(self._clock())
+        now = iso_time(self.clock())
         updated = metadata.last_updated or now
         if category.tier is not Tier.INTERNAL:  # what its author states can't make it younger, nor keep it longer
             updated = min(updated, now)
@@ -211,7 +203,7 @@ class DocumentReader:
         """The expiry day of a document. One from outside can't state a later day than its category's retention gives."""
         days = [stated, fetched_expiry(category, now)]
         if stated and category.tier is not Tier.INTERNAL:
-            days.append(expiry_of(category.path, updated, self._knowledge))
+            days.append(expiry_of(category.path, updated, self.knowledge))
         return min(filter(None, days), default="")
 
     def is_expired(self, document: KnowledgeDocument) -> bool:
@@ -219,8 +211,8 @@ class DocumentReader:
         return any(self._expired(document))
 
     def _expired(self, document: KnowledgeDocument) -> Iterator[Remark]:
-        now = iso_time(self._clock())
-        day = expiry_day(replace(document, current_since=now), self._knowledge)
+        now = iso_time(self.clock())
+        day = expiry_day(replace(document, current_since=now), self.knowledge)
         if day and day <= now:
             yield Remark(RemarkKind.EXPIRED, self._why_expired(document, day))
 
@@ -228,7 +220,7 @@ class DocumentReader:
         kept = "kept out by retention, and not embedded: the next `opx prune` removes it"
         if document.expires and document.tier is not Tier.INTERNET:
             return f"it states that it expired on {day}: {kept}"
-        age = readable_retention(self._knowledge.category(document.category).retention)
+        age = readable_retention(self.knowledge.category(document.category).retention)
         return f"older than {age} ({document.category}), it expired on {day}: {kept}"
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.provenance import CHANNEL_METADATA
-from opx.domain.record import Record, replace
+from opx.domain.record import Record, about, replace
 from opx.errors import InvalidInputError
 from opx.ports import ObjectInfo, ObjectStore
 
@@ -24,9 +23,9 @@ REVIEW_METADATA = "opx-review"
 class Review(Record, frozen=True):
     """A review of the present content of a document. `until` is the day of the next one."""
 
-    by: Annotated[str, Meta(description="The principal that reviewed it; empty if unknown.")]
-    at: Annotated[str, Meta(description="When it was reviewed.")]
-    until: Annotated[str, Meta(description="The day by which it is to be reviewed again.")]
+    by: Annotated[str, about("The principal that reviewed it; empty if unknown.")]
+    at: Annotated[str, about("When it was reviewed.")]
+    until: Annotated[str, about("The day by which it is to be reviewed again.")]
 
 
 def review_of(info: ObjectInfo, *, attested: bool) -> Review | None:

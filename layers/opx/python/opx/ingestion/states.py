@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import chain
 from pathlib import PurePosixPath
@@ -81,23 +82,18 @@ class ObjectState(Record, frozen=True, omit_defaults=True):
     etag: str = ""
 
 
+@dataclass(eq=False, kw_only=True)
 class ObjectStates:
     """Compares stored objects with the catalog. `fingerprint` is the pipeline's."""
 
-    def __init__(
-        self,
-        *,
-        store: ObjectStore,
-        catalog: Catalog,
-        failures: FailureLog,
-        fingerprint: Callable[[ObjectInfo, ObjectInfo | None], str],
-        threads: int = 1,
-    ) -> None:
-        self._store = store
-        self._catalog = catalog
-        self._failures = failures
-        self._fingerprint = fingerprint
-        self._each = Each(threads)
+    store: ObjectStore
+    catalog: Catalog
+    failures: FailureLog
+    fingerprint: Callable[[ObjectInfo, ObjectInfo | None], str]
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        self._each = Each(self.threads)
 
     def of(self, object_keys: Sequence[str]) -> list[ObjectState]:
         """The state of each object, in order. Raises `InvalidScopeError` for a malformed key."""
@@ -105,10 +101,10 @@ class ObjectStates:
 
     def _state(self, object_key: str) -> ObjectState:
         key = DocumentKey(*scope_of_object(object_key))
-        head = self._catalog.head(key) or {}
-        info = self._store.head(object_key)
+        head = self.catalog.head(key) or {}
+        info = self.store.head(object_key)
         if info and self._is_ingested(info, head):
-            document = self._catalog.version(key, current_id(head))
+            document = self.catalog.version(key, current_id(head))
             title, chunks = (document.title, document.chunk_count) if document else ("", 0)
             kept_out = document.remarks[0].text if document and is_kept_out(document) else ""
             return ObjectState(
@@ -121,10 +117,10 @@ class ObjectStates:
                 file=str(stated_facts(info).get("source_uri") or ""),
                 etag=info.etag,
             )
-        failure = self._failures.get(failure_id(object_key))
+        failure = self.failures.get(failure_id(object_key))
         if failure:
             return ObjectState(object_key, ObjectPhase.FAILED, reason=failure.reason, mark=failure.mark)
-        if info and not current_id(head) and (reason := nothing_to_know(self._store, object_key, info)):
+        if info and not current_id(head) and (reason := nothing_to_know(self.store, object_key, info)):
             return ObjectState(object_key, ObjectPhase.DELETED, reason=reason)
         if info or current_id(head) or head.get("writing"):
             return ObjectState(object_key, ObjectPhase.WAITING)
@@ -133,7 +129,7 @@ class ObjectStates:
     def _is_ingested(self, info: ObjectInfo, head: Item) -> bool:
         if not current_id(head) or head.get("writing"):
             return False
-        return bool(head.get("fingerprint") == self._fingerprint(info, self._store.head(info.key + SIDECAR_SUFFIX)))
+        return bool(head.get("fingerprint") == self.fingerprint(info, self.store.head(info.key + SIDECAR_SUFFIX)))
 
 
 # -- runs of a managed knowledge base

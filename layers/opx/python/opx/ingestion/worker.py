@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 from zlib import crc32
 
@@ -170,26 +170,18 @@ def doubled(seconds: float, receives: int) -> float:
     return min(MAX_DELAY_SECONDS, seconds * 2.0 ** min(max(0, receives - 1), 30))
 
 
+@dataclass(eq=False)
 class IngestionWorker:
     """Turns messages into outcomes. It never loses one: transient failures are retried, final ones recorded. `settle` is
     called with each event that needs no further delivery."""
 
-    def __init__(
-        self,
-        pipeline: IngestionPipeline,
-        failures: FailureLog,
-        rules: RetryRules,
-        *,
-        unit_of_work: UnitOfWork = nullcontext,
-        after: Callable[[], None] | None = None,
-        settle: Callable[[ObjectEvent], None] | None = None,
-    ) -> None:
-        self._pipeline = pipeline
-        self._failures = failures
-        self._rules = rules
-        self._unit_of_work = unit_of_work
-        self._after = after
-        self._settle = settle
+    pipeline: IngestionPipeline
+    failures: FailureLog
+    rules: RetryRules
+    _: KW_ONLY
+    unit_of_work: UnitOfWork = nullcontext
+    after: Callable[[], None] | None = None
+    settle: Callable[[ObjectEvent], None] | None = None
 
     def process(self, messages: Sequence[tuple[str, int]], progress: Progress | None = None) -> list[EventOutcome]:
         """Processes bodies with their delivery counts; one outcome each, in order. `RETRY` has its delay. Finally calls
@@ -209,9 +201,9 @@ class IngestionWorker:
             if waits:
                 applied = [postponed(events[position], waits) for position in group]
             else:
-                applied = self._pipeline.apply([events[position] for position in group], progress)
+                applied = self.pipeline.apply([events[position] for position in group], progress)
                 waits = next((outcome.error for outcome in applied if outcome.postponed), None)
-            with self._unit_of_work():
+            with self.unit_of_work():
                 for position, outcome in zip(group, applied, strict=True):
                     outcomes[position] = self._settled(events[position], outcome, messages[position][1])
         self.follow_up()
@@ -219,8 +211,8 @@ class IngestionWorker:
 
     def follow_up(self) -> None:
         """Call `after`, as for a batch: an earlier process may not have come to it."""
-        if self._after:
-            self._after()
+        if self.after:
+            self.after()
 
     def _settled(self, event: ObjectEvent, outcome: EventOutcome, receives: int) -> EventOutcome:
         """Decides on a retry, and updates the list of failed items."""
@@ -231,19 +223,19 @@ class IngestionWorker:
                 return replace(outcome, delay_seconds=doubled(outcome.delay_seconds, receives))
             # Deliveries of a busy document are no attempts, nor are those that an earlier event used up.
             attempts = min(receives, outcome.attempts or receives)
-            if attempts < self._rules.attempts:
-                return replace(outcome, delay_seconds=self._rules.delay(attempts))
+            if attempts < self.rules.attempts:
+                return replace(outcome, delay_seconds=self.rules.delay(attempts))
             outcome = replace(outcome, result=Result.FAILED)
         if outcome.result is Result.FAILED:
             assert outcome.error is not None
-            self._failures.record(event, outcome.error, receives)
+            self.failures.record(event, outcome.error, receives)
             # The reason may quote the document: it is in the list of failed items, and not in the log.
             log.warning("failed: %s: %s", event.document_key, type(outcome.error).__name__)
             log.debug("%s", outcome.reason)
         elif not outcome.stale:
-            self._failures.resolve(event.document_key)
-        if self._settle:
-            self._settle(event)
+            self.failures.resolve(event.document_key)
+        if self.settle:
+            self.settle(event)
         return outcome
 
 
@@ -273,23 +265,16 @@ def _rounds(events: Mapping[int, ObjectEvent], again: Set[int]) -> Iterator[list
     yield from ([position] for position in events if position in again)
 
 
+@dataclass(eq=False)
 class QueueDrain:
     """Processes a queue until it is empty; for processes that the queue doesn't invoke."""
 
-    def __init__(
-        self,
-        queue: Queue,
-        worker: IngestionWorker,
-        *,
-        exclusive: Callable[[Callable[[], None] | None], AbstractContextManager[Any]] = nullcontext,
-        unit_of_work: UnitOfWork = nullcontext,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._queue = queue
-        self._worker = worker
-        self._exclusive = exclusive
-        self._unit_of_work = unit_of_work
-        self._sleep = sleep
+    queue: Queue
+    worker: IngestionWorker
+    _: KW_ONLY
+    exclusive: Callable[[Callable[[], None] | None], AbstractContextManager[Any]] = nullcontext
+    unit_of_work: UnitOfWork = nullcontext
+    sleep: Callable[[float], None] = time.sleep
 
     def run(
         self, observe: Observer | None = None, progress: Progress | None = None, waits: Waits | None = None
@@ -302,30 +287,30 @@ class QueueDrain:
         `UnwritableStoreError` when the disk is full or read-only."""
         if _out_of_time():
             return
-        with self._exclusive((lambda: waits(self._queue.waiting())) if waits else None):
-            self._worker.follow_up()
-            while self._queue.waiting() and not _out_of_time():
+        with self.exclusive((lambda: waits(self.queue.waiting())) if waits else None):
+            self.worker.follow_up()
+            while self.queue.waiting() and not _out_of_time():
                 messages = self._take()
                 if messages:
                     yield from self._handle(messages, observe, progress)
                 else:
-                    self._sleep(_IDLE_SECONDS)
+                    self.sleep(_IDLE_SECONDS)
 
     def _handle(
         self, messages: Sequence[Message], observe: Observer | None, progress: Progress | None
     ) -> Iterator[EventOutcome]:
-        outcomes = self._worker.process([(m.body, m.receives) for m in messages], progress)
+        outcomes = self.worker.process([(m.body, m.receives) for m in messages], progress)
         full = next((one.error for one in outcomes if isinstance(one.error, UnwritableStoreError)), None)
-        with self._unit_of_work():
+        with self.unit_of_work():
             for message, outcome in zip(messages, outcomes, strict=True):
                 if outcome.postponed:
-                    self._queue.send(message.body, delay_seconds=math.ceil(outcome.delay_seconds))
-                    self._queue.done(message.receipt)
+                    self.queue.send(message.body, delay_seconds=math.ceil(outcome.delay_seconds))
+                    self.queue.done(message.receipt)
                 elif outcome.result is Result.RETRY:
                     delay = 0 if full else math.ceil(outcome.delay_seconds)  # waiting makes no room on a disk
-                    self._queue.retry(message.receipt, delay_seconds=delay)
+                    self.queue.retry(message.receipt, delay_seconds=delay)
                 else:
-                    self._queue.done(message.receipt)
+                    self.queue.done(message.receipt)
         for outcome in outcomes:
             if observe:
                 observe(outcome)
@@ -336,8 +321,8 @@ class QueueDrain:
 
     def _take(self) -> list[Message]:
         messages: list[Message] = []
-        wanted = min(LARGEST_BATCH, max(BATCH_MESSAGES, self._queue.waiting() // _BATCHES_OF_BACKLOG))
-        with self._unit_of_work():
-            while len(messages) < wanted and (received := self._queue.receive(limit=10)):
+        wanted = min(LARGEST_BATCH, max(BATCH_MESSAGES, self.queue.waiting() // _BATCHES_OF_BACKLOG))
+        with self.unit_of_work():
+            while len(messages) < wanted and (received := self.queue.receive(limit=10)):
                 messages.extend(received)
         return messages

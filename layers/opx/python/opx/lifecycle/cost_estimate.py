@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from msgspec import Meta
-
-from opx.domain.record import Record
+from opx.domain.record import Record, about
 from opx.lifecycle.costs import COHERE, TITAN, Scenario, monthly, search_hours
 from opx.lifecycle.usage import DayUsage
 
@@ -34,25 +32,25 @@ class ServiceCost(Record, frozen=True):
 class ClientCost(Record, frozen=True, kw_only=True):
     """A client's use of a month, and its share of the costs that grow with use."""
 
-    client_id: Annotated[str, Meta(description="Empty for the global scope.")]
+    client_id: Annotated[str, about("Empty for the global scope.")]
     dollars: float
-    questions: Annotated[int | None, Meta(description="Null if no audit log is kept.")]
-    documents: Annotated[int, Meta(description="Stored on an average day; likewise chunks.")]
+    questions: Annotated[int | None, about("Null if no audit log is kept.")]
+    documents: Annotated[int, about("Stored on an average day; likewise chunks.")]
     chunks: int
     new_documents: int
-    new_tokens: Annotated[int, Meta(description="Tokens of new chunks, which were embedded.")]
+    new_tokens: Annotated[int, about("Tokens of new chunks, which were embedded.")]
 
 
 class MonthCosts(Record, frozen=True, kw_only=True):
     """US dollars of a month. The costs of clients and those that no use causes are all of them."""
 
     month: str
-    days: Annotated[int, Meta(description="Number of days that were counted.")]
+    days: Annotated[int, about("Number of days that were counted.")]
     dollars: float
     services: tuple[ServiceCost, ...]
-    clients: Annotated[tuple[ClientCost, ...], Meta(description="The largest costs first.")]
-    other_clients: Annotated[float, Meta(description="Dollars of clients that are left out of the list.")]
-    unused: Annotated[float, Meta(description="Dollars that are due without any use: alarms, queues, warm functions.")]
+    clients: Annotated[tuple[ClientCost, ...], about("The largest costs first.")]
+    other_clients: Annotated[float, about("Dollars of clients that are left out of the list.")]
+    unused: Annotated[float, about("Dollars that are due without any use: alarms, queues, warm functions.")]
 
 
 class Rates(Record, frozen=True):

@@ -12,9 +12,9 @@ from enum import StrEnum
 from itertools import islice
 from typing import Annotated, Any
 
-from msgspec import Meta, field
+from msgspec import field
 
-from opx.domain.record import Draft, Record, derive
+from opx.domain.record import Draft, Record, about, derive
 from opx.ports import Clock, ObjectStore, Table
 
 KEPT_DAYS = 400
@@ -26,7 +26,7 @@ class Excess(Record, frozen=True):
     """A category, "" for all of them, of which too many versions are due: `due` of `total`. `before` and `now` are its
     retention in the last run and today, equal if the retention is not the reason."""
 
-    category: Annotated[str, Meta(description="Empty for all of them together.")]
+    category: Annotated[str, about("Empty for all of them together.")]
     due: int
     total: int
     before: str = field(default="", name="retentionBefore")
@@ -62,18 +62,16 @@ class PruneReport(Record, frozen=True, kw_only=True):
     dry_run: bool = False
     versions: int = 0
     chunks: int = 0
-    removed: Annotated[_Counts, Meta(description="Removed versions, by category.")] = field(default_factory=dict)
-    kept: Annotated[_Counts, Meta(description="Versions that are due and were kept, by reason.")] = field(
+    removed: Annotated[_Counts, about("Removed versions, by category.")] = field(default_factory=dict)
+    kept: Annotated[_Counts, about("Versions that are due and were kept, by reason.")] = field(default_factory=dict)
+    held: Annotated[_Counts, about("Versions that are due and kept by a legal hold, by hold.")] = field(
         default_factory=dict
     )
-    held: Annotated[_Counts, Meta(description="Versions that are due and kept by a legal hold, by hold.")] = field(
-        default_factory=dict
-    )
-    redated: Annotated[_Counts, Meta(description="Versions whose expiry was recomputed, by category.")] = field(
+    redated: Annotated[_Counts, about("Versions whose expiry was recomputed, by category.")] = field(
         default_factory=dict
     )
     stopped: Annotated[
-        tuple[Excess, ...], Meta(description="Categories with too many due versions, so that nothing was removed.")
+        tuple[Excess, ...], about("Categories with too many due versions, so that nothing was removed.")
     ] = ()
     unfinished: bool = False
     notes: tuple[str, ...] = ()

@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated
 
-from msgspec import Meta
-
-from opx.domain.record import Record, like
+from opx.domain.record import Record, about, like
 from opx.domain.scopes import GLOBAL_KEY, scope_of_key
 from opx.errors import InvalidInputError
 from opx.ports import Clock, Item, KeyRange, Table
@@ -40,14 +38,14 @@ class DayUsage(Record, frozen=True, kw_only=True):
 class ClientUsage(Record, frozen=True, kw_only=True):
     """A client's use of a month."""
 
-    client_id: Annotated[str, Meta(description="Empty for the global scope.")]
-    days: Annotated[int, Meta(description="Number of days that were counted.")]
-    questions: Annotated[int | None, Meta(description="Null if no audit log is kept.")]
-    documents: Annotated[int, Meta(description="Stored on the last day; likewise chunks and tokens.")]
+    client_id: Annotated[str, about("Empty for the global scope.")]
+    days: Annotated[int, about("Number of days that were counted.")]
+    questions: Annotated[int | None, about("Null if no audit log is kept.")]
+    documents: Annotated[int, about("Stored on the last day; likewise chunks and tokens.")]
     chunks: int
     tokens: int
-    chunk_days: Annotated[int, Meta(description="Sum of the stored chunks of each day.")]
-    ingested_documents: Annotated[int, Meta(description="New documents and versions of the month.")]
+    chunk_days: Annotated[int, about("Sum of the stored chunks of each day.")]
+    ingested_documents: Annotated[int, about("New documents and versions of the month.")]
     ingested_chunks: int
     ingested_tokens: int
 

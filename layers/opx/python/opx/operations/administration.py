@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from opx.domain.ids import iso_time
 from opx.domain.policy import Action
-from opx.domain.record import Record
-from opx.domain.requests import Filled, Request, Share, Text, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Filled, Request, Share, Text
 from opx.errors import ForbiddenError, InvalidInputError, ReindexBusyError
 from opx.ingestion.corpus.clients import Client, ClientState, ClientView
 from opx.ingestion.corpus.stores import AnnouncingObjectStore

@@ -14,8 +14,8 @@ from typing import Annotated
 
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.policy import Action
-from opx.domain.record import Record
-from opx.domain.requests import Filled, FilledText, Request, RequestError, Text, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Filled, FilledText, Request, RequestError, Text
 from opx.graph.extraction.own_node import make_reference
 from opx.graph.traversal import since_when
 from opx.ingestion.object_names import object_name

@@ -9,8 +9,8 @@ from typing import Annotated
 from opx.domain.graph import Edge
 from opx.domain.knowledge import ALERT_RULES_CATEGORY
 from opx.domain.outcomes import Counts
-from opx.domain.record import Record, replace
-from opx.domain.requests import Request, about
+from opx.domain.record import Record, about, replace
+from opx.domain.requests import Request
 from opx.graph.bindings import Bindings, Bound, BoundBy
 from opx.operations.context import Context
 from opx.operations.documents import documents_within

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from opx.domain.policy import Action
-from opx.domain.record import Record, like, replace
-from opx.domain.requests import Request, Text, about
+from opx.domain.record import Record, about, like, replace
+from opx.domain.requests import Request, Text
 from opx.errors import BulkBusyError, BulkCancelledError, ForbiddenError, InvalidInputError
 from opx.lifecycle.bulk.job import BulkFailure, BulkJob, BulkKind, BulkReport, BulkStage, BulkWork
 from opx.lifecycle.bulk.planning import BulkPlan, PlanCount

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from opx.domain.policy import Action
-from opx.domain.record import Record, rounded
-from opx.domain.requests import Request, about
+from opx.domain.record import Record, about, rounded
+from opx.domain.requests import Request
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation
 

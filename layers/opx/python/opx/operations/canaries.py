@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from opx.domain.ids import iso_time
 from opx.domain.policy import Action
-from opx.domain.record import Record, replace
-from opx.domain.requests import FilledText, Request, about
+from opx.domain.record import Record, about, replace
+from opx.domain.requests import FilledText, Request
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.operations.context import Context, Progress, unwatched
 from opx.operations.evaluation.kept import Evaluations, OwnQuestion

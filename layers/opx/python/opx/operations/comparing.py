@@ -7,8 +7,7 @@ from itertools import islice
 from typing import Annotated
 
 from opx.domain.documents import KnowledgeDocument
-from opx.domain.record import Record
-from opx.domain.requests import about
+from opx.domain.record import Record, about
 from opx.operations.context import Context
 from opx.operations.documents import documents_within
 

@@ -13,8 +13,8 @@ from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Ageing, Category, Tier
 from opx.domain.policy import Action
 from opx.domain.queries import CATEGORY
-from opx.domain.record import Record
-from opx.domain.requests import FilledText, Request, Text, about
+from opx.domain.record import Record, about
+from opx.domain.requests import FilledText, Request, Text
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.operations.comparing import SimilarDocument, described, to_be_compared
 from opx.operations.context import Context

@@ -14,8 +14,8 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
 from opx.domain.policy import EVERYTHING, Action
 from opx.domain.provenance import Channel, ChannelKind
-from opx.domain.record import Record
-from opx.domain.requests import Filled, FilledText, Request, RequestError, Text, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Filled, FilledText, Request, RequestError, Text
 from opx.domain.scopes import scope_of_object
 from opx.domain.versions import Restored
 from opx.errors import DocumentNotFoundError, InvalidScopeError, OpxError, TooLargeError

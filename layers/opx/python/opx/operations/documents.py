@@ -13,8 +13,8 @@ from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import ID_LENGTH, beginning_so, iso_time
 from opx.domain.knowledge import Category, KnowledgeModel
 from opx.domain.queries import CATEGORY
-from opx.domain.record import Record
-from opx.domain.requests import Request, Text, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Request, Text
 from opx.domain.versions import VersionDiff
 from opx.errors import DocumentNotFoundError, InvalidInputError, ObjectNotFoundError
 from opx.operations.context import Context

@@ -10,8 +10,8 @@ from typing import Annotated
 
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.queries import CATEGORY
-from opx.domain.record import Record
-from opx.domain.requests import Request, Text, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Request, Text
 from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.hygiene.near_duplicates import copies
 from opx.ingestion.corpus.chunk_files import read_chunks

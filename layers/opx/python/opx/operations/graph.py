@@ -10,8 +10,8 @@ from msgspec import Meta, field
 
 from opx.domain.graph import MAX_HOPS, Alias, Direction, Edge, Merge, Node, Relinked, Walk
 from opx.domain.policy import Action
-from opx.domain.record import Record, like, replace
-from opx.domain.requests import Filled, Request, about
+from opx.domain.record import Record, about, like, replace
+from opx.domain.requests import Filled, Request
 from opx.domain.results import Names, PathStep
 from opx.graph import views
 from opx.graph.names import edge_type

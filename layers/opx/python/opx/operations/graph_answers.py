@@ -16,8 +16,7 @@ from msgspec import field
 
 from opx.domain.graph import Edge
 from opx.domain.knowledge import Tier, Untrusted
-from opx.domain.record import Record, like, replace
-from opx.domain.requests import about
+from opx.domain.record import Record, about, like, replace
 from opx.graph.views import Connection, Neighbourhood, Passage, edge_text
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line, origin
 from opx.operations.paging import Paragraphs, left_out, noted

@@ -6,8 +6,8 @@ import json
 from typing import Annotated, Any
 
 from opx.domain.policy import Action
-from opx.domain.record import Record
-from opx.domain.requests import Filled, Request, Text, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Filled, Request, Text
 from opx.lifecycle.consistency.repair import RepairReport
 from opx.lifecycle.seal.records import Seal
 from opx.lifecycle.seal.sealing import SealComparison, SealedReceipt

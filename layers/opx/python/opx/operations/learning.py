@@ -37,8 +37,8 @@ from opx.domain.learning import (
     TriedEffect,
 )
 from opx.domain.policy import Action
-from opx.domain.record import Record
-from opx.domain.requests import Filled, FilledText, Request, Text, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.operations.context import Context
 from opx.operations.corpus import manager_of
 from opx.operations.paging import Paragraphs, fitting, noted

@@ -11,8 +11,8 @@ from opx.domain.documents import DocumentKey, DocumentState
 from opx.domain.ids import ID_LENGTH, day_text, iso_time
 from opx.domain.policy import EVERYTHING, Action
 from opx.domain.queries import CATEGORY
-from opx.domain.record import Record
-from opx.domain.requests import Filled, FilledText, Request, Share, Text, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Filled, FilledText, Request, Share, Text
 from opx.domain.scopes import scope_of_key
 from opx.ingestion.channels import MAX_PRINCIPAL
 from opx.ingestion.reviews import Review

@@ -11,8 +11,8 @@ from typing import Annotated
 
 from opx.domain.documents import KnowledgeDocument, Remark, RemarkKind
 from opx.domain.policy import Action
-from opx.domain.record import Record, like
-from opx.domain.requests import Request, about
+from opx.domain.record import Record, about, like
+from opx.domain.requests import Request
 from opx.errors import InvalidInputError, StoreUnavailableError
 from opx.ingestion.events import ObjectEvent
 from opx.ingestion.originals import OriginalState, has_masked_secrets

@@ -22,8 +22,8 @@ from opx.domain.outcomes import (
 )
 from opx.domain.policy import Action
 from opx.domain.procedures import Outline
-from opx.domain.record import Record, replace
-from opx.domain.requests import FilledText, Request, Text, about
+from opx.domain.record import Record, about, replace
+from opx.domain.requests import FilledText, Request, Text
 from opx.domain.scopes import Identity
 from opx.errors import DocumentNotFoundError, InvalidInputError
 from opx.hygiene.untrusted import one_line

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Annotated, Self, TypeVar
 
-from opx.domain.record import to_json
-from opx.domain.requests import about
+from opx.domain.record import about, to_json
 from opx.errors import InvalidInputError
 
 T = TypeVar("T")

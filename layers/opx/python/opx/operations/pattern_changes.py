@@ -7,7 +7,8 @@ from typing import Annotated
 from opx.domain.knowledge import PATTERNS_CATEGORY
 from opx.domain.learning import Pattern, PatternChange
 from opx.domain.policy import Action
-from opx.domain.requests import FilledText, Request, Text, about
+from opx.domain.record import about
+from opx.domain.requests import FilledText, Request, Text
 from opx.domain.scopes import scope_of_key
 from opx.errors import PatternNotFoundError
 from opx.operations.context import Context

@@ -13,8 +13,8 @@ from msgspec.structs import asdict
 
 from opx.domain.learning import DEFAULT_RESULTS, MAX_RESULTS, MAX_TEXT, Pattern, PatternView, RAGPattern
 from opx.domain.policy import Action
-from opx.domain.record import Record, replace
-from opx.domain.requests import Filled, FilledText, Request, Text, about
+from opx.domain.record import Record, about, replace
+from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.errors import PatternNotFoundError
 from opx.hygiene.untrusted import one_line
 from opx.operations.context import Context

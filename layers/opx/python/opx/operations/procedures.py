@@ -14,8 +14,8 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import FilledCommand, NextCall, call
 from opx.domain.knowledge import Tier
 from opx.domain.queries import Band, QueryConfig
-from opx.domain.record import Record, replace
-from opx.domain.requests import Request, about
+from opx.domain.record import Record, about, replace
+from opx.domain.requests import Request
 from opx.domain.results import Answer
 from opx.errors import DocumentNotFoundError, InvalidInputError, InvalidReferenceError
 from opx.hygiene.untrusted import one_line, origin, quoted

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from opx.domain.policy import Action
-from opx.domain.record import Record
-from opx.domain.requests import Request, Text, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Request, Text
 from opx.domain.scopes import Identity, Scope
 from opx.errors import InvalidScopeError
 from opx.ingestion.corpus.clients import ProjectPlace, SightChange

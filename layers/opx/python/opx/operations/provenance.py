@@ -7,8 +7,8 @@ from typing import Annotated
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
 from opx.domain.provenance import Provenance
-from opx.domain.record import Record, like, replace
-from opx.domain.requests import Request, Text, about
+from opx.domain.record import Record, about, like, replace
+from opx.domain.requests import Request, Text
 from opx.errors import DamagedStoreError, ObjectNotFoundError
 from opx.ingestion.corpus.chunk_files import read_chunks
 from opx.ingestion.corpus.proving import ObjectProof, TextProof, prove_object, prove_text

@@ -16,8 +16,8 @@ from msgspec import field
 from opx.domain.ids import iso_time
 from opx.domain.policy import Action, Target
 from opx.domain.queries import QueryConfig, SearchMode
-from opx.domain.record import Record, replace, rounded
-from opx.domain.requests import Filled, FilledText, Request, Text, about
+from opx.domain.record import Record, about, replace, rounded
+from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.errors import InvalidInputError
 from opx.operations.context import Context
 from opx.operations.documents import IdBeginning, find_document

@@ -10,8 +10,8 @@ from typing import Annotated
 from opx.domain.documents import DocumentState
 from opx.domain.policy import EVERYTHING, Action
 from opx.domain.queries import Band, band_of
-from opx.domain.record import Record, replace
-from opx.domain.requests import Filled, FilledText, Request, Text, about
+from opx.domain.record import Record, about, replace
+from opx.domain.requests import Filled, FilledText, Request, Text
 from opx.errors import DamagedStoreError, DocumentNotFoundError, InvalidInputError
 from opx.hygiene.untrusted import one_line, quoted
 from opx.operations.context import Context

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.handover import NextCall, SectionView, StepView, call
 from opx.domain.queries import MAX_BUDGET, MIN_BUDGET
-from opx.domain.record import Record, like, replace
-from opx.domain.requests import Filled, FilledText, Request, about
+from opx.domain.record import Record, about, like, replace
+from opx.domain.requests import Filled, FilledText, Request
 from opx.errors import InvalidInputError
 from opx.hygiene.untrusted import QUOTED, boundary, framed, one_line, origin
 from opx.operations.context import Context

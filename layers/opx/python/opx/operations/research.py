@@ -9,8 +9,8 @@ from typing import Annotated, Any, Self
 from opx.domain.handover import DocumentAnswer, NextCall, StepView, read_call
 from opx.domain.knowledge import Untrusted
 from opx.domain.queries import DEFAULT_BUDGET, MAX_BUDGET, MIN_BUDGET, Band, QueryConfig, SearchMode
-from opx.domain.record import Record, like, replace
-from opx.domain.requests import Filled, Request, about
+from opx.domain.record import Record, about, like, replace
+from opx.domain.requests import Filled, Request
 from opx.domain.research import DEFAULT_ITERATIONS, MOST_ITERATIONS, ResearchReport, ResearchStep, StepKind
 from opx.domain.results import Absent, Answer, RetrievalResult
 from opx.hygiene.untrusted import QUOTED, one_line

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from opx.domain import queries
 from opx.domain.knowledge import Tier
-from opx.domain.record import replace
-from opx.domain.requests import Filled, Request, Text, about
+from opx.domain.record import about, replace
+from opx.domain.requests import Filled, Request, Text
 from opx.domain.results import Answer
 from opx.operations.context import Context
 from opx.operations.registry import operation

@@ -15,8 +15,8 @@ from opx.connectors.registry import SourceKind, source_kinds
 from opx.connectors.states import SourceView
 from opx.connectors.trial import SourceTrial
 from opx.domain.policy import Action
-from opx.domain.record import Record
-from opx.domain.requests import Filled, Request, RequestError, Share, Text, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Filled, Request, RequestError, Share, Text
 from opx.domain.sources import LastArrival, PullReport, StreamDefinition
 from opx.operations.context import Context
 from opx.operations.registry import Function, operation

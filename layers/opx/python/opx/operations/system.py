@@ -405,7 +405,7 @@ class System:
             experience=lambda: self.learning.experience,
             observers=self.records.observers,
             past=self._past,
-            internet=self._internet,
+            new_internet=self._internet,
             words=lambda: self.ports.words,
         )
 

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 from opx.domain.baselines import AddedValues, BaselineStats, SeriesView, Verdict
 from opx.domain.policy import Action
-from opx.domain.record import Record
-from opx.domain.requests import Filled, FilledText, Request, RequestError, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Filled, FilledText, Request, RequestError
 from opx.errors import InvalidInputError, StoreUnavailableError, TelemetryUnavailableError
 from opx.operations.context import Context
 from opx.operations.paging import After, Next, fitting, read_token, token

@@ -15,8 +15,7 @@ from msgspec.structs import asdict
 
 from opx.domain.baselines import BaselineStats, Verdict
 from opx.domain.ids import iso_time
-from opx.domain.record import Record, derive, like, replace
-from opx.domain.requests import about
+from opx.domain.record import Record, about, derive, like, replace
 from opx.hygiene.untrusted import boundary, framed, one_line
 from opx.operations.paging import Notes, Paragraphs, left_out, noted
 from opx.ports.telemetry import LogShow

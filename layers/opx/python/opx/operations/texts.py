@@ -8,8 +8,8 @@ from typing import Annotated
 from opx import errors
 from opx.domain.policy import Action
 from opx.domain.provenance import ChannelKind
-from opx.domain.record import Record
-from opx.domain.requests import Filled, Request, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Filled, Request
 from opx.hygiene.secrets import mask
 from opx.ingestion.channels import arrival_of
 from opx.ingestion.originals import MAGIC

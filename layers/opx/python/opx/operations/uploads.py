@@ -8,8 +8,8 @@ from typing import Annotated
 from msgspec import field
 
 from opx.domain.policy import Action
-from opx.domain.record import Record
-from opx.domain.requests import Filled, Request, RequestError, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Filled, Request, RequestError
 from opx.errors import ObjectNotFoundError, TooLargeError
 from opx.ingestion.events import SIDECAR_SUFFIX
 from opx.operations.context import Context

@@ -7,8 +7,8 @@ from typing import Annotated
 
 from opx.domain.policy import EVERYTHING, Action, Target
 from opx.domain.prices import PRICES_DATE
-from opx.domain.record import Record
-from opx.domain.requests import Request, Text, about
+from opx.domain.record import Record, about
+from opx.domain.requests import Request, Text
 from opx.domain.scopes import GLOBAL_KEY, Scope
 from opx.lifecycle.cost_estimate import LEFT_OUT, MonthCosts, Rates, UsedMonth
 from opx.lifecycle.usage import ClientUsage, DayCount

@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from opx.connectors.arrivals import WEBHOOK
 from opx.domain.policy import Action
-from opx.domain.record import Record, replace
-from opx.domain.requests import Filled, Request, about
+from opx.domain.record import Record, about, replace
+from opx.domain.requests import Filled, Request
 from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookView
 from opx.errors import InvalidInputError
 from opx.operations.context import Context

@@ -321,6 +321,35 @@ class SearchIndex(SearchEngine, Protocol):
         counts twice. Raises `IndexUnavailableError`."""
 
 
+class WrappedIndex:
+    """A `SearchIndex` that passes everything on to `current()`: a wrapper overrides what it changes."""
+
+    def __init__(self, current: Callable[[], SearchIndex]) -> None:
+        self._current = current
+
+    @property
+    def derives_ids(self) -> bool:
+        return self._current().derives_ids
+
+    def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
+        return self._current().apply(changes)
+
+    def search(self, request: SearchRequest) -> SearchResponse:
+        return self._current().search(request)
+
+    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
+        return self._current().entries_with(terms, scopes)
+
+    def count(self, where: SearchFilter) -> int:
+        return self._current().count(where)
+
+    def references(self, key_id: str) -> list[str]:
+        return self._current().references(key_id)
+
+    def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
+        return self._current().held(after=after, limit=limit)
+
+
 # -- copies of chunks for a managed search service
 
 

@@ -14,10 +14,8 @@ from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta
-
 from opx.domain.ids import beginning_so, stable_hash
-from opx.domain.record import Record
+from opx.domain.record import Record, about
 from opx.domain.scopes import Identity, Scope
 from opx.errors import ReceiptNotFoundError
 from opx.ports import Clock, Item, KeyAbsent, KeyRange, Table
@@ -89,16 +87,16 @@ class AuditRecord(Record, frozen=True, kw_only=True):
     """Record of one query. `who` is the key of the caller's scope. Returned passages are in the answer's order."""
 
     receipt_id: str
-    who: Annotated[str, Meta(description="The caller's scope.")]
-    principal: Annotated[str, Meta(description="The calling user or agent; empty if unknown.")]
+    who: Annotated[str, about("The caller's scope.")]
+    principal: Annotated[str, about("The calling user or agent; empty if unknown.")]
     asked_at: str
-    query_hash: Annotated[str, Meta(description="Hash of the query, with a key of this installation.")]
+    query_hash: Annotated[str, about("Hash of the query, with a key of this installation.")]
     config_hash: str
     mode: str
     corpus_version: str
     documents: tuple[ReturnedPassage, ...]
-    documents_in_all: Annotated[int, Meta(description="Number of all results; only the first are listed.")]
-    nearest: Annotated[str, Meta(description="The document that was shown as the nearest, if there was no answer.")]
+    documents_in_all: Annotated[int, about("Number of all results; only the first are listed.")]
+    nearest: Annotated[str, about("The document that was shown as the nearest, if there was no answer.")]
     answer_hash: str
     partial: bool
     took_ms: int

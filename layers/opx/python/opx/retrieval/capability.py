@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -85,40 +86,27 @@ class NewObservers(Protocol):
     ) -> Sequence[Observer]: ...
 
 
+@dataclass(eq=False)
 class Questions:
     """Answers questions over the whole corpus. `past` returns the engine for a question as of a past time,
-    `internet` opens live search of the web; None if it isn't configured; `words` opens segments of words."""
+    `new_internet` opens live search of the web; None if it isn't configured; `words` opens segments of words."""
 
-    def __init__(
-        self,
-        installation: Installation,
-        *,
-        corpus: Corpus,
-        indexing: Indexing,
-        tables: Tables,
-        models: Callable[[], Models],
-        graph: Callable[[], RelatedNodes],
-        experience: Callable[[], ExperienceByScope],
-        observers: NewObservers,
-        past: Past,
-        internet: Callable[[], InternetSearch | None],
-        words: Callable[[], WordsSegments],
-    ) -> None:
-        self._installation = installation
-        self._corpus = corpus
-        self._indexing = indexing
-        self._models = models
-        self._graph = graph
-        self._tables = tables
-        self._experience = experience
-        self._past = past
-        self._observers = observers
-        self._new_internet = internet
-        self._words = words
+    installation: Installation
+    _: KW_ONLY
+    corpus: Corpus
+    indexing: Indexing
+    tables: Tables
+    models: Callable[[], Models]
+    graph: Callable[[], RelatedNodes]
+    experience: Callable[[], ExperienceByScope]
+    observers: NewObservers
+    past: Past
+    new_internet: Callable[[], InternetSearch | None]
+    words: Callable[[], WordsSegments]
 
     @cached_property
     def documents(self) -> ReadableDocuments:
-        return ReadableDocuments(self._installation, self._corpus)
+        return ReadableDocuments(self.installation, self.corpus)
 
     def search(
         self,
@@ -133,16 +121,16 @@ class Questions:
         """Search for this identity, or for the configured one. Answers are reported as metrics and, if `recorded`, written
         to the audit log and, with `gaps`, to the gaps, depending on the settings. Categories in `hidden` aren't searched.
         With `words`, a question that finds the index asleep is answered by words alone, where the settings allow that."""
-        caller = self._installation.identity_of(identity)
+        caller = self.installation.identity_of(identity)
         with counted_as_unavailable(report):
-            reader = self._corpus.projects.reader(caller)
-        questions = self._indexing.query_embedder
+            reader = self.corpus.projects.reader(caller)
+        questions = self.indexing.query_embedder
         embedder = RememberedVectors(questions) if questions else None
-        experience = self._experience()
+        experience = self.experience()
         return MeasuredQuery(
-            index=self._indexing.search_engine,
+            index=self.indexing.search_engine,
             embedder=embedder,
-            knowledge=self._installation.knowledge,
+            knowledge=self.installation.knowledge,
             reader=reader,
             report=report,
             rules=self.search_rules,
@@ -154,39 +142,39 @@ class Questions:
             experience=experience.seen_by(reader.visible),
             learnt=partial(experience.words, reader.visible) if self._uses_learnt_words else None,
             bound=partial(self._bound, reader),
-            documents=self._corpus.catalog.named,
-            past=self._past,
+            documents=self.corpus.catalog.named,
+            past=self.past,
             emptied=partial(self._is_emptied, reader),
             waiting=self._waiting_documents,
             words=self._words_only.while_waking if words and self._words_only else None,
-            clock=self._installation.clock,
+            clock=self.installation.clock,
             hidden=hidden,
-            observers=self._observers(reader, embedder, report, gaps=gaps) if recorded else (),
+            observers=self.observers(reader, embedder, report, gaps=gaps) if recorded else (),
         )
 
     @cached_property
     def _words_only(self) -> WordsOnly | None:
         """The stand-in for an index that wakes up; None where none is kept, or where the index never sleeps."""
-        index = self._indexing.search_engine
-        if not (self._indexing.keeps_words and isinstance(index, WakeableIndex)):
+        index = self.indexing.search_engine
+        if not (self.indexing.keeps_words and isinstance(index, WakeableIndex)):
             return None
         from opx.retrieval.words_only import WordsOnly
 
-        shelf = self._indexing.words_shelf(self._corpus.store)
-        return WordsOnly(shelf, self._words(), self._corpus.catalog, index.waking)
+        shelf = self.indexing.words_shelf(self.corpus.store)
+        return WordsOnly(shelf, self.words(), self.corpus.catalog, index.waking)
 
     def handover(self, reader: Reader) -> Handover:
         """Assembly of documents for this reader."""
         from opx.retrieval.handover import Handover
         from opx.runtime.threads import Each
 
-        experience = self._experience()
+        experience = self.experience()
         return Handover(
             read=lambda document_id: self.documents.outline(reader, document_id),
             classify=self._classify,
             warnings_of=lambda passages: experience.warnings_of(reader.visible, passages),
-            each=Each(self._corpus.read_threads),
-            today=iso_time(self._installation.clock()),
+            each=Each(self.corpus.read_threads),
+            today=iso_time(self.installation.clock()),
         )
 
     @cached_property
@@ -194,7 +182,7 @@ class Questions:
         """The table of commands' effects. Raises `KnowledgeConfigError`."""
         from opx.text.procedures.effects import effect_table, read_effects
 
-        return effect_table(self._installation.declared(read_effects))
+        return effect_table(self.installation.declared(read_effects))
 
     @cached_property
     def _classify(self) -> Classify:
@@ -210,7 +198,7 @@ class Questions:
     @cached_property
     def search_rules(self) -> SearchRules:
         """Default legs, fusion and reranking of questions."""
-        settings = self._installation.settings
+        settings = self.installation.settings
         fusion = Fusion(settings.fusion) if settings.fusion else None
         return SearchRules(
             settings.search_legs, fusion, rerank=settings.reranker != "off", reword=settings.rewording == "on"
@@ -218,7 +206,7 @@ class Questions:
 
     @property
     def _uses_learnt_words(self) -> bool:
-        return self._installation.settings.learned_words == "on"
+        return self.installation.settings.learned_words == "on"
 
     @cached_property
     def _confidence_models(self) -> CalibratedModels:
@@ -227,50 +215,50 @@ class Questions:
 
     def kept_calibration(self, embedder: str) -> Item | None:
         """The item with the calibration for an embedding model, None if there is none. Raises `StoreUnavailableError`."""
-        return self._tables.table(LIFECYCLE).get(calibration_key(self._indexing.indexes.subject, embedder))
+        return self.tables.table(LIFECYCLE).get(calibration_key(self.indexing.indexes.subject, embedder))
 
     @property
     def calibrations(self) -> CalibrationStore:
         """Store of calibrations on this corpus, by embedding model."""
         from opx.retrieval.calibration.models import CalibrationStore
 
-        return CalibrationStore(self._tables.table(LIFECYCLE), self._indexing.indexes.subject)
+        return CalibrationStore(self.tables.table(LIFECYCLE), self.indexing.indexes.subject)
 
     @property
     def _rerank_stage(self) -> RerankStage | None:
-        settings = self._installation.settings
+        settings = self.installation.settings
         if settings.reranker in LIBRARY_RERANKERS:
             return None
         from opx.retrieval.reranking import RerankStage
 
-        reranker = self._models().reranker
+        reranker = self.models().reranker
         return RerankStage(reranker, settings.rerank_seconds) if reranker else None
 
     def _is_emptied(self, reader: Reader) -> bool:
         """True if the index has nothing of what the catalog has for this reader since its writes must be visible."""
-        if self._installation.settings.search_engine == MANAGED_ENGINE:
+        if self.installation.settings.search_engine == MANAGED_ENGINE:
             return False
-        if self._indexing.index.count(SearchFilter(reader.visible)):
+        if self.indexing.index.count(SearchFilter(reader.visible)):
             return False
-        visible_by = iso_time(self._installation.clock() - self._indexing.settling_seconds)
-        categories = self._installation.knowledge.categories
+        visible_by = iso_time(self.installation.clock() - self.indexing.settling_seconds)
+        categories = self.installation.knowledge.categories
         searched = sorted(path for path, category in categories.items() if category.embed)
-        documents = self._corpus.catalog.visible(reader.visible, categories=searched)
+        documents = self.corpus.catalog.visible(reader.visible, categories=searched)
         return any(document.chunk_count and document.current_since <= visible_by for document in documents)
 
     def _waiting_documents(self) -> int:
         """The number of documents in the queue of this machine."""
         try:
-            return self._corpus.waiting_here()
+            return self.corpus.waiting_here()
         except StoreUnavailableError:
             log.warning("the queue can't be counted", exc_info=True)
             return 0
 
     def _expand(self, reader: Reader, found: FoundText) -> Expanded:
-        return self._graph().expansion(reader)(found)
+        return self.graph().expansion(reader)(found)
 
     def _bound(self, reader: Reader, alert: str, labels: Mapping[str, str], runbook: str) -> Mapping[str, str]:
-        return self._graph().named_runbooks(reader, alert, labels, runbook)
+        return self.graph().named_runbooks(reader, alert, labels, runbook)
 
     def research(
         self, identity: Identity | None = None, report: Report = unreported, *, hidden: frozenset[str] = frozenset()
@@ -281,20 +269,20 @@ class Questions:
         from opx.runtime.threads import serialized
 
         query = self.search(identity, serialized(report), gaps=False, hidden=hidden)
-        return Researcher(query, self._planner, seconds=self._installation.settings.research_seconds)
+        return Researcher(query, self._planner, seconds=self.installation.settings.research_seconds)
 
     @cached_property
     def _planner(self) -> Planner:
         """Plans the searches of a research."""
         from opx.retrieval.research.planners import ChatPlanner, RulePlanner
 
-        chat = self._models().chat if self._installation.settings.research_planner != "rules" else None
+        chat = self.models().chat if self.installation.settings.research_planner != "rules" else None
         return ChatPlanner(chat) if chat else RulePlanner()
 
     @cached_property
     def internet(self) -> InternetSearch | None:
         """Live search of the web; None unless `knowledge.yaml` names an engine."""
-        return self._new_internet()
+        return self.new_internet()
 
     def _search_internet(self, client_id: str, query: str, max_results: int) -> Answer:
         """Returns a mistake in the section `internet` as a note to the agent, not as an error."""

@@ -8,6 +8,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -36,41 +37,38 @@ from opx.ports.models import (
 from opx.settings import Settings
 
 
+@dataclass(eq=False)
 class Models:
     """The configured models. `new_chat` and `new_reranker` create the model with a name; `given` replaces the language model
     of the settings."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        new_chat: Callable[[str], ChatModel],
-        new_reranker: Callable[[str], Reranker],
-        given: ChatModel | None = None,
-    ) -> None:
-        self._settings = settings
-        self.new_chat = new_chat
-        self._new_reranker = new_reranker
-        if given is not None:
-            self.chat = given
+    settings: Settings
+    new_chat: Callable[[str], ChatModel]
+    new_reranker: Callable[[str], Reranker]
+    given: ChatModel | None = None
+
+    def __post_init__(self) -> None:
+        if self.given is not None:
+            self.chat = self.given
 
     @cached_property
     def budget(self) -> CallBudget:
         """The calls that this process may make; one budget for all models."""
-        return CallBudget(self._settings.model_calls_per_minute)
+        return CallBudget(self.settings.model_calls_per_minute)
 
     @cached_property
     def chat(self) -> ChatModel | None:
         """The language model, within the budget; None if none is configured."""
-        if not self._settings.chat_model:
+        if not self.settings.chat_model:
             return None
-        return BudgetedChat(self.new_chat(self._settings.chat_model), self.budget)
+        return BudgetedChat(self.new_chat(self.settings.chat_model), self.budget)
 
     @cached_property
     def reranker(self) -> Reranker | None:
         """The model that reranks candidates, within the budget; None if the library does it itself, or reranking is off."""
-        if self._settings.reranker == "bedrock":
-            return BudgetedReranker(self._new_reranker(self._settings.rerank_model), self.budget)
-        if self._settings.reranker == "chat" and self.chat:
+        if self.settings.reranker == "bedrock":
+            return BudgetedReranker(self.new_reranker(self.settings.rerank_model), self.budget)
+        if self.settings.reranker == "chat" and self.chat:
             return ChatReranker(self.chat)
         return None
 

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
@@ -72,8 +73,9 @@ Documents = Callable[[Sequence[tuple[str, str]]], Mapping[tuple[str, str], "Know
 """Returns the documents with these key ids and document ids. Raises `StoreUnavailableError`."""
 
 
+@dataclass(eq=False, kw_only=True)
 class KnowledgeQuery:
-    """Answers questions of one reader. The reader's scope is part of every search and can't be widened by a question.
+    """Answers questions of one `reader`, whose scopes are part of every search and can't be widened by a question.
 
     No `embedder`: the index embeds questions itself. `models` are those of confidence. `internet` answers questions from
     the web, if it is configured; `reranker` reads the best documents of thorough searches; `expander` reads the text around
@@ -85,54 +87,37 @@ class KnowledgeQuery:
     `words` returns what to search by words alone while the index wakes up, None if it is awake.
     """
 
-    def __init__(
-        self,
-        *,
-        index: SearchEngine,
-        embedder: Embedder | None,
-        knowledge: KnowledgeModel,
-        reader: Reader,
-        rules: SearchRules | None = None,
-        models: ModelsOf = shipped,
-        reranker: RerankStage | None = None,
-        internet: Internet | None = None,
-        expander: Expander | None = None,
-        graph: ExpandGraph | None = None,
-        experience: OutcomeLookup | None = None,
-        bound: Bound | None = None,
-        documents: Documents = lambda _: {},
-        learnt: Callable[[], LearnedWords | None] | None = None,
-        past: Past | None = None,
-        emptied: Callable[[], bool] = lambda: False,
-        waiting: Callable[[], int] = lambda: 0,
-        words: Callable[[], Substitute | None] | None = None,
-        clock: Clock = time.time,
-        hidden: frozenset[str] = frozenset(),
-    ) -> None:
-        self._emptied = emptied
-        self._waiting = waiting
-        self._words = words
-        self._index = index
-        self._validity = Validity(knowledge, clock, hidden)
-        self._rules = rules or SearchRules()
-        self._search_of = partial(
-            TierSearch, embedder=embedder, rules=self._rules, models=models, bound=bound, knowledge=knowledge
-        )
-        self._knowledge = knowledge
-        self._reader = reader
-        self._reranker = reranker
-        self._internet = internet
-        self._expander = expander
-        self._graph = graph
-        self._experience = experience
-        self._learnt = learnt
-        self._past = past
-        self._documents = documents
+    index: SearchEngine
+    embedder: Embedder | None
+    knowledge: KnowledgeModel
+    reader: Reader
+    rules: SearchRules = field(default_factory=SearchRules)
+    models: ModelsOf = shipped
+    reranker: RerankStage | None = None
+    internet: Internet | None = None
+    expander: Expander | None = None
+    graph: ExpandGraph | None = None
+    experience: OutcomeLookup | None = None
+    bound: Bound | None = None
+    documents: Documents = lambda _: {}
+    learnt: Callable[[], LearnedWords | None] | None = None
+    past: Past | None = None
+    emptied: Callable[[], bool] = lambda: False
+    waiting: Callable[[], int] = lambda: 0
+    words: Callable[[], Substitute | None] | None = None
+    clock: Clock = time.time
+    hidden: frozenset[str] = frozenset()
 
-    @property
-    def reader(self) -> Reader:
-        """The reader whose questions are answered, with the scopes that it may see."""
-        return self._reader
+    def __post_init__(self) -> None:
+        self._validity = Validity(self.knowledge, self.clock, self.hidden)
+        self._search_of = partial(
+            TierSearch,
+            embedder=self.embedder,
+            rules=self.rules,
+            models=self.models,
+            bound=self.bound,
+            knowledge=self.knowledge,
+        )
 
     def query(self, query: str, config: QueryConfig | None = None, *, expand_graph: bool = False) -> Results:
         """The results that reach `min_confidence`, ranked by confidence x trust; the list's `unconfirmed` has the best of
@@ -154,10 +139,10 @@ class KnowledgeQuery:
         Raises `UnknownCategoryError` for a category that doesn't exist, and `StoreUnavailableError` if nothing could be
         searched (`IndexWakingError` while the index wakes up): an empty answer would look like "no knowledge".
         """
-        parsed = parse_query(query, config or QueryConfig(), self._knowledge)
-        by_index = self._words is None or parsed.config.as_of
-        if by_index and isinstance(self._index, WakeableIndex):
-            self._index.wake()
+        parsed = parse_query(query, config or QueryConfig(), self.knowledge)
+        by_index = self.words is None or parsed.config.as_of
+        if by_index and isinstance(self.index, WakeableIndex):
+            self.index.wake()
         where, day = self._filter(parsed.config), self._validity.day(parsed.config.as_of)
         if not parsed.config.searched_tiers:  # to the index, no tier means every tier
             parsed.note(NO_TIER)
@@ -171,9 +156,9 @@ class KnowledgeQuery:
                 raise
             log.exception("search failed")
             return related
-        known = outcomes_of(parsed, self._experience, routed.judged)
+        known = outcomes_of(parsed, self.experience, routed.judged)
         merged = self._ranked(parsed, known.weighed(routed.judged), routed)
-        live, step = live_results(parsed, self._internet, router.covered(merged), router.enough)
+        live, step = live_results(parsed, self.internet, router.covered(merged), router.enough)
         shown = merged if live else _shown(parsed.config, merged)
         results = _with_live(parsed, self._results(parsed, shown, day), live)
         results = _marked(results) if calls_for_action(parsed.text) else results
@@ -188,14 +173,14 @@ class KnowledgeQuery:
     def internet_answer(self, query: str, max_results: int = 5) -> Answer:
         """Like `search_internet`, with failures in the notes. Raises `InvalidInputError` for `max_results` below 1. Nothing
         about the reader is sent."""
-        if self._internet is None:
+        if self.internet is None:
             return Answer(query, (), notes=(NOT_CONFIGURED,))
-        return self._internet(query, max_results)
+        return self.internet(query, max_results)
 
     def _results(self, parsed: ParsedQuery, shown: Sequence[Judged], day: str) -> list[RetrievalResult]:
         names = [(one.hit.indexed.key_id, one.hit.indexed.chunk.document_id) for one in shown]
         try:
-            known = self._documents(names)
+            known = self.documents(names)
         except StoreUnavailableError:
             log.exception("the documents of results can't be read")
             parsed.note(NO_METADATA)
@@ -205,13 +190,13 @@ class KnowledgeQuery:
     def _by_words(self, parsed: ParsedQuery, where: SearchFilter, day: str) -> _Found | None:
         """Searches by words alone while the index wakes up; None, and the question unchanged, if the index is awake, if there
         are no words to search, or if they find nothing: then the index may."""
-        substitute = None if self._words is None or parsed.config.as_of else self._words()
+        substitute = None if self.words is None or parsed.config.as_of else self.words()
         if substitute is None:
             return None
         attempt = replace(parsed, notes=list(parsed.notes), timings={})
         attempt.lacks(substitute.note)
         search = self._search_of(
-            substitute.engine, valid=self._validity.on(day), rules=replace(self._rules, legs=LEXICAL)
+            substitute.engine, valid=self._validity.on(day), rules=replace(self.rules, legs=LEXICAL)
         )
         try:
             router, routed = self._routed(attempt, where, search, substitute.engine)
@@ -224,7 +209,7 @@ class KnowledgeQuery:
         engine = self._searched(parsed, where)
         search = self._search_of(engine, valid=self._validity.on(day))
         router, routed = self._routed(parsed, where, search, engine)
-        if not (routed.judged or parsed.config.as_of) and self._emptied():
+        if not (routed.judged or parsed.config.as_of) and self.emptied():
             raise IndexUnavailableError(INDEX_EMPTIED)
         return parsed, router, routed
 
@@ -236,14 +221,14 @@ class KnowledgeQuery:
 
         def router_within(document_ids: tuple[str, ...] = where.document_ids) -> Router:
             vector, within_documents = search.vector_of(parsed), replace(where, document_ids=document_ids)
-            return Router(parsed, self._knowledge, within_documents, lambda within: search.run(parsed, vector, within))
+            return Router(parsed, self.knowledge, within_documents, lambda within: search.run(parsed, vector, within))
 
         router = router_within()
         routed = router.run()
         if not routed.judged and parsed.relaxed():
             routed = router.run()
         in_words = not (as_typed.plain or as_typed.pasted or as_typed.alert)
-        if in_words and parsed.unknown and self._rules.reword:
+        if in_words and parsed.unknown and self.rules.reword:
             routed = self._reworded(parsed, as_typed, engine, lambda: router_within().run()) or routed
         if in_words:
             self._add_learnt(parsed, as_typed, engine, routed, lambda page: router_within((page,)).run())
@@ -252,10 +237,10 @@ class KnowledgeQuery:
     def _searched(self, parsed: ParsedQuery, where: SearchFilter) -> SearchEngine:
         """The index, or the engine that replaces it as of a past time."""
         if not parsed.config.as_of:
-            return self._index
-        if self._past is None:
+            return self.index
+        if self.past is None:
             raise InvalidInputError(NO_PAST)
-        return self._past(parsed, where, self._index)
+        return self.past(parsed, where, self.index)
 
     def _reworded(
         self, parsed: ParsedQuery, as_typed: Question, engine: SearchEngine, search: Callable[[], Routed]
@@ -267,7 +252,7 @@ class KnowledgeQuery:
         before, other, found = parsed.question, None, None
         try:
             with parsed.timed("reword"):
-                other = reworded(parsed, as_typed, engine, self._reader.visible)
+                other = reworded(parsed, as_typed, engine, self.reader.visible)
             if other is None:
                 return None
             parsed.question = replace(before, text=other.text)
@@ -291,16 +276,16 @@ class KnowledgeQuery:
     ) -> None:
         """Adds pages that learnt words of the question mean, unless a document is sure. `search` searches within one page.
         Not for past times, as learnt words are today's, nor for questions within a document."""
-        if self._learnt is None or parsed.config.as_of or parsed.config.document_id or _is_sure(routed):
+        if self.learnt is None or parsed.config.as_of or parsed.config.document_id or _is_sure(routed):
             return
         before = parsed.question
         try:
-            learnt = self._learnt()
+            learnt = self.learnt()
             if learnt is None:
                 return
             from opx.retrieval.learned_words import StandIns, add_pages
 
-            add_pages(parsed, StandIns(engine, learnt, self._reader.visible).of(parsed, as_typed), routed, search)
+            add_pages(parsed, StandIns(engine, learnt, self.reader.visible).of(parsed, as_typed), routed, search)
         except StoreUnavailableError:
             log.exception("learnt words can't be looked up")
         finally:
@@ -309,9 +294,9 @@ class KnowledgeQuery:
     def _filter(self, config: QueryConfig) -> SearchFilter:
         categories: list[str] = []
         for name in config.categories or ():
-            categories.extend(self._knowledge.within(name))
+            categories.extend(self.knowledge.within(name))
         return SearchFilter(
-            scopes=self._reader.visible,
+            scopes=self.reader.visible,
             categories=tuple(dict.fromkeys(categories)),
             tiers=tuple(tier.value for tier in config.searched_tiers),
             tags=tuple(config.tags),
@@ -329,8 +314,8 @@ class KnowledgeQuery:
         is_answered = any(one.confidence >= good for one in results) and not parsed.absent
         if is_answered or parsed.config.as_of:
             return
-        if waiting := self._waiting():
-            number = "some" if self._reader.identity.client_id else f"{waiting:,}"
+        if waiting := self.waiting():
+            number = "some" if self.reader.identity.client_id else f"{waiting:,}"
             noun = "document is" if number == "1" else "documents are"
             parsed.note(f"{number} {noun} {UNSEARCHED}")
 
@@ -339,8 +324,8 @@ class KnowledgeQuery:
         merged = self._merged(parsed, judged)
         if routed.is_mixed:
             merged = without_copies(merged)
-        if self._reranker is not None and parsed.config.mode is SearchMode.THOROUGH:
-            merged = self._merged(parsed, self._reranker.read(parsed, merged))
+        if self.reranker is not None and parsed.config.mode is SearchMode.THOROUGH:
+            merged = self._merged(parsed, self.reranker.read(parsed, merged))
         return merged
 
     def _merged(self, parsed: ParsedQuery, judged: Sequence[Judged]) -> list[Judged]:
@@ -359,23 +344,23 @@ class KnowledgeQuery:
     def _expanded(self, parsed: ParsedQuery, answer: Answer) -> Answer:
         """Adds more text of each document, if requested."""
         expand = parsed.config.expand
-        if expand is Expand.NONE or self._expander is None:
+        if expand is Expand.NONE or self.expander is None:
             return answer
         with parsed.timed("expand"):
-            results, notes = self._expander.expanded(answer.results, expand)
+            results, notes = self.expander.expanded(answer.results, expand)
         return replace(answer, results=results, notes=(*answer.notes, *notes), timings_ms=parsed.timings)
 
     def _related(self, parsed: ParsedQuery, answer: Answer, found: Sequence[Judged] = ()) -> Answer:
         """Adds evidence from the graph, if requested or if the question is about what a vulnerability affects."""
-        if not parsed.config.expand_graph and (self._graph is None or not seeks_exposure(parsed.query)):
+        if not parsed.config.expand_graph and (self.graph is None or not seeks_exposure(parsed.query)):
             return answer
-        if self._graph is None:
+        if self.graph is None:
             return replace(answer, notes=(*answer.notes, NO_GRAPH))
         hits = [Hit(one.hit.indexed.key_id, one.hit.indexed.chunk.chunk_id, one.confidence) for one in found]
         text = parsed.query[:MAX_QUERY_CHARACTERS]  # `service:checkout` is a filter of searches, here a name
         tiers = frozenset(parsed.config.searched_tiers)
         with parsed.timed("graph"):
-            evidence, notes = self._graph(FoundText(text, parsed.question.identifiers, answer.results, hits, tiers))
+            evidence, notes = self.graph(FoundText(text, parsed.question.identifiers, answer.results, hits, tiers))
         return replace(
             answer,
             evidence=evidence,

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -65,40 +66,34 @@ class SearchRules(Struct, frozen=True):
     reword: bool = True
 
 
+@dataclass(eq=False)
 class TierSearch:
     """Searches for one question at a time; safe to share between threads. No `embedder`: the index embeds by itself. `valid`
     is a filter of hits, `models` are those of confidence, `bound` returns the runbooks of alerts, `knowledge` has the
     categories of reports."""
 
-    def __init__(
-        self,
-        index: SearchEngine,
-        embedder: Embedder | None,
-        rules: SearchRules,
-        *,
-        valid: Accepts | None = None,
-        models: ModelsOf = shipped,
-        bound: Bound | None = None,
-        knowledge: KnowledgeModel = NO_KNOWLEDGE,
-    ) -> None:
-        self._valid = valid
-        self._bound = bound
-        self._knowledge = knowledge
-        self._search = HybridSearch(index, knowledge)
-        self._embedder = embedder
-        self._rules = rules
-        self._models = models
+    index: SearchEngine
+    embedder: Embedder | None
+    rules: SearchRules
+    _: KW_ONLY
+    valid: Accepts | None = None
+    models: ModelsOf = shipped
+    bound: Bound | None = None
+    knowledge: KnowledgeModel = NO_KNOWLEDGE
+
+    def __post_init__(self) -> None:
+        self._search = HybridSearch(self.index, self.knowledge)
 
     def vector_of(self, parsed: ParsedQuery) -> Vector | None:
         """The question's vector; None if the index computes its own, there is nothing to embed, the vector leg is off, or
         the model fails, which is noted."""
-        if self._rules.legs == LEXICAL:
+        if self.rules.legs == LEXICAL:
             return None
         return self._embedded(parsed, parsed.text)
 
     def _embedded(self, parsed: ParsedQuery, text: str) -> Vector | None:
         """Embeds `text`; None, with a note, if the model fails."""
-        embedder = self._embedder
+        embedder = self.embedder
         if embedder is None or not text.strip():
             return None
         try:
@@ -137,7 +132,7 @@ class TierSearch:
         from opx.retrieval.identifiers import named_in
 
         try:
-            return named_in(parsed.question, found, self._bound)
+            return named_in(parsed.question, found, self.bound)
         except StoreUnavailableError:
             log.exception("runbooks of alerts can't be looked up")
             parsed.lacks("partial: the runbooks that rules of alerts name are missing (the graph is unavailable)")
@@ -175,7 +170,7 @@ class TierSearch:
             allowed = left.intersection(where.document_ids or left)
             more += self._entries(parsed, replace(where, document_ids=tuple(sorted(allowed)))) if allowed else []
         holders |= {chunk.entry_id: chunk for chunk in more}
-        accepts = accepted_by(parsed.config.require_provenance, _accepts(parsed.question, self._valid))
+        accepts = accepted_by(parsed.config.require_provenance, _accepts(parsed.question, self.valid))
         added = [
             FusedHit(chunk, 0.0, None, None)
             for chunk in holders.values()
@@ -183,7 +178,7 @@ class TierSearch:
         ]
         own = found.instructions
         if own is not None:
-            ours = [hit for hit in added if not self._knowledge.is_report(hit.indexed.chunk.category)]
+            ours = [hit for hit in added if not self.knowledge.is_report(hit.indexed.chunk.category)]
             found = replace(found, instructions=_with_hits(own, ours))
         return _with_hits(found, added)
 
@@ -227,15 +222,15 @@ class TierSearch:
         pages = pages_of(found)
         if found.judged:
             return engine_judgement(pages)
-        embedder = self._embedder.model_id if self._embedder else OTHER
-        judges = self._models(embedder, found.legs, parsed.config.mode)
-        if self._rules.rerank:
+        embedder = self.embedder.model_id if self.embedder else OTHER
+        judges = self.models(embedder, found.legs, parsed.config.mode)
+        if self.rules.rerank:
             parsed.ranked_by = LOCAL
-        return judged(focused(parsed.text), found, pages, judges, reorder=self._rules.rerank)
+        return judged(focused(parsed.text), found, pages, judges, reorder=self.rules.rerank)
 
     def _hits(self, parsed: ParsedQuery, pages: Sequence[JudgedPage]) -> list[Judged]:
         most = parsed.config.max_chunks_per_document
-        is_report = self._knowledge.is_report
+        is_report = self.knowledge.is_report
         return [
             Judged(
                 hit,
@@ -252,8 +247,8 @@ class TierSearch:
 
     def _found(self, parsed: ParsedQuery, vector: Vector | None, where: SearchFilter) -> FusedHits:
         """Searches for the question; records timings, notes and failed legs in `parsed`."""
-        accepts = _accepts(parsed.question, self._valid)
-        by_meaning = self._rules.legs == VECTOR and vector is not None
+        accepts = _accepts(parsed.question, self.valid)
+        by_meaning = self.rules.legs == VECTOR and vector is not None
         values = value_words(parsed.text, parsed.languages)
         query = HybridQuery(
             parsed.text,
@@ -264,7 +259,7 @@ class TierSearch:
             values=values,
             whole=parsed.question.exact,
         )
-        config = replace(parsed.config, fusion=parsed.config.fusion or self._rules.fusion)
+        config = replace(parsed.config, fusion=parsed.config.fusion or self.rules.fusion)
         with parsed.timed("search"):
             found = self._search.run(query, where, config, per_document=PASSAGES)
         for leg, taken in found.leg_ms.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,34 +21,28 @@ if TYPE_CHECKING:
     from opx.telemetry.rules import TelemetryRules
 
 
+@dataclass(eq=False)
 class Telemetry:
-    """Telemetry of an installation. `stores` returns its logs, metrics and traces, `reader` its metrics for baselines;
-    None if it has none."""
+    """Telemetry of an installation. `new_stores` returns its logs, metrics and traces, `new_reader` its metrics for
+    baselines; None if it has none."""
 
-    def __init__(
-        self,
-        installation: Installation,
-        tables: Tables,
-        stores: Callable[[], TelemetryStores | None],
-        reader: Callable[[], MetricReader | None],
-    ) -> None:
-        self._installation = installation
-        self._tables = tables
-        self._new_stores = stores
-        self._new_reader = reader
+    installation: Installation
+    tables: Tables
+    new_stores: Callable[[], TelemetryStores | None]
+    new_reader: Callable[[], MetricReader | None]
 
     @cached_property
     def stores(self) -> TelemetryStores | None:
-        return self._new_stores()
+        return self.new_stores()
 
     @cached_property
     def metric_reader(self) -> MetricReader | None:
-        return self._new_reader()
+        return self.new_reader()
 
     @property
     def rules(self) -> TelemetryRules:
         """The log groups, metrics and traces that may be queried. Raises `KnowledgeConfigError`."""
-        return self._installation.declared(read_telemetry)
+        return self.installation.declared(read_telemetry)
 
     @cached_property
     def baselines(self) -> BaselineStore:
@@ -55,10 +50,10 @@ class Telemetry:
         from opx.telemetry.baselines.store import BaselineStore
 
         return BaselineStore(
-            self._tables.table(BASELINES),
-            clock=self._installation.clock,
-            scope=self._installation.scope,
-            unit_of_work=self._tables.unit_of_work,
+            self.tables.table(BASELINES),
+            clock=self.installation.clock,
+            scope=self.installation.scope,
+            unit_of_work=self.tables.unit_of_work,
         )
 
     def roll_up(self, report: Report = unreported) -> RollUp:
@@ -67,5 +62,5 @@ class Telemetry:
 
         if self.metric_reader is None:
             raise InvalidInputError("metrics are rolled up by a system on AWS (OPX_BACKEND=aws), from CloudWatch")
-        metrics = self._installation.declared(declared_metrics)
-        return RollUp(metrics, self.metric_reader, self.baselines, clock=self._installation.clock, report=report)
+        metrics = self.installation.declared(declared_metrics)
+        return RollUp(metrics, self.metric_reader, self.baselines, clock=self.installation.clock, report=report)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -35,6 +36,7 @@ _NAME_LENGTH = 63
 _RESULT = ".jsonl.out"
 
 
+@dataclass(eq=False)
 class BedrockBatchEmbedder:
     """`BatchEmbedder` for the model of a `BedrockEmbedder` that supports batch inference.
 
@@ -42,29 +44,22 @@ class BedrockBatchEmbedder:
     reads and writes in `role`. Outputs of a job that ended early are results like others.
     """
 
-    def __init__(
-        self, bedrock: Any, s3: Any, bucket: str, embedder: BedrockEmbedder, *, role: str, limits: BatchLimits
-    ) -> None:
-        self._bedrock = bedrock
-        self._s3 = s3
-        self._bucket = bucket
-        self._embedder = embedder
-        self._role = role
-        self._limits = limits
+    bedrock: Any
+    s3: Any
+    bucket: str
+    embedder: BedrockEmbedder
+    role: str
+    limits: BatchLimits
 
     @property
     def model_id(self) -> str:
-        return self._embedder.model_id
-
-    @property
-    def limits(self) -> BatchLimits:
-        return self._limits
+        return self.embedder.model_id
 
     def request(self, text: str) -> Mapping[str, Any]:
-        return self._embedder.request(text)
+        return self.embedder.request(text)
 
     def vectors(self, output: Mapping[str, Any]) -> Vectors:
-        return self._embedder.vectors_of(output)
+        return self.embedder.vectors_of(output)
 
     def start(self, name: str, inputs: Sequence[str], outputs: str) -> str:
         """Raises `InvalidInputError` for a job that the service refuses, `ThrottledError` while the quota is used up."""
@@ -73,11 +68,11 @@ class BedrockBatchEmbedder:
         job_name = _TOKEN.sub("-", name)[-_NAME_LENGTH:].strip("-")
         with translated_errors(f"start the batch job {job_name}"):
             try:
-                answer = self._bedrock.create_model_invocation_job(
+                answer = self.bedrock.create_model_invocation_job(
                     jobName=job_name,
                     clientRequestToken=job_name,
-                    roleArn=self._role,
-                    modelId=self._embedder.called,
+                    roleArn=self.role,
+                    modelId=self.embedder.called,
                     inputDataConfig={"s3InputDataConfig": {"s3Uri": self._uri(f"{folder}input/")}},
                     outputDataConfig={"s3OutputDataConfig": {"s3Uri": self._uri(folder)}},
                     timeoutDurationInHours=TIMEOUT_HOURS,
@@ -102,7 +97,7 @@ class BedrockBatchEmbedder:
 
     def _known(self, job_name: str) -> str:
         request = {"nameContains": job_name}
-        pages = answers(self._bedrock.list_model_invocation_jobs, request, "list batch jobs", mark="nextToken")
+        pages = answers(self.bedrock.list_model_invocation_jobs, request, "list batch jobs", mark="nextToken")
         found = (one for page in pages for one in page["invocationJobSummaries"] if one["jobName"] == job_name)
         return str(next(found, {"jobArn": ""})["jobArn"])
 
@@ -111,18 +106,18 @@ class BedrockBatchEmbedder:
         by_name = {f"{number:05}.jsonl": key for number, key in enumerate(inputs)}
         with translated_errors("copy the texts of a batch job"):
             for name, key in by_name.items():
-                source = {"Bucket": self._bucket, "Key": key}
-                self._s3.copy_object(Bucket=self._bucket, Key=f"{folder}input/{name}", CopySource=source)
+                source = {"Bucket": self.bucket, "Key": key}
+                self.s3.copy_object(Bucket=self.bucket, Key=f"{folder}input/{name}", CopySource=source)
             body = json.dumps(by_name).encode()
-            self._s3.put_object(Bucket=self._bucket, Key=folder + INPUTS, Body=body)
+            self.s3.put_object(Bucket=self.bucket, Key=folder + INPUTS, Body=body)
 
     def _uri(self, key: str) -> str:
-        return f"s3://{self._bucket}/{key}"
+        return f"s3://{self.bucket}/{key}"
 
     def state(self, batch_id: str) -> BatchState:
         try:
             with translated_errors("look at a batch job"):
-                found = self._bedrock.get_model_invocation_job(jobIdentifier=batch_id)
+                found = self.bedrock.get_model_invocation_job(jobIdentifier=batch_id)
         except ClientError as exc:  # a malformed id; one that is unknown is an error of the store
             return BatchState(BatchPhase.FAILED, reason=_message(exc))
         status, message = str(found["status"]), str(found.get("message", ""))
@@ -137,9 +132,9 @@ class BedrockBatchEmbedder:
     def _outputs(self, uri: str, arn: str) -> dict[str, str]:
         """Keys of the results by the keys of their inputs."""
         folder = uri.removeprefix(self._uri(""))
-        request = {"Bucket": self._bucket, "Prefix": f"{folder}{arn.rpartition('/')[2]}/"}
+        request = {"Bucket": self.bucket, "Prefix": f"{folder}{arn.rpartition('/')[2]}/"}
         pages = answers(
-            self._s3.list_objects_v2,
+            self.s3.list_objects_v2,
             request,
             "list the results of a batch job",
             mark="NextContinuationToken",
@@ -149,7 +144,7 @@ class BedrockBatchEmbedder:
         if not keys:
             return {}
         with translated_errors("read the inputs of a batch job"):
-            known = self._s3.get_object(Bucket=self._bucket, Key=folder + INPUTS)["Body"].read()
+            known = self.s3.get_object(Bucket=self.bucket, Key=folder + INPUTS)["Body"].read()
         inputs: dict[str, str] = json.loads(known)
         named = {key.rpartition("/")[2].removesuffix(".out"): key for key in keys}
         return {inputs[name]: key for name, key in named.items() if name in inputs}
@@ -157,7 +152,7 @@ class BedrockBatchEmbedder:
     def stop(self, batch_id: str) -> None:
         ended = ("ConflictException", "ResourceNotFoundException", "ValidationException")
         with translated_errors("stop a batch job"), passed_over(*ended):
-            self._bedrock.stop_model_invocation_job(jobIdentifier=batch_id)
+            self.bedrock.stop_model_invocation_job(jobIdentifier=batch_id)
 
 
 def _message(error: ClientError) -> str:

@@ -27,7 +27,7 @@ from botocore.exceptions import (
 )
 
 from opx.adapters.aws.clients import client
-from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.adapters.aws.vendor_errors import error_code, raised_as, translated_errors
 from opx.errors import AccessDeniedError, InvalidInputError, OpxError
 
 DEFAULT_ENVIRONMENT = "dev"
@@ -79,16 +79,12 @@ class AwsAccount:
         stack = f"opx-knowledge-{environment}-api"
         where = f"region {self.region}, {self._name}"
         action = f"look up the stack {stack}"
-        with translated_errors(action), self.credential_errors(action):
-            try:
-                found = client("cloudformation", session=self._session).describe_stacks(StackName=stack)
-            except ClientError as exc:
-                if error_code(exc) == "ValidationError":
-                    raise OpxError(
-                        f"there is no stack {stack} ({where}): was it deployed with an API, under this --environment, in "
-                        "this --region and account?"
-                    ) from exc
-                raise
+        missing = OpxError(
+            f"there is no stack {stack} ({where}): was it deployed with an API, under this --environment, in this --region "
+            "and account?"
+        )
+        with translated_errors(action), self.credential_errors(action), raised_as(missing, "ValidationError"):
+            found = client("cloudformation", session=self._session).describe_stacks(StackName=stack)
         outputs = {output["OutputKey"]: output["OutputValue"] for output in found["Stacks"][0].get("Outputs", [])}
         if URL_OUTPUT not in outputs:
             raise OpxError(

@@ -6,9 +6,7 @@ import json
 from itertools import count
 from typing import Any
 
-from botocore.exceptions import ClientError
-
-from opx.adapters.aws.vendor_errors import error_code, passed_over, translated_errors
+from opx.adapters.aws.vendor_errors import passed_over, translated_errors
 
 TOLERATED_PERCENT = 5
 """Share of a stage's children that may fail for good; their documents are failed items. Beyond it the execution fails, since
@@ -40,13 +38,9 @@ class StateMachineRunner:
                 return str(found["executionArn"])
             if found:
                 continue
-            with translated_errors(f"start the bulk job {job_id}"):
-                try:
-                    started = self._client.start_execution(stateMachineArn=self._machine, name=name, input=given)
-                except ClientError as exc:
-                    if error_code(exc) == "ExecutionAlreadyExists":  # by another caller, a moment ago
-                        return self._arn(name)
-                    raise
+            started = {"executionArn": self._arn(name)}  # by another caller, a moment ago
+            with translated_errors(f"start the bulk job {job_id}"), passed_over("ExecutionAlreadyExists"):
+                started = self._client.start_execution(stateMachineArn=self._machine, name=name, input=given)
             return str(started["executionArn"])
         raise AssertionError("numbers end")
 
@@ -68,14 +62,10 @@ class StateMachineRunner:
         return f"{self._machine.replace(':stateMachine:', ':execution:')}:{name}"
 
     def _described(self, execution: str) -> dict[str, Any] | None:
-        with translated_errors("look at a bulk job's execution"):
-            try:
-                found: dict[str, Any] = self._client.describe_execution(executionArn=execution)
-            except ClientError as exc:
-                if error_code(exc) == _MISSING:
-                    return None
-                raise
-        return found
+        with translated_errors("look at a bulk job's execution"), passed_over(_MISSING):
+            found: dict[str, Any] = self._client.describe_execution(executionArn=execution)
+            return found
+        return None
 
 
 def _readable(cause: str) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
-from opx.adapters.aws.vendor_errors import error_code, passed_over, translated_errors, translated_pages
+from opx.adapters.aws.vendor_errors import error_code, passed_over, raised_as, translated_errors, translated_pages
 from opx.adapters.limits import (
     MAX_CONDITIONAL_BYTES,
     MAX_OBJECT_KEY_BYTES,
@@ -175,7 +175,36 @@ CHANGED = ("ConditionalRequestConflict", "PreconditionFailed")
 """Codes for an object that doesn't match, or no longer matches, a condition."""
 
 
-class S3ObjectStore:
+class InBucket:
+    """Something that works on the objects of one S3 bucket."""
+
+    def __init__(self, bucket: str, client: S3Client) -> None:
+        self._bucket = bucket
+        self._client = client
+
+    def _uri(self, key: str) -> str:
+        return f"s3://{self._bucket}/{key}"
+
+    def _facts(self, key: str, **options: Any) -> Any:
+        """S3's answer about an object; None if there is no such object."""
+        with translated_errors(f"read {self._uri(key)}"), passed_over(*MISSING):
+            return self._client.head_object(Bucket=self._bucket, Key=key, **options)
+        return None
+
+    def _listed(self, key: str) -> Iterator[tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]]:
+        """Versions of the object, the newest first, and its delete markers, page by page."""
+        pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=key)
+        for page in translated_pages(pages, f"list versions of {self._uri(key)}"):
+            kinds: list[Any] = [page.get("Versions", []), page.get("DeleteMarkers", [])]
+            versions, removals = ([one for one in found if one["Key"] == key] for found in kinds)
+            yield versions, removals
+            if any(
+                one["Key"] > key for found in kinds for one in found
+            ):  # keys come in order: the rest are other objects
+                return
+
+
+class S3ObjectStore(InBucket):
     """An `ObjectStore` in an S3 bucket.
 
     The etag is S3's: it depends on the content alone unless the bucket encrypts with KMS keys; then it also changes
@@ -183,8 +212,7 @@ class S3ObjectStore:
     """
 
     def __init__(self, bucket: str, client: S3Client) -> None:
-        self._bucket = bucket
-        self._client = client
+        super().__init__(bucket, client)
         # One part at a time: memory stays bounded, and no thread outlives the call.
         self._transfer = TransferConfig(
             multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, use_threads=False
@@ -213,35 +241,26 @@ class S3ObjectStore:
         known = as_original(self._client, self._bucket, found).etag if found else ""
         check_etag(key, etag, known)
         condition: Any = {"IfMatch": f'"{found.etag}"'} if found else {"IfNoneMatch": "*"}
-        with translated_errors(f"store {self._uri(key)}"):
-            try:
-                answer = self._client.put_object(
-                    Bucket=self._bucket,
-                    Key=key,
-                    Body=data,
-                    ChecksumAlgorithm=_ALGORITHM,
-                    ChecksumSHA256=base64.b64encode(hashlib.sha256(data).digest()).decode("ascii"),
-                    Metadata=to_headers(metadata or {}),
-                    **condition,
-                    **attestation(key, metadata or {}),
-                )
-            except ClientError as exc:
-                if error_code(exc) in (*MISSING, *CHANGED):
-                    raise ConditionFailedError(f"object {key} was changed meanwhile") from exc
-                raise
+        changed = ConditionFailedError(f"object {key} was changed meanwhile")
+        with translated_errors(f"store {self._uri(key)}"), raised_as(changed, *MISSING, *CHANGED):
+            answer = self._client.put_object(
+                Bucket=self._bucket,
+                Key=key,
+                Body=data,
+                ChecksumAlgorithm=_ALGORITHM,
+                ChecksumSHA256=base64.b64encode(hashlib.sha256(data).digest()).decode("ascii"),
+                Metadata=to_headers(metadata or {}),
+                **condition,
+                **attestation(key, metadata or {}),
+            )
         return ObjectInfo(key, len(data), unquoted(answer["ETag"]), self._uri(key), dict(metadata or {}))
 
     def open(self, key: str) -> BinaryIO:
         missing = ObjectNotFoundError(f"no object {self._uri(key)}")
         if not _can_exist(key):
             raise missing
-        with translated_errors(f"read {self._uri(key)}"):
-            try:
-                body = self._client.get_object(Bucket=self._bucket, Key=key)["Body"]
-            except ClientError as exc:
-                if error_code(exc) in MISSING:
-                    raise missing from exc
-                raise
+        with translated_errors(f"read {self._uri(key)}"), raised_as(missing, *MISSING):
+            body = self._client.get_object(Bucket=self._bucket, Key=key)["Body"]
         return cast("BinaryIO", io.BufferedReader(BodyStream(body, self._uri(key)), buffer_size=256 * 1024))
 
     def head(self, key: str) -> ObjectInfo | None:
@@ -252,13 +271,9 @@ class S3ObjectStore:
 
     def _stored(self, key: str) -> ObjectInfo | None:
         """The object as S3 has it."""
-        with translated_errors(f"read {self._uri(key)}"):
-            try:
-                facts = self._client.head_object(Bucket=self._bucket, Key=key)
-            except ClientError as exc:
-                if error_code(exc) in MISSING:
-                    return None
-                raise
+        facts = self._facts(key)
+        if facts is None:
+            return None
         etag, metadata = unquoted(facts["ETag"]), from_headers(facts["Metadata"])
         version = facts.get("VersionId", "")
         return ObjectInfo(key, facts["ContentLength"], etag, self._uri(key), metadata, version=version)
@@ -326,9 +341,6 @@ class S3ObjectStore:
             etag = self._client.head_object(Bucket=self._bucket, Key=key)["ETag"]
         return ObjectInfo(key, source.count, unquoted(etag), self._uri(key), from_headers(headers))
 
-    def _uri(self, key: str) -> str:
-        return f"s3://{self._bucket}/{key}"
-
 
 def unquoted(quoted: str) -> str:
     return quoted.strip('"')
@@ -364,7 +376,7 @@ _META = "x-amz-meta-"
 _ALGORITHM: Literal["SHA256"] = "SHA256"
 
 
-class S3UploadSigner:
+class S3UploadSigner(InBucket):
     """An `UploadSigner` for an S3 bucket.
 
     Size, checksum and metadata are signed as headers, so that S3 refuses a request with others, and content with another
@@ -372,10 +384,6 @@ class S3UploadSigner:
     size nor checksum, and use virtual-hosted addresses (`virtual`): else botocore signs addresses of S3's global endpoint,
     which redirects to regions where the signature is not valid.
     """
-
-    def __init__(self, bucket: str, client: S3Client) -> None:
-        self._bucket = bucket
-        self._client = client
 
     def sign_put(
         self, key: str, *, size: int, sha256: str, metadata: Mapping[str, str] | None = None, seconds: int = 900
@@ -411,7 +419,7 @@ class S3UploadSigner:
     def begin(self, key: str, *, metadata: Mapping[str, str] | None = None) -> str:
         check_object_key(key)
         check_metadata(metadata or {})
-        with translated_errors(f"begin an upload of s3://{self._bucket}/{key}"):
+        with translated_errors(f"begin an upload of {self._uri(key)}"):
             found = self._client.create_multipart_upload(
                 Bucket=self._bucket,
                 Key=key,
@@ -448,7 +456,7 @@ class S3UploadSigner:
     def complete(self, key: str, upload_id: str) -> None:
         named = ("PartNumber", "ETag", "ChecksumSHA256")
         parts = [{name: part[name] for name in named if name in part} for part in self._parts(key, upload_id)]
-        with translated_errors(f"complete an upload of s3://{self._bucket}/{key}"):
+        with translated_errors(f"complete an upload of {self._uri(key)}"):
             self._client.complete_multipart_upload(
                 Bucket=self._bucket, Key=key, UploadId=upload_id, MultipartUpload={"Parts": cast("Any", parts)}
             )
@@ -456,22 +464,14 @@ class S3UploadSigner:
     def _parts(self, key: str, upload_id: str) -> list[Any]:
         """The stored parts, in order. Raises `ObjectNotFoundError`."""
         pages = self._client.get_paginator("list_parts").paginate(Bucket=self._bucket, Key=key, UploadId=upload_id)
-        with translated_errors(f"list the parts of s3://{self._bucket}/{key}"):
-            try:
-                return [part for page in pages for part in page.get("Parts", [])]
-            except ClientError as exc:
-                if error_code(exc) == "NoSuchUpload":
-                    raise ObjectNotFoundError(f"there is no upload {upload_id[:100]!r} of {key}") from exc
-                raise
+        missing = ObjectNotFoundError(f"there is no upload {upload_id[:100]!r} of {key}")
+        with translated_errors(f"list the parts of {self._uri(key)}"), raised_as(missing, "NoSuchUpload"):
+            return [part for page in pages for part in page.get("Parts", [])]
 
     def sha256_of(self, key: str) -> str:
-        with translated_errors(f"read s3://{self._bucket}/{key}"):
-            try:
-                facts = self._client.head_object(Bucket=self._bucket, Key=key, ChecksumMode="ENABLED")
-            except ClientError as exc:
-                if error_code(exc) in MISSING:
-                    return ""
-                raise
+        facts = self._facts(key, ChecksumMode="ENABLED")
+        if facts is None:
+            return ""
         headers = from_headers(facts["Metadata"])
         info = ObjectInfo(key, 0, "", "", headers, version=facts.get("VersionId", ""))
         if as_original(self._client, self._bucket, info) is not info:

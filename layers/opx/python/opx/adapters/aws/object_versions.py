@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from botocore.exceptions import ClientError
-
-from opx.adapters.aws.object_store import MISSING, ORIGINAL, as_original, from_headers
-from opx.adapters.aws.vendor_errors import error_code, translated_errors, translated_pages
+from opx.adapters.aws.object_store import MISSING, ORIGINAL, InBucket, as_original, from_headers
+from opx.adapters.aws.vendor_errors import passed_over, raised_as, translated_errors, translated_pages
 from opx.domain.ids import batched, iso_time
 from opx.errors import InvalidInputError, ObjectNotFoundError, StoreUnavailableError
 from opx.ports import ObjectInfo
 from opx.ports.objects import PastObject
 
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
-
 _AT_ONCE = 1000
 """Objects per call of DeleteObjects (Amazon S3 API Reference, "DeleteObjects")."""
 
 
-class S3ObjectHistory:
+class S3ObjectHistory(InBucket):
     """`ObjectHistory` of a bucket, with or without versioning."""
-
-    def __init__(self, bucket: str, client: S3Client) -> None:
-        self._bucket = bucket
-        self._client = client
 
     def held(self, prefix: str) -> Iterator[str]:
         _check(prefix)
@@ -73,9 +64,6 @@ class S3ObjectHistory:
                 f"{first.get('Key', '')}"
             )
 
-    def _uri(self, key: str) -> str:
-        return f"s3://{self._bucket}/{key}"
-
 
 def _check(prefix: str) -> None:
     if not prefix.endswith("/") or prefix == "/":
@@ -86,17 +74,16 @@ GONE = ("NoSuchKey", "NoSuchVersion", "404", "MethodNotAllowed")
 """S3 returns the last one for a delete marker."""
 
 
-class S3PastObjects:
+class S3PastObjects(InBucket):
     """`PastObjects` of a bucket. Without versioning it has only the current content of each object."""
-
-    def __init__(self, bucket: str, client: S3Client) -> None:
-        self._bucket = bucket
-        self._client = client
 
     def of(self, key: str) -> Iterator[PastObject]:
         """S3 lists the versions of a key from the newest to the oldest, and delete markers apart from them (Amazon S3
         API Reference, "ListObjectVersions"). One with other bytes in place of an original is of the original's time."""
-        versions, removals = self._listed(key)
+        versions, removals = list[Mapping[str, Any]](), list[Mapping[str, Any]]()
+        for listed, markers in self._listed(key):
+            versions += listed
+            removals += markers
         stored = (
             PastObject(one["VersionId"], self._stored_at(one)) for one in sorted(versions, key=_time, reverse=True)
         )
@@ -106,36 +93,18 @@ class S3PastObjects:
 
     def bring_back(self, key: str, name: str) -> None:
         source: Any = {"Bucket": self._bucket, "Key": key, "VersionId": name}
-        with translated_errors(f"bring back s3://{self._bucket}/{key}"):
-            try:
-                self._client.copy_object(Bucket=self._bucket, Key=key, CopySource=source, TaggingDirective="REPLACE")
-            except ClientError as exc:
-                if error_code(exc) in GONE:
-                    raise ObjectNotFoundError(f"no version {name} of s3://{self._bucket}/{key}") from exc
-                raise
-
-    def _listed(self, key: str) -> tuple[list[Mapping[str, Any]], list[Mapping[str, Any]]]:
-        """Versions of the object, and its delete markers."""
-        found, gone = list[Mapping[str, Any]](), list[Mapping[str, Any]]()
-        pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=key)
-        for page in translated_pages(pages, f"list versions of s3://{self._bucket}/{key}"):
-            versions, removals = page.get("Versions", []), page.get("DeleteMarkers", [])
-            found += [version for version in versions if version["Key"] == key]
-            gone += [removal for removal in removals if removal["Key"] == key]
-            names = [one["Key"] for one in (*versions, *removals)]
-            if names and max(names) > key:  # keys come in order: the rest are other objects
-                break
-        return found, gone
+        missing = ObjectNotFoundError(f"no version {name} of {self._uri(key)}")
+        with translated_errors(f"bring back {self._uri(key)}"), raised_as(missing, *GONE):
+            self._client.copy_object(Bucket=self._bucket, Key=key, CopySource=source, TaggingDirective="REPLACE")
 
     def _stored_at(self, version: Mapping[str, Any]) -> str:
         key, name = version["Key"], version["VersionId"]
-        with translated_errors(f"read a version of s3://{self._bucket}/{key}"):
-            try:
-                facts = self._client.head_object(Bucket=self._bucket, Key=key, VersionId=name)
-            except ClientError as exc:
-                if error_code(exc) in (*GONE, *MISSING, "400"):  # the last one for a key of the uploader's own
-                    return _time(version)
-                raise
+        facts: Any = None
+        unreadable = (*GONE, *MISSING, "400")  # the last one for a key of the uploader's own
+        with translated_errors(f"read a version of {self._uri(key)}"), passed_over(*unreadable):
+            facts = self._client.head_object(Bucket=self._bucket, Key=key, VersionId=name)
+        if facts is None:
+            return _time(version)
         info = ObjectInfo(key, 0, "", "", from_headers(facts["Metadata"]), version=facts.get("VersionId", ""))
         is_original = as_original(self._client, self._bucket, info) is info
         return _time(version) if is_original else info.metadata[ORIGINAL].split(" ")[2]

@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from opensearchpy import ConnectionError, OpenSearch, TransportError  # noqa: A004
@@ -62,6 +62,7 @@ class _Batch:
         return len(self.actions) < limits.actions and self.size + len(action.lines) <= limits.bytes
 
 
+@dataclass(eq=False)
 class BulkWriter:
     """Collects changes and sends them. Superseded entries are removed only when the new ones are stored.
 
@@ -69,24 +70,16 @@ class BulkWriter:
     was asleep or too busy for them until the end. `finish` sends the rest.
     """
 
-    def __init__(
-        self,
-        client: OpenSearch,
-        index_name: str,
-        *,
-        custom_ids: bool,
-        limits: BulkLimits = BulkLimits(),
-        backoff: Backoff = Backoff(),  # noqa: B008
-        sleep: Callable[[float], None] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._client = client
-        self._index_name = index_name
-        self._custom_ids = custom_ids
-        self._limits = limits
-        self._backoff = backoff
-        self._sleep = sleep
-        self._clock = clock
+    client: OpenSearch
+    index_name: str
+    _: KW_ONLY
+    custom_ids: bool
+    limits: BulkLimits = BulkLimits()
+    backoff: Backoff = field(default_factory=Backoff)
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._batch = _Batch()
         self._deletes: dict[str, None] = {}
 
@@ -105,14 +98,14 @@ class BulkWriter:
             self._send_batch()
 
     def _put(self, entry: IndexEntry, references: list[str], position: int) -> None:
-        entry_id = entry.indexed.entry_id if self._custom_ids else ""
+        entry_id = entry.indexed.entry_id if self.custom_ids else ""
         if entry_id in self._deletes:
             self.finish()  # an earlier change removes this entry: that must have happened before it is put again
         references[position] = entry_id
         header = {"index": {"_id": entry_id} if entry_id else {}}
         lines = _lines(header, to_source(entry))
         action = _Action(lines, entry_id, lambda reference: references.__setitem__(position, reference))
-        while not self._batch.has_room_for(action, self._limits):
+        while not self._batch.has_room_for(action, self.limits):
             self._send_batch()
         self._batch.add(action)
 
@@ -122,7 +115,7 @@ class BulkWriter:
         actions, self._batch = self._batch.actions, _Batch()
         if actions:
             self._send(actions)
-        for reference in waiting[: self._limits.actions]:
+        for reference in waiting[: self.limits.actions]:
             self._batch.add(_Action(_lines({"delete": {"_id": reference}}), reference))
             del self._deletes[reference]
 
@@ -130,30 +123,30 @@ class BulkWriter:
         """Sends actions, and repeats those that the service was too busy for, or asleep: with the pauses of the back-off, and
         longer if the caller's deadline allows it, for `LONGEST_WAIT` seconds at most."""
         left = list(actions)
-        pauses = self._backoff.pauses()
-        end = self._clock() + min(LONGEST_WAIT, _time_left())
+        pauses = self.backoff.pauses()
+        end = self.clock() + min(LONGEST_WAIT, _time_left())
         while True:
             left, why, error = self._attempt(left)
             if not left:
                 return
             pause = next(pauses, None)
-            if pause is None and self._clock() + self._backoff.longest < end:
-                pause = self._backoff.longest
+            if pause is None and self.clock() + self.backoff.longest < end:
+                pause = self.backoff.longest
             if pause is None or pause >= _time_left(math.inf):
-                raise error(f"{len(left)} of {len(actions)} writes to index {self._index_name} failed: {why}")
-            self._sleep(pause)
+                raise error(f"{len(left)} of {len(actions)} writes to index {self.index_name} failed: {why}")
+            self.sleep(pause)
 
     def _attempt(self, actions: list[_Action]) -> tuple[list[_Action], str, type[IndexUnavailableError]]:
         """Sends actions once; returns those to retry, the reason why the first of them failed, and the error that this is in
         the end."""
         body = b"".join(action.lines for action in actions)
-        timeout = min(self._limits.timeout, max(1.0, _time_left(math.inf)))
+        timeout = min(self.limits.timeout, max(1.0, _time_left(math.inf)))
         try:
-            answer = self._client.bulk(body=body, index=self._index_name, request_timeout=timeout)
+            answer = self.client.bulk(body=body, index=self.index_name, request_timeout=timeout)
         except TransportError as exc:
             if is_temporary(exc) or isinstance(exc, ConnectionError):
                 return actions, safe_message(exc), IndexWakingError if is_temporary(exc) else IndexUnavailableError
-            raise IndexUnavailableError(f"writing to index {self._index_name} failed: {safe_message(exc)}") from exc
+            raise IndexUnavailableError(f"writing to index {self.index_name} failed: {safe_message(exc)}") from exc
         return *self._sort_out(actions, answer["items"]), IndexWakingError
 
     def _sort_out(self, actions: list[_Action], items: list[dict[str, Any]]) -> tuple[list[_Action], str]:
@@ -171,7 +164,7 @@ class BulkWriter:
             elif action.done:
                 action.done(result["_id"])
         if refused:
-            message = f"index {self._index_name} refused {len(refused)} of {len(actions)} writes: {refused[0]}"
+            message = f"index {self.index_name} refused {len(refused)} of {len(actions)} writes: {refused[0]}"
             raise IndexUnavailableError(message)
         return again, why
 

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
 from opx.adapters.aws.deployed_api import AwsAccount
-from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.adapters.aws.vendor_errors import error_code, raised_as, translated_errors
 from opx.adapters.connections import Connections
 from opx.domain.record import Json, prepared
 from opx.domain.scopes import Identity
@@ -46,6 +47,7 @@ _GATEWAY = "bedrock-agentcore"
 _PROTOCOL = "2025-06-18"
 
 
+@dataclass(eq=False)
 class DeployedSystem:
     """The system that was deployed under the name of an environment, for `opx doctor`. `connect` makes a client of its HTTP
     API.
@@ -54,22 +56,15 @@ class DeployedSystem:
     (`lambda:InvokeFunction`). Methods raise `OpxError`, and `NotApplicableError` for a part that isn't deployed.
     """
 
-    def __init__(
-        self,
-        account: AwsAccount,
-        environment: str,
-        connect: Callable[[], Any],
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._account = account
-        self._environment = environment
-        self._connect = connect
-        self._sleep = sleep
+    account: AwsAccount
+    environment: str
+    connect: Callable[[], Any]
+    _: KW_ONLY
+    sleep: Callable[[float], None] = time.sleep
 
     @property
     def title(self) -> str:
-        return f"environment {self._environment} in {self._account.region}"
+        return f"environment {self.environment} in {self.account.region}"
 
     @property
     def remedies(self) -> Mapping[str, str]:
@@ -108,7 +103,7 @@ class DeployedSystem:
                 code = error_code(exc)
                 if code not in _NOT_READY:
                     raise
-                self._sleep(_READY_PAUSE)
+                self.sleep(_READY_PAUSE)
         name = call["FunctionName"]
         raise OpxError(f"{name} is not ready after {_READY_ATTEMPTS * _READY_PAUSE:.0f} s: {code}")
 
@@ -150,7 +145,7 @@ class DeployedSystem:
     def api(self) -> Any:
         if not self._has("api"):
             raise NotApplicableError("there is no HTTP API in this environment")
-        return self._connect()
+        return self.connect()
 
     def ask_gateway(self, tool: str, arguments: Mapping[str, Any]) -> str:
         outputs = self._outputs("agent")
@@ -198,8 +193,8 @@ class DeployedSystem:
             "Content-Type": "application/json",
             "MCP-Protocol-Version": _PROTOCOL,
         }
-        signed = self._account.signed("POST", url, headers, body, service=_GATEWAY)
-        connections = Connections(certificates=self._account.certificates)
+        signed = self.account.signed("POST", url, headers, body, service=_GATEWAY)
+        connections = Connections(certificates=self.account.certificates)
         try:
             response = connections.request("POST", url, signed, body)
         finally:
@@ -240,7 +235,7 @@ class DeployedSystem:
 
     def _alarm(self, alarms: Any) -> dict[str, Any]:
         """The alarm on old dead letters, or another one with an action that isn't going off now."""
-        prefix = "" if self._environment == "prod" else f"{self._environment}-"
+        prefix = "" if self.environment == "prod" else f"{self.environment}-"
         with self._translated("list alarms"):
             pages = alarms.get_paginator("describe_alarms").paginate(AlarmNamePrefix=f"{prefix}opx-knowledge-")
             found = [one for page in pages for one in page.get("MetricAlarms", ())]
@@ -251,7 +246,7 @@ class DeployedSystem:
 
     def _executed(self, alarms: Any, name: str, begun: datetime) -> list[str]:
         for _ in range(int(_HISTORY_SECONDS)):
-            self._sleep(1.0)
+            self.sleep(1.0)
             found = alarms.describe_alarm_history(AlarmName=name, HistoryItemType="Action", StartDate=begun)
             if summaries := [str(one["HistorySummary"]) for one in found.get("AlarmHistoryItems", ())]:
                 return summaries
@@ -272,7 +267,7 @@ class DeployedSystem:
     # -- stacks
 
     def _stack(self, kind: str) -> str:
-        return f"opx-knowledge-{self._environment}-{kind}"
+        return f"opx-knowledge-{self.environment}-{kind}"
 
     def _has(self, kind: str) -> bool:
         try:
@@ -299,17 +294,14 @@ class DeployedSystem:
         return {output["OutputKey"]: output["OutputValue"] for output in found.get("Outputs", ())}
 
     def _client(self, service: str, **options: Any) -> Any:
-        return self._account.client(service, **options)
+        return self.account.client(service, **options)
 
     @contextmanager
     def _translated(self, action: str, *, missing: str = "") -> Iterator[None]:
-        with translated_errors(action), self._account.credential_errors(action, _OPERATOR):
-            try:
-                yield
-            except ClientError as exc:
-                if missing and error_code(exc) == "ValidationError":
-                    raise NotApplicableError(missing) from exc
-                raise
+        codes = ("ValidationError",) if missing else ()
+        refused = raised_as(NotApplicableError(missing), *codes)
+        with translated_errors(action), self.account.credential_errors(action, _OPERATOR), refused:
+            yield
 
 
 def _token(identity: Identity, settings: Mapping[str, str]) -> str:

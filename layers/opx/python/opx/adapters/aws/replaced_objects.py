@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import dropwhile, islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from botocore.exceptions import ClientError
@@ -19,6 +19,7 @@ from opx.adapters.aws.object_store import (
     CHANGED,
     MISSING,
     ORIGINAL,
+    InBucket,
     from_headers,
     original_note,
     original_tag,
@@ -26,11 +27,8 @@ from opx.adapters.aws.object_store import (
     unquoted,
 )
 from opx.adapters.aws.object_versions import GONE
-from opx.adapters.aws.vendor_errors import error_code, translated_errors, translated_pages
+from opx.adapters.aws.vendor_errors import error_code, passed_over, translated_errors
 from opx.errors import InvalidInputError, StoreUnavailableError
-
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
 
 MAX_TAGS = 10
 _KEPT_HEADERS = (
@@ -43,12 +41,8 @@ _KEPT_HEADERS = (
 )
 
 
-class S3ReplaceableObjects:
+class S3ReplaceableObjects(InBucket):
     """`ReplaceableObjects` of a bucket, with or without versioning."""
-
-    def __init__(self, bucket: str, client: S3Client) -> None:
-        self._bucket = bucket
-        self._client = client
 
     def replace(self, key: str, data: bytes, *, read: bytes, etag: str) -> bool:
         found = self._found(key, IfMatch=f'"{etag}"')
@@ -85,13 +79,9 @@ class S3ReplaceableObjects:
     def _found(self, key: str, **which: str) -> Any:
         """S3's answer with the object's bytes, headers and metadata, all of one version; None if there is no such object."""
         options: Any = which
-        with _reported(f"read {self._uri(key)}"):
-            try:
-                return self._client.get_object(Bucket=self._bucket, Key=key, **options)
-            except ClientError as exc:
-                if error_code(exc) in (*MISSING, *GONE, *CHANGED):
-                    return None
-                raise
+        with _reported(f"read {self._uri(key)}"), passed_over(*MISSING, *GONE, *CHANGED):
+            return self._client.get_object(Bucket=self._bucket, Key=key, **options)
+        return None
 
     def _put(self, key: str, data: bytes, found: Mapping[str, Any], note: str, etag: str) -> Any:
         """Puts bytes with headers, metadata and tags of what was found, if the object has this etag; else returns None."""
@@ -101,21 +91,17 @@ class S3ReplaceableObjects:
         tags = self._tags(key, found.get("VersionId", "")) | {ORIGINAL: original_tag(key, note)}
         if len(tags) > MAX_TAGS:
             raise InvalidInputError(f"{self._uri(key)} has {MAX_TAGS} tags, and needs one more: remove one of them")
-        with _reported(f"replace {self._uri(key)}"):
-            try:
-                return self._client.put_object(
-                    Bucket=self._bucket,
-                    Key=key,
-                    Body=data,
-                    IfMatch=f'"{etag}"',
-                    Metadata={**to_headers(metadata), ORIGINAL: note},
-                    Tagging=urlencode(tags, quote_via=quote),
-                    **options,
-                )
-            except ClientError as exc:
-                if error_code(exc) in (*MISSING, *CHANGED):
-                    return None
-                raise
+        with _reported(f"replace {self._uri(key)}"), passed_over(*MISSING, *CHANGED):
+            return self._client.put_object(
+                Bucket=self._bucket,
+                Key=key,
+                Body=data,
+                IfMatch=f'"{etag}"',
+                Metadata={**to_headers(metadata), ORIGINAL: note},
+                Tagging=urlencode(tags, quote_via=quote),
+                **options,
+            )
+        return None
 
     def _tags(self, key: str, version: str) -> dict[str, str]:
         which: Any = {"VersionId": version} if version else {}
@@ -134,13 +120,8 @@ class S3ReplaceableObjects:
 
     def _versions(self, key: str) -> Iterator[Mapping[str, Any]]:
         """Versions of the object, the newest first; no delete markers."""
-        pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=key)
-        for page in translated_pages(pages, f"list versions of {self._uri(key)}"):
-            versions = page.get("Versions", [])
-            yield from (version for version in versions if version["Key"] == key)
-            names = [one["Key"] for one in (*versions, *page.get("DeleteMarkers", []))]
-            if names and max(names) > key:  # keys come in order: the rest are other objects
-                return
+        for versions, _ in self._listed(key):
+            yield from versions
 
     def _begins(self, key: str, version: str, beginning: bytes) -> bool:
         """True if a version begins so, or is gone. One that is in an archive of S3 can't be read, only erased."""
@@ -151,9 +132,6 @@ class S3ReplaceableObjects:
                 return False
             raise
         return found is None or found["Body"].read() == beginning
-
-    def _uri(self, key: str) -> str:
-        return f"s3://{self._bucket}/{key}"
 
 
 def _code_of(error: StoreUnavailableError) -> str:

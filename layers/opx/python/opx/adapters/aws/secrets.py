@@ -6,9 +6,7 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
-from opx.adapters.aws.vendor_errors import error_code, translated_errors
+from opx.adapters.aws.vendor_errors import raised_as, translated_errors
 from opx.domain.ids import Clock
 from opx.errors import SecretNotFoundError
 
@@ -41,13 +39,9 @@ class ManagedSecrets:
 
     def _read(self, name: str) -> str:
         full = self._prefix + name
-        with translated_errors(f"read the secret {full}"):
-            try:
-                answer = self._client.get_secret_value(SecretId=full)
-            except ClientError as exc:
-                if error_code(exc) == "ResourceNotFoundException":
-                    raise SecretNotFoundError(f"there is no secret {full} in Secrets Manager: create it") from exc
-                raise
+        missing = SecretNotFoundError(f"there is no secret {full} in Secrets Manager: create it")
+        with translated_errors(f"read the secret {full}"), raised_as(missing, "ResourceNotFoundException"):
+            answer = self._client.get_secret_value(SecretId=full)
         return _value(answer.get("SecretString", ""), full)
 
 

@@ -11,14 +11,13 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
 from opx.adapters.aws.index_shards import gathered, merged, partitions_of, spread
-from opx.adapters.aws.vendor_errors import Backoff, answers, error_code, translated_errors
+from opx.adapters.aws.vendor_errors import Backoff, answers, raised_as, translated_errors
 from opx.adapters.limits import (
     Slice,
     check_item,
@@ -212,43 +211,39 @@ ITEMS_A_WRITE = 25
 Batch = list[dict[str, Any]]
 
 
+@dataclass(eq=False)
 class DynamoTable:
     """A `Table` in DynamoDB, whose name is `prefix` and the name in the `TableSpec`. It must exist.
 
     Reads by key are consistent; indexes lag. Items that a batch leaves unprocessed are retried as `backoff` says.
     """
 
-    def __init__(
-        self,
-        spec: TableSpec,
-        client: DynamoDBClient,
-        *,
-        prefix: str = "",
-        clock: Clock = time.time,
-        backoff: Backoff | None = None,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._spec = spec
-        self._client = client
-        self._name = prefix + spec.name
-        self._clock = clock
-        self._backoff = backoff or Backoff(attempts=8, base=0.05, longest=5.0)
-        self._sleep = sleep
+    spec: TableSpec
+    client: DynamoDBClient
+    _: KW_ONLY
+    prefix: str = ""
+    clock: Clock = time.time
+    backoff: Backoff | None = None
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        self._name = self.prefix + self.spec.name
+        self._backoff = self.backoff or Backoff(attempts=8, base=0.05, longest=5.0)
 
     def get(self, key: Mapping[str, Any]) -> Item | None:
-        check_table_key(self._spec, key)
+        check_table_key(self.spec, key)
         with self._translated("read from"):
-            answer = self._client.get_item(TableName=self._name, Key=to_key(key), ConsistentRead=True)
+            answer = self.client.get_item(TableName=self._name, Key=to_key(key), ConsistentRead=True)
         return next(self._current([answer["Item"]] if "Item" in answer else []), None)
 
     def get_many(self, keys: Sequence[Mapping[str, Any]]) -> list[Item]:
         for key in keys:
-            check_table_key(self._spec, key)
+            check_table_key(self.spec, key)
         remaining = iter({self._key_values(key): key for key in keys}.values())
         found: list[Item] = []
 
         def read(batch: Batch) -> Batch:
-            answer = self._client.batch_get_item(RequestItems={self._name: {"Keys": batch, "ConsistentRead": True}})
+            answer = self.client.batch_get_item(RequestItems={self._name: {"Keys": batch, "ConsistentRead": True}})
             found.extend(self._current(answer["Responses"].get(self._name, [])))
             left = answer.get("UnprocessedKeys", {}).get(self._name)
             return list(left["Keys"]) if left else []
@@ -258,23 +253,23 @@ class DynamoTable:
         return found
 
     def put(self, item: Mapping[str, Any], *, condition: Condition | None = None) -> None:
-        check_item(self._spec, item)
+        check_item(self.spec, item)
         with self._translated("write to", condition):
-            self._client.put_item(TableName=self._name, Item=self._attributes(item), **self._arguments(condition))
+            self.client.put_item(TableName=self._name, Item=self._attributes(item), **self._arguments(condition))
 
     def put_many(self, items: Iterable[Mapping[str, Any]]) -> None:
         def write(batch: Batch) -> Batch:
             requests: Any = {self._name: [{"PutRequest": {"Item": attributes}} for attributes in batch]}
-            left: Any = self._client.batch_write_item(RequestItems=requests)["UnprocessedItems"]
+            left: Any = self.client.batch_write_item(RequestItems=requests)["UnprocessedItems"]
             return [request["PutRequest"]["Item"] for request in left.get(self._name, [])]
 
         for batch in self._batches(items):
             self._drain("write to", batch, write)
 
     def delete(self, key: Mapping[str, Any], *, condition: Condition | None = None) -> None:
-        check_table_key(self._spec, key)
+        check_table_key(self.spec, key)
         with self._translated("delete from", condition):
-            self._client.delete_item(TableName=self._name, Key=to_key(key), **self._arguments(condition))
+            self.client.delete_item(TableName=self._name, Key=to_key(key), **self._arguments(condition))
 
     def query(
         self,
@@ -285,22 +280,22 @@ class DynamoTable:
         reverse: bool = False,
         limit: int | None = None,
     ) -> Iterator[Item]:
-        part = slice_of(self._spec, partition, index, where)
+        part = slice_of(self.spec, partition, index, where)
         if limit is not None:
             check_whole("limit", limit, 0, 2**31)
         options: dict[str, Any] = {"ScanIndexForward": not reverse, **_read_from(index)}
         if limit is not None:
             options["Limit"] = max(1, min(limit, 1000))
-        shards = [replace(part, partition=name) for name in partitions_of(self._spec, index, partition)]
-        parts = [self._items(self._client.query, {**slice_arguments(shard), **options}, "query") for shard in shards]
+        shards = [replace(part, partition=name) for name in partitions_of(self.spec, index, partition)]
+        parts = [self._items(self.client.query, {**slice_arguments(shard), **options}, "query") for shard in shards]
         found = iter(()) if part.is_empty else _merged(parts, part.sort_name, reverse=reverse)
         return islice(found, limit)
 
     def page(
         self, partition: str | int, *, index: str = "", fields: Sequence[str] = (), begin: Item | None = None
     ) -> ItemPage:
-        part = slice_of(self._spec, partition, index, None)
-        shards = partitions_of(self._spec, index, partition)
+        part = slice_of(self.spec, partition, index, None)
+        shards = partitions_of(self.spec, index, partition)
         shard = begin[part.partition_name] if begin else shards[0]
         request = {"TableName": self._name, **slice_arguments(replace(part, partition=shard)), **_read_from(index)}
         if fields:
@@ -310,7 +305,7 @@ class DynamoTable:
         if begin and len(begin) > 1:  # else it is the beginning of a shard
             request["ExclusiveStartKey"] = to_key(begin)
         with self._translated("query"):
-            answer = self._client.query(**request)
+            answer = self.client.query(**request)
         items, last = self._current(answer["Items"]), answer.get("LastEvaluatedKey")
         following = next(iter(shards[shards.index(shard) + 1 :]), None)
         behind = from_attributes(last) if last else {part.partition_name: following} if following else None
@@ -318,30 +313,30 @@ class DynamoTable:
 
     def _read_for(self, fields: Sequence[str]) -> list[str]:
         """Attributes that these and the item's expiry are decoded from."""
-        return list(dict.fromkeys([*fields, FLOATS, *([self._spec.ttl] if self._spec.ttl else [])]))
+        return list(dict.fromkeys([*fields, FLOATS, *([self.spec.ttl] if self.spec.ttl else [])]))
 
     def count(self, partition: str | int, *, index: str = "", where: KeyRange | None = None) -> int:
-        part = slice_of(self._spec, partition, index, where)
+        part = slice_of(self.spec, partition, index, where)
         if part.is_empty:
             return 0
-        shards = partitions_of(self._spec, index, partition)
+        shards = partitions_of(self.spec, index, partition)
         return sum(Each(len(shards))(lambda name: self._counted(replace(part, partition=name), index), shards))
 
     def _counted(self, part: Slice, index: str) -> int:
         request = {"TableName": self._name, "Select": "COUNT", **slice_arguments(part), **_read_from(index)}
-        if self._spec.ttl:  # DynamoDB removes expired items up to two days late
+        if self.spec.ttl:  # DynamoDB removes expired items up to two days late
             request["FilterExpression"] = "NOT (attribute_type(#ttl, :number) AND #ttl < :now)"
-            request["ExpressionAttributeNames"] |= {"#ttl": self._spec.ttl}
-            request["ExpressionAttributeValues"] |= {":number": {"S": "N"}, ":now": to_value(self._clock())}
+            request["ExpressionAttributeNames"] |= {"#ttl": self.spec.ttl}
+            request["ExpressionAttributeValues"] |= {":number": {"S": "N"}, ":now": to_value(self.clock())}
         action = f"count in table {self._name}"
-        pages = answers(self._client.query, request, action, mark="LastEvaluatedKey", sent_as="ExclusiveStartKey")
+        pages = answers(self.client.query, request, action, mark="LastEvaluatedKey", sent_as="ExclusiveStartKey")
         return sum(page["Count"] for page in pages)
 
     def scan(self, after: Item | None = None) -> Iterator[Item]:
         """All items, in DynamoDB's order, behind the key `after`; items that change meanwhile may be returned in their old
         state. Reads every byte of the table, consistently: a backup, not a query."""
         begin = {"ExclusiveStartKey": to_key(after)} if after else {}
-        return self._items(self._client.scan, {"ConsistentRead": True, **begin}, "read from")
+        return self._items(self.client.scan, {"ConsistentRead": True, **begin}, "read from")
 
     def _items(self, call: Callable[..., Any], arguments: Mapping[str, Any], action: str) -> Iterator[Item]:
         request = {"TableName": self._name, **arguments}
@@ -351,19 +346,19 @@ class DynamoTable:
 
     def _current(self, found: Iterable[Mapping[str, Any]]) -> Iterator[Item]:
         """Filters out expired items: DynamoDB removes them up to two days late."""
-        now = self._clock()
-        spec = self._spec
+        now = self.clock()
+        spec = self.spec
         items = (stored(spec, gathered(spec, from_attributes(attributes))) for attributes in found)
-        return (item for item in items if not is_expired(item, self._spec.ttl, now))
+        return (item for item in items if not is_expired(item, self.spec.ttl, now))
 
     def _attributes(self, item: Mapping[str, Any]) -> dict[str, AttributeValue]:
-        return to_attributes(spread(self._spec, item))
+        return to_attributes(spread(self.spec, item))
 
     def _batches(self, items: Iterable[Mapping[str, Any]]) -> Iterator[Batch]:
         """Batches without two items of one key, which DynamoDB refuses; the last item of a key wins."""
         batch: dict[tuple[Any, ...], dict[str, Any]] = {}
         for item in items:
-            check_item(self._spec, item)
+            check_item(self.spec, item)
             batch[self._key_values(item)] = self._attributes(item)
             if len(batch) == ITEMS_A_WRITE:
                 yield list(batch.values())
@@ -382,21 +377,17 @@ class DynamoTable:
                 pause = next(pauses, None)
                 if pause is None:
                     raise StoreUnavailableError(f"can't {action} table {self._name} for now: it is over its capacity")
-                self._sleep(pause)
+                self.sleep(pause)
             batch = left
 
     @contextmanager
     def _translated(self, action: str, condition: Condition | None = None) -> Iterator[None]:
-        with translated_errors(f"{action} table {self._name}"):
-            try:
-                yield
-            except ClientError as exc:
-                if error_code(exc) == "ConditionalCheckFailedException":
-                    raise ConditionFailedError(f"item of table {self._name} is in another state: {condition}") from exc
-                raise
+        failed = ConditionFailedError(f"item of table {self._name} is in another state: {condition}")
+        with translated_errors(f"{action} table {self._name}"), raised_as(failed, "ConditionalCheckFailedException"):
+            yield
 
     def _arguments(self, condition: Condition | None) -> dict[str, Any]:
-        return {} if condition is None else condition_arguments(self._spec, condition, self._clock())
+        return {} if condition is None else condition_arguments(self.spec, condition, self.clock())
 
     def _key_values(self, item: Mapping[str, Any]) -> tuple[Any, ...]:
-        return tuple(item[name] for name in (self._spec.partition, self._spec.sort) if name)
+        return tuple(item[name] for name in (self.spec.partition, self.spec.sort) if name)

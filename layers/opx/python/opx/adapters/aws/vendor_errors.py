@@ -18,7 +18,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
-from opx.errors import StoreUnavailableError
+from opx.errors import OpxError, StoreUnavailableError
 
 P = TypeVar("P")
 
@@ -130,14 +130,28 @@ def translated_errors(action: str) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def passed_over(*codes: str) -> Iterator[None]:
+class passed_over:  # noqa: N801 - as `contextlib.suppress`
     """Suppresses errors of the service with these codes, after which nothing is left to do."""
+
+    def __init__(self, *codes: str) -> None:
+        self._codes = codes
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: object, _traceback: object) -> bool:
+        return isinstance(error, ClientError) and error_code(error) in self._codes
+
+
+@contextmanager
+def raised_as(error: OpxError, *codes: str) -> Iterator[None]:
+    """Raises `error` for errors of the service with these codes."""
     try:
         yield
     except ClientError as exc:
-        if error_code(exc) not in codes:
-            raise
+        if error_code(exc) in codes:
+            raise error from exc
+        raise
 
 
 def translated_pages(pages: Iterable[P], action: str) -> Iterator[P]:

@@ -12,8 +12,6 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from msgspec import Meta
-
 from opx.connectors.atlassian.access import Api, authorization, root_address
 from opx.connectors.atlassian.confluence_api import (
     MAX_COMMENTS,
@@ -27,6 +25,7 @@ from opx.connectors.atlassian.confluence_api import (
 )
 from opx.connectors.atlassian.storage_format import storage_markdown
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceShapeError
 from opx.formats.data.replies import OddRecordError, since_of
@@ -43,23 +42,19 @@ _CLOUD_HOSTS = (".atlassian.net", "api.atlassian.com")
 class ConfluenceOptions(Options, frozen=True):
     """Options of Confluence."""
 
-    base_url: Annotated[str, Meta(description="The address of Confluence, such as https://example.atlassian.net/wiki.")]
-    spaces: Annotated[Texts, Meta(description="Keys of the spaces whose pages are read.")]
-    deployment: Annotated[str, Meta(description="cloud or server; left out, it follows from the host.")] = ""
-    user: Annotated[str, Meta(description="The user of the token; left out, the token is a personal access token.")] = (
-        ""
-    )
-    token_secret: Annotated[str, Meta(description="The name of the secret with the token.")] = ""
+    base_url: Annotated[str, about("The address of Confluence, such as https://example.atlassian.net/wiki.")]
+    spaces: Annotated[Texts, about("Keys of the spaces whose pages are read.")]
+    deployment: Annotated[str, about("cloud or server; left out, it follows from the host.")] = ""
+    user: Annotated[str, about("The user of the token; left out, the token is a personal access token.")] = ""
+    token_secret: Annotated[str, about("The name of the secret with the token.")] = ""
     comments: Annotated[
         bool,
-        Meta(description="Read comments with their page: one that is added later is noticed once the page changes."),
+        about("Read comments with their page: one that is added later is noticed once the page changes."),
     ] = False
     attachments: Annotated[
-        bool, Meta(description="Ingest attachments of supported formats: one request for each page in each pull.")
+        bool, about("Ingest attachments of supported formats: one request for each page in each pull.")
     ] = False
-    max_attachment_bytes: Annotated[int, Meta(description="Larger attachments are reported, not read.")] = (
-        20 * 1024 * 1024
-    )
+    max_attachment_bytes: Annotated[int, about("Larger attachments are reported, not read.")] = 20 * 1024 * 1024
 
 
 class ConfluenceConnector(Connector[ConfluenceOptions]):

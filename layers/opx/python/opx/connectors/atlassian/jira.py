@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any
 
-from msgspec import Meta, field
+from msgspec import field
 
 from opx.connectors.atlassian.access import Api, authorization, root_address
 from opx.connectors.atlassian.jira_documents import FIELDS, IssueComment, issue_document
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, read_each
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.formats.data.replies import Filled, Loose, OddRecordError, Shape, each_of, odd, shaped, since_of, utc
@@ -39,24 +40,22 @@ _ORDER = re.compile(r"\border\s+by\b", re.IGNORECASE)
 class JiraOptions(Options, frozen=True):
     """Options of Jira. `projects`, `jql` or both select issues."""
 
-    base_url: Annotated[str, Meta(description="The address of Jira, such as https://example.atlassian.net.")]
-    projects: Annotated[Texts, Meta(description="Keys of the projects whose issues are read.")] = ()
-    jql: Annotated[str, Meta(description="A query in JQL that selects issues, without ORDER BY.")] = ""
-    user: Annotated[str, Meta(description="The user of the token; left out, the token is a personal access token.")] = (
-        ""
-    )
-    token_secret: Annotated[str, Meta(description="The name of the secret with the token.")] = ""
+    base_url: Annotated[str, about("The address of Jira, such as https://example.atlassian.net.")]
+    projects: Annotated[Texts, about("Keys of the projects whose issues are read.")] = ()
+    jql: Annotated[str, about("A query in JQL that selects issues, without ORDER BY.")] = ""
+    user: Annotated[str, about("The user of the token; left out, the token is a personal access token.")] = ""
+    token_secret: Annotated[str, about("The name of the secret with the token.")] = ""
     list_all: Annotated[
         bool,
-        Meta(
-            description="List all keys at the end of each pull, so that deleted and moved issues are noticed: one "
+        about(
+            "List all keys at the end of each pull, so that deleted and moved issues are noticed: one "
             "request for 5,000 issues in the cloud, for 1,000 in-house. A pull of everything notices "
             "them anyway."
         ),
     ] = False
-    max_comments: Annotated[int, Meta(description="Comments of an issue that are read, at most.")] = 50
+    max_comments: Annotated[int, about("Comments of an issue that are read, at most.")] = 50
     extra_fields: Annotated[
-        Texts, Meta(description="Further text fields with a title, such as customfield_10050=Root cause.")
+        Texts, about("Further text fields with a title, such as customfield_10050=Root cause.")
     ] = ()
 
 

@@ -19,12 +19,9 @@ from markdownify import ATX, MarkdownConverter
 
 from opx.formats.data.replies import OddRecordError
 from opx.formats.markdown import fenced, one_line
-from opx.formats.markup.html import ShallowSoup, spread_cells
+from opx.formats.markup.html import MAX_DEPTH, ShallowSoup, attribute, is_deep, spread_cells
 from opx.formats.sandbox.apart import call_apart
 from opx.formats.source import well_formed
-
-MAX_DEPTH = 150
-"""Levels of nested elements; pages have up to about 60."""
 
 _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _DECLARATION = re.compile(r"<[!?][^<>]*>")
@@ -56,7 +53,8 @@ def page_of(data: bytes, _facts: Mapping[str, object]) -> dict[str, Any]:
     text = data.decode("utf-8", "surrogatepass")
     try:
         soup = ShallowSoup(f"<div>{_prepared(text)}</div>", "html.parser")
-        _refuse_deep(soup)
+        if is_deep(soup):
+            raise OddRecordError(f"the page is nested deeper than {MAX_DEPTH} levels")
         issues: list[str] = []
         _replace_macros(soup, issues)
         _replace_elements(soup)
@@ -74,19 +72,19 @@ class _Converter(MarkdownConverter):
     """Conversions that differ from markdownify's; the arguments are those that it passes."""
 
     def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
-        address, shown = _attribute(el, "href"), text.strip()
+        address, shown = attribute(el, "href"), text.strip()
         if not shown or shown == address or not address.startswith(("http://", "https://")):
             return text
         return f"{text} ({address})"
 
     def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
-        alt = one_line(_attribute(el, "alt"))
+        alt = one_line(attribute(el, "alt"))
         return f"[image: {alt}]" if alt else ""
 
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
         if not text.strip("\n"):
             return ""
-        return f"\n\n{fenced(el.get_text(), _attribute(el, 'data-language'))}\n\n"
+        return f"\n\n{fenced(el.get_text(), attribute(el, 'data-language'))}\n\n"
 
 
 def _prepared(text: str) -> str:
@@ -99,21 +97,12 @@ def _prepared(text: str) -> str:
     return _DECLARATION.sub("", "".join([*parts, text[at:]]))
 
 
-def _refuse_deep(soup: BeautifulSoup) -> None:
-    level: list[Tag] = [soup]
-    for _ in range(MAX_DEPTH):
-        level = [child for tag in level for child in tag.children if isinstance(child, Tag)]
-        if not level:
-            return
-    raise OddRecordError(f"the page is nested deeper than {MAX_DEPTH} levels")
-
-
 # -- macros, innermost first
 
 
 def _replace_macros(soup: BeautifulSoup, issues: list[str]) -> None:
     for macro in reversed(soup.find_all(["ac:structured-macro", "ac:macro"])):
-        name = _attribute(macro, "ac:name")
+        name = attribute(macro, "ac:name")
         if name in ("code", "noformat"):
             _replace(macro, _code(soup, macro))
         elif name in _ADMONITIONS:
@@ -227,7 +216,7 @@ def _link(link: Tag) -> str:
 
 
 def _image(image: Tag) -> str:
-    shown = one_line(_attribute(image, "ac:alt")) or _resource(image)
+    shown = one_line(attribute(image, "ac:alt")) or _resource(image)
     return f"[image: {shown}]" if shown else ""
 
 
@@ -235,9 +224,9 @@ def _resource(tag: Tag) -> str:
     """Target of an `ri:` element: a page, a file, a person or an address."""
     for found in tag.find_all(lambda each: each.name.startswith("ri:")):
         for name in ("ri:content-title", "ri:filename", "ri:username", "ri:value", "ri:space-key"):
-            if _attribute(found, name):
-                return one_line(_attribute(found, name))
-        person = _attribute(found, "ri:account-id") or _attribute(found, "ri:userkey")
+            if attribute(found, name):
+                return one_line(attribute(found, name))
+        person = attribute(found, "ri:account-id") or attribute(found, "ri:userkey")
         if person:
             return f"@{person}"
     return ""
@@ -246,11 +235,6 @@ def _resource(tag: Tag) -> str:
 _SHOWN: dict[str, Callable[[Tag], str]] = {
     "ac:image": _image,
     "ac:link": _link,
-    "ac:emoticon": lambda tag: _attribute(tag, "ac:emoji-fallback") or _attribute(tag, "ac:emoji-shortname"),
-    "time": lambda tag: _attribute(tag, "datetime") or tag.get_text(),
+    "ac:emoticon": lambda tag: attribute(tag, "ac:emoji-fallback") or attribute(tag, "ac:emoji-shortname"),
+    "time": lambda tag: attribute(tag, "datetime") or tag.get_text(),
 }
-
-
-def _attribute(tag: Tag, name: str) -> str:
-    value = tag.get(name)
-    return value if isinstance(value, str) else ""

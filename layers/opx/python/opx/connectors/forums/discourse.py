@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from msgspec import Meta
-
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.connectors.forums.threads import Post, checked_time, described, thread
 from opx.domain.knowledge import Category, Tier
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, UnparsableDocumentError
 from opx.formats.data.replies import Shape, shaped
@@ -29,18 +28,18 @@ _NO_CATEGORY = Category("web/forums", Tier.INTERNET, 0.5, "permanent", "")
 class DiscourseOptions(Options, frozen=True):
     """Selection of topics."""
 
-    base_url: Annotated[str, Meta(description="The forum's address.")]
+    base_url: Annotated[str, about("The forum's address.")]
     categories: Annotated[
         Texts,
-        Meta(
-            description="Categories as in the forum's addresses, such as support/5; none means all that are "
+        about(
+            "Categories as in the forum's addresses, such as support/5; none means all that are "
             "public, or visible to the user of the key."
         ),
     ] = ()
-    solved_only: Annotated[bool, Meta(description="Read only topics with a solution.")] = False
-    max_posts: Annotated[int, Meta(description="Posts of a topic that are read, at most.")] = 40
-    key_secret: Annotated[str, Meta(description="The name of the secret with an API key.")] = ""
-    key_user: Annotated[str, Meta(description="The user of the API key.")] = "system"
+    solved_only: Annotated[bool, about("Read only topics with a solution.")] = False
+    max_posts: Annotated[int, about("Posts of a topic that are read, at most.")] = 40
+    key_secret: Annotated[str, about("The name of the secret with an API key.")] = ""
+    key_user: Annotated[str, about("The user of the API key.")] = "system"
 
 
 class _Listed(Shape, frozen=True):

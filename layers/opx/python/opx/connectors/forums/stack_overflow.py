@@ -9,11 +9,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-from msgspec import Meta
-
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.connectors.forums.threads import Post, described, thread
 from opx.domain.ids import iso_time
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.formats.data.replies import Shape, each_of, shaped
@@ -53,29 +52,27 @@ class StackOverflowOptions(Options, frozen=True):
 
     tags: Annotated[
         Texts,
-        Meta(
-            description="Questions with at least one of these tags; several that must come together are one "
+        about(
+            "Questions with at least one of these tags; several that must come together are one "
             "entry, joined by a semicolon."
         ),
     ]
-    site: Annotated[
-        str, Meta(description="The API's name of the site, such as stackoverflow, serverfault, unix or dba.")
-    ] = "stackoverflow"
+    site: Annotated[str, about("The API's name of the site, such as stackoverflow, serverfault, unix or dba.")] = (
+        "stackoverflow"
+    )
     min_score: Annotated[
-        int, Meta(description="Questions and answers below this score are left out, but for accepted answers.")
+        int, about("Questions and answers below this score are left out, but for accepted answers.")
     ] = 1
-    answered_only: Annotated[bool, Meta(description="Read only questions with an accepted answer.")] = False
-    max_answers: Annotated[int, Meta(description="The best answers of a question that are read, at most.")] = 10
+    answered_only: Annotated[bool, about("Read only questions with an accepted answer.")] = False
+    max_answers: Annotated[int, about("The best answers of a question that are read, at most.")] = 10
     key_secret: Annotated[
         str,
-        Meta(
-            description="The name of the secret with the key of an application: 10,000 requests a day instead of 300."
-        ),
+        about("The name of the secret with the key of an application: 10,000 requests a day instead of 300."),
     ] = ""
     filter: Annotated[
-        str, Meta(description="A filter of the API; left out, one is created that lists the fields that are read.")
+        str, about("A filter of the API; left out, one is created that lists the fields that are read.")
     ] = ""
-    base_url: Annotated[str, Meta(description="The address of the API.")] = "https://api.stackexchange.com/2.3"
+    base_url: Annotated[str, about("The address of the API.")] = "https://api.stackexchange.com/2.3"
 
 
 class _Owner(Shape, frozen=True):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from msgspec import Meta
-
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.connectors.forums.threads import Post, checked_time, described, thread
 from opx.connectors.github.api import BASE_URL, LIMIT, GitHubApi, NamedItem, User, checked_repository
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceShapeError
 from opx.formats.data.replies import Shape, shaped
@@ -45,19 +44,14 @@ query($owner: String!, $name: String!, $after: String, $direction: OrderDirectio
 class GitHubDiscussionsOptions(Options, frozen=True):
     """Selection of discussions."""
 
-    repository: Annotated[str, Meta(description="The repository, as owner/name.")]
+    repository: Annotated[str, about("The repository, as owner/name.")]
     token_secret: Annotated[
         str,
-        Meta(
-            description="The name of the secret with a token, which GitHub's GraphQL API needs for public "
-            "repositories too."
-        ),
+        about("The name of the secret with a token, which GitHub's GraphQL API needs for public repositories too."),
     ]
-    categories: Annotated[
-        Texts, Meta(description="Only discussions in one of these categories, by name as shown.")
-    ] = ()
-    answered_only: Annotated[bool, Meta(description="Read only discussions with an accepted answer.")] = False
-    base_url: Annotated[str, Meta(description="The address of the API, for an Enterprise server.")] = BASE_URL
+    categories: Annotated[Texts, about("Only discussions in one of these categories, by name as shown.")] = ()
+    answered_only: Annotated[bool, about("Read only discussions with an accepted answer.")] = False
+    base_url: Annotated[str, about("The address of the API, for an Enterprise server.")] = BASE_URL
 
 
 class _Labels(Shape, frozen=True):

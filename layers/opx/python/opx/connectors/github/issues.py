@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from msgspec import Meta
-
 from opx.connectors.connector import Connector, Options, SourceTools, Texts, page_of
 from opx.connectors.forums.threads import Post, checked_time, described, thread
 from opx.connectors.github.api import (
@@ -22,6 +20,7 @@ from opx.connectors.github.api import (
     listed,
     path_of,
 )
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.formats.data.replies import Shape, shaped
 
@@ -31,14 +30,12 @@ _MAINTAINERS = ("OWNER", "MEMBER", "COLLABORATOR")
 class GitHubIssuesOptions(Options, frozen=True):
     """Selection of issues. Comments of bots are left out."""
 
-    repository: Annotated[str, Meta(description="The repository, as owner/name.")]
-    labels: Annotated[Texts, Meta(description="Only issues that have all of these labels.")] = ()
-    include_pull_requests: Annotated[bool, Meta(description="Read pull requests too.")] = False
-    max_comments: Annotated[int, Meta(description="Comments of an issue that are read, at most.")] = 100
-    token_secret: Annotated[str, Meta(description="The name of the secret with the token.")] = ""
-    base_url: Annotated[
-        str, Meta(description="The address of the API; on an Enterprise server it ends with /api/v3.")
-    ] = BASE_URL
+    repository: Annotated[str, about("The repository, as owner/name.")]
+    labels: Annotated[Texts, about("Only issues that have all of these labels.")] = ()
+    include_pull_requests: Annotated[bool, about("Read pull requests too.")] = False
+    max_comments: Annotated[int, about("Comments of an issue that are read, at most.")] = 100
+    token_secret: Annotated[str, about("The name of the secret with the token.")] = ""
+    base_url: Annotated[str, about("The address of the API; on an Enterprise server it ends with /api/v3.")] = BASE_URL
 
 
 class _Listed(Shape, frozen=True):

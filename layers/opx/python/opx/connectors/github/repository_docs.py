@@ -15,8 +15,6 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import quote
 
-from msgspec import Meta
-
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.connectors.forums.threads import described
 from opx.connectors.github.api import (
@@ -31,7 +29,7 @@ from opx.connectors.github.api import (
     site_of,
 )
 from opx.domain.ids import stable_hash
-from opx.domain.record import replace
+from opx.domain.record import about, replace
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, UnparsableDocumentError
 from opx.formats.markup.plain import read_front_matter
@@ -82,17 +80,17 @@ class DocsOptions(Options, frozen=True, kw_only=True):
     """Selection of files in repositories."""
 
     patterns: Annotated[
-        Texts, Meta(description="Patterns of the files to read, such as *.md, in any case; * stands for slashes too.")
+        Texts, about("Patterns of the files to read, such as *.md, in any case; * stands for slashes too.")
     ] = ()
-    exclude: Annotated[Texts, Meta(description="Patterns of files to leave out.")] = ()
-    branch: Annotated[str, Meta(description="The branch; left out, the default one.")] = ""
-    max_bytes: Annotated[int, Meta(description="Larger files are reported, not read.")] = 4 * 1024 * 1024
-    token_secret: Annotated[str, Meta(description="The name of the secret with the token.")] = ""
-    base_url: Annotated[str, Meta(description="The address of the API, for an Enterprise server.")] = BASE_URL
+    exclude: Annotated[Texts, about("Patterns of files to leave out.")] = ()
+    branch: Annotated[str, about("The branch; left out, the default one.")] = ""
+    max_bytes: Annotated[int, about("Larger files are reported, not read.")] = 4 * 1024 * 1024
+    token_secret: Annotated[str, about("The name of the secret with the token.")] = ""
+    base_url: Annotated[str, about("The address of the API, for an Enterprise server.")] = BASE_URL
     raw_url: Annotated[
         str,
-        Meta(
-            description="The address of files, which has no request limit and no private files. If it is empty, "
+        about(
+            "The address of files, which has no request limit and no private files. If it is empty, "
             "they come from the API within its limit: for private repositories and Enterprise "
             "servers."
         ),
@@ -256,12 +254,12 @@ class RepositoryDocs(Connector[O], Generic[O]):
 class GitHubDocsOptions(DocsOptions, frozen=True, kw_only=True):
     """Selection of files in one repository."""
 
-    repository: Annotated[str, Meta(description="The repository, as owner/name.")]
-    paths: Annotated[Texts, Meta(description="Folders in it; none means all.")] = ()
+    repository: Annotated[str, about("The repository, as owner/name.")]
+    paths: Annotated[Texts, about("Folders in it; none means all.")] = ()
     source_uri: Annotated[
         str,
-        Meta(
-            description="The address of a document, where {page} stands for its path below the folder without "
+        about(
+            "The address of a document, where {page} stands for its path below the folder without "
             "extension, and {path} for its path in the repository; left out, GitHub's page."
         ),
     ] = ""
@@ -312,10 +310,10 @@ class MicrosoftLearnOptions(DocsOptions, frozen=True, kw_only=True):
     """Selection of pages. Included fragments and tables of contents are not documents of their own."""
 
     topics: Annotated[
-        Texts, Meta(description="Topics, such as windows-server/troubleshoot; the reply to an unknown one lists all.")
+        Texts, about("Topics, such as windows-server/troubleshoot; the reply to an unknown one lists all.")
     ] = ("windows-server/troubleshoot", "azure/monitoring")
-    patterns: Annotated[Texts, Meta(description="Patterns of the files to read.")] = ("*.md",)
-    exclude: Annotated[Texts, Meta(description="Patterns of files to leave out.")] = (
+    patterns: Annotated[Texts, about("Patterns of the files to read.")] = ("*.md",)
+    exclude: Annotated[Texts, about("Patterns of files to leave out.")] = (
         "*/includes/*",
         "*/toc.md",
         "*/media/*",

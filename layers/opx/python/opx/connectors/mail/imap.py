@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from msgspec import Meta
-
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.connectors.mail.mailbox_files import message_document
 from opx.domain.ids import iso_time
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.hygiene.addresses import AddressBook
@@ -249,14 +248,14 @@ FETCH_BYTES = 4 * 1024 * 1024
 class ImapOptions(Options, frozen=True):
     """Address and limits of a mailbox."""
 
-    host: Annotated[str, Meta(description="The host of the server.")]
-    user: Annotated[str, Meta(description="The user who logs in.")]
-    password_secret: Annotated[str, Meta(description="The name of the secret with the password.")]
-    folders: Annotated[Texts, Meta(description="Folders whose messages are read.")] = ("INBOX",)
-    port: Annotated[int, Meta(description="The port, for TLS.")] = 993
-    ca_file: Annotated[str, Meta(description="A file with certificates of a company's own authority.")] = ""
-    max_message_bytes: Annotated[int, Meta(description="Larger messages are reported, not read.")] = 25 * 1024 * 1024
-    seconds: Annotated[float, Meta(description="The time limit of one command.")] = 120.0
+    host: Annotated[str, about("The host of the server.")]
+    user: Annotated[str, about("The user who logs in.")]
+    password_secret: Annotated[str, about("The name of the secret with the password.")]
+    folders: Annotated[Texts, about("Folders whose messages are read.")] = ("INBOX",)
+    port: Annotated[int, about("The port, for TLS.")] = 993
+    ca_file: Annotated[str, about("A file with certificates of a company's own authority.")] = ""
+    max_message_bytes: Annotated[int, about("Larger messages are reported, not read.")] = 25 * 1024 * 1024
+    seconds: Annotated[float, about("The time limit of one command.")] = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,9 @@ from email.utils import parseaddr, parsedate_to_datetime
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Meta
-
 from opx.connectors.connector import Batch, Connector, Options, SourceTools
 from opx.domain.ids import iso_time
+from opx.domain.record import about
 from opx.domain.sources import Cursor, Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceUnavailableError
 from opx.formats.data.replies import OddRecordError
@@ -37,12 +36,12 @@ class MailboxOptions(Options, frozen=True):
 
     path: Annotated[
         str,
-        Meta(
-            description="A folder, whose .eml files are read with those of folders in it; a Maildir, of which cur "
+        about(
+            "A folder, whose .eml files are read with those of folders in it; a Maildir, of which cur "
             "and new are read; or an mbox file."
         ),
     ]
-    max_message_bytes: Annotated[int, Meta(description="Larger messages are reported, not read.")] = 25 * 1024 * 1024
+    max_message_bytes: Annotated[int, about("Larger messages are reported, not read.")] = 25 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)

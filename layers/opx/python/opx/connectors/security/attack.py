@@ -11,10 +11,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any
 
-from msgspec import Meta
-
 from opx.connectors.connector import Batch, Connector, Options, Texts
 from opx.connectors.security.attack_bundle import KINDS, AttackKnowledge, BundleEntry, LogSource, key_of, objects
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.formats.data.replies import OddRecordError, Shape, shaped, utc
@@ -214,8 +213,8 @@ _MAX_ODD = 50
 class AttackOptions(Options, frozen=True):
     """Options of MITRE ATT&CK."""
 
-    domains: Annotated[Texts, Meta(description="Domains: some of enterprise, mobile and ics.")] = ("enterprise",)
-    base_url: Annotated[str, Meta(description="The address of the bundles, for a mirror.")] = BASE_URL
+    domains: Annotated[Texts, about("Domains: some of enterprise, mobile and ics.")] = ("enterprise",)
+    base_url: Annotated[str, about("The address of the bundles, for a mirror.")] = BASE_URL
 
 
 class _Index(Shape, frozen=True):

@@ -23,7 +23,7 @@ from opx.connectors.connector import Connector, Options, SourceTools, Texts, rea
 from opx.connectors.security.cve import Feeds, cve_document
 from opx.connectors.security.exploitation import EPSS_URL, KEV_URL, Estimates, KevCatalogue, parse_epss, parse_kev
 from opx.domain.ids import iso_time
-from opx.domain.record import replace
+from opx.domain.record import about, replace
 from opx.domain.sources import Cursor, Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.formats.data.replies import Filled, Loose, OddRecordError, Shape, shaped, utc
@@ -217,26 +217,20 @@ _DAYS = 3
 class NvdOptions(Options, frozen=True):
     """Selection of CVEs, and the feeds that are joined with them."""
 
-    api_key_secret: Annotated[
-        str, Meta(description="The name of the secret with a key of the API, for more requests.")
-    ] = ""
+    api_key_secret: Annotated[str, about("The name of the secret with a key of the API, for more requests.")] = ""
     filters: Annotated[
         Texts,
-        Meta(
-            description="Parameters of the API, such as keywordSearch=nginx, cvssV3Severity=CRITICAL or hasKev=. "
+        about(
+            "Parameters of the API, such as keywordSearch=nginx, cvssV3Severity=CRITICAL or hasKev=. "
             "With any, each pull lists all CVEs that match, and those that don't match any more are "
             "withdrawn."
         ),
     ] = ()
-    base_url: Annotated[str, Meta(description="The address of the API.")] = API_URL
-    kev_url: Annotated[str, Meta(description="The address of the known exploited vulnerabilities; empty for none.")] = (
-        KEV_URL
-    )
+    base_url: Annotated[str, about("The address of the API.")] = API_URL
+    kev_url: Annotated[str, about("The address of the known exploited vulnerabilities; empty for none.")] = KEV_URL
     epss_url: Annotated[
         str,
-        Meta(
-            description="The address of the scores of EPSS, with `current` in the position of a date; empty for none."
-        ),
+        about("The address of the scores of EPSS, with `current` in the position of a date; empty for none."),
     ] = EPSS_URL
 
 

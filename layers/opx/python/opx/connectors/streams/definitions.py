@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -230,15 +231,13 @@ class StreamRepository:
 # -- subscriptions
 
 
+@dataclass(eq=False)
 class StreamControl:
     """Starts and ends subscriptions to streams. `subscriptions` reads them on AWS; None if this machine's process does."""
 
-    def __init__(
-        self, streams: StreamRepository, knowledge: KnowledgeModel, subscriptions: StreamSubscriptions | None
-    ) -> None:
-        self._streams = streams
-        self._knowledge = knowledge
-        self._subscriptions = subscriptions
+    streams: StreamRepository
+    knowledge: KnowledgeModel
+    subscriptions: StreamSubscriptions | None
 
     def subscribe(
         self, source: str, category: str, pattern: Mapping[str, Any] | None, *, name: str = "", **more: Any
@@ -247,9 +246,9 @@ class StreamControl:
         topic = str(more.get("topic", ""))
         chosen = name or subscription_id(source, topic, category)
         given = {"source": source, "category": category, "filter": dict(pattern or {}), **more}
-        definition = stream_of(chosen, given, self._knowledge)
+        definition = stream_of(chosen, given, self.knowledge)
         self._check_reader(definition)
-        streams, subscriptions = self._streams, self._subscriptions
+        streams, subscriptions = self.streams, self.subscriptions
         before = next((one for one in streams.all() if one.name == chosen), None)
         streams.put(definition)
         if subscriptions is not None:
@@ -261,7 +260,7 @@ class StreamControl:
     def _check_reader(self, definition: StreamDefinition) -> None:
         """Raises `InvalidInputError` if this installation can't read the stream: Redis is read by this machine's process, all
         others by a function of a deployed system."""
-        deployed = self._subscriptions is not None
+        deployed = self.subscriptions is not None
         if deployed and definition.kind is StreamKind.REDIS:
             raise InvalidInputError(
                 f"stream {definition.name}: Redis is not read by functions, but by `opx run` on a machine"
@@ -275,7 +274,7 @@ class StreamControl:
     def end(self, name: str) -> None:
         """Ends a subscription; its documents stay. Raises `InvalidInputError` for a declared stream, and for an unknown
         one."""
-        definition = self._streams.subscribed(name)
-        if self._subscriptions is not None:
-            self._subscriptions.delete(definition)
-        self._streams.remove(name)
+        definition = self.streams.subscribed(name)
+        if self.subscriptions is not None:
+            self.subscriptions.delete(definition)
+        self.streams.remove(name)

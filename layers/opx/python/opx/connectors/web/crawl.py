@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.connectors.connector import Connector, Options, SourceTools, Texts
 from opx.connectors.web.crawling import Crawl, CrawlingWeb, CrawlLimits, Frontier, Visit
 from opx.connectors.web.robots import Robots, listed_pages
 from opx.connectors.web.urls import CrawlScope, crawl_scope, page_url
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition
 from opx.errors import InvalidInputError, SourceRefusedError
 from opx.hygiene.addresses import shown_address
@@ -22,25 +21,25 @@ _NO_PAGES = "the sitemaps list no page within `include`, `exclude` and the hosts
 class CrawlOptions(Options, frozen=True, kw_only=True):
     """Start addresses, scope and limits of a crawl, which stays on the hosts of these addresses and on `hosts`."""
 
-    start: Annotated[Texts, Meta(description="Addresses to start at; links on their pages are followed.")] = ()
+    start: Annotated[Texts, about("Addresses to start at; links on their pages are followed.")] = ()
     sitemaps: Annotated[
         Texts,
-        Meta(
-            description="Sitemaps whose pages are read: also indexes, compressed ones, or one address per line. "
+        about(
+            "Sitemaps whose pages are read: also indexes, compressed ones, or one address per line. "
             "Links in the pages are not followed."
         ),
     ] = ()
     include: Annotated[
-        Texts, Meta(description="Paths to stay within, as in robots.txt: the beginning of the path, with * and $.")
+        Texts, about("Paths to stay within, as in robots.txt: the beginning of the path, with * and $.")
     ] = ()
-    exclude: Annotated[Texts, Meta(description="Paths to leave out, as in robots.txt.")] = ()
-    hosts: Annotated[Texts, Meta(description="Further hosts that the crawl may visit.")] = ()
-    depth: Annotated[int, Meta(description="How many links to follow in a row.")] = 3
+    exclude: Annotated[Texts, about("Paths to leave out, as in robots.txt.")] = ()
+    hosts: Annotated[Texts, about("Further hosts that the crawl may visit.")] = ()
+    depth: Annotated[int, about("How many links to follow in a row.")] = 3
     max_pages: Annotated[
-        int, Meta(description="Addresses that are visited, at most; a crawl that has more withdraws nothing.")
+        int, about("Addresses that are visited, at most; a crawl that has more withdraws nothing.")
     ] = 2_000
-    max_bytes: Annotated[int, Meta(description="Larger pages are reported, not read.")] = 8 * 1024 * 1024
-    requests_per_second: Annotated[float, Meta(description="Requests a second, at most.")] = 1.0
+    max_bytes: Annotated[int, about("Larger pages are reported, not read.")] = 8 * 1024 * 1024
+    requests_per_second: Annotated[float, about("Requests a second, at most.")] = 1.0
 
     def __post_init__(self) -> None:
         if not self.start and not self.sitemaps:

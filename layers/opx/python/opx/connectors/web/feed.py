@@ -15,12 +15,11 @@ from itertools import chain, dropwhile, islice
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from msgspec import Meta
-
 from opx.connectors.connector import Batch, Connector, Options, SourceTools, Texts
 from opx.connectors.web.robots import Robots
 from opx.connectors.web.urls import HTML, extension_of, page_key, page_url
 from opx.domain.ids import iso_time, stable_hash
+from opx.domain.record import about
 from opx.domain.sources import Cursor, Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
 from opx.errors import (
     ForbiddenAddressError,
@@ -172,19 +171,14 @@ _NOT_READ = (SourceUnavailableError, SourceRefusedError, SourceShapeError, Forbi
 class FeedOptions(Options, frozen=True, kw_only=True):
     """Addresses and limits of feeds."""
 
-    urls: Annotated[Texts, Meta(description="Addresses of RSS and Atom feeds.")]
+    urls: Annotated[Texts, about("Addresses of RSS and Atom feeds.")]
     full_article: Annotated[
         bool,
-        Meta(
-            description="Read the page that an entry links to, where robots.txt allows it; else the text of the "
-            "feed is used."
-        ),
+        about("Read the page that an entry links to, where robots.txt allows it; else the text of the feed is used."),
     ] = False
-    max_entries: Annotated[
-        int, Meta(description="Entries of a feed that are read, at most, from its beginning on.")
-    ] = 10_000
-    max_bytes: Annotated[int, Meta(description="Larger feeds and pages are reported, not read.")] = 16 * 1024 * 1024
-    requests_per_second: Annotated[float, Meta(description="Requests a second, at most.")] = 1.0
+    max_entries: Annotated[int, about("Entries of a feed that are read, at most, from its beginning on.")] = 10_000
+    max_bytes: Annotated[int, about("Larger feeds and pages are reported, not read.")] = 16 * 1024 * 1024
+    requests_per_second: Annotated[float, about("Requests a second, at most.")] = 1.0
 
     def __post_init__(self) -> None:
         for address in self.urls:

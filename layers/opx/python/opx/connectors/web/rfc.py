@@ -18,11 +18,10 @@ from dataclasses import astuple, dataclass
 from datetime import date
 from typing import Annotated, Any
 
-from msgspec import Meta
-
 from opx.connectors.connector import Batch, Connector, Options, Texts
 from opx.connectors.web.rfc_text import rfc_markdown
 from opx.domain.ids import stable_hash
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDocument
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.formats.markdown import facts, joined, nested, one_line
@@ -159,15 +158,13 @@ keywords."""
 class RfcOptions(Options, frozen=True):
     """Selection of RFCs; an empty option allows all."""
 
-    numbers: Annotated[Texts, Meta(description="Numbers and ranges, such as 9110 and 9000-9002.")] = ()
+    numbers: Annotated[Texts, about("Numbers and ranges, such as 9110 and 9000-9002.")] = ()
     statuses: Annotated[
-        Texts, Meta(description="Only those of these statuses, such as INTERNET STANDARD and BEST CURRENT PRACTICE.")
+        Texts, about("Only those of these statuses, such as INTERNET STANDARD and BEST CURRENT PRACTICE.")
     ] = ()
-    topics: Annotated[
-        Texts, Meta(description="Only those with one of these words in title, keywords or working group.")
-    ] = ()
-    obsolete: Annotated[bool, Meta(description="Read obsoleted RFCs too.")] = True
-    base_url: Annotated[str, Meta(description="The address of the RFC editor, for a mirror.")] = BASE_URL
+    topics: Annotated[Texts, about("Only those with one of these words in title, keywords or working group.")] = ()
+    obsolete: Annotated[bool, about("Read obsoleted RFCs too.")] = True
+    base_url: Annotated[str, about("The address of the RFC editor, for a mirror.")] = BASE_URL
 
 
 class RfcConnector(Connector[RfcOptions]):

@@ -6,11 +6,10 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Annotated, Generic, TypeVar
 
-from msgspec import Meta
-
 from opx.connectors.connector import Connector, Options, SourceTools, Texts
 from opx.connectors.forums.threads import described, thread
 from opx.domain.ids import stable_hash
+from opx.domain.record import about
 from opx.domain.sources import Page, PullRequest, RateLimit, SourceDefinition, SourceDocument
 from opx.errors import InvalidInputError
 from opx.ports.sources import WebResult, WebSearch
@@ -20,20 +19,20 @@ from opx.retrieval.web.providers import BRAVE_URL, GOOGLE_URL, MAX_RESULTS, Brav
 class WebResultsOptions(Options, frozen=True, kw_only=True):
     """Options of web searches. Each pull sends all queries."""
 
-    queries: Annotated[Texts, Meta(description="Questions to search for.")]
-    key_secret: Annotated[str, Meta(description="The name of the secret with the key of the search engine.")]
-    results: Annotated[int, Meta(description="Results of each query that are kept, 10 at most.")] = 5
+    queries: Annotated[Texts, about("Questions to search for.")]
+    key_secret: Annotated[str, about("The name of the secret with the key of the search engine.")]
+    results: Annotated[int, about("Results of each query that are kept, 10 at most.")] = 5
 
 
 class BraveOptions(WebResultsOptions, frozen=True, kw_only=True):
-    base_url: Annotated[str, Meta(description="The address of the API.")] = BRAVE_URL
+    base_url: Annotated[str, about("The address of the API.")] = BRAVE_URL
 
 
 class GoogleOptions(WebResultsOptions, frozen=True, kw_only=True):
     """Options of a Programmable Search Engine."""
 
-    search_engine_id: Annotated[str, Meta(description="The `cx` of a Programmable Search Engine.")]
-    base_url: Annotated[str, Meta(description="The address of the API.")] = GOOGLE_URL
+    search_engine_id: Annotated[str, about("The `cx` of a Programmable Search Engine.")]
+    base_url: Annotated[str, about("The address of the API.")] = GOOGLE_URL
 
 
 O = TypeVar("O", bound=WebResultsOptions)  # noqa: E741 - options

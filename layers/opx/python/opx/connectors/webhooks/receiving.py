@@ -123,31 +123,23 @@ SNS_SECONDS = 5.0
 """Time limit for fetching a certificate, and again for confirming: SNS waits 15 seconds for an answer."""
 
 
+@dataclass(eq=False, kw_only=True)
 class WebhookReceiver:
     """Receives deliveries of the declared webhooks for one scope: the manager's, whose folder is `prefix`."""
 
-    def __init__(
-        self,
-        *,
-        definitions: Mapping[str, WebhookDefinition],
-        knowledge: KnowledgeModel,
-        manager: IngestionManager,
-        prefix: str,
-        secrets: Secrets,
-        memory: tuple[Deliveries, Order],
-        web: Callable[[], WebClient],
-        arrivals: Arrivals,
-        clock: Clock,
-    ) -> None:
-        self._definitions = definitions
-        self._knowledge = knowledge
-        self._manager = manager
-        self._prefix = prefix
-        self._secrets = secrets
-        self._deliveries, self._order = memory
-        self._sns = SnsMessages(web)
-        self._arrivals = arrivals
-        self._clock = clock
+    definitions: Mapping[str, WebhookDefinition]
+    knowledge: KnowledgeModel
+    manager: IngestionManager
+    prefix: str
+    secrets: Secrets
+    memory: tuple[Deliveries, Order]
+    web: Callable[[], WebClient]
+    arrivals: Arrivals
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self._deliveries, self._order = self.memory
+        self._sns = SnsMessages(self.web)
 
     def receive(self, delivery: Delivery) -> DeliveryReply:
         """Receives a delivery. Raises the errors of `deliveries`, and `StoreUnavailableError` if the sender should retry."""
@@ -155,23 +147,23 @@ class WebhookReceiver:
         try:
             reply = self._received(definition, delivery)
         except OpxError as exc:
-            self._arrivals.note(WEBHOOK, definition.name, ArrivalState.REFUSED, _failure_of(exc).code)
+            self.arrivals.note(WEBHOOK, definition.name, ArrivalState.REFUSED, _failure_of(exc).code)
             raise
         state = str(reply.payload["state"])
         if state in _CHANGING:
-            self._arrivals.note(WEBHOOK, definition.name, ArrivalState.ACCEPTED)
+            self.arrivals.note(WEBHOOK, definition.name, ArrivalState.ACCEPTED)
         else:
-            self._arrivals.note(WEBHOOK, definition.name, ArrivalState.IGNORED, state)
+            self.arrivals.note(WEBHOOK, definition.name, ArrivalState.IGNORED, state)
         return reply
 
     def _received(self, definition: WebhookDefinition, delivery: Delivery) -> DeliveryReply:
         verified, message = self._verified(definition, delivery)
-        check_time(verified.sent_at, definition.window, self._clock())
+        check_time(verified.sent_at, definition.window, self.clock())
         if self._deliveries.is_known(verified.delivery_id):
             return DeliveryReply(200, {"state": "duplicate"})
         if message is not None and message["Type"] != NOTIFICATION:
             return self._subscribed(definition, verified, message)
-        found = read(definition, self._knowledge.category(definition.category), delivery, message)
+        found = read(definition, self.knowledge.category(definition.category), delivery, message)
         written = [key for change in found.changes if (key := self._write(definition, change, verified))]
         self._deliveries.remember(verified.delivery_id, definition.name, found.event)
         return _reply(found, written)
@@ -181,7 +173,7 @@ class WebhookReceiver:
         name = delivery.parameter("source")
         of_category = [
             each
-            for each in self._definitions.values()
+            for each in self.definitions.values()
             if (each.tier.value, each.category) == (delivery.tier, delivery.category) and name in ("", each.name)
         ]
         if len(of_category) != 1:
@@ -200,7 +192,7 @@ class WebhookReceiver:
         keys = []
         for name in definition.secrets:
             try:
-                key = self._secrets.get(name).strip().encode("utf-8")
+                key = self.secrets.get(name).strip().encode("utf-8")
             except SecretNotFoundError:
                 log.warning("webhook %s: there is no secret %s", definition.name, name)
                 continue
@@ -227,7 +219,7 @@ class WebhookReceiver:
         name = f"{FOLDER}/{definition.name}/{change.key}.md"
         if not change.time and verified.sent_at is not None:
             change = replace(change, time=moment(verified.sent_at, "the time"))
-        document = f"{self._prefix}{DOCUMENTS_FOLDER}{definition.category}/{name}"
+        document = f"{self.prefix}{DOCUMENTS_FOLDER}{definition.category}/{name}"
         lease = self._order.begin(document, change)
         if lease is None:
             return ""
@@ -239,13 +231,13 @@ class WebhookReceiver:
 
     def _put(self, definition: WebhookDefinition, change: DocumentUpdate, name: str, document: str) -> None:
         if change.deleted:
-            self._manager.delete_object(document)
+            self.manager.delete_object(document)
             return
         tags = [*definition.tags, *change.metadata.get("tags", ())]
         known = {**change.metadata, "tags": list(dict.fromkeys(tags)), "source": name}
         proof = "signature of Amazon SNS" if definition.format == TOPIC_FORMAT else "signature of the webhook's secret"
         channel = Channel(ChannelKind.WEBHOOK, definition.name, definition.format, proof)
-        self._manager.by(channel).put_document(definition.category, change.text, known)
+        self.manager.by(channel).put_document(definition.category, change.text, known)
 
 
 def _reply(found: ReadDelivery, written: list[str]) -> DeliveryReply:

@@ -133,18 +133,18 @@ class _Converter(MarkdownConverter):
 
     def convert_a(self, el: Tag, text: str, parent_tags: set[str]) -> str:
         """`text (address)`: an agent reads the address, and search isn't disturbed by brackets in the text."""
-        address = _attribute(el, "href")
+        address = attribute(el, "href")
         shown = text.strip()
         if "_noformat" in parent_tags or not shown or shown == address:
             return text
         return f"{text} ({address})" if address.startswith(("http://", "https://")) else text
 
     def convert_img(self, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
-        return _attribute(el, "alt")
+        return attribute(el, "alt")
 
     def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
         """Uses the numbers of `_number_items`: counting siblings for each item takes quadratic time."""
-        bullet = f"{_attribute(el, 'value')}. " if _attribute(el, "value") else "- "
+        bullet = f"{attribute(el, 'value')}. " if attribute(el, "value") else "- "
         return bullet + text.strip().replace("\n", "\n" + " " * len(bullet)) + "\n" if text.strip() else "\n"
 
     def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: ARG002
@@ -166,13 +166,17 @@ def _escape_unfinished(text: str, opening: str, closing: str) -> str:
     return text[:end] + text[end:].replace(opening, "&lt;" + opening[1:])
 
 
-def _refuse_deep(soup: BeautifulSoup, name: str) -> None:
+def is_deep(soup: BeautifulSoup) -> bool:
+    """True if tags are nested deeper than `MAX_DEPTH`."""
     level: list[Tag] = [soup]
     for _ in range(MAX_DEPTH):
         level = [child for tag in level for child in tag.children if isinstance(child, Tag)]
-        if not level:
-            return
-    raise UnparsableDocumentError(f"{name}: HTML nested deeper than {MAX_DEPTH} levels; simplify it")
+    return bool(level)
+
+
+def _refuse_deep(soup: BeautifulSoup, name: str) -> None:
+    if is_deep(soup):
+        raise UnparsableDocumentError(f"{name}: HTML nested deeper than {MAX_DEPTH} levels; simplify it")
 
 
 def _title(soup: BeautifulSoup) -> str:
@@ -187,11 +191,11 @@ def _metadata(soup: BeautifulSoup) -> dict[str, Any]:
     metadata = {}
     for field in ("description", "author"):
         tag = soup.find("meta", attrs={"name": re.compile(rf"{field}\Z", re.IGNORECASE)})
-        content = _attribute(tag, "content").strip() if isinstance(tag, Tag) else ""
+        content = attribute(tag, "content").strip() if isinstance(tag, Tag) else ""
         if content:
             metadata[field] = well_formed(content)
     html = soup.find("html")
-    language = _attribute(html, "lang").strip() if isinstance(html, Tag) else ""
+    language = attribute(html, "lang").strip() if isinstance(html, Tag) else ""
     if _LANGUAGE.match(language):
         metadata["language"] = language
     return metadata
@@ -237,7 +241,7 @@ def _candidates(soup: BeautifulSoup) -> Iterator[Any]:
 
 def _number_items(main: Tag) -> None:
     for items in main.find_all(["ol", "ul"]):
-        start = _attribute(items, "start")
+        start = attribute(items, "start")
         number = int(start) if _SMALL_NUMBER.match(start) else 1
         for item in items.find_all("li", recursive=False):
             item["value"] = str(number) if items.name == "ol" else ""
@@ -254,7 +258,8 @@ def _code_language(pre: Tag) -> str:
     return ""
 
 
-def _attribute(tag: Tag, name: str) -> str:
+def attribute(tag: Tag, name: str) -> str:
+    """The value of an attribute; "" if it is missing or has several."""
     value = tag.get(name)
     return value if isinstance(value, str) else ""
 
@@ -276,7 +281,7 @@ def spread_cells(root: Tag) -> None:
     digits is removed everywhere: a few bytes would become a thousand columns.
     """
     for cell in root.find_all(_CELLS, colspan=True):
-        if not _SMALL_NUMBER.match(_attribute(cell, "colspan")):
+        if not _SMALL_NUMBER.match(attribute(cell, "colspan")):
             del cell["colspan"]
     groups: dict[int, list[Tag]] = {}
     for cell in root.find_all(_CELLS, rowspan=True):
@@ -329,12 +334,12 @@ def _added(span: _Span) -> Tag:
 
 
 def _columns(cell: Tag) -> int:
-    return max(1, int(_attribute(cell, "colspan") or 1))
+    return max(1, int(attribute(cell, "colspan") or 1))
 
 
 def _rows(cell: Tag) -> int:
     """The `rowspan`, 1 by default; 0 means all rows of the group."""
-    value = _attribute(cell, "rowspan").strip()
+    value = attribute(cell, "rowspan").strip()
     return (int(value) or 99_999) if _ROWS.match(value) else 1
 
 

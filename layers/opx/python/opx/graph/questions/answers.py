@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import field
 
 from opx.domain.graph import MAX_FAN_OUT, MAX_NODES, Direction, Edge, Properties, Subgraph, Walk, shown
-from opx.domain.record import Record, always, replace
+from opx.domain.record import Record, about, always, replace
 from opx.graph.knowledge_graph import KnowledgeGraph
 from opx.graph.traversal import Traversal
 from opx.graph.views import Passage, Passages
@@ -29,9 +29,9 @@ class GraphAnswer(Record, frozen=True):
     """The rows in the order of the query, and their evidence. `cut`: some nodes have more edges than are followed."""
 
     question: str
-    explanation: Annotated[str, Meta(description="The query in words, with the number of results.")]
+    explanation: Annotated[str, about("The query in words, with the number of results.")]
     rows: tuple[Row, ...] = ()
-    cut: Annotated[bool, Meta(description="True if there may be more.")] = False
+    cut: Annotated[bool, about("True if there may be more.")] = False
     passages: Passages = ()
 
     def with_passages(self, passages: tuple[Passage, ...]) -> GraphAnswer:
@@ -115,23 +115,17 @@ class GraphCoverage(Record, frozen=True):
 
     since: str = ""
     alerts_without_runbook: Annotated[
-        tuple[Uncovered, ...], Meta(description="Alerts that no page seems to be about, those with most firings first.")
+        tuple[Uncovered, ...], about("Alerts that no page seems to be about, those with most firings first.")
     ] = ()
     alerts_unsure: Annotated[
         tuple[UnsureAlert, ...],
-        Meta(
-            description="Alerts that a page exists for, but none that is certainly theirs, those with most firings first."
-        ),
+        about("Alerts that a page exists for, but none that is certainly theirs, those with most firings first."),
     ] = ()
-    runbooks_never_fired: Annotated[
-        tuple[Uncovered, ...], Meta(description="Runbooks for alerts none of which fired.")
-    ] = ()
+    runbooks_never_fired: Annotated[tuple[Uncovered, ...], about("Runbooks for alerts none of which fired.")] = ()
     runbooks_without_alert: tuple[Uncovered, ...] = ()
     services_without_runbook: tuple[Uncovered, ...] = ()
-    looked_at: Annotated[Mapping[str, int], Meta(description="Number of nodes read, by type.")] = field(
-        default_factory=dict
-    )
-    cut: Annotated[tuple[str, ...], Meta(description="Types that have more nodes than were read.")] = ()
+    looked_at: Annotated[Mapping[str, int], about("Number of nodes read, by type.")] = field(default_factory=dict)
+    cut: Annotated[tuple[str, ...], about("Types that have more nodes than were read.")] = ()
 
 
 def coverage(graph: KnowledgeGraph, *, since: str = "", limit: int = MOST_LOOKED_AT) -> GraphCoverage:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 
 from msgspec import Struct
@@ -114,6 +115,7 @@ class CheckedAnnouncements(Record, frozen=True):
     finished: bool
 
 
+@dataclass(eq=False)
 class Announcements:
     """Records announcements, deletes settled ones, and announces lost changes again.
 
@@ -121,22 +123,15 @@ class Announcements:
     corpus.
     """
 
-    def __init__(
-        self,
-        table: Table,
-        *,
-        keys: Table,
-        failures: Table,
-        store: ObjectStore,
-        clients: ClientRegistry,
-        clock: Clock,
-    ) -> None:
-        self._table = table
-        self._keys = keys
-        self._failures = failures
-        self._store = store
-        self._clients = clients
-        self._clock = clock
+    table: Table
+    _: KW_ONLY
+    keys: Table
+    failures: Table
+    store: ObjectStore
+    clients: ClientRegistry
+    clock: Clock
+
+    def __post_init__(self) -> None:
         self._each = Each(THREADS)
 
     # -- writing
@@ -149,7 +144,7 @@ class Announcements:
         recorded = 0
         for at in range(0, len(found), AT_ONCE):
             unfinished = self._unfinished(self._unsettled(found[at : at + AT_ONCE]))
-            self._table.put_many(one.item for one in unfinished)
+            self.table.put_many(one.item for one in unfinished)
             recorded += len(unfinished)
         return recorded
 
@@ -167,7 +162,7 @@ class Announcements:
         """Deletes the row of an event that needs no further delivery. A failure is only logged: the next check finds the
         row settled."""
         try:
-            self._table.delete(Announcement(event, "", "").key)
+            self.table.delete(Announcement(event, "", "").key)
         except StoreUnavailableError:
             log.warning("an announcement stays in the ledger until it is checked", exc_info=True)
 
@@ -185,7 +180,7 @@ class Announcements:
 
     def _waiting(self, announced: KeyRange) -> Iterator[Announcement]:
         """Announcements of these times, the oldest first."""
-        for item in self._table.query(_WAITING, index="waiting-index", where=announced):
+        for item in self.table.query(_WAITING, index="waiting-index", where=announced):
             event = ObjectEvent(item["objectKey"], item["deleted"], item["sequencer"])
             yield Announcement(event, item["announcedAt"], item["sentAt"])
 
@@ -199,34 +194,34 @@ class Announcements:
         A message is lost when the queue keeps it no longer, or a day after it was sent if the queue has few. Raises
         `StoreUnavailableError`: then the next run repeats this one.
         """
-        end, settled, sent, queued = self._clock() + seconds, 0, 0, 0
+        end, settled, sent, queued = self.clock() + seconds, 0, 0, 0
         few = queue.waiting() < FEW_WAITING
         lost = self._before(LOST_AFTER_SECONDS if few else EXPIRED_AFTER_SECONDS)
-        position = self._table.get(_POSITION) or {}
+        position = self.table.get(_POSITION) or {}
         waiting = self._waiting(KeyRange(position.get("announcedAt"), self._before(CHECKED_AFTER_SECONDS)))
         while batch := list(islice(waiting, AT_ONCE)):
-            if self._clock() >= end:
-                self._table.put({**_POSITION, "announcedAt": batch[0].announced_at})
+            if self.clock() >= end:
+                self.table.put({**_POSITION, "announcedAt": batch[0].announced_at})
                 return CheckedAnnouncements(settled, sent, queued, finished=False)
             unsettled = self._unsettled(batch)
             done = [one for one in batch if one not in unsettled]
             again = [one for one in unsettled if one.sent_at <= lost]
-            self._each(lambda one: self._table.delete(one.key), done)
+            self._each(lambda one: self.table.delete(one.key), done)
             self._each(lambda one: self._send(one, queue), again)
             settled += len(done)
             sent += len(again)
             queued += len(unsettled) - len(again)
-        self._table.delete(_POSITION)
+        self.table.delete(_POSITION)
         return CheckedAnnouncements(settled, sent, queued, finished=True)
 
     def _send(self, announced: Announcement, queue: Queue) -> None:
         """Sends first: after a crash in between, the event is sent twice."""
         queue.send(announced.event.to_json())
-        item = {**announced.item, "sentAt": iso_time(self._clock())}
-        put_if(self._table, item, Equals("sentAt", announced.sent_at))  # unless a worker settled it meanwhile
+        item = {**announced.item, "sentAt": iso_time(self.clock())}
+        put_if(self.table, item, Equals("sentAt", announced.sent_at))  # unless a worker settled it meanwhile
 
     def _before(self, seconds: float) -> str:
-        return iso_time(self._clock() - seconds)
+        return iso_time(self.clock() - seconds)
 
     # -- comparing with the catalog
 
@@ -234,7 +229,7 @@ class Announcements:
         """Those whose event was neither applied nor recorded as failed, and whose client was not removed, in order; each
         with the item of its document's key."""
         keys = {one: _key_id(one.event) for one in announced}
-        found = self._keys.get_many([{"documentKey": key} for key in dict.fromkeys(filter(None, keys.values()))])
+        found = self.keys.get_many([{"documentKey": key} for key in dict.fromkeys(filter(None, keys.values()))])
         heads = {str(item["documentKey"]): item for item in found}
         unapplied = {one: heads.get(key, {}) for one, key in keys.items() if key}
         unapplied = {one: head for one, head in unapplied.items() if not is_applied(one.event, head)}
@@ -257,7 +252,7 @@ class Announcements:
     def _exists(self, document_key: str) -> bool:
         """True for an invalid key: the worker records its reason."""
         try:
-            return self._store.head(document_key) is not None
+            return self.store.head(document_key) is not None
         except InvalidInputError:
             return True
 
@@ -265,14 +260,14 @@ class Announcements:
         """The time of each object's failure. It covers what was announced by then, of the document and of its sidecar: an
         attempt reads both."""
         ids = dict.fromkeys(failure_id(one.event.document_key) for one in announced)
-        items = self._failures.get_many([{"failureId": one} for one in ids])
+        items = self.failures.get_many([{"failureId": one} for one in ids])
         return {str(item["objectKey"]): str(item["failedAt"]) for item in items}
 
     def _removed(self, clients: Iterable[str]) -> set[str]:
         removed = set()
         for client in clients:
             try:
-                self._clients.check(client)
+                self.clients.check(client)
             except ClientRemovedError:
                 removed.add(client)
         return removed

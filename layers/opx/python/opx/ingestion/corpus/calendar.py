@@ -63,9 +63,9 @@ class Calendar:
 
     def drop(self, entry: CalendarEntry) -> None:
         """Removes an out-of-date expiry entry; the row by which the day finds it is deleted last."""
-        listed = {"place": days_partition(entry.key.scope.key), "entry": f"{_entry_name(entry)}#{entry.at}"}
+        listed = {"place": days_partition(entry.key.scope.key), "entry": f"{_name(entry)}#{entry.at}"}
         self._table.delete(listed)
-        self._table.delete({"place": f"expiry#{entry.at}", "entry": _entry_name(entry)})
+        self._table.delete({"place": f"expiry#{entry.at}", "entry": _name(entry)})
 
     def leave(self, document: KnowledgeDocument) -> None:
         """Removes the entries of a version, but for its expiry: by that pruning finds the version until it is gone."""
@@ -90,8 +90,7 @@ class Calendar:
 
     def postpone(self, entry: CalendarEntry, day: str) -> None:
         """Moves the expiry entry of a version to a later day."""
-        moved = CalendarEntry(entry.key, entry.document_id, entry.version, entry.category, day)
-        self._table.put_many([_moved(moved, f"expiry#{day}"), _moved(moved, days_partition(entry.key.scope.key))])
+        self._table.put_many(_expiry_rows(entry, day))
         self.drop(entry)
 
     def lacks(self, document: KnowledgeDocument) -> bool:
@@ -116,7 +115,7 @@ class Calendar:
 
     def expiring(self, day: str, *, after: CalendarEntry | None = None) -> Iterator[CalendarEntry]:
         """Expiry entries of a day, `after` one of them. Read page by page during the iteration."""
-        where = KeyRange(low=_entry_name(after) + "\0") if after else None
+        where = KeyRange(low=_name(after) + "\0") if after else None
         return map(_entry, self._table.query(f"expiry#{day}", where=where))
 
     def to_review(self, scope_key: str, until: str) -> Iterator[CalendarEntry]:
@@ -135,9 +134,7 @@ class Calendar:
     def _days(self, document: KnowledgeDocument, earliest: str = "") -> Iterator[Item]:
         """Expiry rows of a version, under `earliest` if that is later, and its review row."""
         if expires := expiry_day(document, self._knowledge):
-            day = max(_entered_for(document, expires), earliest)
-            yield _row(f"expiry#{day}", _name(document), document, day)
-            yield _row(days_partition(document.key.scope.key), f"{_name(document)}#{day}", document, day)
+            yield from _expiry_rows(document, max(_entered_for(document, expires), earliest))
         if document.review_by:
             partition, entry = review_partition(document.key.scope.key), f"{document.review_by}#{_name(document)}"
             yield _row(partition, entry, document, document.review_by)
@@ -175,7 +172,7 @@ def replaced_partition(scope_key: str) -> str:
 
 def _both(listed: Item) -> tuple[Item, Item]:
     """Key of the day's row, and the row that lists it by scope."""
-    return {"place": f"expiry#{listed['at']}", "entry": _entry_name(_entry(listed))}, listed
+    return {"place": f"expiry#{listed['at']}", "entry": _name(_entry(listed))}, listed
 
 
 def _replaced_row(document: KnowledgeDocument) -> Item:
@@ -183,38 +180,26 @@ def _replaced_row(document: KnowledgeDocument) -> Item:
     return _row(replaced_partition(document.key.scope.key), entry, document, document.superseded_at)
 
 
-def _name(document: KnowledgeDocument) -> str:
-    return f"{document.key.id}#{document.version:0{_VERSION_DIGITS}d}#{document.document_id}"
+def _name(version: KnowledgeDocument | CalendarEntry) -> str:
+    return f"{version.key.id}#{version.version:0{_VERSION_DIGITS}d}#{version.document_id}"
 
 
-def _entry_name(entry: CalendarEntry) -> str:
-    return f"{entry.key.id}#{entry.version:0{_VERSION_DIGITS}d}#{entry.document_id}"
+def _expiry_rows(version: KnowledgeDocument | CalendarEntry, day: str) -> Iterator[Item]:
+    """The row of the day, and the one that lists it by scope."""
+    yield _row(f"expiry#{day}", _name(version), version, day)
+    yield _row(days_partition(version.key.scope.key), f"{_name(version)}#{day}", version, day)
 
 
-def _row(partition: str, entry: str, document: KnowledgeDocument, at: str) -> Item:
+def _row(partition: str, entry: str, version: KnowledgeDocument | CalendarEntry, at: str) -> Item:
     return {
         "place": partition,
         "entry": entry,
-        "scopeKey": document.key.scope.key,
-        "source": document.key.source,
-        "documentId": document.document_id,
-        "version": document.version,
-        "category": document.category,
+        "scopeKey": version.key.scope.key,
+        "source": version.key.source,
+        "documentId": version.document_id,
+        "version": version.version,
+        "category": version.category,
         "at": at,
-    }
-
-
-def _moved(entry: CalendarEntry, partition: str) -> Item:
-    name = _entry_name(entry)
-    return {
-        "place": partition,
-        "entry": name if partition.startswith("expiry#") else f"{name}#{entry.at}",
-        "scopeKey": entry.key.scope.key,
-        "source": entry.key.source,
-        "documentId": entry.document_id,
-        "version": entry.version,
-        "category": entry.category,
-        "at": entry.at,
     }
 
 

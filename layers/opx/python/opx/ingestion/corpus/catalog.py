@@ -8,6 +8,7 @@ so that an interrupted change is simply repeated.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
@@ -56,50 +57,39 @@ def _pages_of(edition: str) -> str:
     return f"{edition}#" if edition else "0"
 
 
+@dataclass(eq=False)
 class Catalog:
-    """The only writer of the documents, keys and entries tables, but for the removal of a whole client.
+    """The only writer of the documents, keys and entries tables, but for the removal of a whole client. `claims` are the
+    claims on its documents.
 
     Every version is entered in `calendar`; `admits` returns whether documents of a scope may be ingested at all. By
     `knowledge`, those that are reports are read as untrusted.
     """
 
-    def __init__(
-        self,
-        documents: Table,
-        keys: Table,
-        entries: Table,
-        *,
-        clock: Clock,
-        lease_seconds: int,
-        calendar: Calendar,
-        admits: Callable[[Scope], bool] = lambda _: True,
-        knowledge: KnowledgeModel = NO_KNOWLEDGE,
-    ) -> None:
-        self._admits = admits
-        self._knowledge = knowledge
-        self._calendar = calendar
-        self._documents = documents
-        self._entries = entries
-        self._clock = clock
-        self._lease_seconds = lease_seconds
-        self._claims = Claims(keys, clock=clock, lease_seconds=lease_seconds)
+    documents: Table
+    keys: Table
+    entries: Table
+    _: KW_ONLY
+    clock: Clock
+    lease_seconds: int
+    calendar: Calendar
+    admits: Callable[[Scope], bool] = lambda _: True
+    knowledge: KnowledgeModel = NO_KNOWLEDGE
+
+    def __post_init__(self) -> None:
+        self.claims = Claims(self.keys, clock=self.clock, lease_seconds=self.lease_seconds)
 
     # -- changing
 
     def claim(self, key: DocumentKey, event: ObjectEvent) -> Claim:
         """Claims a document to apply an event. Raises `StaleEventError`, also for a removed client, or `BusyError`."""
-        if not self._admits(key.scope):
+        if not self.admits(key.scope):
             raise StaleEventError(event.key)
-        claim = self._claims.claim(key, event)
-        if not self._admits(key.scope):  # a removal is recorded before it looks for claims: one of both sees the other
-            self._claims.forget(claim)
+        claim = self.claims.claim(key, event)
+        if not self.admits(key.scope):  # a removal is recorded before it looks for claims: one of both sees the other
+            self.claims.forget(claim)
             raise StaleEventError(event.key)
         return claim
-
-    def start_writing(self, claim: Claim, document_id: str) -> None:
-        """Records that the index is about to change to `document_id` ("": to nothing), so that the next attempt detects a
-        crash from here on. Raises `ConditionFailedError` if the claim was lost."""
-        self._claims.start_writing(claim, document_id)
 
     def finish(
         self,
@@ -115,7 +105,7 @@ class Catalog:
 
         Raises `ConditionFailedError` if the claim was lost meanwhile; the caller then undoes what it wrote.
         """
-        self._claims.renew(claim)  # first: a worker that lost the claim must not touch the other tables
+        self.claims.renew(claim)  # first: a worker that lost the claim must not touch the other tables
         since = self._put(claim, document, made.provenance)
         if references is not None:
             self.keep_references({claim.key.id: references}, edition)
@@ -130,45 +120,32 @@ class Catalog:
         }
         if (kept_out := is_kept_out(document)) or claim.head.get("keptOut"):
             facts["keptOut"] = kept_out
-        self._claims.settle(claim, facts)
+        self.claims.settle(claim, facts)
 
     def withdraw(self, claim: Claim, *, gone_by: float | None = None, edition: str = "") -> None:
         """Marks the document as deleted; its versions stay readable, the one that was current until `gone_by` (seconds since
         the epoch), if that is given. Raises `ConditionFailedError` like `finish`."""
-        self._claims.renew(claim)
-        self._retire(claim, DocumentState.DELETED, iso_time(self._clock()), gone_by)
+        self.claims.renew(claim)
+        self._retire(claim, DocumentState.DELETED, iso_time(self.clock()), gone_by)
         self._drop_unfinished(claim, "")
         self.keep_references({claim.key.id: []}, edition)
-        self._claims.settle(claim, {"state": DocumentState.DELETED.value, "fingerprint": ""})
-
-    def release(self, claim: Claim, *, applied: bool, counted: bool = True) -> bool:
-        """Releases a claim without a change; `applied` marks the event as applied. Otherwise an attempt failed, unless it is
-        not `counted`. False if the claim was lost already."""
-        return self._claims.release(claim, applied=applied, counted=counted)
-
-    def give_up(self, claim: Claim) -> None:
-        """Ends a claim on a key without versions, and deletes the key's item."""
-        self._claims.forget(claim)
+        self.claims.settle(claim, {"state": DocumentState.DELETED.value, "fingerprint": ""})
 
     def remove_version(self, document: KnowledgeDocument) -> None:
         """Deletes a version that is not current, but for its expiry entry in the calendar."""
-        self._calendar.leave(document)
+        self.calendar.leave(document)
         self._delete([*tag_items(document), document_item(document)])
 
     def keep_version(self, document: KnowledgeDocument) -> None:
         """Cancels the removal of a version."""
-        self._documents.put(document_item(document, self.provenance(document)))
+        self.documents.put(document_item(document, self.provenance(document)))
 
     def forget_key(self, key: DocumentKey, removed: Container[tuple[str, int]]) -> bool:
         """Deletes the item of a key all versions of which are `removed` (document ids and numbers). False if it has others,
         or a worker has claimed it."""
         if any((version.document_id, version.version) not in removed for version in self.versions(key)):
             return False
-        return self._claims.remove(key)
-
-    def note_unfinished(self, key: DocumentKey, document_id: str) -> None:
-        """Makes the next event of the document clean up the writes of a worker that had lost its claim."""
-        self._claims.note_unfinished(key, document_id)
+        return self.claims.remove(key)
 
     def _put(self, claim: Claim, document: KnowledgeDocument, provenance: Provenance | None = None) -> str:
         """Writes the version and its tags, and returns since when it is current. An earlier write of the same version may
@@ -179,14 +156,14 @@ class Catalog:
         if known and known.version != document.version:  # an old version with the same text stays as it is
             known = None
         stays = known is not None and document.document_id == claim.current_id  # its `current_since` may be empty
-        document = replace(document, current_since=known.current_since if known and stays else iso_time(self._clock()))
+        document = replace(document, current_since=known.current_since if known and stays else iso_time(self.clock()))
         if known and known.superseded_at:
-            self._calendar.leave(known)
-        self._calendar.enter(document, known)
+            self.calendar.leave(known)
+        self.calendar.enter(document, known)
         gone = [item for item in tag_items(known) if item["entry"] not in entries] if known else []
-        made = replace(provenance, ingested_at=iso_time(self._clock())) if provenance else None
-        self._documents.put(document_item(document, made))
-        self._documents.put_many(tags)
+        made = replace(provenance, ingested_at=iso_time(self.clock())) if provenance else None
+        self.documents.put(document_item(document, made))
+        self.documents.put_many(tags)
         self._delete(gone)
         return document.current_since
 
@@ -205,13 +182,13 @@ class Catalog:
         if old is None:
             return
         if old.superseded_at and claim.interrupted:
-            self._calendar.leave(old)  # first: its row is found by the time that is changed here
+            self.calendar.leave(old)  # first: its row is found by the time that is changed here
         elif old.superseded_at:
             at = old.superseded_at  # set by the worker that took over the claim
         retired = replace(old, state=state, superseded_at=at)
         leaving = {} if gone_by is None else {DOCUMENTS.ttl: int(gone_by)}
-        self._documents.put(document_item(retired, self.provenance(old)) | leaving)
-        self._calendar.replaced(retired)
+        self.documents.put(document_item(retired, self.provenance(old)) | leaving)
+        self.calendar.replaced(retired)
         self._delete(tag_items(old))
 
     def _drop_unfinished(self, claim: Claim, kept: str) -> None:
@@ -220,17 +197,17 @@ class Catalog:
             found = self._written(claim, document_id)
             if document_id in (kept, claim.current_id) or found is None or found.state is not DocumentState.CURRENT:
                 continue
-            self._calendar.forget(found)
+            self.calendar.forget(found)
             self._delete([*tag_items(found), document_item(found)])
 
     def _delete(self, items: list[Item]) -> None:
         for item in items:
-            self._documents.delete(DOCUMENTS.key_of(item))
+            self.documents.delete(DOCUMENTS.key_of(item))
 
     def expect_references(self, key_ids: Iterable[str], edition: str) -> None:
         """Records that entries of these keys are about to be written to the index of an edition, which assigns references."""
-        page = {"page": f"{_pages_of(edition)}{_EXPECTED}", "references": [], "since": round(self._clock(), 3)}
-        self._entries.put_many({"documentKey": key, **page} for key in key_ids)
+        page = {"page": f"{_pages_of(edition)}{_EXPECTED}", "references": [], "since": round(self.clock(), 3)}
+        self.entries.put_many({"documentKey": key, **page} for key in key_ids)
 
     def keep_references(self, references: Mapping[str, Sequence[str]], edition: str) -> None:
         """Stores the references of the current versions by key id, in place of those of before."""
@@ -240,19 +217,19 @@ class Catalog:
                 f"{first}{number:05d}": list(found[at : at + _PAGE])
                 for number, at in enumerate(range(0, len(found), _PAGE))
             }
-            self._entries.put_many(
+            self.entries.put_many(
                 {"documentKey": key, "page": name, "references": page} for name, page in pages.items()
             )
-            for item in list(self._entries.query(key, where=KeyRange(begins_with=first))):
+            for item in list(self.entries.query(key, where=KeyRange(begins_with=first))):
                 if item["page"] not in pages:
-                    self._entries.delete({"documentKey": key, "page": item["page"]})
+                    self.entries.delete({"documentKey": key, "page": item["page"]})
 
     # -- reading
 
     @property
     def abandoned_before(self) -> str:
         """Time before which files of versions were written whose writers hold no lease any more."""
-        return iso_time(self._clock() - self._lease_seconds)
+        return iso_time(self.clock() - self.lease_seconds)
 
     def without_version(self, claim: Claim, document_ids: Iterable[str]) -> Iterator[str]:
         """Those of the ids that no version of the scope has, but for what interrupted attempts entered for this document."""
@@ -265,31 +242,31 @@ class Catalog:
     def provenance(self, document: KnowledgeDocument) -> Provenance | None:
         """The provenance of a version; None for one that was ingested before it was recorded."""
         key = {"documentId": document.document_id, "entry": version_entry(document.key.id, document.version)}
-        found = (self._documents.get(key) or {}).get(PROVENANCE)
+        found = (self.documents.get(key) or {}).get(PROVENANCE)
         return Provenance.from_json(found) if found else None
 
     def references(self, key_id: str, edition: str = "") -> StoredReferences:
         """References of the current version in the index of an edition."""
-        pages = list(self._entries.query(key_id, where=KeyRange(begins_with=_pages_of(edition))))
+        pages = list(self.entries.query(key_id, where=KeyRange(begins_with=_pages_of(edition))))
         found = [reference for item in pages for reference in item["references"]]
         return StoredReferences(found, max((float(item.get("since", 0)) for item in pages), default=0.0))
 
     def all_references(self, key_id: str) -> list[str]:
         """References of a key in the indexes of all editions."""
-        return [reference for item in self._entries.query(key_id) for reference in item["references"]]
+        return [reference for item in self.entries.query(key_id) for reference in item["references"]]
 
     def head(self, key: DocumentKey) -> Item | None:
-        return self._claims.head(key)
+        return self.claims.head(key)
 
     def version(self, key: DocumentKey, document_id: str) -> KnowledgeDocument | None:
         """The last version of the key with this document id (replaced content may come back)."""
         where = KeyRange(begins_with=version_prefix(key))
-        item = next(self._documents.query(document_id, where=where, reverse=True, limit=1), None)
+        item = next(self.documents.query(document_id, where=where, reverse=True, limit=1), None)
         return self._document(item) if item else None
 
     def versions(self, key: DocumentKey) -> Iterator[KnowledgeDocument]:
         """All versions of a key, the newest first."""
-        for item in self._documents.query(key.id, index="documentKey-version-index", reverse=True):
+        for item in self.documents.query(key.id, index="documentKey-version-index", reverse=True):
             yield self._document(item)
 
     def current_versions(self, key_ids: Iterable[str]) -> dict[str, KnowledgeDocument]:
@@ -302,14 +279,14 @@ class Catalog:
         return {key_id: Provenance.from_json(stated) for key_id, stated in found.items() if stated}
 
     def _current_items(self, key_ids: Iterable[str]) -> list[Item]:
-        heads = [head for head in self._claims.heads(key_ids) if current_id(head)]
+        heads = [head for head in self.claims.heads(key_ids) if current_id(head)]
         return self._numbered((head["documentKey"], str(head["documentId"]), int(head["version"])) for head in heads)
 
     def leaving(self, entries: Iterable[CalendarEntry]) -> dict[CalendarEntry, tuple[KnowledgeDocument, bool]]:
         """Versions of these entries that exist, each with a flag that its removal has begun."""
         wanted = {(one.document_id, version_entry(one.key.id, one.version)): one for one in entries}
         keys = [{"documentId": document_id, "entry": entry} for document_id, entry in wanted]
-        items = self._documents.get_many(keys)
+        items = self.documents.get_many(keys)
         found = ((wanted[item["documentId"], item["entry"]], item) for item in items)
         return {entry: (self._document(item), DOCUMENTS.ttl in item) for entry, item in found}
 
@@ -319,11 +296,11 @@ class Catalog:
 
     def _numbered(self, wanted: Iterable[tuple[str, str, int]]) -> list[Item]:
         keys = [{"documentId": name, "entry": version_entry(key_id, number)} for key_id, name, number in wanted]
-        return self._documents.get_many(keys)
+        return self.documents.get_many(keys)
 
     def find(self, document_id: str) -> Iterator[KnowledgeDocument]:
         """All versions with this document id: the same content may be stored under several keys and scopes."""
-        for item in self._documents.query(document_id, where=KeyRange(begins_with="document#")):
+        for item in self.documents.query(document_id, where=KeyRange(begins_with="document#")):
             yield self._document(item)
 
     def named(self, wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], KnowledgeDocument]:
@@ -337,7 +314,7 @@ class Catalog:
     def in_category(self, category: str, *, current_only: bool = True, until: str = "") -> Iterator[KnowledgeDocument]:
         """Documents of a category, of all scopes, the last updated first; those updated after `until` are left out."""
         where = KeyRange(high=until) if until else None
-        items = self._documents.query(category, index="category-lastUpdated-index", where=where, reverse=True)
+        items = self.documents.query(category, index="category-lastUpdated-index", where=where, reverse=True)
         return self._listed(items, current_only=current_only)
 
     def visible(
@@ -350,7 +327,7 @@ class Catalog:
     ) -> Iterator[KnowledgeDocument]:
         """Documents of these scopes (keys) and categories (sorted), by category, in each the last updated first; those
         before `begin`, a category and a time of update, are left out. Nothing of any other scope is read."""
-        return self._listed(items_of_scopes(self._documents, scopes, categories, begin), current_only=current_only)
+        return self._listed(items_of_scopes(self.documents, scopes, categories, begin), current_only=current_only)
 
     def _listed(self, items: Iterable[Item], *, current_only: bool) -> Iterator[KnowledgeDocument]:
         documents = map(self._document, items)
@@ -358,7 +335,7 @@ class Catalog:
 
     def _document(self, item: Item) -> KnowledgeDocument:
         document = document_from_item(item)
-        untrusted = self._knowledge.is_untrusted(document.category, document.tier)
+        untrusted = self.knowledge.is_untrusted(document.category, document.tier)
         return document if document.untrusted == untrusted else replace(document, untrusted=untrusted)
 
 

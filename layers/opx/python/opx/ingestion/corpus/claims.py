@@ -108,7 +108,8 @@ class Claims:
         return Claim(key, event, token, head)
 
     def start_writing(self, claim: Claim, document_id: str) -> None:
-        """Records that index and catalog are about to change, to `document_id` or, if that is "", to none."""
+        """Records that index and catalog are about to change, to `document_id` or, if that is "", to none, so that the next
+        attempt detects a crash from here on. Raises `ConditionFailedError` if the claim was lost."""
 
         def facts(head: Item) -> Item:
             begun = {**(head.get("writing") or {}), document_id or REMOVAL: claim.token}

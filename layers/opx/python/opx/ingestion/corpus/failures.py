@@ -6,10 +6,8 @@ import secrets
 from collections.abc import Iterator
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.ids import iso_time, shortened, stable_hash
-from opx.domain.record import Record
+from opx.domain.record import Record, about
 from opx.domain.scopes import scope_of_object
 from opx.errors import InvalidScopeError
 from opx.hygiene.secrets import mask
@@ -31,7 +29,7 @@ class Failure(Record, frozen=True, kw_only=True):
     error: str
     attempts: int
     failed_at: str
-    mark: Annotated[str, Meta(description="A new value for each failure of the object.")] = ""
+    mark: Annotated[str, about("A new value for each failure of the object.")] = ""
 
 
 class FailedItem(Failure, frozen=True, kw_only=True):

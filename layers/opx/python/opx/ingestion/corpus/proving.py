@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.documents import DocumentChunk, KnowledgeDocument
 from opx.domain.ids import chunk_id
 from opx.domain.provenance import Provenance
-from opx.domain.record import Record
+from opx.domain.record import Record, about
 from opx.errors import DamagedStoreError, ObjectNotFoundError, SecretNotFoundError, UnparsableDocumentError
 from opx.ingestion.corpus.chunk_files import read_chunks, text_hash
 from opx.ports import ObjectStore
@@ -36,17 +34,17 @@ class Integrity(StrEnum):
 
 
 class ObjectProof(Record, frozen=True):
-    key: Annotated[str, Meta(description="The object's key in the corpus.")]
-    checksum: Annotated[str, Meta(description="The SHA-256 of the object that was ingested, in hexadecimal.")]
-    version: Annotated[str, Meta(description="The store's version of the object; empty if it keeps none.")]
-    integrity: Annotated[Integrity, Meta(description="The object as it is stored now, compared with that checksum.")]
+    key: Annotated[str, about("The object's key in the corpus.")]
+    checksum: Annotated[str, about("The SHA-256 of the object that was ingested, in hexadecimal.")]
+    version: Annotated[str, about("The store's version of the object; empty if it keeps none.")]
+    integrity: Annotated[Integrity, about("The object as it is stored now, compared with that checksum.")]
 
 
 class TextProof(Record, frozen=True):
-    chunks: Annotated[int, Meta(description="Chunks that were ingested.")]
-    checksum: Annotated[str, Meta(description="The SHA-256 of the version's text, in hexadecimal.")]
-    integrity: Annotated[Integrity, Meta(description="The stored chunks, compared with their ids and that checksum.")]
-    altered: Annotated[tuple[str, ...], Meta(description="Ids of chunks whose text is another one.")] = ()
+    chunks: Annotated[int, about("Chunks that were ingested.")]
+    checksum: Annotated[str, about("The SHA-256 of the version's text, in hexadecimal.")]
+    integrity: Annotated[Integrity, about("The stored chunks, compared with their ids and that checksum.")]
+    altered: Annotated[tuple[str, ...], about("Ids of chunks whose text is another one.")] = ()
 
 
 def digest_of(store: ObjectStore, object_key: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from opx.domain.documents import KnowledgeDocument, ages_by_use
@@ -35,24 +36,20 @@ def in_background(work: Callable[[], None]) -> None:
     threading.Thread(target=work, name="uses", daemon=True).start()
 
 
+@dataclass(eq=False)
 class UseLog:
     """Stores the last use of documents that age by use; all others are ignored. `run` runs what writes; None writes at
     once. A failure is logged: no caller fails because its use was not noted."""
 
-    def __init__(
-        self,
-        table: Table,
-        catalog: Callable[[], Catalog],
-        knowledge: KnowledgeModel,
-        clock: Clock,
-        *,
-        run: Callable[[Callable[[], None]], None] | None = None,
-    ) -> None:
-        self._table = table
-        self._catalog = catalog
-        self._knowledge = knowledge
-        self._clock = clock
-        self._run = run or (lambda work: work())
+    table: Table
+    catalog: Callable[[], Catalog]
+    knowledge: KnowledgeModel
+    clock: Clock
+    _: KW_ONLY
+    run: Callable[[Callable[[], None]], None] | None = None
+
+    def __post_init__(self) -> None:
+        self._run = self.run or (lambda work: work())
         self._lock = threading.Lock()
         self._day = ""
         self._noted: set[tuple[str, ...]] = set()
@@ -60,7 +57,7 @@ class UseLog:
     @property
     def is_needed(self) -> bool:
         """True if a category ages by use."""
-        return any(category.ages_by_use for category in self._knowledge.categories.values())
+        return any(category.ages_by_use for category in self.knowledge.categories.values())
 
     def note(self, reader: Reader, found: Iterable[tuple[str, str]]) -> None:
         """Notes the use of documents, given as pairs of id and category, by a reader who may see them."""
@@ -76,10 +73,10 @@ class UseLog:
     def last_used(self, documents: Sequence[KnowledgeDocument]) -> dict[str, str]:
         """The day of the last use by key id, of those documents that age by use and were used."""
         keys = [_key(one) for one in documents if self._ages(one.category)]
-        return {item["documentKey"]: str(item["day"]) for item in self._table.get_many(keys)} if keys else {}
+        return {item["documentKey"]: str(item["day"]) for item in self.table.get_many(keys)} if keys else {}
 
     def _ages(self, category: str) -> bool:
-        return ages_by_use(category, self._knowledge)
+        return ages_by_use(category, self.knowledge)
 
     def _not_noted(self, names: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
         """Those of the names that this process has not noted today; from now on it has."""
@@ -92,7 +89,7 @@ class UseLog:
 
     def _write_all(self, reader: Reader, document_ids: Sequence[str]) -> None:
         def write() -> None:
-            found = (one for id_ in document_ids for one in self._catalog().find(id_))
+            found = (one for id_ in document_ids for one in self.catalog().find(id_))
             self._write([one for one in found if reader.may_see(one.scope)])
 
         self._guarded(write)
@@ -102,7 +99,7 @@ class UseLog:
         known = self.last_used(documents)
         due = {one.key.id: one for one in documents if known.get(one.key.id, "") < self._today}
         if due:
-            self._table.put_many(self._row(one) for one in due.values())
+            self.table.put_many(self._row(one) for one in due.values())
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
@@ -111,12 +108,12 @@ class UseLog:
             log.warning("the use of documents is not noted: %s", exc)
 
     def _row(self, document: KnowledgeDocument) -> Item:
-        days = (self._knowledge.category(document.category).retention_days or 0) + SLACK_DAYS
-        return {**_key(document), "day": self._today, "expiresAt": int(self._clock()) + days * _DAY_SECONDS}
+        days = (self.knowledge.category(document.category).retention_days or 0) + SLACK_DAYS
+        return {**_key(document), "day": self._today, "expiresAt": int(self.clock()) + days * _DAY_SECONDS}
 
     @property
     def _today(self) -> str:
-        return iso_time(self._clock())[:_DAY]
+        return iso_time(self.clock())[:_DAY]
 
 
 def _key(document: KnowledgeDocument) -> dict[str, str]:

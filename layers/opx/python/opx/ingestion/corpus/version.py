@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from opx.errors import StoreUnavailableError
@@ -11,15 +11,11 @@ from opx.ports import (
     Clock,
     DocumentChange,
     Equals,
-    HeldDocument,
     KeyAbsent,
-    SearchFilter,
     SearchIndex,
-    SearchRequest,
-    SearchResponse,
     Table,
 )
-from opx.ports.search import CorpusState
+from opx.ports.search import CorpusState, WrappedIndex
 from opx.ports.tables import SHARDS, put_if
 
 SETTLING_SECONDS = 20
@@ -102,7 +98,7 @@ def renew(table: Table) -> None:
 # -- counted index
 
 
-class CountedIndex:
+class CountedIndex(WrappedIndex):
     """A `SearchIndex` that counts each batch of changes after it was applied.
 
     If a process ends between the two, the documents of the batch are not recorded as ingested: they are applied again, and
@@ -110,16 +106,12 @@ class CountedIndex:
     """
 
     def __init__(self, index: SearchIndex, corpus: CorpusCount) -> None:
-        self._index = index
+        super().__init__(lambda: index)
         self._corpus = corpus
-
-    @property
-    def derives_ids(self) -> bool:
-        return self._index.derives_ids
 
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
         try:
-            written = self._index.apply(changes)
+            written = super().apply(changes)
         except StoreUnavailableError:
             with suppress(StoreUnavailableError):  # the first error is more specific
                 self._corpus.advance()  # some of the changes may be found
@@ -127,18 +119,3 @@ class CountedIndex:
         if written:
             self._corpus.advance()
         return written
-
-    def search(self, request: SearchRequest) -> SearchResponse:
-        return self._index.search(request)
-
-    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
-        return self._index.entries_with(terms, scopes)
-
-    def count(self, where: SearchFilter) -> int:
-        return self._index.count(where)
-
-    def references(self, key_id: str) -> list[str]:
-        return self._index.references(key_id)
-
-    def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
-        return self._index.held(after=after, limit=limit)

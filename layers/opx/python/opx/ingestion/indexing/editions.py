@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -16,15 +17,13 @@ from opx.ingestion.indexing.book import Edition, EditionBook, EditionState, Inde
 from opx.ports import (
     DocumentChange,
     Embedder,
-    HeldDocument,
-    SearchFilter,
     SearchIndex,
     SearchRequest,
     SearchResponse,
     Vector,
     Vectors,
 )
-from opx.ports.search import CorpusState, WakeableIndex, embed_each
+from opx.ports.search import CorpusState, WakeableIndex, WrappedIndex, embed_each
 
 
 class IndexService(Protocol):
@@ -105,6 +104,7 @@ class OpenEdition:
             close()
 
 
+@dataclass(eq=False)
 class Editions:
     """Opens editions, and implements `Writers`. Threads may share it.
 
@@ -112,20 +112,14 @@ class Editions:
     up. `identity` is that of the first edition of an installation.
     """
 
-    def __init__(
-        self,
-        book: EditionBook,
-        journal: Journal,
-        parts: EditionParts,
-        *,
-        cache_seconds: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.book = book
-        self.journal = journal
-        self._parts = parts
-        self._cache_seconds = cache_seconds
-        self._clock = clock
+    book: EditionBook
+    journal: Journal
+    parts: EditionParts
+    _: KW_ONLY
+    cache_seconds: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[str, OpenEdition] = {}
         self._seen: tuple[float, IndexState] | None = None
@@ -140,8 +134,8 @@ class Editions:
 
     def known(self) -> IndexState:
         """The state as read at most `cache_seconds` ago, or longer ago while the table is unavailable."""
-        seen, now = self._seen, self._clock()
-        if seen and now - seen[0] < self._cache_seconds:
+        seen, now = self._seen, self.clock()
+        if seen and now - seen[0] < self.cache_seconds:
             return seen[1]
         try:
             state = self.book.read()
@@ -154,7 +148,7 @@ class Editions:
 
     def open(self, edition: Edition) -> OpenEdition:
         with self._lock:
-            found = self._open.setdefault(edition.name, OpenEdition(edition, self._parts))
+            found = self._open.setdefault(edition.name, OpenEdition(edition, self.parts))
             found.edition = edition  # its record changes
             return found
 
@@ -282,19 +276,16 @@ class EditionEmbedder:
         return EditionVector(edition.name, edition.embedder.embed_query(text))
 
 
-class EditionedIndex:
+class EditionedIndex(WrappedIndex):
     """The `SearchIndex` of the active edition."""
 
     def __init__(self, editions: Editions) -> None:
+        super().__init__(lambda: editions.current().index)
         self._editions = editions
-
-    @property
-    def derives_ids(self) -> bool:
-        return self._editions.current().index.derives_ids
 
     def apply(self, changes: Iterable[DocumentChange]) -> list[list[str]]:
         with self._editions.writing():
-            return self._editions.current().index.apply(changes)
+            return super().apply(changes)
 
     def search(self, request: SearchRequest) -> SearchResponse:
         vector = request.vector
@@ -303,31 +294,19 @@ class EditionedIndex:
         )
         return edition.index.search(request)
 
-    def entries_with(self, terms: Iterable[str], scopes: Sequence[str]) -> Mapping[str, int]:
-        return self._editions.current().index.entries_with(terms, scopes)
-
-    def count(self, where: SearchFilter) -> int:
-        return self._editions.current().index.count(where)
-
-    def references(self, key_id: str) -> list[str]:
-        return self._editions.current().index.references(key_id)
-
-    def held(self, *, after: HeldDocument | None = None, limit: int = 1000) -> list[HeldDocument]:
-        return self._editions.current().index.held(after=after, limit=limit)
-
     def wake(self, *, wait: bool = False) -> None:
-        index = self._editions.current().index
+        index = self._current()
         if isinstance(index, WakeableIndex):
             index.wake(wait=wait)
 
     def waking(self, within: float) -> float:
-        index = self._editions.current().index
+        index = self._current()
         return index.waking(within) if isinstance(index, WakeableIndex) else 0.0
 
     @property
     def version(self) -> str:
         """Changes with each batch and each switch, where the index counts its batches; else ""."""
-        return str(getattr(self._editions.current().index, "version", ""))
+        return str(getattr(self._current(), "version", ""))
 
     def close(self) -> None:
         self._editions.close()

@@ -179,7 +179,7 @@ class Repairs:
     def _mark_unfinished(self, difference: StoreFinding) -> None:
         """Mark the document as unfinished, so that it is ingested although its object is unchanged."""
         if difference.problem not in _ENQUEUED_ONLY and difference.key:
-            self._corpus.catalog.note_unfinished(difference.key, difference.document_id)
+            self._corpus.catalog.claims.note_unfinished(difference.key, difference.document_id)
 
     def _enqueue(self, object_key: str) -> None:
         """Enqueue an event without a sequencer, as nothing changed: the pipeline reads the present state."""

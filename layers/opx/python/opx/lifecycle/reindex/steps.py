@@ -222,7 +222,7 @@ class Steps:
         try:
             filled = self._parts.filler.renew(edition, key_id, claim.head, since=edition.edition.made_at)
         finally:
-            held = self._parts.catalog.release(claim, applied=True)
+            held = self._parts.catalog.claims.release(claim, applied=True)
         return held and not filled.postponed
 
 

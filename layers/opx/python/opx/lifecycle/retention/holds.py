@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import field
 
 from opx.domain.documents import DocumentKey
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.knowledge import KnowledgeModel
-from opx.domain.record import Record, derive, replace
+from opx.domain.record import Record, about, derive, replace
 from opx.domain.scopes import Scope, scope_of_key, scope_of_object
 from opx.errors import HeldError, HoldNotFoundError, InvalidInputError
 from opx.ingestion.corpus.catalog import Catalog
@@ -36,11 +36,11 @@ class Hold(Record, frozen=True):
 
     reason: str
     by: str
-    within: Annotated[str, Meta(description="The key of a scope; empty for all scopes.")] = ""
-    category: Annotated[str, Meta(description="A category, or the beginning of one's path; empty for any.")] = ""
-    source: Annotated[str, Meta(description="A document's name in the corpus, in its scope; empty for any.")] = ""
+    within: Annotated[str, about("The key of a scope; empty for all scopes.")] = ""
+    category: Annotated[str, about("A category, or the beginning of one's path; empty for any.")] = ""
+    source: Annotated[str, about("A document's name in the corpus, in its scope; empty for any.")] = ""
     since: str = ""
-    lifted: Annotated[str, Meta(description="When it was ended; empty while it is in force.")] = ""
+    lifted: Annotated[str, about("When it was ended; empty while it is in force.")] = ""
     lifted_by: str = ""
     id: str = field(default="", name="holdId")
 

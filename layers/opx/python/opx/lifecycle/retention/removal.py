@@ -116,7 +116,7 @@ class Removal:
             done = self.pipeline.remove([claim for _, claim in left], gone_by=gone_by) if left else []
         except StoreUnavailableError:
             for _, claim in claims:
-                self.catalog.release(claim, applied=True)
+                self.catalog.claims.release(claim, applied=True)
             raise
         tally.kept[BUSY] += done.count(False)
         gone = [entry for (entry, _), is_done in zip(left, done, strict=True) if is_done]
@@ -150,7 +150,7 @@ class Removal:
         return True
 
     def _keep_newer(self, claim: Claim, tally: _Tally) -> None:
-        self.catalog.release(claim, applied=True)
+        self.catalog.claims.release(claim, applied=True)
         tally.kept[NEWER] += 1
 
     # -- chunk files, catalog and calendar

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
-from msgspec import Meta, field
+from msgspec import field
 
 from opx.domain.documents import DocumentState, KnowledgeDocument
 from opx.domain.ids import day_number, day_text
-from opx.domain.record import Record, derive, like
+from opx.domain.record import Record, about, derive, like
 from opx.ingestion.corpus.calendar import Calendar, CalendarEntry
 from opx.ingestion.corpus.catalog import Catalog
 from opx.ports import Clock
@@ -32,9 +32,7 @@ class ReviewItem(Record, frozen=True):
     owner: str
     review_by: str
     last_updated: str
-    overdue: Annotated[int, Meta(description="Days past the review date; negative: days left.")] = field(
-        name="overdueDays"
-    )
+    overdue: Annotated[int, about("Days past the review date; negative: days left.")] = field(name="overdueDays")
 
 
 class OwnedReviews(Record, frozen=True):

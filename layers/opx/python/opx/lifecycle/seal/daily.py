@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.ids import iso_time
-from opx.domain.record import Record, replace
+from opx.domain.record import Record, about, replace
 from opx.errors import TooLargeError
 from opx.lifecycle.seal.contents import DOCUMENTS_PART, LeafBatch
 from opx.lifecycle.seal.records import Hashes, Seal, SealProgress
@@ -48,9 +46,9 @@ class DaySeal(Record, frozen=True):
     """Result of a run. `seal` is the new one, or the one of before that stays."""
 
     outcome: SealOutcome
-    items: Annotated[int, Meta(description="Leaves that were read for the seal.")] = 0
-    count: Annotated[int, Meta(description="Items that were altered and not ingested since.")] = 0
-    altered: Annotated[tuple[SealDifference, ...], Meta(description="The first hundred of them.")] = ()
+    items: Annotated[int, about("Leaves that were read for the seal.")] = 0
+    count: Annotated[int, about("Items that were altered and not ingested since.")] = 0
+    altered: Annotated[tuple[SealDifference, ...], about("The first hundred of them.")] = ()
     seal: Seal | None = None
 
     def lines(self) -> Iterator[str]:

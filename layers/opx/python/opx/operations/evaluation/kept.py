@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from opx.domain.ids import iso_time, stable_hash
 from opx.domain.queries import Band
-from opx.domain.record import Record, replace, rounded
-from opx.domain.requests import about
+from opx.domain.record import Record, about, replace, rounded
 from opx.errors import EvaluationNotFoundError
 from opx.operations.evaluation.abstention import abstention, refused
 from opx.operations.evaluation.bands import calibrations, is_right

@@ -13,6 +13,7 @@ from opx.domain.results import IndexedChunk
 from opx.domain.scopes import Scope
 from opx.errors import OpxError
 from opx.ingestion.events import DOCUMENTS_FOLDER, EventOutcome, Result
+from opx.ingestion.files import plan_files
 from opx.operations.evaluation.datasets import Dataset
 from opx.operations.evaluation.figures import Table, means_by_kind
 from opx.operations.system import System
@@ -157,7 +158,7 @@ class CorpusIntake:
 
     def _put_files(self, folder: Path) -> Iterator[bool]:
         manager = self._services.manager
-        for file in manager.plan([folder], folder):
+        for file in plan_files([folder], folder):
             if isinstance(file, EventOutcome):
                 raise OpxError(f"{file.object_key}: {file.reason}")
             source = f"{DOCUMENTS_FOLDER}{file.source}"

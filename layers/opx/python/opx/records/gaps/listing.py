@@ -7,10 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
-from msgspec import Meta
-
 from opx.domain.knowledge import KnowledgeModel
-from opx.domain.record import Record, like
+from opx.domain.record import Record, about, like
 from opx.domain.results import Absent
 from opx.records.gaps.model import MAX_CALLERS, Gap, GapStatus
 from opx.runtime.knowledge_file import read_section
@@ -27,14 +25,14 @@ class GapView(Record, frozen=True, kw_only=True):
     gap_id: str
     scope: str
     status: GapStatus
-    question: Annotated[str, Meta(description="The first wording, without secrets.")]
+    question: Annotated[str, about("The first wording, without secrets.")]
     examples: tuple[str, ...]
-    missing: Annotated[tuple[str, ...], Meta(description="Information that reporters of the gap missed.")]
+    missing: Annotated[tuple[str, ...], about("Information that reporters of the gap missed.")]
     absent: Annotated[
-        Absent | None, Meta(description="The identifier in the questions that no page is about, if that is the gap.")
+        Absent | None, about("The identifier in the questions that no page is about, if that is the gap.")
     ] = None
     count: int
-    callers: Annotated[int, Meta(description="Number of different callers, counted up to 20.")]
+    callers: Annotated[int, about("Number of different callers, counted up to 20.")]
     first_asked_at: str
     last_asked_at: str
     services: tuple[str, ...]
@@ -45,10 +43,10 @@ class GapView(Record, frozen=True, kw_only=True):
     nearest_category: str
     nearest_confidence: float
     because: str
-    closed_by: Annotated[str, Meta(description="The document that answers it.")]
+    closed_by: Annotated[str, about("The document that answers it.")]
     closed_by_title: str
     closed_at: str
-    settled_by: Annotated[str, Meta(description="The principal that closed or ignored it by hand.")] = ""
+    settled_by: Annotated[str, about("The principal that closed or ignored it by hand.")] = ""
 
 
 def listed(

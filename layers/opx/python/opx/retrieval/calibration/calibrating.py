@@ -84,34 +84,28 @@ class CalibrationOutcome:
     loss_before: float | None = None
 
 
+@dataclass(eq=False)
 class Calibrator:
     """Calibrates for the embedding model that is in use."""
 
-    def __init__(
-        self,
-        corpus: CalibrationCorpus,
-        store: CalibrationStore,
-        clock: Clock,
-        progress: Progress = lambda _step, _count: None,
-    ) -> None:
-        self._corpus = corpus
-        self._store = store
-        self._clock = clock
-        self._progress = progress
+    corpus: CalibrationCorpus
+    store: CalibrationStore
+    clock: Clock
+    progress: Progress = lambda _step, _count: None
 
     @property
     def embedder(self) -> str:
         """Id of the embedding model."""
-        return self._corpus.embedder.model_id
+        return self.corpus.embedder.model_id
 
     def kept(self) -> KeptCalibration:
         """The stored calibration for the model. Raises `StoreUnavailableError`."""
-        return self._store.read(self.embedder)
+        return self.store.read(self.embedder)
 
     def discard(self) -> bool:
         """Returns to the shipped models. True if there was a calibration to discard."""
         kept = self.kept()
-        self._store.write(self.embedder, None, entries=kept.entries)
+        self.store.write(self.embedder, None, entries=kept.entries)
         return bool(kept.calibration or kept.problem)
 
     def is_due(self) -> bool:
@@ -134,7 +128,7 @@ class Calibrator:
         reason = too_little(documents)
         if reason:
             return self._unchanged(model, entries, CalibrationOutcome(len(documents), reason=reason))
-        questions = make_questions(documents, self._corpus.read)
+        questions = make_questions(documents, self.corpus.read)
         evidence = list(self._evidence(questions))
         parts = halves(evidence)
         if min(map(len, parts)) < FEWEST_SEEN:
@@ -152,37 +146,37 @@ class Calibrator:
             reason = "new models would not be better on questions that they aren't fitted on"
             return self._unchanged(model, entries, replace(figures, reason=reason))
         calibration = Calibration(
-            model, models_made(), found, len(documents), len(questions), loss, before, iso_time(self._clock())
+            model, models_made(), found, len(documents), len(questions), loss, before, iso_time(self.clock())
         )
-        self._store.write(model, calibration, entries=entries)
+        self.store.write(model, calibration, entries=entries)
         return figures
 
     def _in_use(self, model: str) -> Judges:
-        kept = self._store.read(model).calibration
+        kept = self.store.read(model).calibration
         return with_changes(model, kept.fit if kept else Fit(), BOTH, MODE)
 
     def _unchanged(self, model: str, entries: int, outcome: CalibrationOutcome) -> CalibrationOutcome:
         """Records the attempt, so that the same isn't tried every day."""
-        self._store.write(model, self._store.read(model).calibration, entries=entries)
+        self.store.write(model, self.store.read(model).calibration, entries=entries)
         return outcome
 
     def _documents(self) -> Iterator[KnowledgeDocument]:
-        for scope in self._corpus.scopes():
-            found = self._corpus.catalog.visible((scope.key,), categories=self._corpus.categories)
+        for scope in self.corpus.scopes():
+            found = self.corpus.catalog.visible((scope.key,), categories=self.corpus.categories)
             yield from islice(found, MOST_DOCUMENTS)
 
     def _entries(self) -> int:
-        return self._corpus.index.count(SearchFilter(tuple(scope.key for scope in self._corpus.scopes())))
+        return self.corpus.index.count(SearchFilter(tuple(scope.key for scope in self.corpus.scopes())))
 
     def _evidence(self, questions: Sequence[MadeQuestion]) -> Iterator[LabelledEvidence]:
-        collector = EvidenceCollector(self._corpus.index, self._corpus.embedder)
+        collector = EvidenceCollector(self.corpus.index, self.corpus.embedder)
         for number, question in enumerate(questions):
             if number % _SHOWN_EVERY == 0:
-                self._progress(f"querying: question {number} of {len(questions)}", number)
+                self.progress(f"querying: question {number} of {len(questions)}", number)
             document = question.document
             where = SearchFilter(visible_to_owner(document.key.scope))
             yield from collector.made(question.text, where, document.document_id)
-        where = SearchFilter(tuple(scope.key for scope in self._corpus.scopes()))
+        where = SearchFilter(tuple(scope.key for scope in self.corpus.scopes()))
         for text in FOREIGN:
             yield collector.foreign(text, where)
 

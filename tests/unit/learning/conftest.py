@@ -1,0 +1,30 @@
+"""A system of a module whose outcomes each test begins without."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from opx.operations.system import System
+from tests.support.agent_calls import a_system
+from tests.support.outcome_support import CORPUS, forget_outcomes
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def system(home: Path) -> Iterator[System]:
+    with a_system(home, CORPUS) as services:
+        yield services
+
+
+@pytest.fixture
+def services(system: System) -> Iterator[System]:
+    """Without outcomes and warnings of the tests before."""
+    yield system
+    forget_outcomes(system)
