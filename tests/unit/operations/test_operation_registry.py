@@ -295,7 +295,7 @@ class TestCommands:
     def test_call_lists_all_operations(self, opx: Opx) -> None:
         help_text = opx("call", "--help").stdout
         assert all(f"\n  {one.name} " in help_text for one in load())
-        assert "\n  call " in opx("--help").stdout
+        assert "\n  call " in opx("help", "all").stdout
 
 
 @pytest.mark.parametrize("name", [one.name for one in load()])

@@ -155,7 +155,7 @@ def test_version(folder: Opx) -> None:
 
 
 def test_help_lists_every_command_with_a_line(folder: Opx) -> None:
-    text = folder("--help").stdout
+    text = folder("help", "all").stdout
     assert all(f"\n  {name} " in text for name in COMMANDS + MORE_COMMANDS)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.edges.cli.help import SECTIONS, sections
+from opx.edges.cli.help import COMMON, SECTIONS, sections
 from opx.edges.cli.main import _COMMANDS
 from tests.support.cli_support import Opx
 
@@ -22,7 +22,7 @@ def test_opx_alone_in_a_home_without_knowledge_shows_how_to_begin(opx: Opx) -> N
     assert result.exit_code == 0
     assert f"There is no knowledge in {opx.home} yet" in result.stdout
     assert f"opx --home {opx.home} ingest docs/runbooks" in result.stdout
-    assert "opx --help" in result.stdout
+    assert "All commands: opx help all" in result.stdout
     assert not opx.home.exists()
 
 
@@ -46,8 +46,21 @@ def test_opx_alone_in_a_damaged_home_names_the_doctor(opx: Opx) -> None:
     assert "doctor" in result.stdout
 
 
-def test_help_has_every_command_once_in_a_section(opx: Opx) -> None:
-    output = opx("--help").stdout
+@pytest.mark.parametrize("arguments", [("--help",), ("-h",), ("help",)])
+def test_help_has_a_dozen_commands_and_the_way_to_the_others(opx: Opx, arguments: tuple[str, ...]) -> None:
+    output = opx(*arguments).stdout
+    assert re.findall(r"^  ([a-z]+)  ", output.split("\nCommands:\n")[1], re.MULTILINE) == COMMON.split()
+    assert len(COMMON.split()) == 12
+    assert output.endswith("All commands: opx help all\n")
+
+
+def test_help_of_a_command_is_its_own(opx: Opx) -> None:
+    assert opx("help", "learn", "capture").stdout == opx("learn", "capture", "--help").stdout
+    assert opx("help", "serach").stderr.startswith("opx: there is no command 'serach': did you mean `opx search`")
+
+
+def test_help_all_has_every_command_once_in_a_section(opx: Opx) -> None:
+    output = opx("help", "all").stdout
     for title in SECTIONS:
         assert f"\n{title}:\n" in output
     listed = [name for _, rows in sections({name: name for name in _COMMANDS}) for name, _ in rows]
@@ -65,7 +78,7 @@ def test_a_mistyped_command_gets_a_suggestion(opx: Opx, typed: str, meant: str) 
 
 
 def test_a_name_near_no_command_gets_the_way_to_the_list(opx: Opx) -> None:
-    assert opx("xyzzy").stderr == "opx: there is no command 'xyzzy': `opx --help` lists all\n"
+    assert opx("xyzzy").stderr == "opx: there is no command 'xyzzy': `opx help all` lists all commands\n"
 
 
 def test_a_mistyped_subcommand_gets_a_suggestion(opx: Opx) -> None:

@@ -51,17 +51,19 @@ def alerts_command() -> None:
 def import_alerts(session: Session, paths: tuple[Path, ...], *, name: str) -> None:
     """Import alert rules, and print the runbook that each alert is bound to.
 
-    FILE is a file of rules, a folder with such files (.yaml, .yml, .json, .rules), or - for standard input. Rules are those
-    of Prometheus, PrometheusRule objects, the reply of /api/v1/rules, Alertmanager's /api/v2/alerts, what Grafana
-    exports, the JSON of `aws cloudwatch describe-alarms`, alarms of a CloudFormation template, monitors of Datadog, or YAML
-    with a list `alerts` of entries with name, runbook, severity and summary. Of a template that is no YAML before it is
-    rendered, rules are read line by line. A large export becomes several documents, of 1,000 alerts each.
+    FILE is a file of rules, a folder with such files (.yaml, .yml, .json, .rules), or - for standard input. It may have
+    rules of Prometheus, PrometheusRule objects, the reply of /api/v1/rules, Alertmanager's /api/v2/alerts, an export of
+    Grafana, the JSON of `aws cloudwatch describe-alarms`, alarms of a CloudFormation template, or monitors of Datadog.
+    It may also be YAML with a list `alerts`, whose entries have name, runbook, severity and summary. If a template
+    isn't YAML before it is rendered, its rules are read line by line. A large export becomes several documents of 1,000
+    alerts each.
 
-    A file becomes a document of the category operations/alert_rules: imported again after a change, it replaces its former
-    version, and `opx delete` withdraws it. An alert is bound by url: to the page that its rule names, by the page's path, the
-    address that it came from, or the file name at the end of an address. Else by title: to the only page that has the alert's
-    name (`KafkaDown`, `Runbook: KafkaDown`, kafka-down.md), or whose title ends with it (`Broker down (KafkaDown)`). Else by
-    text: to the page that states that it is for the alert.
+    A file becomes a document of the category operations/alert_rules. Import it again after a change, and it replaces
+    its former version; `opx delete` withdraws it. An alert is bound by url to the page that its rule names. The rule
+    may have the path of the page, the address that it came from, or an address that ends with the file name. Otherwise
+    it is bound by title, to the only page with the name of the alert (`KafkaDown`, `Runbook: KafkaDown`, kafka-down.md)
+    or with a title that ends with it (`Broker down (KafkaDown)`). Otherwise it is bound by text, to the page that
+    declares the alert.
 
     Exit codes: 0 done, 1 no file could be read, 2 wrong usage or another error.
     """

@@ -42,7 +42,7 @@ SHOWN_FAILURES = 20
 _FIELDS = {
     "kind": "--kind KIND  `ingest`: stored objects that are new or changed; `reindex`: a new index; `reconcile`: compare the "
     "stores.",
-    "prefix": "--prefix KEY  Only objects whose key begins so.",
+    "prefix": "--prefix KEY  Only objects whose key begins with this.",
     "inventory": "--inventory ADDRESS  Manifest of an S3 Inventory in CSV, on AWS: s3://BUCKET/KEY.",
     "model": "--model NAME  With --kind reindex: another embedding model.",
     "model_path": "--model-path DIR  With --kind reindex: the folder of one.",
@@ -80,7 +80,7 @@ def bulk_command() -> None:
 def plan_command(session: Session, request: bulk.PlanBulk, *, paths: tuple[Path, ...], as_json: bool) -> None:
     """Estimate a bulk job: documents, chunks, dollars by service, and hours. Nothing is changed.
 
-    With paths, of a job that ingests these files of this machine.
+    With paths, it estimates a job that ingests these files of this machine.
     """
     if paths:
         found = _planned_files(session, request, paths)
@@ -143,10 +143,10 @@ def start_command(
 ) -> None:
     """Start a bulk job, or continue an interrupted one.
 
-    With paths, the files are stored first, and the job ingests all of the corpus that is new or changed. Without, it
-    ingests what is stored already. Ctrl-C or a crash loses nothing: the same command goes on.
+    With paths, it stores the files first, and then ingests all new or changed documents of the corpus. Without paths,
+    it ingests only stored documents. After Ctrl-C or a crash, the same command continues.
 
-    Exit codes: 0 done, 1 documents failed or the new index was not switched to, 2 another error.
+    Exit codes: 0 done, 1 documents failed, or the old index stays in use, 2 another error.
     """
     if paths:
         _store(session, paths)

@@ -26,9 +26,9 @@ from opx.operations.texts import OriginalText, ReadText, WriteText, read_text, w
     "--days", type=click.IntRange(1, 3650), default=REVIEW_DAYS, show_default=True, help="Days until the next review."
 )
 def reviewed_command(session: Session, request: MarkReviewed) -> None:
-    """Mark a document as reviewed: it is due again after some days, whatever its text states.
+    """Mark a document as reviewed: its next review is due after some days, whatever its text states.
 
-    A prefix of the id is enough, the end of a path, an address or a title. Another text needs another review.
+    A prefix of the id is enough, the end of a path, an address or a title. A changed text needs a new review.
     """
     document = version_named(session, request.document_id).document
     session.loader.note_failures()
@@ -83,7 +83,7 @@ def contradictions_command(context: click.Context, /, *, category: str, as_json:
 
     \b
     opx contradictions                                 list
-    opx contradictions dismiss ID --because "..."      mark one as none, until one of the documents changes
+    opx contradictions dismiss ID --because "..."      hide a false finding, until one of the documents changes
     opx contradictions dismiss ID --undo               show it again
     """
     if context.invoked_subcommand is not None:
@@ -114,5 +114,5 @@ def _side(side: contradictions.ContradictingPassage) -> str:
 
 @contradictions_command.operation("dismiss", contradictions.dismiss_contradiction, arguments=("contradiction_id",))
 def dismiss(found: contradictions.ContradictionDismissed) -> None:
-    """Mark a contradiction as none; it isn't listed until one of the two documents changes."""
+    """Dismiss a false contradiction: it is hidden until one of the two documents changes."""
     click.echo("not listed any more" if found.dismissed else "listed again")

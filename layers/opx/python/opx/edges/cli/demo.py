@@ -60,7 +60,7 @@ QUESTIONS = (
 @click.option("--documents", type=click.Path(path_type=Path), help="Folder to ingest.  [default: corpus/documents]")
 @pass_session
 def demo_command(session: Session, documents: Path | None) -> None:
-    """Ingest the example corpus and run five queries on it, the last of which it has no answer for."""
+    """Ingest the example corpus and run five queries on it. It has no answer to the last one."""
     started = time.perf_counter()
     session.require_local("the demo runs in a folder of this machine: omit --profile and --api")
     folder = documents or example_documents()

@@ -68,10 +68,11 @@ def do_command(
     opx do 'HighLatency{service="checkout"}' --step 3
     pbpaste | opx do -
 
-    Keys: n or Enter next, b back, a number (4, or #4 as steps are listed) goes to that step, y copies a command, l lists the
-    steps, o records the outcome of this step, q quits. If the output is no terminal, the whole procedure is printed.
+    Keys: n or Enter goes on, b goes back, a number goes to that step (4, or #4 as steps are listed). y copies a
+    command, l lists the steps, o records the outcome of this step, q quits. If the output isn't a terminal, the whole
+    procedure is printed.
 
-    Exit codes: 0 a document was found, with or without steps; 1 none was; 2 wrong usage or another error.
+    Exit codes: 0 a document was found, with or without steps; 1 no document was found; 2 wrong usage or another error.
     """
     request = FindProcedure(alert=_alert(alert), labels=_labels(pairs, labels))
     procedure: Procedure = record_of(session.call(find_procedure, request))

@@ -29,9 +29,9 @@ def doctor_command(session: Session, *, environment: str | None, left_out: tuple
     opx doctor                          the folder of this machine
     opx doctor --environment prod       a deployed system, with an operator's credentials
 
-    Documents of two clients, opx-doctor-a and opx-doctor-b, and one of your own scope are stored, found by words and by
-    meaning through each interface, and deleted. An alarm is set off and back, which notifies its subscribers; --without alarm
-    leaves that out. Exits with 1 if a check failed.
+    It stores documents of two clients, opx-doctor-a and opx-doctor-b, and one of your own scope. It finds them by words
+    and by meaning through each interface, and deletes them. It sets an alarm off and back, which notifies its
+    subscribers; --without alarm skips that. Exits with 1 if a check failed.
     """
     is_here = not (environment or session.is_remote)
     known = list(installation_results(session)) if is_here else []

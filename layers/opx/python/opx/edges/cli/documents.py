@@ -112,7 +112,7 @@ def list_command(
 ) -> None:
     """List the documents that you may see, by category.
 
-    With --remarks, those past their retention are listed too: they are hidden until `opx prune` removes them.
+    --remarks also lists documents past their retention, which are hidden until `opx prune` removes them.
     """
     listed = whole(session.client, list_documents, replace(request, expired=bool(remarks)), "documents").documents
     found = [
@@ -170,9 +170,7 @@ def _joined(_context: click.Context, _param: click.Parameter, words: Sequence[st
 
 @request_command("show", get_document, arguments=("document_id",), without=("after",), json="Print everything as JSON.")
 @click.argument("document_id", nargs=-1, required=True, callback=_joined, metavar="ID|PATH|TITLE")
-@click.option(
-    "--raw", is_flag=True, help="Print the text as ingested, without rendering; the default without a terminal."
-)
+@click.option("--raw", is_flag=True, help="Print the text as ingested, without rendering; the default in a pipe.")
 @click.option(
     "--outline", "with_outline", is_flag=True, help="Print only its sections and steps, with the effect of each."
 )
@@ -192,10 +190,9 @@ def show_command(
 ) -> None:
     """Print a document: title, metadata, versions, and its text.
 
-    For current documents a prefix of the id is enough, the end of a path, or a title; `last 2` is the second document of
-    your last answer. Old and deleted versions are shown
-    too, by their full id; a step or the outline is always that of the current version. Output longer than the screen is
-    shown by $PAGER.
+    A current document has several names: a prefix of its id, the end of its path, or its title. `last 2` is the second
+    document of your last answer. Name old and deleted versions by their full id; --step and --outline always show the
+    current version. $PAGER shows output longer than the screen.
     """
     found = _found(session, request.document_id)
     screen = Screen.current()
@@ -435,11 +432,11 @@ def _version_row(version: KnowledgeDocument) -> tuple[str, ...]:
 @click.option("--from", "before", type=click.IntRange(min=1), metavar="N", help="Compare with this version.")
 @click.option("--to", "after", type=click.IntRange(min=1), metavar="M", help="The version to show.")
 def diff_command(found: VersionDiff) -> None:
-    """Show how a version of a document differs from the one that it replaced: warnings, approvals, preconditions and sections
-    of verification and rollback first, then its metadata, the steps of its procedure, and its text line by line.
+    """Show how a version of a document differs from the one that it replaced. Warnings, approvals, preconditions,
+    verification and rollback come first. Then come its metadata, the steps of its procedure, and its text line by line.
 
-    A prefix of the id is enough, the end of a path, an address or a title, also of a deleted document: then its newest
-    version is compared. The compared text is that extracted from the files, as `opx show` prints it.
+    A prefix of the id is enough, the end of a path, an address or a title, also of a deleted document, whose newest
+    version is compared. The text is the one extracted from the files, as `opx show` prints it.
     """
     click.echo(click.style(f"{found.source}: {_named(found.before)} -> {_named(found.after)}", bold=True))
     for safeguard in found.safeguards:
@@ -516,11 +513,12 @@ def _named(name: VersionName) -> str:
 def restore_command(session: Session, request: RestoreDocument) -> None:
     """Restore an old version of a document, also of a deleted one. It becomes a new version: nothing is lost.
 
-    A prefix of the id is enough, the end of a path, an address or a title: of a deleted document its newest version is
-    restored, of any other the one given with `--version` (`opx history` lists them).
+    A prefix of the id is enough, the end of a path, an address or a title. A deleted document gets its newest version
+    back, any other document the one given by `--version` (`opx history` lists them).
 
-    If the store still has the original file, it is restored as it was; else the text extracted from it. If the document
-    comes from a file or a source of yours, correct it there, too: ingesting that again replaces the restored version.
+    If the store still has the original file, it is restored; otherwise the text extracted from it is. If the document
+    comes from a file or a source of yours, correct it there, too. Otherwise the next ingestion replaces the restored
+    version.
 
     Exit codes: 0 it is restored, 1 its ingestion failed (see `opx failed`) or is unfinished after the wait, 2 it is
     unknown, of another scope, or current.

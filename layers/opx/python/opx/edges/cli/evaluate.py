@@ -66,7 +66,7 @@ class RunByDefault(click.Group):
 
 @click.group("eval", cls=RunByDefault)
 def eval_command() -> None:
-    """Measure how well a labelled set of questions is answered."""
+    """Measure the quality of answers on a labelled set of questions."""
 
 
 @eval_command.command("run")
@@ -95,10 +95,10 @@ def run_command(
     """Measure answers to DATASET, a folder in BEIR form; without it, to the knowledge base's own questions (`opx eval add`).
 
     The folder has queries.jsonl (_id, text, metadata.kind), qrels/test.tsv, and its corpus: corpus.jsonl (_id, title,
-    text) or a folder `documents`. The corpus goes through the same pipeline as any document, into an index of its own
-    under the home folder, which is reused while the corpus stays the same. Prints nDCG@10, recall@5, hit rate@5 and MRR by
-    kind of question, for each mode, each leg and each fusion; the share of questions below the confidence floor; and
-    latencies. For questions with spans (metadata.spans), also whether replies contain the lines that help.
+    text) or a folder `documents`. The usual pipeline ingests the corpus into an index of its own under the home folder,
+    and reuses that index while the corpus stays the same. Prints nDCG@10, recall@5, hit rate@5 and MRR by kind of
+    question, for each mode, each leg and each fusion; the share of questions below the confidence floor; and latencies.
+    For questions with spans (metadata.spans), it also prints whether replies contain the lines that help.
 
     The run is kept: `opx eval runs` lists runs. `opx eval compare FIRST SECOND` compares two saved runs.
     """

@@ -23,8 +23,8 @@ _RUN_HEADS = ("RUN", "QUESTIONS", "MODE", "NDCG@10", "ANSWERED", "RIGHT", "REFUS
 def runs_command(found: quality.EvaluationRuns) -> None:
     """List kept runs with their figures, the newest first.
 
-    ANSWERED is the share of questions with an answer that got one, RIGHT the share of these with a right document first,
-    REFUSED the share of questions without an answer that got none, CALIBRATION the error of the confidence.
+    ANSWERED is the share of answerable questions that got an answer. RIGHT is the share of these with a right document
+    first. REFUSED is the share of unanswerable questions that were refused. CALIBRATION is the error of the confidence.
     """
     print_table(_RUN_HEADS, [row for run in found.runs for row in _run_rows(run)], "no runs")
 
@@ -50,8 +50,8 @@ def _run_rows(run: KeptRun) -> Iterator[tuple[str, ...]]:
 def show_command(found: quality.EvaluationDetails) -> None:
     """Show the questions of RUN with the verdict on each reply.
 
-    Verdicts: right, wrong (another document first), unsure (below the floor of confidence), refused (rightly: it has no
-    answer), false (answered, and has no answer).
+    Verdicts: right; wrong (another document is first); unsure (below the confidence floor); refused (right, as the
+    question has no answer); false (answered, although the question has no answer).
     """
     rows = [
         (one.reply.verdict, str(one.reply.rank or "-"), f"{one.reply.confidence:.2f}", _short(one.text))
@@ -75,7 +75,8 @@ def set_command(found: quality.OwnQuestions) -> None:
     fields={"text": "QUESTION", "document_ids": "DOCUMENT"},
 )
 def add_command(added: OwnQuestion) -> None:
-    """Add QUESTION with its right DOCUMENTs (ids) to the own questions; without any, as one that no document answers."""
+    """Add QUESTION to the own questions, with the ids of its right DOCUMENTs. If you give no id, the right answer is a
+    refusal."""
     click.echo(f"{added.question_id}  {printable(added.text)}  <- {', '.join(added.titles) or 'no document'}")
 
 
@@ -104,10 +105,10 @@ def canaries_command(found: canaries.Canaries) -> None:
     "canary",
     canaries.mark_canary,
     arguments=("question_id",),
-    fields={"question_id": "ID", "canary": "--on/--off Ask it every hour, or no longer."},
+    fields={"question_id": "ID", "canary": "--on/--off Ask it every hour, or stop that."},
 )
 def canary_command(marked: OwnQuestion) -> None:
-    """Have the own question ID queried every hour, or no longer."""
+    """Query the own question ID every hour, or stop that."""
     click.echo(f"{'asked every hour' if marked.canary else 'no canary any more'}  {printable(marked.text)}")
 
 

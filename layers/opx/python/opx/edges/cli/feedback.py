@@ -191,7 +191,7 @@ def _read_evidence(file: Path) -> PutEvidence:
 
 @click.group("outcome", no_args_is_help=True, cls=OperationGroup)
 def outcome_command() -> None:
-    """Outcomes of acting upon documents. Documents that helped rank higher, once there are enough outcomes.
+    """Record and show outcomes. Documents that helped rank higher, once there are enough outcomes.
 
     \b
     opx outcome record last resolved          the first document of your last answer
@@ -215,10 +215,10 @@ def _at_most_one(context: click.Context, _param: click.Parameter, value: Sequenc
 )
 @click.argument("document_id", nargs=-1, metavar="[DOCUMENT]", callback=_at_most_one)
 def show_report(report: OutcomeReport) -> None:
-    """Record whether following a document of an answer helped. RECEIPT_ID is the id printed by `opx search`, or `last`;
-    DOCUMENT is its rank in that answer (the first if omitted), or its id.
+    """Record whether a document of an answer helped. RECEIPT_ID is the id printed by `opx search`, or `last`; DOCUMENT
+    is its rank in that answer (the first if omitted), or its id.
 
-    Recorded twice it counts once; another result replaces the former one."""
+    A repeated outcome counts once; another result replaces the former one."""
     click.echo(f"{report.counted}: {printable(report.title)} {report.result.value.replace('_', ' ')}")
     click.echo(f"outcomes so far: {report.standing.explanation}")
     if report.warning_id:

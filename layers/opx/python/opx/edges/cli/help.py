@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
+COMMON = "search do show list ingest watch outcome gaps status doctor serve mcp"
+"""Commands that the short help lists, in the order of use."""
+
 SECTIONS: Mapping[str, str] = {
     "Ask": "search do research web graph ops baseline",
     "Read": "list show why history diff categories",
@@ -17,7 +20,7 @@ SECTIONS: Mapping[str, str] = {
     "Serve": "console serve mcp run webhook secret",
     "Start": "demo completion call",
 }
-"""Commands by section of the help, in the order of use."""
+"""All commands by section of the full help, in the order of use."""
 
 _OTHER_NAMES = {
     "add": "ingest",
@@ -56,4 +59,6 @@ def unknown_command(name: str, known: Sequence[str]) -> str:
     other = _OTHER_NAMES.get(name.casefold())
     close = [other] if other else get_close_matches(name.casefold(), known, n=2, cutoff=0.7)
     meant = " or ".join(f"`opx {one}`" for one in close)
-    return f"there is no command {name!r}: " + (f"did you mean {meant}?" if meant else "`opx --help` lists all")
+    return f"there is no command {name!r}: " + (
+        f"did you mean {meant}?" if meant else "`opx help all` lists all commands"
+    )

@@ -56,7 +56,7 @@ class _Steps:
     elsewhere=REMOTE,
 )
 @click.option("--dimension", default=0, metavar="N", help="Dimension of its vectors, if the model has several.")
-@click.option("--force", is_flag=True, help="Switch although the new index was measured to be worse.")
+@click.option("--force", is_flag=True, help="Switch even if the new index was measured to be worse.")
 @click.option("--rollback", is_flag=True, help="Go back to the index that answered before.")
 @click.option("--discard", is_flag=True, help="Remove inactive indexes, and cancel an unfinished reindex.")
 @click.option("--status", "status_only", is_flag=True, help="List the indexes, and show the progress of the work.")
@@ -70,14 +70,14 @@ def reindex_command(
     status_only: bool,
     as_json: bool,
 ) -> None:
-    """Build a new index from the stored chunks, for another embedding model or because the old one is damaged or of another
-    program, and switch to it.
+    """Build a new index from the stored chunks, and switch to it: for another embedding model, or if the old index is
+    damaged or of another version.
 
-    The old index answers until the new one is complete, changes made meanwhile included, and finds as much; it is kept up
-    to date for --rollback. An interrupted reindex continues when it is called again. Vectors of passages that the model
-    has seen are cached.
+    The old index answers until the new one has all documents, with the changes made meanwhile, and finds as much. The
+    old one then stays up to date for --rollback. Run the command again to continue an interrupted reindex. Vectors of
+    known passages are cached.
 
-    Exit codes: 0 done, 1 the new index is worse and was not switched to, 2 another error.
+    Exit codes: 0 done, 1 the new index is worse, so the old one stays, 2 another error.
     """
     building = bool(request.model or request.collection)
     if sum((rollback, discard, status_only, force, building, bool(request.model_path))) > 1:
@@ -238,13 +238,13 @@ def _calibration_line(report: calibration.CalibrationReport) -> str:
 def reconcile_command(report: ReconcileReport, *, as_json: bool) -> Iterator[str]:
     """Compare corpus, catalog, chunk files, index, graph and calendar of all clients, and report differences.
 
-    Others may work meanwhile, and the run can be interrupted and repeated at any time. With --repair, documents that
-    differ are ingested again or withdrawn, and entries of no document are removed; unless they are more than a share of
-    all, which indicates a lost store that has to be restored from a backup (docs/backup.md). With --thorough, every file is
-    read and compared with its checksum; a database or an index that is damaged is left to `opx repair`.
+    Others may keep working, and you can interrupt and repeat the run at any time. --repair ingests documents that
+    differ again, or withdraws them, and removes entries that belong to no document. It refuses to remove more than a
+    share of all: then a store is probably lost, and has to be restored from a backup (docs/backup.md). --thorough reads
+    every file and compares it with its checksum. `opx repair` mends a damaged database or index.
 
-    For a folder of this machine, and for a system on AWS by operators with access to its stores (OPX_BACKEND=aws with the
-    settings of its functions), where functions do the repairs: compare again a few minutes later.
+    It works on a folder of this machine. On AWS it needs access to the stores (OPX_BACKEND=aws with the settings of the
+    functions). There functions do the repairs, so compare again a few minutes later.
 
     Exit codes: 0 the stores agree or were repaired, 1 differences are left, 2 it could not be done.
     """

@@ -42,7 +42,7 @@ RESUME_HINT = "interrupted: what was finished is kept; run the same command agai
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag of all files; may be given several times.")
 @click.option("--group", metavar="ID", help="Group of the client that the documents belong to; its projects see them.")
 @click.option("--mirror", is_flag=True, help="Remove documents of these folders whose files are gone.")
-@click.option("--force", is_flag=True, help="With --mirror: even if more than a fifth is gone.")
+@click.option("--force", is_flag=True, help="With --mirror: remove them even if more than a fifth is gone.")
 @click.option(
     "--wait/--no-wait",
     default=True,
@@ -63,12 +63,12 @@ def ingest_command(
     """Ingest files and folders: Markdown, HTML, PDF, Office, e-mail, images, tables, configuration
     and code (docs/sources.md).
 
-    An unchanged file is skipped, a changed one becomes the new version of its document. The category is, in this order:
-    --category, the sidecar's (x.md.metadata.json), the folders' (postmortems/x.md), the front matter's, the default.
-    Hidden files are left out.
+    An unchanged file is skipped, a changed one becomes the new version of its document. The category comes from the
+    first of these that states one: --category, the sidecar (x.md.metadata.json), the folder (postmortems/x.md), the
+    front matter, the default. Hidden files are left out.
 
     Exit codes: 0 all is ingested, 1 something failed (see `opx failed`) or is unfinished after the wait, 2 wrong usage,
-    130 interrupted. With --no-wait, documents left to the workers don't count as unfinished.
+    130 interrupted. With --no-wait, documents that workers still ingest count as finished.
     """
     started = time.perf_counter()
     if group:
@@ -114,13 +114,13 @@ def _warn_of_unknown_group(session: Session, group: str) -> None:
 def rebuild_command(session: Session, request: Rebuild) -> None:
     """Check all stored documents and ingest again those that the index lacks.
 
-    After an upgrade that can't read the old index, or when the index is damaged: delete the folder `index` in the home
-    folder (`index-NAME`, if `opx reindex` made it), then run this. `opx reindex` builds a new one while queries are
-    answered. Vectors are cached, so that only a new embedding model costs time. Running it at any other time is safe:
-    documents in order stay as they are.
+    Use it after an upgrade that can't read the old index, or if the index is damaged. First delete the folder `index`
+    in the home folder (`index-NAME`, if `opx reindex` made it). `opx reindex` instead builds a new index while the old
+    one answers. Vectors are cached, so only a new embedding model takes long. You can run it at any time: intact
+    documents stay as they are.
 
-    An index that is complete keeps its documents, and so their relations. To extract things and relations again (an
-    upgrade has other rules for them, or some are missing), use --graph: it ingests every document again. Aliases and
+    A complete index keeps its documents and their relations. --graph ingests every document again, and so extracts
+    things and relations again. Use it if an upgrade has other rules for them, or if some are missing. Aliases and
     merges set by people stay.
 
     Exit codes: 0 done, 1 something failed, 2 another error.

@@ -37,14 +37,14 @@ _KEPT = "that belong to nothing were kept: `opx reconcile` lists them, --repair 
     json="Print the report as JSON.",
 )
 def repair_command(report: RepairReport, *, as_json: bool) -> Iterator[str]:
-    """Rebuild whatever can be rebuilt from whatever is left: index, chunk files, outlines, catalog, graph and tables; and
-    list what is lost for good.
+    """Rebuild everything that intact data allows: index, chunk files, outlines, catalog, graph and tables. List the
+    losses.
 
-    Every file is read. A database that is damaged, or can't be opened, is read row by row; a damaged index is built again
-    from the documents. Damaged files are moved to a folder `damaged-TIME` of the home folder, never deleted. End other opx
-    processes before. It can be interrupted and repeated at any time.
+    End other opx processes first. It reads every file, reads a damaged database row by row, and builds a damaged index
+    again from the documents. It moves damaged files to a folder `damaged-TIME` of the home folder, and deletes none.
+    You can interrupt and repeat it at any time.
 
-    On AWS the services keep files and pages intact: there it ingests again what a thorough comparison finds.
+    On AWS the services keep files and pages intact: there it ingests documents again that a thorough comparison finds.
 
     Exit codes: 0 all is in order, 1 something is lost or left, 2 it could not be done.
     """
@@ -88,14 +88,14 @@ def _rest_lines(report: RepairReport) -> Iterator[str]:
     "seal",
     integrity.compare_seal,
     fields={
-        "root": "HEX  With --verify: the root that the last seal has to have.",
-        "public_key": "HEX  With --verify: the public key that has to have signed it.",
+        "root": "HEX  With --verify: the expected root of the last seal.",
+        "public_key": "HEX  With --verify: the public key of the expected signature.",
     },
     elsewhere=f"seal {_WORKS_ON}",
     anywhere=True,
 )
-@click.option("--verify", is_flag=True, help="Compare what is stored with the last seal, and name what differs.")
-@click.option("--receipt", metavar="FILE", help="Prove that a receipt is as it was issued, by the last seal.")
+@click.option("--verify", is_flag=True, help="Compare the stored data with the last seal, and list the differences.")
+@click.option("--receipt", metavar="FILE", help="Prove by the last seal that a receipt is unchanged.")
 @click.option("--new-key", metavar="FILE", help="Write a new signing key to this file.")
 def seal_command(
     session: Session,
@@ -106,22 +106,23 @@ def seal_command(
     new_key: str | None,
     as_json: bool,
 ) -> None:
-    """Seal what is stored: compute one hash, the root, of all documents, versions with their files, audit records and other
-    rows that an archive has, sign it, and store it. Keep the root that it prints elsewhere, too.
+    """Seal the stored data: compute one hash, the root, of all documents, versions with their files, audit records and
+    other rows of an archive. Sign it, and store it. Keep the printed root elsewhere, too.
 
     \b
     opx seal --new-key ~/opx-key.pem       a key; keep it away from the data
     OPX_SIGNING_KEY=~/opx-key.pem opx seal
-    opx seal --verify --public-key HEX     what was added, removed or altered since
-    opx seal --receipt incident.json       a receipt is as it was issued
+    opx seal --verify --public-key HEX     later additions, removals and changes
+    opx seal --receipt incident.json       proof that a receipt is unchanged
 
-    Without OPX_SIGNING_KEY (a file, or the name of a secret) the seal is not signed: then it shows accidents, and not who
-    changed the seal as well. Two homes that were restored from one archive have the same root.
+    OPX_SIGNING_KEY (a file, or the name of a secret) signs the seal. A seal that isn't signed only shows accidents: an
+    attacker can change it, too. Two homes that were restored from one archive have the same root.
 
-    What use adds since the seal (records of answers, outcomes, ingested versions) is listed apart, and is no difference.
+    Additions by use since the seal (records of answers, outcomes, ingested versions) are listed apart; they don't count
+    as differences.
 
-    Exit codes: 0 sealed, or as sealed; 1 something differs; 2 the seal itself was altered, is of another key, or another
-    error.
+    Exit codes: 0 sealed, or unchanged since; 1 something differs; 2 the seal itself was altered, is of another key, or
+    another error.
     """
     if bool(new_key) + bool(receipt) + verify > 1 or ((request.root or request.public_key) and not (verify or receipt)):
         raise InvalidInputError(

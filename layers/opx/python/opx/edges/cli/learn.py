@@ -276,7 +276,7 @@ def show_merge(done: PatternChange) -> None:
     ids={"pattern_id": pattern_named},
 )
 def show_split(done: PatternChange) -> None:
-    """Take out of a pattern a pattern that was merged into it (ID), or entries that were counted for it."""
+    """Split a merged pattern (ID), or wrongly counted entries, off a pattern."""
     click.echo(f"{done.pattern.pattern_id} {_worked(done.pattern)}")
     if done.other:
         click.echo(f"{done.other_id} {_worked(done.other)}: {_short(done.other.problem)}")

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from opx import __version__
 from opx.edges.cli.ending import end_process
-from opx.edges.cli.help import sections, unknown_command
+from opx.edges.cli.help import COMMON, sections, unknown_command
 from opx.edges.cli.output import BROKEN_PIPE, FAILED, INTERRUPTED, NO_PAGER, CommandFailed
 from opx.edges.cli.session import (
     GIVEN,
@@ -47,7 +47,7 @@ _COMMANDS = {
     "do": ("do", "Step through the procedure for an alert."),
     "alerts": ("alerts", "Import alert rules, list alerts with their runbooks."),
     "show": ("documents", "Show a document, its outline or one step, by id, path or title."),
-    "why": ("provenance", "Show where a document comes from, and prove that nobody touched it."),
+    "why": ("provenance", "Show who added a document, and whether it was changed since."),
     "list": ("documents", "List documents."),
     "history": ("documents", "List the versions of a document, and when each was current."),
     "diff": ("documents", "Show what changed between two versions of a document."),
@@ -61,14 +61,14 @@ _COMMANDS = {
     "reviewed": ("curation", "Mark a document as reviewed."),
     "contradictions": ("curation", "List documents that contradict each other."),
     "status": ("status", "Show the size and health of the knowledge base."),
-    "doctor": ("doctor", "Check the system by using it, and say what to do."),
+    "doctor": ("doctor", "Check the system by using it, and suggest what to do."),
     "rebuild": ("ingest", "Ingest again the documents that the index lacks."),
     "reindex": ("indexes", "Build a new index beside the old one, and switch to it."),
     "bulk": ("bulk", "Ingest or reindex many documents at once, on all cores."),
     "calibrate": ("indexes", "Fit the confidence models to this corpus."),
     "reconcile": ("indexes", "Compare all stores, and repair differences."),
-    "repair": ("integrity", "Rebuild damaged stores from whatever is left."),
-    "seal": ("integrity", "Seal what is stored, and show what changed since."),
+    "repair": ("integrity", "Rebuild damaged stores from intact data."),
+    "seal": ("integrity", "Seal the stored data, and show later changes."),
     "export": ("retention", "Export everything that can't be rebuilt into one archive."),
     "import": ("retention", "Import an archive written by export."),
     "watch": ("watch", "Keep the knowledge in sync with a folder."),
@@ -81,9 +81,9 @@ _COMMANDS = {
     "project": ("tenants", "Group a client's projects to share knowledge."),
     "source": ("sources", "Manage sources of documents: add, list, pull, check."),
     "stream": ("sources", "Manage streams whose records become documents."),
-    "baseline": ("telemetry", "Baselines of metrics: add values, query, judge."),
+    "baseline": ("telemetry", "Add values of metrics, show their baselines, judge a value."),
     "graph": ("graph", "Query things and their relations, with evidence."),
-    "learn": ("learn", "Learned knowledge: capture, verify, query."),
+    "learn": ("learn", "Capture, verify and query learned knowledge."),
     "outcome": ("feedback", "Record whether a found document helped."),
     "ops": ("telemetry", "Query logs, metrics and traces, as agents do."),
     "secret": ("webhooks", "Manage credentials of sources on this machine."),
@@ -93,8 +93,8 @@ _COMMANDS = {
     "run": ("serving", "Pull sources on schedule and ingest documents, until Ctrl-C."),
     "receipt": ("questions", "Replay the query of a receipt and compare the answers."),
     "audit": ("questions", "List queries with caller, time and returned documents."),
-    "gaps": ("questions", "Questions without a good answer: list, check, close, ignore, assign."),
-    "eval": ("evaluate", "Measure how well a labelled set of questions is answered."),
+    "gaps": ("questions", "List questions without a good answer; check, close, ignore, assign them."),
+    "eval": ("evaluate", "Measure the quality of answers on a labelled set of questions."),
     "call": ("operations", "Call any operation by its name."),
     "demo": ("demo", "Ingest the example corpus and run five queries on it."),
     "config": ("config", "Show the settings in effect and where each comes from."),
@@ -104,6 +104,9 @@ _COMMANDS = {
 
 COMPLETION = "_OPX_COMPLETE"
 """Environment variable by which a shell requests completions."""
+
+_ALL = f"{__name__}.all"
+"""Key of the context's meta: the help lists all commands."""
 
 _SUMMARIES = {name: summary for name, (_, summary) in _COMMANDS.items()}
 _SETTINGS = {option.removeprefix("--"): setting for setting, option in OPTIONS.items()}
@@ -126,16 +129,25 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(f"opx.edges.cli.{module}"), f"{cmd_name}_command")
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        for title, rows in sections(_SUMMARIES):
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        is_all = ctx.meta.get(_ALL)
+        common = [(name, _SUMMARIES[name]) for name in COMMON.split()]
+        for title, rows in sections(_SUMMARIES) if is_all else [("Commands", common)]:
             with formatter.section(title):
                 formatter.write_dl(rows)
+        if not is_all:
+            formatter.write("\nAll commands: opx help all\n")
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        first, *rest = args
+        if first == "help" and rest in ([], ["all"]):
+            ctx.meta[_ALL] = bool(rest)
+            click.echo(ctx.get_help())
+            ctx.exit()
         try:
-            return super().resolve_command(ctx, args)
+            return super().resolve_command(ctx, [*rest, "--help"] if first == "help" else args)
         except click.exceptions.NoSuchCommand as exc:
             raise CommandFailed(unknown_command(exc.command_name, [*_COMMANDS])) from exc
 

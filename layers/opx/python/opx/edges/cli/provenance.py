@@ -34,8 +34,7 @@ _STYLES = {Integrity.ALTERED: "warning", Integrity.GONE: "caution", Integrity.IN
 )
 @NAME
 def why_command(session: Session, request: ExplainProvenance, *, as_json: bool) -> None:
-    """Show who put a document, by which channel and how that is proven, and whether object and text are as they were
-    ingested.
+    """Show who added a document, by which channel, and the proof of that; and whether object or text was changed since.
 
     \b
     opx why kafka-disk-full.md

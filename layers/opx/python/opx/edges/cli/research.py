@@ -114,8 +114,8 @@ def _searches(count: int) -> str:
 def web_command(session: Session, query: str, *, max_results: int, as_json: bool) -> None:
     """Send QUERY to a search engine on the web; nothing is ingested.
 
-    Needs the section `internet` of knowledge.yaml. The words of QUERY leave this machine, apart from what looks like a
-    secret. Answers are cached for an hour.
+    Needs the section `internet` of knowledge.yaml. The words of QUERY leave this machine, except for suspected secrets.
+    Answers are cached for an hour.
 
     Exit codes: 0 there are results, 1 none, 2 no engine is configured or it doesn't answer.
     """

@@ -37,7 +37,7 @@ from opx.operations.context import Progress
 
 @click.group("hold", cls=OperationGroup)
 def hold_command() -> None:
-    """Legal holds. A held document is not deleted: not by pruning, not by `opx delete`, not when its client is removed.
+    """Legal holds. A hold protects documents from pruning, from `opx delete`, and from the removal of their client.
 
     \b
     opx hold add --document 3f9a --reason "Case 2026-114"
@@ -216,14 +216,14 @@ def phases() -> Iterator[Progress]:
 )
 @click.argument("path", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
 def export_command(report: ExportReport, request: administration.ExportArchive, *, as_json: bool) -> Iterator[str]:
-    """Export everything that can't be rebuilt to FILE: documents with all their versions, learned entries and outcomes,
-    clients and projects, aliases, holds, baselines, gaps and sources. Of all clients.
+    """Export everything that can't be rebuilt to FILE, for all clients: documents with all their versions, learned
+    entries and outcomes, clients and projects, aliases, holds, baselines, gaps and sources.
 
-    Not included: secrets, index, graph and cached vectors; `opx import` rebuilds the last three. Others may work
-    meanwhile. FILE appears when it is complete, and only you may read it: it has all knowledge.
+    FILE omits secrets, index, graph and cached vectors; `opx import` rebuilds the last three. Others may keep working.
+    FILE appears when it is complete. Only you may read it, as it has all knowledge.
 
-    For a folder of this machine, and for a system on AWS by operators with access to its stores (OPX_BACKEND=aws with the
-    settings of its functions). To check a backup, see docs/backup.md.
+    It works on a folder of this machine. On AWS it needs access to the stores (OPX_BACKEND=aws with the settings of the
+    functions). docs/backup.md describes how to check a backup.
     """
     warn(*report.notes)
     if not as_json:
@@ -244,15 +244,14 @@ def export_command(report: ExportReport, request: administration.ExportArchive, 
 def import_command(session: Session, request: administration.ImportArchive, *, as_json: bool) -> None:
     """Import FILE, which `opx export` wrote, here or elsewhere, on a laptop or on AWS.
 
-    Every checksum and every line is verified before anything is changed. Then the history of the documents and all other
-    records are restored, and the documents are ingested: index and graph are rebuilt. An interrupted import continues
-    when it is run again.
+    It verifies every checksum and every line first. Then it restores the history of the documents and all other
+    records, and ingests the documents, which rebuilds index and graph. Run it again to continue an interrupted import.
 
-    With --merge, a document that exists here stays unless that of the archive is newer, which becomes a further version.
-    All other existing records stay as they are.
+    With --merge, existing documents and records stay. If the archive has a newer document, it becomes a further
+    version.
 
-    For a folder of this machine, and for a system on AWS by operators with access to its stores (OPX_BACKEND=aws with the
-    settings of its functions), where functions ingest the documents.
+    It works on a folder of this machine. On AWS it needs access to the stores (OPX_BACKEND=aws with the settings of the
+    functions), and functions ingest the documents.
 
     Exit codes: 0 done, 1 some documents could not be ingested (`opx failed`), 2 the archive was refused or a store failed.
     """

@@ -97,8 +97,8 @@ def search_command(
 ) -> None:
     """Search for QUERY, in plain words or an exact identifier; `-` reads it from standard input.
 
-    QUERY may contain "exact phrases", -excluded words, tag:, category:, tier:, service:, title:, after: and before:. A
-    term that begins with a dash has to be quoted together with a word before it.
+    QUERY may contain "exact phrases", -excluded words, tag:, category:, tier:, service:, title:, after: and before:.
+    Quote a term that begins with a dash together with a word before it.
 
     Each document is shown with its band of confidence (sure, likely, weak), age and owner, the relevant blocks, its other
     steps, and its location.

@@ -49,8 +49,8 @@ _no_port = click.option("--port", hidden=True, expose_value=False, callback=_ref
 @click.option("--listen", metavar="HOST:PORT", help="Receive webhooks at this address, such as 127.0.0.1:8321.")
 @pass_session
 def run_command(session: Session, *, once: bool, listen: str | None) -> None:
-    """Pull sources on schedule, follow watched directories, ingest documents, and once a day prune, calibrate if due,
-    count the use of clients, and seal what is stored, until Ctrl-C.
+    """Pull sources on schedule, follow watched directories, and ingest documents, until Ctrl-C. Once a day, prune,
+    calibrate if due, count the use of clients, and seal the stored data.
 
     One process does the work of AWS functions and schedules; a second one waits for work that the first has claimed.
     """
@@ -131,7 +131,7 @@ _workers = click.option(
     "--workers",
     type=click.IntRange(1, 64),
     metavar="N",
-    help="Processes that answer questions which come at the same time; by default one for each core, at most 8.",
+    help="Processes that answer simultaneous questions; by default one for each core, at most 8.",
 )
 
 AGAIN_SECONDS = 60.0
@@ -167,7 +167,7 @@ def serve_command(
     answers_only: bool,
     workers: int | None,
 ) -> None:
-    """Serve all operations over REST, the tools for agents over MCP, and webhooks, until Ctrl-C; and do the work of
+    """Serve all operations over REST, the tools for agents over MCP, and webhooks, until Ctrl-C. Also do the work of
     `opx run`.
 
     \b
@@ -176,8 +176,8 @@ def serve_command(
     http://127.0.0.1:8321/webhooks/ingest/  webhooks of other services
     http://127.0.0.1:8321/metrics           for Prometheus; /healthz for load balancers
 
-    Each request but those of webhooks needs a token. On loopback it is in the file `token` of the home, unless others are
-    configured; elsewhere one has to be. Put a proxy with TLS before it.
+    Every request needs a token, except for webhooks. On loopback it is the one in the file `token` of the home, until
+    you configure another. At other addresses you must configure one. Put a proxy with TLS in front of the server.
     """
     session.require_local("opx serve serves this machine's knowledge; a deployed system has its own HTTP API")
     known = _callers(session, listen, token_secret)
@@ -208,16 +208,16 @@ def _home(session: Session, listen: str) -> Path | None:
 @click.command("console")
 @_no_port
 @click.option(
-    "--listen", metavar="HOST:PORT", default="127.0.0.1:0", show_default=True, help="Address, on this machine alone."
+    "--listen", metavar="HOST:PORT", default="127.0.0.1:0", show_default=True, help="Address on this machine."
 )
-@click.option("--no-browser", is_flag=True, help="Print the address, and open no browser.")
+@click.option("--no-browser", is_flag=True, help="Print the address, but don't open a browser.")
 @click.option("--answers-only", is_flag=True, help="Leave scheduled work and queued documents to `opx run`.")
 @pass_session
 def console_command(session: Session, /, listen: str, *, no_browser: bool, answers_only: bool) -> None:
-    """Open the console in a browser: ask, read, curate. Until Ctrl-C it serves all that `opx serve` does.
+    """Open the console in a browser: ask, read, curate. It serves everything that `opx serve` does, until Ctrl-C.
 
-    The printed address opens one browser, once, within two minutes; nobody else on this machine can use it afterwards. Enter
-    prints another.
+    The printed address works once, within two minutes, so that nobody else on this machine can use it later. Press
+    Enter for another one.
     """
     session.require_local("the console of a deployed system is at its own address: see the outputs of its stacks")
 
@@ -383,7 +383,8 @@ def mcp_command(session: Session, /, listen: str | None, agent: str, token_secre
     {"mcpServers": {"opx": {"command": "opx", "args": ["--home", "/srv/opx", "mcp"]}}}
 
     The agent sees the documents of --client and --project. With --listen 127.0.0.1:8765 the address is
-    http://127.0.0.1:8765/mcp, and each request needs a token: that in the file `token` of the home, or of --token-secret.
+    http://127.0.0.1:8765/mcp. Each request then needs a token: the one in the file `token` of the home, or that of
+    --token-secret.
     """
     session.require_local("opx mcp serves this machine's knowledge; a deployed system has a gateway for agents")
     import anyio

@@ -20,8 +20,8 @@ from opx.operations.corpus import GetStatus, Status, get_status
 def status_command(session: Session, *, as_json: bool) -> None:
     """Show the location of the knowledge, its size, the number of waiting and failed documents, and damaged files.
 
-    On a machine it looks at databases and indexes for about a second at most: not at documents, their chunks, all pages of a
-    large database, or large files of an index. `opx reconcile --thorough` reads every file.
+    On a machine it checks databases and indexes for about a second. It skips documents, their chunks, large files of an
+    index, and some pages of a large database. `opx reconcile --thorough` reads every file.
 
     Exit codes: 0 nothing damaged was found, 1 a file is damaged, 2 another error.
     """

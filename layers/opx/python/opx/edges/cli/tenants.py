@@ -47,8 +47,8 @@ def client_command() -> None:
     opx client remove acme                remove everything, and prove that nothing is left
     opx client add acme                   serve a removed client again
 
-    For a folder of this machine, and for a system on AWS by operators with access to its stores (OPX_BACKEND=aws with the
-    settings of its functions); not available over the API.
+    It works on a folder of this machine. On AWS it needs access to the stores (OPX_BACKEND=aws with the settings of the
+    functions); the API doesn't offer it.
     """
 
 
@@ -78,8 +78,7 @@ def add_one(added: Client) -> None:
 def remove(session: Session, request: administration.RemoveClient, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove all data of CLIENT, query every store for leftovers, and keep a report of that.
 
-    From then on nothing is ingested or answered for the client. An interrupted removal continues when it is started
-    again.
+    From then on, documents and questions of the client are refused. Run it again to continue an interrupted removal.
 
     Exit codes: 0 nothing is left, 1 something is left (it is listed; start again), 2 it could not be done.
     """
@@ -196,8 +195,7 @@ def usage_command(found: usage.Usage, *, as_csv: bool, as_json: bool) -> None:
     opx usage --month 2026-11
     opx --client acme usage --csv
 
-    A night counts the day before it. `opx call measure_usage` counts a day again. What the numbers are exactly is in
-    docs/tenants.md.
+    Each night counts the day before. `opx call measure_usage` counts a day again. docs/tenants.md defines the numbers.
     """
     if as_json:
         return
@@ -218,7 +216,7 @@ def usage_command(found: usage.Usage, *, as_csv: bool, as_json: bool) -> None:
 def costs_command(found: usage.Costs, *, as_json: bool) -> None:
     """Estimate the costs of this month so far and of the last one, by service and by client.
 
-    From the use that `opx usage` lists, with prices of AWS in us-east-1. A system on this machine costs nothing.
+    It multiplies the use that `opx usage` lists by the prices of AWS in us-east-1. A system on this machine is free.
     """
     if as_json:
         return

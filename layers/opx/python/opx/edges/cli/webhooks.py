@@ -113,7 +113,9 @@ def sign(session: Session, name: str, file: Path) -> None:
 
 @webhook_command.command("test")
 @click.argument("name")
-@click.option("--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Send this, not a sample.")
+@click.option(
+    "--file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Send this file instead of a sample."
+)
 @pass_session
 def test(session: Session, name: str, file: Path | None) -> None:
     """Send a signed delivery to the webhook NAME, and print the answer. A sample becomes a document titled "Test

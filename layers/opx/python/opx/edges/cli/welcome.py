@@ -20,7 +20,7 @@ def show_welcome(session: Session) -> None:
         print_lines((f"There is no knowledge in {session.location} yet. To begin:", "", *_commands(session, _FIRST)))
     else:
         print_lines(_here(session))
-    print_lines(("", "All commands: opx --help"))
+    print_lines(("", "All commands: opx help all"))
 
 
 _SEARCH = ("search pods keep restarting", "ask, in words or with an alert's name")
