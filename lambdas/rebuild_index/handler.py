@@ -40,7 +40,7 @@ def make_handler(start: Callable[[], System] = start) -> Callable[[Any, Any], No
             body = record["body"]
             if make_on_message(body, lifecycle.warm_words, stop) or calibrate_on_message(body, lifecycle.calibrator):
                 continue
-            handle_message(body, lifecycle.reindexer, started().functions.rebuilds, stop=stop)
+            handle_message(body, lifecycle.reindexer, started().ports.functions.rebuilds, stop=stop)
 
     return handler
 

@@ -33,6 +33,8 @@ HOUR = 3_600_000
 
 @dataclass
 class Runtime(FakeContext):
+    """A call that may go on for so many milliseconds."""
+
     left: int = HOUR
 
     def get_remaining_time_in_millis(self) -> int:
@@ -126,7 +128,7 @@ def connected(cloud: Cloud, collections: Mapping[str, SearchCollection], clock: 
     services = bootstrap(
         given.settings,
         clock=clock.clock,
-        embedder=given.embedder,
+        embedder=given.indexing.embedder,
         functions=ThisProcess(rebuilds=SqsQueue(cloud.sqs, url)),
         aws=ports_of(given)._aws,
         indexes=OpenSearchIndexes(collections, given.settings.search_index, timeout=5.0),

@@ -55,7 +55,7 @@ def test_without_the_secret_every_call_is_refused(aws: boto3.Session) -> None:
 def test_the_secret_is_none_of_those_that_sources_may_name(aws: boto3.Session) -> None:
     aws.client("secretsmanager").create_secret(Name=NAME, SecretString="s" * 64)
     with bootstrap(SETTINGS) as system, pytest.raises(SecretNotFoundError):
-        system.secrets.get(NAME)
+        system.ports.secrets.get(NAME)
 
 
 def test_a_snapshot_holds_the_description_of_the_service_and_no_client(aws: boto3.Session) -> None:

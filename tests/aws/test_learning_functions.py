@@ -63,7 +63,7 @@ class Learning:
 
     def __post_init__(self) -> None:
         services = self.services
-        services.functions.learning_failed = SqsQueue(self.cloud.sqs, self.queues["failed"], wait_seconds=0)  # type: ignore[misc]
+        services.ports.functions.learning_failed = SqsQueue(self.cloud.sqs, self.queues["failed"], wait_seconds=0)  # type: ignore[misc]
         self.functions = {
             "learning": make_learn_handler(lambda: services),
             "checkpoints": make_checkpoint_handler(lambda: services),
@@ -154,7 +154,7 @@ def learning(deployed: Learning) -> Learning:
     services = bootstrap(
         given.settings,
         index=given.index,
-        embedder=given.embedder,
+        embedder=given.indexing.embedder,
         aws=ports_of(given)._aws,
     )
     return replace(deployed, cloud=replace(cloud, services=services))
@@ -308,7 +308,7 @@ def test_a_checkpoint_requested_over_the_api_is_limited_to_the_callers_scope(lea
     learning.services.learning.capture(client).capture(EntryType.FAILURE_SOLUTION, given)
     learning.put("FailureSolved", **FAILURE)
     learning.deliver("learning")
-    learning.services.functions.checkpoints = SqsQueue(learning.cloud.sqs, learning.queues["checkpoints"])  # type: ignore[misc]
+    learning.services.ports.functions.checkpoints = SqsQueue(learning.cloud.sqs, learning.queues["checkpoints"])  # type: ignore[misc]
     for identity in (Identity("umbrella"), SHOP):
         reply = process_checkpoint(learning.as_(identity), ProcessCheckpoint(project_id="shop"))
         assert (reply.asked, reply.report) == (True, None)

@@ -22,19 +22,8 @@ from opx.domain.sources import SourceDefinition, SourceDocument
 from opx.errors import SecretNotFoundError, SourceUnavailableError
 from opx.runtime.functions import FunctionFailedError
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
+from tests.aws.rebuilt_indexes import HOUR, Runtime
 from tests.support.fakes import FakeContext, function_logs
-
-HOUR = 3_600_000
-
-
-@dataclass
-class Runtime(FakeContext):
-    """A call that may go on for so many milliseconds."""
-
-    left: int = HOUR
-
-    def get_remaining_time_in_millis(self) -> int:
-        return self.left
 
 
 @dataclass
@@ -90,7 +79,7 @@ def deployed(aws: boto3.Session) -> Iterator[Deployed]:
         pulls = cloud.sqs.create_queue(QueueName="pulls")["QueueUrl"]
         services = cloud.services
         services.installation.settings = replace(services.settings, pull_queue_url=pulls)
-        services.functions.pulls = SqsQueue(cloud.sqs, pulls, wait_seconds=0)  # type: ignore[misc]
+        services.ports.functions.pulls = SqsQueue(cloud.sqs, pulls, wait_seconds=0)  # type: ignore[misc]
         source = Guides()
         services.connectors.provide(source, "0 4 * * *", "vendor/linux")
         yield Deployed(cloud, source, pulls)

@@ -149,7 +149,7 @@ def test_a_function_that_starts_wakes_the_collection(night: Night) -> None:
     starting = bootstrap(
         given.settings,
         clock=night.time.clock,
-        embedder=given.embedder,
+        embedder=given.indexing.embedder,
         aws=ports_of(given)._aws,
         indexes=OpenSearchIndexes(collections, INDEX, timeout=5.0),
     )

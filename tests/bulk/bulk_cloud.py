@@ -123,7 +123,7 @@ def a_bulk_cloud(
         system = bootstrap(
             replace(cloud.services.settings, **settings),
             clock=clock.clock,
-            embedder=cloud.services.embedder,
+            embedder=cloud.services.indexing.embedder,
             aws=lambda service, **more: clients[service] if service in clients else given(service, **more),
             indexes=OpenSearchIndexes(
                 {FIRST_COLLECTION: first_collection(cloud)}, cloud.services.settings.search_index, timeout=5.0

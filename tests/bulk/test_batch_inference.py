@@ -98,7 +98,7 @@ def embedder(aws: boto3.Session, double: BatchInferenceDouble) -> BedrockBatchEm
 
 def put_texts(embedder: BedrockBatchEmbedder, key: str, *texts: str) -> str:
     lines = [json.dumps({"recordId": text, "modelInput": dict(embedder.request(text))}) for text in texts]
-    embedder._s3.put_object(Bucket=BUCKET, Key=key, Body="\n".join(lines).encode())
+    embedder.s3.put_object(Bucket=BUCKET, Key=key, Body="\n".join(lines).encode())
     return key
 
 
@@ -112,7 +112,7 @@ def test_results_are_named_for_their_inputs(embedder: BedrockBatchEmbedder) -> N
     inputs = [put_texts(embedder, f"bulk/j/texts/0000{n}.jsonl", f"disk {n}") for n in (3, 7)]
     found = ended(embedder, embedder.start("bulk-j-00000", inputs, "bulk/j/outputs/00000/"))
     assert (found.phase, found.reason, list(found.outputs)) == (BatchPhase.ENDED, "", inputs)
-    body = embedder._s3.get_object(Bucket=BUCKET, Key=found.outputs[inputs[1]])["Body"].read()
+    body = embedder.s3.get_object(Bucket=BUCKET, Key=found.outputs[inputs[1]])["Body"].read()
     assert b'"recordId":"disk 7"' in body
 
 

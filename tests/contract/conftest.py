@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from opx.adapters.connections import Connections
+from opx.adapters.embedded.database import Database
+from opx.adapters.embedded.table import SqliteTable
+from opx.ports import tables
 from tests.contract.chat_model_contract import Talk
 from tests.contract.models import openai_talk
 from tests.doubles.chat_completions import ChatCompletionsDouble
+from tests.doubles.fake_time import FakeTime
 
 
 @pytest.fixture(scope="module")
@@ -27,3 +32,15 @@ def completions(_completions: tuple[ChatCompletionsDouble, Connections]) -> Iter
     double.restart()
     yield openai_talk(double, connections)
     assert not double.model.mistakes
+
+
+@pytest.fixture
+def clock() -> FakeTime:
+    return FakeTime()
+
+
+@pytest.fixture
+def table(tmp_path: Path, clock: FakeTime) -> Iterator[SqliteTable]:
+    database = Database(tmp_path / "cache.db")
+    yield SqliteTable(tables.EMBEDDINGS, database, clock=clock.clock)
+    database.close()

@@ -82,18 +82,6 @@ def bedrock(_service: tuple[BedrockDouble, BedrockRuntimeClient]) -> Bedrock:
     return Bedrock(double, client)
 
 
-@pytest.fixture
-def clock() -> FakeTime:
-    return FakeTime()
-
-
-@pytest.fixture
-def table(tmp_path: Path, clock: FakeTime) -> Iterator[SqliteTable]:
-    database = Database(tmp_path / "cache.db")
-    yield SqliteTable(tables.EMBEDDINGS, database, clock=clock.clock)
-    database.close()
-
-
 class TestTitanV2(EmbedderContract):
     @pytest.fixture(params=[1024, 256])
     def embedder(self, bedrock: Bedrock, request: pytest.FixtureRequest) -> Embedder:

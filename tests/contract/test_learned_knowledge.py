@@ -61,7 +61,7 @@ class TestLocalKnowledge(LearnedKnowledgeContract):
 
     def test_checkpoint_is_requested_of_the_function_where_there_is_one(self, services: System) -> None:
         with services:
-            services.functions.checkpoints = services.queue  # type: ignore[misc]
+            services.ports.functions.checkpoints = services.queue  # type: ignore[misc]
             access = local_access(services, ORCHESTRATOR)
             captured(access, {**FAILURE, "success_verified": True})
             reply = checkpoint(access, "", CheckpointType.CANCELLATION)
@@ -103,6 +103,6 @@ class TestRemoteKnowledge(LearnedKnowledgeContract):
     def test_a_checkpoint_that_another_function_does_has_no_report(
         self, access: CallerAccess, system: DeployedSystem
     ) -> None:
-        system.services.functions.checkpoints = system.services.queue  # type: ignore[misc]
+        system.services.ports.functions.checkpoints = system.services.queue  # type: ignore[misc]
         reply = checkpoint(access, "shop", CheckpointType.MANUAL)
         assert (reply.asked, reply.report) == (True, None)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.errors import StoreUnavailableError
 from opx.ingestion.indexing import query_vectors
 from opx.ingestion.indexing.query_vectors import CachedQueries
-from opx.ports import Embedder, Item, Table, Vector, tables
+from opx.ports import Embedder, Item, Table, Vector
 from tests.contract.embedder_contract import DISK, TEA, EmbedderContract
 from tests.doubles.fake_time import FakeTime
 from tests.support.fakes import WordsEmbedder
@@ -45,18 +43,6 @@ class Unavailable:
 
     def put(self, item: Mapping[str, Any]) -> None:
         raise StoreUnavailableError("throttled")
-
-
-@pytest.fixture
-def clock() -> FakeTime:
-    return FakeTime()
-
-
-@pytest.fixture
-def table(tmp_path: Path, clock: FakeTime) -> Iterator[SqliteTable]:
-    database = Database(tmp_path / "cache.db")
-    yield SqliteTable(tables.EMBEDDINGS, database, clock=clock.clock)
-    database.close()
 
 
 def cached(embedder: Embedder, table: Any, clock: FakeTime) -> CachedQueries:

@@ -166,7 +166,7 @@ class TestOnItsOwnServices:
 
     def services(self, knowledge: Knowledge, entries: list[Any]) -> tuple[Any, Any, Any]:
         collection = Collection()
-        client = Embeddings(knowledge.context.system.embedder.embed_query)
+        client = Embeddings(knowledge.context.system.indexing.embedder.embed_query)
 
         async def fetch_staged(project_id: str) -> list[Any]:
             return [one for one in entries if one.project_id == project_id]

@@ -9,6 +9,7 @@ from pathlib import Path
 import boto3
 import pytest
 
+from tests.doubles.chat_completions import ChatCompletionsDouble
 from tests.e2e.systems import BACKENDS, SystemUnderTest, a_system, an_empty_home
 
 
@@ -36,3 +37,10 @@ def either(request: pytest.FixtureRequest, tmp_path: Path, aws: boto3.Session) -
     """On one machine and on AWS, for what doesn't depend on how the index gives ids."""
     with a_system(request.param, tmp_path, aws) as made:
         yield made
+
+
+@pytest.fixture
+def model() -> Iterator[ChatCompletionsDouble]:
+    with ChatCompletionsDouble() as double:
+        yield double
+    assert not double.model.mistakes

@@ -150,7 +150,7 @@ class SystemUnderTest:
 
     def entries(self, key: str = "") -> list[IndexedChunk]:
         """Entries of the index (of one document), in the order of the chunks. Fails if it has an entry twice."""
-        vector = self.services.embedder.embed_query("anything")
+        vector = self.services.indexing.embedder.embed_query("anything")
         found = self.services.index.search(SearchRequest(EVERYTHING, vector=vector, depth=10_000)).chunks.values()
         assert self.services.index.count(EVERYTHING) == len(found), "the index has entries twice"
         mine = [entry for entry in found if not key or entry.key_id == key_of(key).id]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -41,13 +41,6 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Opx:
     assert opx("ingest", opx.folder / "docs").exit_code == 0
     assert opx("secret", "set", "router", stdin=KEY + "\n").exit_code == 0
     return opx
-
-
-@pytest.fixture
-def model() -> Iterator[ChatCompletionsDouble]:
-    with ChatCompletionsDouble() as double:
-        yield double
-    assert not double.model.mistakes
 
 
 class Reader:

@@ -58,7 +58,7 @@ def lose_entries(system: SystemUnderTest, key: str) -> None:
 
 
 def add_old_entries(system: SystemUnderTest, key: str) -> None:
-    one = an_entry("an old version", document_id="0" * 32, vector=system.services.embedder.embed_query("old"))
+    one = an_entry("an old version", document_id="0" * 32, vector=system.services.indexing.embedder.embed_query("old"))
     owner = key_of(key)
     indexed = replace(one.indexed, key_id=owner.id, scope_key=owner.scope.key)
     system.services.index.apply([replace(a_change(replace(one, indexed=indexed)), key_id=owner.id)])
@@ -155,7 +155,9 @@ def test_every_difference_is_found_and_repaired(either: SystemUnderTest) -> None
     for problem, come_apart in breaks.items():
         come_apart(either, key_for(problem))
     stray = an_entry("of nobody", source="nobody.md", scope=Scope("other"))
-    either.services.index.apply([a_change(replace(stray, vectors=[either.services.embedder.embed_query("x")]))])
+    either.services.index.apply(
+        [a_change(replace(stray, vectors=[either.services.indexing.embedder.embed_query("x")]))]
+    )
     unknown = chunk_file(DocumentKey(Scope("acme"), ""), "1" * 32)
     outline = outline_file(DocumentKey(Scope("acme"), ""), "1" * 32)
     for strange in (unknown, outline):
@@ -258,7 +260,7 @@ def test_thorough_comparison_finds_entries_of_other_chunks(embedded: SystemUnder
     lose_entries(embedded, key)
     other = an_entry("cut otherwise", document_id=document.document_id)
     indexed = replace(other.indexed, key_id=document.key.id)
-    entry = replace(other, indexed=indexed, vectors=[embedded.services.embedder.embed_query("x")])
+    entry = replace(other, indexed=indexed, vectors=[embedded.services.indexing.embedder.embed_query("x")])
     embedded.services.index.apply([DocumentChange(document.key.id, document.document_id, [entry])])
     assert found(reconciled(embedded)) == set()
     thorough = embedded.services.lifecycle.reconciler(thorough=True)

@@ -59,7 +59,7 @@ def broken(embedded: SystemUnderTest) -> SystemUnderTest:
     index = embedded.services.index
     for key in keys()[12:15]:
         index.apply([DocumentChange(key_of(key).id, "", superseded=index.references(key_of(key).id))])
-    vector = embedded.services.embedder.embed_query("unknown")
+    vector = embedded.services.indexing.embedder.embed_query("unknown")
     index.apply(
         [a_change(an_entry(f"unknown {number}", scope=Scope(f"c{number}"), vector=vector)) for number in range(3)]
     )

@@ -247,7 +247,7 @@ def facts(home: Path, clock: float = NOW) -> dict[str, Any]:
             "indexed": system.index.count(SearchFilter(scopes=scopes)),
             "found by words": len(system.index.search(_pages_in(scopes)).lexical.hits),
             "waiting": system.queue.waiting(),
-            "secrets": system.secrets.names(),  # type: ignore[attr-defined]
+            "secrets": system.ports.secrets.names(),  # type: ignore[attr-defined]
         }
 
 

@@ -38,7 +38,8 @@ from opx.runtime.deadlines import deadline
 from opx.runtime.knowledge_file import load_knowledge
 from opx.runtime.metrics import NAMESPACE, Metric
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.aws.test_pull_handler import Guides, Runtime
+from tests.aws.rebuilt_indexes import Runtime
+from tests.aws.test_pull_handler import Guides
 from tests.infra.conftest import KEY_ARN
 from tests.infra.templates import Assembly, Resource, has_our_code, listed
 from tests.support.agent_calls import ask
@@ -126,7 +127,7 @@ def _pull(cloud: Cloud) -> None:
     source = Guides()
     cloud.services.connectors.provide(source, "0 4 * * *", "vendor/linux")
     pulls = cloud.sqs.create_queue(QueueName="pulls")["QueueUrl"]
-    cloud.services.functions.pulls = SqsQueue(cloud.sqs, pulls, wait_seconds=0)  # type: ignore[misc]
+    cloud.services.ports.functions.pulls = SqsQueue(cloud.sqs, pulls, wait_seconds=0)  # type: ignore[misc]
     connected = cloud.services.connectors.connected
 
     def complete(definition: SourceDefinition) -> Any:

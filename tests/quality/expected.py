@@ -54,7 +54,7 @@ def services_with(home: Path, vectors: Path = VECTORS, clock: Clock = time.time)
     the machine is must not decide what is answered, and without a record of questions."""
     patient = Settings(home=str(home), rerank_seconds=PATIENCE, search_timeout=PATIENCE, audit_days=0, gap_days=0)
     with bootstrap(patient, clock=clock) as services:
-        services.indexing.embedder = KnownVectors(services.embedder, vectors)
+        services.indexing.embedder = KnownVectors(services.indexing.embedder, vectors)
         yield services
 
 
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the files anew")
     write = parser.parse_args().write
     with TemporaryDirectory() as home, services_with(Path(home), Path("none") if write else VECTORS) as services:
-        known = services.embedder  # the one that ingestion puts its clock around
+        known = services.indexing.embedder  # the one that ingestion puts its clock around
         found = figures(run_of(services))
     for line in sorted(differences(expected_figures(), found)) if EXPECTED.is_file() else ():
         print(line)

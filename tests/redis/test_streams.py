@@ -268,7 +268,7 @@ class TestPassword:
         ((line,), again) = feed.poll(), feed.poll()
         assert "redis" in line
         assert again == []
-        system.services.secrets.put("redis", "right")  # type: ignore[attr-defined]
+        system.services.ports.secrets.put("redis", "right")  # type: ignore[attr-defined]
         assert feed.poll() == ["stream live: 1 of 1 records put"]
         feed.close()  # type: ignore[attr-defined]
 

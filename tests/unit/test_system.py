@@ -38,12 +38,12 @@ def test_the_backend_is_the_short_form_for_all_addresses(tmp_path: Path) -> None
     assert isinstance(embedded.storage, FolderStorage)
     assert isinstance(embedded.work, HomeWorkQueue)
     assert isinstance(embedded.ports.indexes, HomeIndexes)
-    assert isinstance(embedded.secrets, FileSecrets)
+    assert isinstance(embedded.ports.secrets, FileSecrets)
     assert isinstance(deployed.tables, DynamoTables)
     assert isinstance(deployed.storage, S3Storage)
     assert isinstance(deployed.work, FunctionWorkQueue)
     assert isinstance(deployed.ports.indexes, OpenSearchIndexes)
-    assert isinstance(deployed.secrets, ManagedSecrets)
+    assert isinstance(deployed.ports.secrets, ManagedSecrets)
 
 
 def test_each_port_is_chosen_by_its_own_address(tmp_path: Path) -> None:
@@ -59,9 +59,9 @@ def test_each_port_is_chosen_by_its_own_address(tmp_path: Path) -> None:
     assert system.storage.location("documents/a.md") == "s3://corpus/documents/a.md"
     assert isinstance(system.ports.indexes, OpenSearchIndexes)
     assert (system.ports.indexes.own_name, system.ports.indexes.subject) == ("team", "index team")
-    assert isinstance(system.embedder, CachedQueries)
-    assert system.embedder.model_id == "amazon.titan-embed-text-v2:0/1024"
-    assert isinstance(system.secrets, ManagedSecrets)
+    assert isinstance(system.indexing.embedder, CachedQueries)
+    assert system.indexing.embedder.model_id == "amazon.titan-embed-text-v2:0/1024"
+    assert isinstance(system.ports.secrets, ManagedSecrets)
 
 
 def test_a_deployment_has_the_collection_of_its_settings_first_and_the_other_one_if_it_is_there(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_collection_that_can_not_be_is_refused(name: str, value: str) -> None:
 
 def test_an_address_wins_over_the_backend(tmp_path: Path) -> None:
     system = a_system(tmp_path, backend="aws", secrets="folder", queue=QUEUE, tables="dynamodb:team-")
-    assert isinstance(system.secrets, FileSecrets)
+    assert isinstance(system.ports.secrets, FileSecrets)
     assert isinstance(system.tables, DynamoTables)
     assert system.tables._prefix == "team-"
 
@@ -147,7 +147,7 @@ def test_the_password_of_a_node_is_not_shown() -> None:
 
 def test_given_adapter_replaces_that_of_the_settings(tmp_path: Path) -> None:
     embedder = WordsEmbedder()
-    assert bootstrap(Settings(home=str(tmp_path)), embedder=embedder).embedder is embedder
+    assert bootstrap(Settings(home=str(tmp_path)), embedder=embedder).indexing.embedder is embedder
 
 
 def test_a_mistyped_port_is_refused(tmp_path: Path) -> None:

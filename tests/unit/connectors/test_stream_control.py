@@ -77,12 +77,12 @@ class TestDeployed:
     @pytest.fixture
     def services(self, tmp_path: Path) -> System:
         services = bootstrap(Settings(home=str(tmp_path)), embedder=WordsEmbedder())
-        services.functions.stream_subscriptions = Subscriptions()  # type: ignore[misc]
+        services.ports.functions.stream_subscriptions = Subscriptions()  # type: ignore[misc]
         return services
 
     def calls(self, services: System) -> list[tuple[str, str]]:
-        assert isinstance(services.functions.stream_subscriptions, Subscriptions)
-        return services.functions.stream_subscriptions.calls
+        assert isinstance(services.ports.functions.stream_subscriptions, Subscriptions)
+        return services.ports.functions.stream_subscriptions.calls
 
     def subscribe(self, services: System, stream: str = SQS, **more: Any) -> str:
         return services.manager.subscribe_stream(stream, "internal", "operations/incidents", **more)
@@ -118,10 +118,10 @@ class TestDeployed:
 
     def test_one_that_could_not_be_ended_can_still_be(self, services: System) -> None:
         name = self.subscribe(services)
-        assert isinstance(services.functions.stream_subscriptions, Subscriptions)
-        services.functions.stream_subscriptions.error = StoreUnavailableError("throttled")
+        assert isinstance(services.ports.functions.stream_subscriptions, Subscriptions)
+        services.ports.functions.stream_subscriptions.error = StoreUnavailableError("throttled")
         with pytest.raises(StoreUnavailableError):
             services.connectors.stream_control.end(name)
-        services.functions.stream_subscriptions.error = None
+        services.ports.functions.stream_subscriptions.error = None
         services.connectors.stream_control.end(name)
         assert services.connectors.streams.all() == []

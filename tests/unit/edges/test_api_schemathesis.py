@@ -30,7 +30,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[requests.Sessi
     logging.disable(logging.CRITICAL)
     with a_system(tmp_path_factory.mktemp("home")) as services:
         services.corpus.upload_signer = UploadAddresses(services, "https://bucket.example.com")
-        services.functions.pulls = UnreadQueue()  # type: ignore[assignment,misc]
+        services.ports.functions.pulls = UnreadQueue()  # type: ignore[assignment,misc]
         NAMES["documentId"] = id_of(services, DISK)
         opened = session_of(services)
         assert opened.put(f"{ADDRESS}/sources/feed", json={"definition": FEED}).ok

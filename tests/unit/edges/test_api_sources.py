@@ -49,7 +49,7 @@ def pulls() -> Pulls:
 @pytest.fixture
 def services(tmp_path: Path, pulls: Pulls) -> Iterator[System]:
     with function_logs(), word_services(Settings(home=str(tmp_path / "home"))) as made:
-        made.functions.pulls = pulls  # type: ignore[assignment,misc]
+        made.ports.functions.pulls = pulls  # type: ignore[assignment,misc]
         yield made
 
 

@@ -17,8 +17,6 @@ from tests.support.writing_support import (
     TEXT,
     UPLOAD,
     NotedSigner,
-    a_kept_system,
-    a_refusing_handler,
     a_writable_system,
 )
 
@@ -34,19 +32,6 @@ def services(tmp_path: Path) -> Iterator[System]:
 @pytest.fixture
 def handler(services: System) -> Handler:
     return make_handler(lambda: services)
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """A shared system for tests that write nothing, as setup is slow."""
-    with a_kept_system(tmp_path_factory.mktemp("kept")) as system:
-        yield system
-
-
-@pytest.fixture
-def refusing(kept: System) -> Iterator[Handler]:
-    with a_refusing_handler(kept) as handler:
-        yield handler
 
 
 NEEDING_ONE = (

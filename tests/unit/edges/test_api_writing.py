@@ -28,8 +28,6 @@ from tests.support.writing_support import (
     UPLOAD,
     VAULT,
     NotedSigner,
-    a_kept_system,
-    a_refusing_handler,
     a_writable_system,
     keys,
 )
@@ -52,19 +50,6 @@ def services(tmp_path: Path, signer: NotedSigner) -> Iterator[System]:
 @pytest.fixture
 def handler(services: System) -> Handler:
     return make_handler(lambda: services)
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """A shared system for tests that write nothing, as setup is slow."""
-    with a_kept_system(tmp_path_factory.mktemp("kept")) as system:
-        yield system
-
-
-@pytest.fixture
-def refusing(kept: System) -> Iterator[Handler]:
-    with a_refusing_handler(kept) as handler:
-        yield handler
 
 
 def text_of(services: System, key: str) -> str:

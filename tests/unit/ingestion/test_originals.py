@@ -178,8 +178,8 @@ def test_an_archive_has_ciphertext_and_is_restored_with_the_key(services: System
     document = put(services, "vault", TEXT, ACME)
     services.lifecycle.exporter().write(tmp_path / "all.opx")
     with a_system(tmp_path / "new") as new:
-        assert isinstance(new.secrets, WritableSecrets)
-        new.secrets.put("originals-key", services.secrets.get("originals-key"))
+        assert isinstance(new.ports.secrets, WritableSecrets)
+        new.ports.secrets.put("originals-key", services.ports.secrets.get("originals-key"))
         assert new.lifecycle.importer().run(tmp_path / "all.opx").failed == 0
         assert "[masked" in chunks(new, document, ACME)
         assert new.lifecycle.reconciler().run().differences == []
@@ -238,8 +238,8 @@ def test_ciphertext_that_was_changed_is_refused() -> None:
 
 
 def test_a_malformed_key_and_an_unknown_choice_are_refused(services: System) -> None:
-    assert isinstance(services.secrets, WritableSecrets)
-    services.secrets.put("originals-key", "short")
+    assert isinstance(services.ports.secrets, WritableSecrets)
+    services.ports.secrets.put("originals-key", "short")
     put(services, "vault", TEXT)
     assert [one.original for one in masked(services)] == [OriginalState.PLAIN]  # ingested all the same, and listed
     with pytest.raises(InvalidInputError, match="openssl rand"):

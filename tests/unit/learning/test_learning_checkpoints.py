@@ -63,7 +63,7 @@ def test_unverified_entries_stay_and_are_reported(school: School) -> None:
 
 
 def test_nothing_is_embedded_before_the_checkpoint(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(school.services.embedder), "embed_documents", lambda *_: pytest.fail("embedded"))
+    monkeypatch.setattr(type(school.services.indexing.embedder), "embed_documents", lambda *_: pytest.fail("embedded"))
     school.failure()
 
 

@@ -123,7 +123,7 @@ def test_export_never_replaces_a_file(services: System, tmp_path: Path) -> None:
 
 
 def test_archive_is_its_owners_alone_and_has_no_secrets(services: System, tmp_path: Path) -> None:
-    services.secrets.put("token", "hunter2")  # type: ignore[attr-defined]
+    services.ports.secrets.put("token", "hunter2")  # type: ignore[attr-defined]
     put(services, "one", "The heron.")
     services.questions.search().query("heron")
     services.lifecycle.exporter().write(tmp_path / "x")

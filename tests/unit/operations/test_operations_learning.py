@@ -173,7 +173,7 @@ class TestCheckpoints:
             call(a_context(services), "process_checkpoint", projectId="elsewhere")
 
     def test_checkpoint_is_requested_of_the_function_where_there_is_one(self, services: System) -> None:
-        services.functions.checkpoints = services.queue  # type: ignore[misc]
+        services.ports.functions.checkpoints = services.queue  # type: ignore[misc]
         reply = call(a_context(services), "process_checkpoint", checkpointType="cancellation")
         assert to_json(reply) == {"asked": True}
         (message,) = services.queue.receive()

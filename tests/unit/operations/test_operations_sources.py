@@ -131,7 +131,7 @@ class TestSources:
     def test_pull_is_sent_to_the_function_where_functions_pull(
         self, context: Context, system: System, notes: str
     ) -> None:
-        system.functions.pulls = pulls = Pulls()  # type: ignore[assignment,misc]
+        system.ports.functions.pulls = pulls = Pulls()  # type: ignore[assignment,misc]
         reply = pull_source(context, PullSource(source_id=notes, accept_missing=True))
         assert to_json(reply) == {"sourceId": "notes"}
         assert pulls.sent == ['{"source": "notes", "accept_missing": true, "by_hand": true}']
@@ -183,7 +183,7 @@ class TestSources:
 
 class TestCrawl:
     def test_a_site_becomes_a_source_that_is_pulled_at_once(self, context: Context, system: System) -> None:
-        system.functions.pulls = pulls = Pulls()  # type: ignore[assignment,misc]
+        system.ports.functions.pulls = pulls = Pulls()  # type: ignore[assignment,misc]
         request = CrawlSite(category="vendor/cloud", urls=("https://docs.example.org/",), depth=2, max_pages=50)
         source_id = crawl_site(context, request).source_id
         definition = system.connectors.sources.get(source_id)

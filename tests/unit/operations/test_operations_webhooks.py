@@ -68,7 +68,7 @@ class TestWebhooks:
 
     def test_a_made_secret_is_kept_and_signs(self, context: Context, system: System) -> None:
         made = make_webhook_secret(context, MakeWebhookSecret(name="github"))
-        assert (made.name, made.kept, system.secrets.get("hub")) == ("hub", True, made.value)
+        assert (made.name, made.kept, system.ports.secrets.get("hub")) == ("hub", True, made.value)
         proof = sign_delivery(context, SignDelivery(name="github", body=b"{}"))
         assert proof.headers["x-hub-signature-256"].startswith("sha256=")
         with pytest.raises(InvalidInputError, match="hub set already"):

@@ -46,7 +46,7 @@ def bedrock() -> Iterator[BedrockModelsDouble]:
 def on_a_laptop(home: Path, completions: ChatCompletionsDouble, **settings: Any) -> System:
     url = completions.endpoint + "/v1"
     services = bootstrap(Settings(home=str(home), chat_url=url, chat_secret="router", **settings))
-    services.secrets.put("router", KEY)  # type: ignore[attr-defined]
+    services.ports.secrets.put("router", KEY)  # type: ignore[attr-defined]
     return services
 
 

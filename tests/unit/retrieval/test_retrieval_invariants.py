@@ -43,7 +43,7 @@ def filled(services: System, corpus: Sequence[str]) -> Iterator[None]:
     """While the block runs, the services answer from these texts, each a document of its own."""
     folder = services.settings.home_path / "index"
     shutil.rmtree(folder, ignore_errors=True)
-    embedder = services.embedder
+    embedder = services.indexing.embedder
     index = EmbeddedIndex(Path(folder), model_id=embedder.model_id, dimension=embedder.dimension)
     entries = [
         an_entry(text, source=f"documents/{text}.md", title=text, vector=embedder.embed_query(text)) for text in corpus

@@ -246,7 +246,7 @@ def test_agents_get_results_of_the_engine_that_is_configured(tmp_path: Path, sit
         project_id="shop",
     )
     with word_services(settings) as services:
-        services.secrets.put("BRAVE_KEY", "s3cr3t")  # type: ignore[attr-defined]
+        services.ports.secrets.put("BRAVE_KEY", "s3cr3t")  # type: ignore[attr-defined]
         query = services.questions.search()
         (found,) = query.search_internet("limits", max_results=5)
         assert query.search_internet("Limits", max_results=5)
@@ -272,7 +272,7 @@ def test_missing_key_and_busy_engine_are_notes(tmp_path: Path, site: Misbehaving
     settings = Settings(home=str(tmp_path / "home"), knowledge_file=file, allowed_hosts=site.host)
     with word_services(settings) as services:
         missing = services.questions.search().internet_answer("x")
-        services.secrets.put("BRAVE_KEY", "k")  # type: ignore[attr-defined]
+        services.ports.secrets.put("BRAVE_KEY", "k")  # type: ignore[attr-defined]
         busy = services.questions.search().internet_answer("x")
     assert "BRAVE_KEY" in missing.notes[0]
     assert "asks to wait" in busy.notes[0]

@@ -53,7 +53,7 @@ def test_the_demo_without_documents_is_an_error(tmp_path: Path) -> None:
 
 def with_known_vectors(settings: Settings) -> System:
     system = bootstrap(settings)
-    system.indexing.embedder = KnownVectors(system.embedder)
+    system.indexing.embedder = KnownVectors(system.indexing.embedder)
     return system
 
 

@@ -117,7 +117,7 @@ class TestSecrets:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert opx("secret", "list").output == "token\n"
         with bootstrap(Settings(home=str(opx.home))) as services:
-            assert services.secrets.get("token") == "s3cret"
+            assert services.ports.secrets.get("token") == "s3cret"
 
     def test_a_removed_secret_is_gone(self, opx: Opx) -> None:
         opx("secret", "set", "token", stdin="s3cret\n")
@@ -126,12 +126,12 @@ class TestSecrets:
             bootstrap(Settings(home=str(opx.home))) as services,
             pytest.raises(SecretNotFoundError, match="opx secret set"),
         ):
-            services.secrets.get("token")
+            services.ports.secrets.get("token")
 
     def test_the_environment_has_those_that_the_file_lacks(self, opx: Opx, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("BRAVE_KEY", "from outside")
         with bootstrap(Settings(home=str(opx.home))) as services:
-            assert services.secrets.get("BRAVE_KEY") == "from outside"
+            assert services.ports.secrets.get("BRAVE_KEY") == "from outside"
 
     def test_a_file_that_others_can_read_is_refused(self, opx: Opx) -> None:
         opx("secret", "set", "token", stdin="s3cret\n")

@@ -55,19 +55,19 @@ class TestWebhook:
     def test_a_secret_is_made_up_kept_and_shown_once(self, opx: Opx, declared: str) -> None:
         value = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared).stdout.strip()
         assert len(bytes.fromhex(value)) == 32
-        assert opx.services().secrets.get("hub") == value
+        assert opx.services().ports.secrets.get("hub") == value
 
     def test_a_secret_that_is_set_is_replaced_only_with_an_option(self, opx: Opx, declared: str) -> None:
         first = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared).stdout
         again = opx("webhook", "secret", "github", OPX_KNOWLEDGE_FILE=declared)
         assert (again.exit_code, "set already" in again.output) == (2, True)
-        assert opx.services().secrets.get("hub") == first.strip()
+        assert opx.services().ports.secrets.get("hub") == first.strip()
         assert opx("webhook", "secret", "github", "--replace", OPX_KNOWLEDGE_FILE=declared).stdout != first
 
     def test_of_two_secrets_the_missing_one_is_generated(self, opx: Opx, declared: str) -> None:
         opx("secret", "set", "pager-old", stdin="x")
         value = opx("webhook", "secret", "pager", OPX_KNOWLEDGE_FILE=declared).stdout.strip()
-        assert opx.services().secrets.get("pager-new") == value
+        assert opx.services().ports.secrets.get("pager-new") == value
         assert opx("webhook", "secret", "pager", "--of", "other", OPX_KNOWLEDGE_FILE=declared).exit_code == 2
 
     def test_for_a_deployed_system_it_names_the_secret_to_set(self, opx: Opx, declared: str) -> None:

@@ -24,7 +24,7 @@ CASES = 6
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     logging.disable(logging.CRITICAL)
     with a_system(tmp_path_factory.mktemp("home")) as services:
-        services.functions.pulls = UnreadQueue()  # type: ignore[assignment,misc]
+        services.ports.functions.pulls = UnreadQueue()  # type: ignore[assignment,misc]
         with serving(services) as server:
             NAMES["documentId"] = id_of(services, DISK)
             assert server("PUT", "/sources/feed", {"definition": FEED}).status == 200

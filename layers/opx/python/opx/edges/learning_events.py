@@ -57,9 +57,9 @@ def handle_message(body: str, receives: int, services: System, do: Do, report: R
         log.warning("a learning event will be delivered again: %s", type(exc).__name__)
         return False
     except errors.EntryNotFoundError as exc:
-        return receives >= LAST_WAIT and _refused(body, exc, services.functions.learning_failed, report)
+        return receives >= LAST_WAIT and _refused(body, exc, services.ports.functions.learning_failed, report)
     except errors.OpxError as exc:
-        return _refused(body, exc, services.functions.learning_failed, report)
+        return _refused(body, exc, services.ports.functions.learning_failed, report)
     except Exception:  # the outermost edge: one event must not take the others with it
         log.exception("a learning event failed")
         return False

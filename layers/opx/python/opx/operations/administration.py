@@ -376,16 +376,16 @@ def discard_indexes(context: Context, request: SwitchIndex) -> DiscardedIndexes:
 
 def _ordered(context: Context, command: dict[str, Any]) -> IndexJob:
     """Has the function that builds indexes do this; returns the last known state."""
-    if context.system.functions.rebuilds is None:
+    if context.system.ports.functions.rebuilds is None:
         raise InvalidInputError(WITH_STORES)
-    context.system.functions.rebuilds.send(json.dumps(command))
+    context.system.ports.functions.rebuilds.send(json.dumps(command))
     job = context.system.lifecycle.reindexer.status()[1]
     return _job(context, job) if job else IndexJob("", ReindexPhase.WAITING, 0, 0, 0, 0, {})
 
 
 def _finished(context: Context, reindexer: Reindexer) -> IndexJob:
     """Works on the job until it ends, or waits for the function that does."""
-    if context.system.functions.rebuilds:
+    if context.system.ports.functions.rebuilds:
         return _job(context, _delegated(context, reindexer))
     job = _worked(context, reindexer)
     if job.phase is ReindexPhase.DONE:
@@ -415,10 +415,10 @@ def _worked(context: Context, reindexer: Reindexer) -> ReindexJob:
 def _delegated(context: Context, reindexer: Reindexer) -> ReindexJob:
     from opx.lifecycle.reindex.reindexing import GO_ON
 
-    assert context.system.functions.rebuilds is not None
+    assert context.system.ports.functions.rebuilds is not None
     with suppress(ReindexBusyError):  # a function is already working on it
         reindexer.compare_again()
-    context.system.functions.rebuilds.send(GO_ON)
+    context.system.ports.functions.rebuilds.send(GO_ON)
     context.progress("a function works on it; Ctrl-C ends watching, and `opx reindex` watches again", 0)
     while True:
         time.sleep(LONGEST_WAIT)

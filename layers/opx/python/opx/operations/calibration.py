@@ -91,7 +91,7 @@ def calibrate(context: Context, request: Calibrate) -> CalibrationReport:  # noq
     meaningless vectors, and `StoreUnavailableError`; the models in use stay then.
     """
     calibrator = _calibrator(context)
-    rebuilds = context.system.functions.rebuilds
+    rebuilds = context.system.ports.functions.rebuilds
     if rebuilds is not None:
         from opx.lifecycle.reindex.reindexing import CALIBRATE
 

@@ -179,7 +179,7 @@ def process_checkpoint(context: Context, request: ProcessCheckpoint) -> Checkpoi
 
     Raises `UnknownProjectError` where it is processed synchronously.
     """
-    requests = context.system.functions.checkpoints
+    requests = context.system.ports.functions.checkpoints
     if requests is None:
         checkpoints = context.system.learning.checkpoints(context.identity)
         return Checkpoint(False, checkpoints.process_checkpoint(request.project_id, request.checkpoint_type))

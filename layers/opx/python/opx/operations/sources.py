@@ -271,7 +271,7 @@ def subscribe_stream(context: Context, request: SubscribeStream) -> Subscribed:
     this system can't read.
     """
     name = _streams(context).subscribe(**{**asdict(request), "tags": list(request.tags)})
-    return Subscribed(name, deployed=context.system.functions.stream_subscriptions is not None)
+    return Subscribed(name, deployed=context.system.ports.functions.stream_subscriptions is not None)
 
 
 class EndStream(Request, frozen=True):

@@ -230,22 +230,9 @@ class System:
         return self.work.queue
 
     @property
-    def functions(self) -> Functions:
-        return self.ports.functions
-
-    @property
-    def secrets(self) -> Secrets:
-        return self.ports.secrets
-
-    @property
     def index(self) -> SearchIndex:
         """The index that answers, for readers and writers."""
         return self.indexing.index
-
-    @property
-    def embedder(self) -> Embedder:
-        """The embedder that the settings name."""
-        return self.indexing.embedder
 
     # -- capabilities
 
@@ -368,7 +355,7 @@ class System:
             audit=lambda: self.records.audit,
             schedule=self._schedule,
             files=lambda: self.ports.files,
-            secrets=lambda: self.secrets,
+            secrets=lambda: self.ports.secrets,
             deployment_secrets=lambda: self.ports.deployment_secrets,
             words=lambda: self.ports.words,
             restart=self.restart,
@@ -389,7 +376,7 @@ class System:
             indexing=self.indexing,
             ingestion=self.ingestion,
             lifecycle=self.lifecycle,
-            functions=lambda: self.functions,
+            functions=lambda: self.ports.functions,
             batch=self.ports.batch_embedder,
         )
 
@@ -415,7 +402,7 @@ class System:
     def _internet(self) -> InternetSearch | None:
         from opx.retrieval.web.setup import internet_search
 
-        return internet_search(self.installation, self.tables, self.secrets, self.ports.open_web)
+        return internet_search(self.installation, self.tables, self.ports.secrets, self.ports.open_web)
 
     def _past(self, query: ParsedQuery, where: SearchFilter, index: SearchEngine) -> SearchEngine:
         return self.lifecycle.as_of.engine(query, where, index)
@@ -442,10 +429,10 @@ class System:
             self.tables,
             self.storage,
             self.work,
-            secrets=lambda: self.secrets,
+            secrets=lambda: self.ports.secrets,
             telemetry=self.telemetry,
             manager=lambda: self.manager,
-            functions=self.functions,
+            functions=self.ports.functions,
             feeds=self.ports.redis_feeds,
             open_web=self.ports.open_web,
         )

@@ -94,7 +94,7 @@ def _setup(context: Context) -> WebhookSetup:
     from opx.connectors.webhooks.setup import webhook_setup
 
     system = context.system
-    return webhook_setup(system.settings, lambda: system.secrets, on_aws=system.settings.backend == "aws")
+    return webhook_setup(system.settings, lambda: system.ports.secrets, on_aws=system.settings.backend == "aws")
 
 
 # -- secrets
@@ -150,4 +150,4 @@ def remove_secret(context: Context, request: RemoveSecret) -> SecretChanged:
 def _secrets(context: Context) -> WritableSecrets:
     from opx.connectors.webhooks.setup import writable
 
-    return writable(context.system.secrets)
+    return writable(context.system.ports.secrets)

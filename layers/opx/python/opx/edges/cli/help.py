@@ -29,7 +29,6 @@ _OTHER_NAMES = {
     "check": "doctor",
     "find": "search",
     "get": "show",
-    "help": "--help",
     "info": "status",
     "ls": "list",
     "open": "show",

@@ -406,7 +406,7 @@ def mcp_command(session: Session, /, listen: str | None, agent: str, token_secre
     from opx.edges.serving.tokens import home_token
 
     home = _home(session, listen)
-    token = services.secrets.get(token_secret) if token_secret else home_token(home)
+    token = services.ports.secrets.get(token_secret) if token_secret else home_token(home)
     opened = listening_socket(listen)
     http = HttpServer(http_app(server, token, own_addresses(opened.getsockname()[1]) if home else ()), opened)
     click.echo(f"{len(tools)} tools at http://{http.address}/mcp: Ctrl-C stops", err=True)

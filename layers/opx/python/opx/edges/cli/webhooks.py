@@ -130,7 +130,7 @@ def _setup(session: Session) -> WebhookSetup:
     from opx.connectors.webhooks.setup import webhook_setup
 
     on_aws = session.is_remote or session.settings.backend == "aws"
-    return webhook_setup(session.settings, lambda: session.services.secrets, on_aws=on_aws)
+    return webhook_setup(session.settings, lambda: session.services.ports.secrets, on_aws=on_aws)
 
 
 def _secret_states(view: WebhookView) -> str:

@@ -1,0 +1,24 @@
+"""A system that may be read, and a function that has no rights to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from opx.operations.system import System
+from tests.support.api_requests import Handler
+from tests.support.writing_support import a_kept_system, a_refusing_handler
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
+    """A shared system for tests that write nothing, as setup is slow."""
+    with a_kept_system(tmp_path_factory.mktemp("kept")) as system:
+        yield system
+
+
+@pytest.fixture
+def refusing(kept: System) -> Iterator[Handler]:
+    with a_refusing_handler(kept) as handler:
+        yield handler
