@@ -144,5 +144,5 @@ def _at_once(queue: SqsQueue, body: str, *, delay_seconds: int = 0) -> None:
 
 
 def _titan(given: System, model: str, dimension: int) -> Any:
-    client = given.embedder._client  # type: ignore[attr-defined]
+    client = given.indexing.embedder._client  # type: ignore[attr-defined]
     return BedrockEmbedder(client, model or TITAN, dimension=dimension or None)

@@ -163,7 +163,7 @@ def a_system(captured: Captured, set_aside: Any = None) -> Any:
         settings=Settings(),
         clock=lambda: NOW,
         learning=SimpleNamespace(capture=capture),
-        functions=ThisProcess(learning_failed=set_aside),
+        ports=SimpleNamespace(functions=ThisProcess(learning_failed=set_aside)),
         times=times,
     )
 

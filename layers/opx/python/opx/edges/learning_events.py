@@ -45,7 +45,7 @@ def handle_message(body: str, receives: int, services: System, do: Do, report: R
     unavailable, or its entry isn't there yet.
 
     A message that can never succeed is sent to the queue of refused events with the reason
-    (`System.functions.learning_failed`), and counts as processed. One with an unexpected error is delivered again until
+    (`Functions.learning_failed`), and counts as processed. One with an unexpected error is delivered again until
     the queue moves it to its dead letters."""
     report(Metric.LEARNING_EVENTS)
     settings = services.settings
