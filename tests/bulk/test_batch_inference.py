@@ -71,7 +71,7 @@ def test_a_quota_that_is_lowered_in_the_middle_only_costs_the_lower_price(bulk: 
 def test_jobs_beyond_the_quota_wait_until_others_end(bulk: BulkCloud, monkeypatch: pytest.MonkeyPatch) -> None:
     bulk.batches.quotas.jobs = 1
     limits = BatchLimits(minimum_records=4, maximum_records=4)
-    monkeypatch.setattr(BedrockBatchEmbedder, "limits", limits)
+    monkeypatch.setattr(BedrockBatchEmbedder, "limits", property(lambda _: limits, lambda *_: None), raising=False)
     bulk.batches.quotas.fewest_records = 4
     assert ingested(bulk) == 0
     assert len(bulk.batches.jobs) == 3

@@ -22,6 +22,7 @@ from opx.errors import (
     SealNotFoundError,
     UntrustedSealError,
 )
+from opx.lifecycle.seal import contents
 from opx.lifecycle.seal.merkle import leaf_hash, tree_hash
 from opx.lifecycle.seal.records import Seal
 from opx.lifecycle.seal.sealing import SealComparison, SealedReceipt
@@ -96,6 +97,23 @@ def test_nothing_differs_from_a_seal_without_changes(home: Path) -> None:
     first = sealed(home)
     assert compared(home).is_same
     assert sealed(home).root == first.root
+
+
+FIELDS = (
+    "category chunkCount chunksChecksum contentHash createdAt currentSince documentId expires key language metadata "
+    "outlineChecksum owner remarks reviewBy reviewedAt scope services severity source state supersededAt tags tier title "
+    "tokenCount trust untrusted version"
+)
+"""Fields of a version without attributes, in every seal: with another one, all seals before it would differ."""
+
+
+def test_a_field_without_a_value_is_none_of_a_seal(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contents, "leaf_hash", bytes)
+    with services_at(home) as services:
+        listed = contents.SealedContents(services.tables, services.storage, services.corpus, lambda *_: None).leaves()
+        rows = [json.loads(leaf.hash)[2][0] for leaf in listed if leaf.part == contents.VERSIONS_PART]
+    assert {" ".join(sorted(row)).removeprefix("attributes ") for row in rows} == {FIELDS}
+    assert [row["attributes"] for row in rows if "attributes" in row] == [{"owner": "platform"}]
 
 
 def test_two_homes_restored_from_one_archive_have_equal_roots(home: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A system that may be read, and a function that has no rights to write."""
+"""Functions: one that answers for the services of a module, and one that has no rights to write."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from lambdas.retrieve_knowledge.handler import make_handler
 from opx.operations.system import System
 from tests.support.api_requests import Handler
 from tests.support.writing_support import a_kept_system, a_refusing_handler
@@ -22,3 +23,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
 def refusing(kept: System) -> Iterator[Handler]:
     with a_refusing_handler(kept) as handler:
         yield handler
+
+
+@pytest.fixture
+def handler(services: System) -> Handler:
+    return make_handler(lambda: services)

@@ -45,11 +45,6 @@ def json_logs() -> Iterator[None]:
 
 
 @pytest.fixture
-def handler(services: System) -> Handler:
-    return make_handler(lambda: services)
-
-
-@pytest.fixture
 def managing(services: System) -> Handler:
     return make_managing(lambda: services)
 

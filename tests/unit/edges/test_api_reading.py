@@ -56,11 +56,6 @@ def json_logs() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def handler(services: System) -> Handler:
-    return make_handler(lambda: services)
-
-
 def titles(answer: tuple[int, Any]) -> list[str]:
     status, found = answer
     assert status == 200, found

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from lambdas.manage_knowledge.handler import make_handler as make_manager
-from lambdas.retrieve_knowledge.handler import make_handler
 from opx.operations.system import System
 from tests.support.agent_calls import a_system, id_of
 from tests.support.api_requests import Handler, a_token, call, check_described, refusal
@@ -45,11 +44,6 @@ def old(services: System) -> dict[str, str]:
 def json_logs() -> Iterator[None]:
     with function_logs():
         yield
-
-
-@pytest.fixture
-def handler(services: System) -> Handler:
-    return make_handler(lambda: services)
 
 
 @pytest.fixture

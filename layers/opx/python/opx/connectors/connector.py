@@ -19,7 +19,7 @@ from msgspec import Meta
 from opx.domain.ids import Clock, iso_time
 from opx.domain.knowledge import Tier
 from opx.domain.record import Record
-from opx.domain.requests import RequestError, fields_of, read_record
+from opx.domain.requests import RequestError, fields_of, read_request
 from opx.domain.sources import Cursor, Health, Page, PullRequest, RateLimit, Refused, SourceDefinition, SourceDocument
 from opx.errors import (
     ForbiddenAddressError,
@@ -243,6 +243,6 @@ def read_options(kind: type[P], values: Mapping[str, Any], *, of: str) -> P:
         name: [value] if known[name].is_list and isinstance(value, str) else value for name, value in values.items()
     }
     try:
-        return read_record(kind, given)
+        return read_request(kind, given)
     except RequestError as exc:
         raise InvalidInputError(f"{of}: option {exc}") from exc

@@ -127,11 +127,6 @@ def read_request(kind: type[R], given: Given, *, texts: bool = False, attributes
     return request
 
 
-def read_record(kind: type[R], given: Given) -> R:
-    """A record that a caller wrote, refused as requests are. Raises `RequestError`."""
-    return read_request(kind, given)
-
-
 def _is_list_of_documents(field: FieldFacts) -> bool:
     """True for a list of documents: each is validated on its own, so that an invalid one doesn't reject the others."""
     return field.is_list and isinstance(_unwrapped(field.kind.item_type), inspect.UnionType)  # type: ignore[attr-defined]

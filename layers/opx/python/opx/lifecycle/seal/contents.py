@@ -39,6 +39,9 @@ _AT_ONCE = 100
 _OF_A_HOME = ("s3Location",)
 """Fields of a version that name the home or bucket."""
 
+_ADDED = ("attributes",)
+"""Fields of a version that earlier seals don't have: one without a value is left out."""
+
 _OF_AN_INGESTION = ("ingestedAt", "objectVersion")
 """Fields of its provenance that a restored home has anew."""
 
@@ -195,7 +198,8 @@ class SealedContents:
         document = document_from_item(item)
         stated = item.get(PROVENANCE) or {}
         provenance = {name: value for name, value in stated.items() if name not in _OF_AN_INGESTION}
-        row = {name: value for name, value in document.to_json().items() if name not in _OF_A_HOME}
+        stated_fields = document.to_json().items()
+        row = {name: value for name, value in stated_fields if name not in _OF_A_HOME and (value or name not in _ADDED)}
         if document.source_uri == document.location:
             row["source"] = ""
         key, document_id = document.key, document.document_id
