@@ -248,7 +248,8 @@ def test_without_the_api_the_retrieval_function_reads_only_for_agents(without: A
     assert objects == {f"{BUCKET}/chunks/*", f"{BUCKET}/clients/*/chunks/*", f"{BUCKET}/words/*"}
     tables = {resource for action, resource in found if action.startswith("dynamodb:")}
     assert tables == table_arns(
-        ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, GAPS, GRAPH, LIFECYCLE, OUTCOMES, PROJECTS, USES
+        *(ALIASES, AUDIT, BASELINES, CALENDAR, DOCUMENTS, EMBEDDINGS, GAPS, GRAPH),
+        *(KEYS, LIFECYCLE, OUTCOMES, PROJECTS, USES),
     )
 
 

@@ -63,9 +63,6 @@ def test_of_a_slow_module_a_part_is_left(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(without_most_of_the_many(tests)) == 4
 
 
-# -- the order in which tests are given to processes
-
-
 @pytest.mark.parametrize("name", SLOW)
 def test_slow_modules_are_there(name: str) -> None:
     assert (TESTS.parent / name).exists()
