@@ -18,9 +18,8 @@ def settings(names: Names) -> dict[str, str]:
 
 def reading_rights(names: Names) -> list[iam.PolicyStatement]:
     """Rights to read chunks and, for the API, all of the corpus, vectors of old versions, failed items, captured entries,
-    patterns, the ledger of announced changes, records of answers, and the queue's length; none
-    to change anything but evaluation runs, which are beside the gaps. Listing distinguishes a missing object (404) from a
-    forbidden one (403)."""
+    patterns, the ledger of announced changes, records of answers, and the queue's length; none to change anything but
+    evaluation runs, which are beside the gaps. Listing distinguishes a missing object (404) from a forbidden one (403)."""
     corpus = [
         rights.allow(["s3:ListBucket"], names.corpus_arn),
         rights.on_objects(names, folders(names), ["s3:GetObject"]),

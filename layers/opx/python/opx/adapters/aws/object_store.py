@@ -198,9 +198,7 @@ class InBucket:
             kinds: list[Any] = [page.get("Versions", []), page.get("DeleteMarkers", [])]
             versions, removals = ([one for one in found if one["Key"] == key] for found in kinds)
             yield versions, removals
-            if any(
-                one["Key"] > key for found in kinds for one in found
-            ):  # keys come in order: the rest are other objects
+            if any(one["Key"] > key for found in kinds for one in found):  # in order: the rest are other objects
                 return
 
 
