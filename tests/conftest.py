@@ -41,9 +41,12 @@ settings.register_profile(
 settings.load_profile("calm")
 
 
-def pytest_configure() -> None:
-    """Leaves CDK's own check of templates, six seconds in each process, to `app.py`'s test: the others have cfn-lint's."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Leaves CDK's own check of templates, six seconds in each process, to `app.py`'s test: the others have cfn-lint's. In a
+    sample, snapshots of tests that are left out are no error."""
     os.environ.setdefault("CDK_VALIDATION", "false")
+    if EVERY > 1:
+        config.option.warn_unused_snapshots = True
 
 
 def pytest_report_header() -> str:

@@ -18,16 +18,15 @@ Case = TypeVar("Case")
 EVERY = int(os.environ.get("OPX_TEST_SAMPLE") or 1)
 """One of so many cases is tried."""
 
-
 SEED = int(os.environ.get("OPX_TEST_SEED") or 1)
 
 
 def sampled(cases: Sequence[Case], part: int) -> Sequence[Case]:
     """The part with this number and that of the seed: together, `EVERY` parts that follow each other are all cases."""
-    return cases[(part + SEED) % EVERY :: EVERY]
+    return cases[(part + SEED) % min(EVERY, len(cases) or 1) :: EVERY]
 
 
-MANY = 10
+MANY = 4
 """Cases of one test from which on they are taken to be alike."""
 
 _ALIKE_IN = ("tests/unit/", "tests/contract/")
@@ -36,8 +35,8 @@ _WHOLE = ("tests/isolation/", "tests/unit/test_architecture.py", "tests/unit/dom
 
 
 def without_most_of_the_many(nodeids: Iterable[str]) -> set[str]:
-    """The tests to leave out: all but one of `EVERY` of the cases of a test that has `MANY` or more, and of the tests of
-    slow modules; the same ones in every run with one seed."""
+    """The tests to leave out: all but one of `EVERY` of the cases of a test that has `MANY` or more, and of all tests of
+    slow modules together; the same ones in every run with one seed."""
     if EVERY == 1:
         return set()
     alike = defaultdict[str, list[str]](list)
@@ -47,10 +46,10 @@ def without_most_of_the_many(nodeids: Iterable[str]) -> set[str]:
         if nodeid.startswith(_WHOLE):
             continue
         if module in SLOW:
-            alike[module].append(nodeid)
+            alike[""].append(nodeid)
         elif bracket and name.startswith(_ALIKE_IN):
             alike[name].append(nodeid)
-    many = {name: sorted(found) for name, found in alike.items() if len(found) >= MANY or name in SLOW}
+    many = {name: sorted(cases) for name, cases in alike.items() if len(cases) >= MANY or not name}
     return {
-        nodeid for name, found in many.items() for nodeid in set(found) - set(sampled(found, zlib.crc32(name.encode())))
+        nodeid for name, cases in many.items() for nodeid in set(cases) - set(sampled(cases, zlib.crc32(name.encode())))
     }

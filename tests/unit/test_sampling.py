@@ -13,6 +13,7 @@ from tests.support.scheduling import SLOW, TESTS, scope_of, slow_modules, turns
 def test_parts_that_follow_each_other_are_all_cases(monkeypatch: pytest.MonkeyPatch, first: int) -> None:
     monkeypatch.setattr(sampling, "EVERY", 3)
     parts = [sampled(range(10), part) for part in range(first, first + 3)]
+    assert len(sampled(range(2), first)) == 1
     assert sorted(case for part in parts for case in part) == list(range(10))
     assert max(map(len, parts)) == 4
 
@@ -37,7 +38,7 @@ def cases_of(name: str, count: int) -> list[str]:
 
 def test_of_many_cases_of_a_unit_test_a_part_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "EVERY", 3)
-    many, few = cases_of("tests/unit/a/test_b.py::test_c", 30), cases_of("tests/unit/a/test_b.py::test_d", 9)
+    many, few = cases_of("tests/unit/a/test_b.py::test_c", 30), cases_of("tests/unit/a/test_b.py::test_d", 3)
     left_out = without_most_of_the_many([*many, *few, "tests/unit/a/test_b.py::test_e"])
     assert len(left_out) == 20
     assert left_out < set(many)
@@ -57,7 +58,7 @@ def test_without_a_sample_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -
     assert without_most_of_the_many(cases_of("tests/unit/test_a.py::test_b", 100)) == set()
 
 
-def test_of_a_slow_module_a_part_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_slow_modules_a_part_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "EVERY", 3)
     tests = [f"tests/e2e/test_pipeline_crashes.py::test_{number}" for number in range(6)]
     assert len(without_most_of_the_many(tests)) == 4
