@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 REQUIREMENTS := layers/dependencies
+DISTRIBUTIONS := $(sort $(wildcard layers/opx-*/pyproject.toml))
+EDITABLE := --editable . $(patsubst %/pyproject.toml,--editable ./%,$(DISTRIBUTIONS))
 EXAMPLES := build/examples
 SITE := build/site-environment
 PEERS := build/peers-environment
@@ -39,10 +41,10 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 # What the opx command needs: the engines and the embedding model, nothing of AWS or CDK.
-$(VENV)/.ready: $(REQUIREMENTS)/embedded.txt pyproject.toml | $(BIN)/python
+$(VENV)/.ready: $(REQUIREMENTS)/embedded.txt pyproject.toml $(DISTRIBUTIONS) | $(BIN)/python
 	@echo "setting up $(VENV) (once) ..." >&2
 	@$(INSTALL) $(REQUIREMENTS)/embedded.txt
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(PIP) install --no-deps --no-build-isolation $(EDITABLE)
 	@$(BIN)/python -m opx.adapters.embedded.minilm
 	@touch $@
 
@@ -95,11 +97,11 @@ test-redis: $(VENV)/.ready-dev ## streams on a real Redis (Debian's package redi
 	$(BIN)/python -m pytest -m redis tests/redis
 
 # The examples' frameworks have an environment of their own: they need other versions, and half a gigabyte.
-$(EXAMPLES)/.ready: $(REQUIREMENTS)/examples.txt pyproject.toml | $(VENV)/.ready-dev
+$(EXAMPLES)/.ready: $(REQUIREMENTS)/examples.txt pyproject.toml $(DISTRIBUTIONS) | $(VENV)/.ready-dev
 	@echo "setting up $(EXAMPLES) (once) ..." >&2
 	@$(PYTHON) -m venv $(EXAMPLES)
 	@$(REQUIREMENTS)/install.sh $(EXAMPLES)/bin/python $(REQUIREMENTS)/examples.txt
-	@$(EXAMPLES)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --editable .
+	@$(EXAMPLES)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation $(EDITABLE)
 	@mkdir -p $(EXAMPLES)/share && ln -sfn $(CURDIR)/$(VENV)/share/opx $(EXAMPLES)/share/opx
 	@touch $@
 
@@ -188,7 +190,7 @@ $(PEERS)/.ready: $(REQUIREMENTS)/peers.txt pyproject.toml | $(VENV)/.ready-dev
 	@echo "setting up $(PEERS) (once) ..." >&2
 	@$(PYTHON) -m venv $(PEERS)
 	@$(REQUIREMENTS)/install.sh $(PEERS)/bin/python $(REQUIREMENTS)/peers.txt
-	@$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation --editable .
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation $(EDITABLE)
 	@mkdir -p $(PEERS)/share && ln -sfn $(CURDIR)/$(VENV)/share/opx $(PEERS)/share/opx
 	@touch $@
 

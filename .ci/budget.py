@@ -20,7 +20,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / ".ci" / "size.toml"
-LIBRARY = ROOT / "layers" / "opx" / "python" / "opx"
+LAYERS = ROOT / "layers"
+LIBRARY = LAYERS / "opx" / "python" / "opx"
 LARGEST_LOAN = 2_500
 """Lines that one capability may borrow."""
 
@@ -58,10 +59,16 @@ def _sources(folder: Path) -> Iterator[tuple[str, str]]:
         yield (inside[0] if len(inside) > 1 else "root"), file.read_text(encoding="utf-8")
 
 
+def _distributions() -> Iterator[tuple[str, str]]:
+    """The distribution that each module beside the library belongs to, and its text."""
+    for folder in sorted(LAYERS.glob("opx-*")):
+        yield from ((folder.name, source) for _, source in _sources(folder / "python"))
+
+
 def library() -> Figures:
-    """Files, lines and tokens of each package of the library."""
+    """Files, lines and tokens of each package of the library, and of each distribution beside it."""
     figures: Figures = {}
-    for package, source in _sources(LIBRARY):
+    for package, source in (*_sources(LIBRARY), *_distributions()):
         lines, tokens = size_of(source)
         part = figures.setdefault(package, {"files": 0, "lines": 0, "tokens": 0})
         for measure, more in (("files", 1), ("lines", lines), ("tokens", tokens)):
@@ -84,8 +91,12 @@ def counts() -> dict[str, int]:
         return sum(commands(each, click.Context(each, context, each.name)) for each in inner if each)
 
     tests = [source for _, source in _sources(ROOT / "tests")]
+    core = [source for _, source in _sources(LIBRARY)]
+    core_lines = sum(len(source.splitlines()) for source in core)
     return {
-        "library_lines": sum(len(source.splitlines()) for _, source in _sources(LIBRARY)),
+        "core_files": len(core),
+        "core_lines": core_lines,
+        "library_lines": core_lines + sum(len(source.splitlines()) for _, source in _distributions()),
         "tests_lines": sum(len(source.splitlines()) for source in tests),
         "tests_files": len(tests),
         "settings": len(Settings.__struct_fields__),

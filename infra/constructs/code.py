@@ -66,15 +66,17 @@ class LayerSource:
         """The folder of one function."""
         return lambda_.Code.from_asset(str(self.lambdas / use_case), exclude=_COMPILED)
 
-    def library(self, scope: Construct) -> lambda_.LayerVersion:
-        """The library, with its copy of `knowledge.yaml`."""
+    def library(self, scope: Construct, dependencies: str) -> lambda_.LayerVersion:
+        """The library, with its copy of `knowledge.yaml` and the distributions that go with these dependencies."""
         compiled: list[bool] = []
 
         def fill(folder: Path) -> None:
-            copy_library(folder)
+            copy_library(folder, dependencies)
             compiled.append(not self.bundle or compile_modules(folder, self.platform.python))
 
-        layer = self._layer(scope, "OpxLayer", self._bundled(LIBRARY, "opx", fill=fill), "The opx library")
+        layer = self._layer(
+            scope, "OpxLayer", self._bundled(LIBRARY, f"opx {dependencies}", fill=fill), "The opx library"
+        )
         if not all(compiled):
             cdk.Validations.of(layer).add_warning("opx:uncompiled", _UNCOMPILED.format(self.platform.python))
         return layer

@@ -9,11 +9,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from opx import __version__
+
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = ROOT / "layers" / "opx"
+LAYERS = ROOT / "layers"
+LIBRARY = LAYERS / "opx"
 KNOWLEDGE_FILE = ROOT / "corpus" / "knowledge.yaml"
 
 UNZIPPED_LIMIT = 250 * 1024 * 1024
@@ -21,6 +25,15 @@ UNZIPPED_LIMIT = 250 * 1024 * 1024
 
 LIBRARY_SHARE = 10 * 1024 * 1024
 """Reserved in a dependency layer's budget for the library's layer and the function's own code."""
+
+_FORMATS = ("opx-code", "opx-documents")
+DISTRIBUTIONS = {
+    "api": (),
+    "search": _FORMATS,  # documents are named by their formats
+    "manage": (*_FORMATS, "opx-connectors"),
+    "ingest": (*_FORMATS, "opx-connectors"),
+}
+"""Distributions beside the library that functions need, by their dependencies (`layers/dependencies/<name>.txt`)."""
 
 _UNNEEDED = ("__pycache__", "*.egg-info", "*.pyc", "console_files")
 _OF_PYTHON_2 = r"olefile/olefile2\.py$"
@@ -34,13 +47,28 @@ class LayerTooLargeError(RuntimeError):
     """A layer that Lambda would refuse; the message names its largest parts."""
 
 
-def copy_library(folder: Path) -> None:
-    """Fill a layer with the library's source and its copy of `knowledge.yaml`."""
+def copy_library(folder: Path, dependencies: str) -> None:
+    """Fill a layer with the library, its copy of `knowledge.yaml`, and the distributions of functions with these
+    dependencies. Each has the metadata by which plugins are found."""
     target = folder / "python"
-    shutil.copytree(LIBRARY / "python", target, ignore=shutil.ignore_patterns(*_UNNEEDED))
+    for name in ("opx", *DISTRIBUTIONS[dependencies]):
+        shutil.copytree(LAYERS / name / "python", target, ignore=shutil.ignore_patterns(*_UNNEEDED), dirs_exist_ok=True)
+        _write_metadata(target, ROOT if name == "opx" else LAYERS / name)
     data = target / "opx" / "data"
     data.mkdir(exist_ok=True)
     shutil.copyfile(KNOWLEDGE_FILE, data / KNOWLEDGE_FILE.name)
+
+
+def _write_metadata(target: Path, project: Path) -> None:
+    """The name, version and entry points of a project, as an installer writes them."""
+    declared = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    info = target / f"{declared['name'].replace('-', '_')}-{__version__}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {declared['name']}\nVersion: {__version__}\n")
+    lines = []
+    for group, entries in declared.get("entry-points", {}).items():
+        lines += [f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()), ""]
+    (info / "entry_points.txt").write_text("\n".join(lines))
 
 
 def install(requirements: Path, folder: Path, *, wheels: str, python: str) -> None:

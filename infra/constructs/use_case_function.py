@@ -101,7 +101,7 @@ class UseCaseFunction(Construct):
             architecture=source.platform.instructions,
             handler="handler.handler",
             code=source.function_code(spec.use_case),
-            layers=[source.library(self), source.dependencies(self, spec.dependencies)],
+            layers=[source.library(self, spec.dependencies), source.dependencies(self, spec.dependencies)],
             environment={env_name(field): value for field, value in {**_everywhere(names), **settings}.items()},
             memory_size=spec.memory,
             timeout=Duration.seconds(spec.timeout),

@@ -14,7 +14,8 @@ from constructs import Construct
 from infra.constructs.queues import dead_letter_queue
 from infra.constructs.schedules import Schedules
 from infra.names import Names
-from opx.connectors.webhooks.definitions import INCIDENT_FORMATS, load_webhooks
+from opx.connectors.webhooks.definitions import load_webhooks
+from opx.connectors.webhooks.formats import reports_incidents
 from opx.connectors.webhooks.receiving import FOLDER
 from opx.domain.sources import WebhookDefinition
 from opx.ingestion.events import CREATED, DOCUMENTS_FOLDER
@@ -100,7 +101,7 @@ def incident_deliveries(
     keys: list[Mapping[str, Any]] = [
         {"wildcard": f"*{DOCUMENTS_FOLDER}{one.category}/{FOLDER}/{one.name}/*"}
         for one in declared.values()
-        if one.format in INCIDENT_FORMATS
+        if reports_incidents(one.format)
     ]
     if not keys:
         return None

@@ -12,8 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from opx import Knowledge
-from opx.connectors.registry import CONNECTORS, PRESETS
+from opx import Knowledge, plugins
 from opx.edges.cli.main import cli
 from opx.errors import InvalidInputError
 from opx.operations import load
@@ -65,7 +64,7 @@ def is_command(text: str) -> bool:
         command = found
     options = {name for one in command.params for name in one.opts}
     kind = words[words.index("--kind") + 1] if "--kind" in words else "directory"
-    return {word for word in words if word.startswith("--")} <= options and kind in {*CONNECTORS, *PRESETS}
+    return {word for word in words if word.startswith("--")} <= options and kind in plugins.names(plugins.CONNECTORS)
 
 
 def is_there(name: str) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = ROOT / "layers" / "opx" / "python"
+LAYERS = ROOT / "layers"
 PAGE = ROOT / "docs" / "glossary.md"
 _ROW = re.compile(r"^\| ([^|`]+) \| ([^|]+) \| ([^|]*`[^|]+) \|$", re.MULTILINE)
 _DEFINED = re.compile(r"^ *(?:class|def) (\w+)|^ *(\w+)(?:: [^=\n]+)?(?: =|$)", re.MULTILINE)
@@ -22,8 +22,8 @@ _DEFINED = re.compile(r"^ *(?:class|def) (\w+)|^ *(\w+)(?:: [^=\n]+)?(?: =|$)", 
 def defined() -> dict[str, list[str]]:
     """Modules of the library by the names that they define, and by their own names."""
     found: dict[str, list[str]] = {}
-    for path in (LIBRARY / "opx").rglob("*.py"):
-        module = ".".join(path.relative_to(LIBRARY).with_suffix("").parts).removesuffix(".__init__")
+    for path in LAYERS.rglob("*.py"):
+        module = ".".join(Path(*path.relative_to(LAYERS).parts[2:]).with_suffix("").parts).removesuffix(".__init__")
         names = {one or other for one, other in _DEFINED.findall(path.read_text(encoding="utf-8"))}
         for name in (*names, *re.split(r"\W", module)):
             found.setdefault(name, []).append(module)

@@ -20,7 +20,7 @@ def synthesised_layers(outdir: Path, source: LayerSource) -> dict[str, Path]:
     """Folders of the layers of a stack with the library and two sets of packages, by description."""
     app = cdk.App(outdir=str(outdir), analytics_reporting=False)
     stack = cdk.Stack(app, "layers")
-    source.library(stack)
+    source.library(stack, "ingest")
     for name in ("api", "ingest"):
         source.dependencies(cdk.Stack(app, name), name)
     assembly = app.synth()
@@ -34,15 +34,32 @@ def synthesised_layers(outdir: Path, source: LayerSource) -> dict[str, Path]:
 
 
 def test_the_library_has_its_modules_and_the_knowledge_file(tmp_path: Path) -> None:
-    copy_library(tmp_path)
+    copy_library(tmp_path, "ingest")
     package = tmp_path / "python" / "opx"
     assert (package / "system.py").is_file()
     assert (package / "text" / "glossaries" / "de.txt").is_file()
     assert (package / "data" / "knowledge.yaml").read_bytes() == layer_contents.KNOWLEDGE_FILE.read_bytes()
 
 
+def test_a_layer_has_its_distributions_and_what_names_their_plugins(tmp_path: Path) -> None:
+    for dependencies, expected in (
+        ("api", {"opx"}),
+        ("ingest", {"opx", "opx_code", "opx_connectors", "opx_documents"}),
+    ):
+        copy_library(tmp_path / dependencies, dependencies)
+        python = tmp_path / dependencies / "python"
+        assert {path.name for path in python.iterdir() if path.suffix != ".dist-info"} == expected
+        program = (
+            f"import sys; sys.path.append({str(python)!r}); from importlib.metadata import entry_points as found; "
+        )
+        program += "print(len(found(group='opx.formats')), len(found(group='opx.connectors')))"
+        command = [sys.executable, "-I", "-S", "-c", program]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert ran.stdout.split() == (["0", "2"] if dependencies == "api" else ["12", "27"])
+
+
 def test_the_library_has_no_compiled_files(tmp_path: Path) -> None:
-    copy_library(tmp_path)
+    copy_library(tmp_path, "ingest")
     assert not list(tmp_path.rglob("*.pyc"))
     assert not list(tmp_path.rglob("*.egg-info"))
 
@@ -107,7 +124,7 @@ def test_compiled_modules_are_used_without_a_look_at_their_source(tmp_path: Path
 def test_compiling_again_gives_the_same_bytes(tmp_path: Path) -> None:
     digests = []
     for folder in (tmp_path / "first", tmp_path / "second"):
-        copy_library(folder)
+        copy_library(folder, "ingest")
         assert compile_modules(folder, THIS_PYTHON)
         digests.append({file.name: file.read_bytes() for file in folder.rglob("*.pyc")})
     assert digests[0] == digests[1]
@@ -133,7 +150,7 @@ def test_uncompiled_layers_cause_a_warning(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(code, "compile_modules", lambda *_: False)
     app = cdk.App(outdir=str(tmp_path), analytics_reporting=False)
     stack = cdk.Stack(app, "layers")
-    LayerSource(bundle=True).library(stack)
+    LayerSource(bundle=True).library(stack, "ingest")
     app.synth()
     assert "no Python 3.13 was found" in (tmp_path / "layers.metadata.json").read_text()
 

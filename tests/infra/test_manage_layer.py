@@ -9,7 +9,7 @@ import sys
 
 from infra.api import MANAGE_KNOWLEDGE
 from infra.constructs.code import REQUIREMENTS
-from opx.connectors.registry import CONNECTORS
+from opx import plugins
 from opx.operations import load
 from opx.operations.registry import Function
 
@@ -52,7 +52,7 @@ def test_all_that_the_managing_function_may_load_is_in_its_layer() -> None:
     operations = {
         one.run.__module__ for one in load().routes.values() if one.route and one.route.function is Function.MANAGE
     }
-    connectors = {f"opx.connectors.{where.partition(':')[0]}" for where, _ in CONNECTORS.values()}
+    connectors = {entry.module for entry in importlib.metadata.entry_points(group=plugins.CONNECTORS)}
     needed = [
         "lambdas.manage_knowledge.handler",
         "opx.ingestion.pipeline",

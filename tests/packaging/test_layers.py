@@ -167,13 +167,13 @@ def test_every_function_is_started_here() -> None:
 
 @pytest.fixture(scope="session")
 def layers(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Fills a layer for this machine once, by name: `opx`, or one of dependencies."""
+    """Fills a layer for this machine once, by name: `ingest` are dependencies, `opx ingest` is the library beside them."""
 
     @cache
     def fill(name: str) -> Path:
         folder = tmp_path_factory.mktemp(name)
-        if name == "opx":
-            copy_library(folder)
+        if name.startswith("opx "):
+            copy_library(folder, name.removeprefix("opx "))
         else:
             install(REQUIREMENTS / f"{name}.txt", folder, wheels=THIS_MACHINE, python=THIS_PYTHON)
         return folder / "python"
@@ -187,7 +187,7 @@ def test_a_function_starts_with_its_layers_and_nothing_else(
     use_case: str, layers: Callable[[str], Path], runtime: Path
 ) -> None:
     name, modules = FUNCTIONS[use_case]
-    parts = (ROOT / "lambdas" / use_case, layers(name), layers("opx"), runtime)
+    parts = (ROOT / "lambdas" / use_case, layers(name), layers(f"opx {name}"), runtime)
     paths = f"import sys; sys.path[:0] = {[str(part) for part in parts]!r}\n"
     command = [sys.executable, "-I", "-S", "-c", paths + _PROGRAM, "handler", *modules]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, env={"OPX_BACKEND": "aws"})

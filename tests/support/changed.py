@@ -18,7 +18,13 @@ from pathlib import Path
 from tests.support.scheduling import SLOW
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = {"layers/opx/python": ("opx",), ".": ("infra", "tests", "lambdas", "examples")}
+SOURCES = {
+    **{
+        f"layers/{one.parent.name}/python": (one.parent.name.replace("-", "_"),)
+        for one in ROOT.glob("layers/opx*/python")
+    },
+    ".": ("infra", "tests", "lambdas", "examples"),
+}
 """Folders that modules are imported from, with their packages."""
 
 MOST = 500

@@ -14,7 +14,7 @@ from typing import TypeGuard
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = ROOT / "layers" / "opx" / "python"
+LIBRARIES = sorted((ROOT / "layers").glob("opx*/python"))
 FUNCTIONS = ROOT / "lambdas"
 VENDORS = ("boto3", "botocore", "opensearchpy", "s3transfer", "aws_lambda_powertools")
 MAY_READ_ENVIRONMENT = ("opx.settings", "opx.edges.cli.main", "opx.system")
@@ -45,7 +45,7 @@ def _module(file: Path, root: Path) -> str:
 
 
 def _files() -> dict[str, Path]:
-    files = {_module(file, LIBRARY): file for file in sorted(LIBRARY.rglob("*.py"))}
+    files = {_module(file, folder): file for folder in LIBRARIES for file in sorted(folder.rglob("*.py"))}
     return files | {_module(file, ROOT): file for file in sorted(FUNCTIONS.rglob("*.py"))}
 
 
@@ -150,7 +150,7 @@ def test_the_domain_imports_the_standard_library_records_itself_and_errors() -> 
 
 
 def test_ports_and_tables_know_only_the_domain() -> None:
-    allowed = ("opx.domain", "opx.errors", "opx.ports", "opx.settings", "msgspec")
+    allowed = ("opx.domain", "opx.errors", "opx.plugins", "opx.ports", "opx.settings", "msgspec")
     inner = [found for found in all_imports() if _within(found.module, "opx.ports", "opx.settings")]
     assert not broken(
         [

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = ROOT / "layers" / "opx" / "python" / "opx"
+LAYERS = ROOT / "layers"
 ROW = re.compile(r"\|[^|]+\|[^|]+\|([^|]+)\|\n?\Z")
 
 
@@ -23,7 +23,7 @@ def glossary_types() -> list[str]:
 def defined_names() -> Iterator[str]:
     """Names of packages, modules, classes, functions, fields and constants."""
     yield from ("opx", "*")
-    for file in LIBRARY.rglob("*.py"):
+    for file in LAYERS.rglob("*.py"):
         yield from (file.stem, file.parent.name)
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef | ast.FunctionDef):

@@ -11,8 +11,8 @@ import pytest
 
 from opx.adapters.web import HttpWeb
 from opx.connectors.connector import Connector
-from opx.connectors.security import attack
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx_connectors.security import attack
 from tests.doubles.attack_bundles import a_bundle, a_link, a_tactic, a_technique, an_object, publish
 from tests.doubles.misbehaving_site import Answer, MemoryValidators, MisbehavingSite, a_web
 from tests.support.feed_support import Corpus, a_connector

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from opx.connectors.atlassian import confluence
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.formats.metadata import MAX_ITEMS, validated
+from opx_connectors.atlassian import confluence
 from tests.doubles.confluence_wiki import Wiki, Written
 from tests.doubles.http_double import Request
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite
@@ -282,7 +282,7 @@ def test_health_reports_the_problem(wiki: Wiki) -> None:
 
 
 def test_an_address_in_the_cloud_may_end_with_wiki() -> None:
-    from opx.connectors.atlassian.confluence import ConfluenceConnector
+    from opx_connectors.atlassian.confluence import ConfluenceConnector
 
     connector = a_connector("confluence", base_url="https://x.atlassian.net/wiki/", spaces=["A"])
     assert isinstance(connector, ConfluenceConnector)

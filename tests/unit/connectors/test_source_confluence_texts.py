@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
-from opx.connectors.atlassian.storage_format import storage_markdown
 from opx.formats.data.replies import OddRecordError
+from opx_connectors.atlassian.storage_format import storage_markdown
 
 
 def macro(name: str, body: str = "", **parameters: str) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from opx.connectors.web.crawl import CrawlOptions, WebCrawl
 from opx.domain.sources import Health, RateLimit
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
+from opx_connectors.web.crawl import CrawlOptions, WebCrawl
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite, a_web
 from tests.support.web_support import Pulls, a_source, crawl_of, documents, html, refused, sitemap, visited
 

@@ -11,9 +11,9 @@ import pytest
 from infra.sources import PULL_SOURCES
 from lambdas.pull_sources.handler import RESERVE_MS
 from opx.adapters.web import MAX_WAIT_SECONDS, TIMEOUT_SECONDS, TRIES
-from opx.connectors.web.crawling import BATCH_SECONDS
 from opx.domain.sources import Page, PullRequest
 from opx.errors import SourceUnavailableError
+from opx_connectors.web.crawling import BATCH_SECONDS
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.support.web_support import Pulls, crawl_of, documents, html, sitemap, unchanged, visited
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from opx import plugins
 from opx.connectors.connector import Options, Texts, read_options
-from opx.connectors.registry import CONNECTORS, PRESETS, checked_options, connector_type, source_kinds
+from opx.connectors.registry import checked_options, connector_type, source_kinds
 from opx.connectors.repository import declared_sources, definition_of
 from opx.connectors.trial import tried
 from opx.domain.sources import SourceDefinition
@@ -24,6 +25,7 @@ from opx.system import bootstrap
 from tests.support.fakes import WordsEmbedder
 
 KNOWLEDGE = load_knowledge()
+KINDS = sorted(plugins.names(plugins.CONNECTORS))
 DECLARED = declared_sources(KNOWLEDGE)
 BLOG = {
     "kind": "feed",
@@ -128,7 +130,7 @@ class TestOptions:
 
 
 class TestKinds:
-    @pytest.mark.parametrize("kind", sorted({*CONNECTORS, *PRESETS}))
+    @pytest.mark.parametrize("kind", KINDS)
     def test_each_has_a_connector_whose_options_are_of_known_types(self, kind: str) -> None:
         allowed = {str, int, float, bool, Texts}
         fields = structs.fields(connector_type(kind).options_type)
@@ -139,7 +141,7 @@ class TestKinds:
 
     def test_each_is_described_with_all_its_options(self) -> None:
         kinds = source_kinds(KNOWLEDGE)
-        assert {one.kind for one in kinds} == {*CONNECTORS, *PRESETS}
+        assert {one.kind for one in kinds} == set(KINDS)
         assert not [(one.kind, each.name) for one in kinds for each in one.options if not each.about]
 
     def test_a_preset_shows_its_own_defaults(self) -> None:
@@ -147,7 +149,7 @@ class TestKinds:
         repository = next(each for each in kind.options if each.name == "repository")
         assert (repository.required, repository.default) == (False, "OWASP/CheatSheetSeries")
 
-    @pytest.mark.parametrize("kind", sorted({*CONNECTORS, *PRESETS}))
+    @pytest.mark.parametrize("kind", KINDS)
     def test_each_is_in_the_guide(self, kind: str) -> None:
         assert f"`{kind}`" in Path("docs/sources.md").read_text(encoding="utf-8")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opx.connectors.github.repository_docs import read_page
 from opx.formats.markup.plain import MAX_BYTES
+from opx_connectors.github.repository_docs import read_page
 
 PAGE = """---
 title: Restart a node

@@ -12,7 +12,6 @@ import pytest
 from dulwich.server import DictBackend
 from dulwich.web import make_wsgi_chain
 
-from opx.connectors import git_history
 from opx.connectors.connector import Connector
 from opx.domain.sources import PullRequest
 from opx.errors import (
@@ -22,6 +21,7 @@ from opx.errors import (
     SourceShapeError,
     SourceUnavailableError,
 )
+from opx_connectors import git_history
 from tests.doubles.git_repository import Repository
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.support.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each, text_of

@@ -10,12 +10,12 @@ import pytest
 
 from opx.adapters.web import HttpWeb
 from opx.connectors.connector import Connector
-from opx.connectors.github import repository_docs
 from opx.connectors.registry import checked_options, resolved
 from opx.connectors.repository import definition_of
 from opx.domain.sources import Page, PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx.settings import Settings
+from opx_connectors.github import repository_docs
 from tests.doubles.github_api import REPOSITORY, GitHubDouble
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.support.cli_support import word_services

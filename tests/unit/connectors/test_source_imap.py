@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from opx.connectors.connector import Connector
-from opx.connectors.mail import imap as imap_module
-from opx.connectors.mail.imap import quoted_folder
 from opx.domain.sources import PullRequest
 from opx.errors import (
     ForbiddenAddressError,
@@ -19,6 +17,8 @@ from opx.errors import (
     SourceShapeError,
     SourceUnavailableError,
 )
+from opx_connectors.mail import imap as imap_module
+from opx_connectors.mail.imap import quoted_folder
 from tests.doubles.imap_server import USER, Folder, ImapDouble, imap_server
 from tests.support.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from opx.connectors.atlassian.adf import adf_markdown
-from opx.connectors.atlassian.jira_documents import wiki_markdown
 from opx.formats.data.replies import OddRecordError
+from opx_connectors.atlassian.adf import adf_markdown
+from opx_connectors.atlassian.jira_documents import wiki_markdown
 
 
 def node(kind: str, *content: Any, **attrs: Any) -> dict[str, Any]:

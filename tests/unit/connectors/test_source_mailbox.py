@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from opx.connectors.mail import mailbox_files
 from opx.domain.sources import PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError
+from opx_connectors.mail import mailbox_files
 from tests.support.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each
 
 MESSAGE = b"From: Ann <ann@example.org>\nSubject: %s\nDate: Tue, 02 Jan 2024 10:00:00 +0000\n\nHello\n"

@@ -98,7 +98,7 @@ def test_page_without_records_in_the_middle_is_refused(nvd: NvdDouble, web: Http
 def test_pull_resumes_where_it_was_interrupted(
     nvd: NvdDouble, web: HttpWeb, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
-    monkeypatch.setattr("opx.connectors.security.nvd.PAGE_RECORDS", 2)
+    monkeypatch.setattr("opx_connectors.security.nvd.PAGE_RECORDS", 2)
     ids = seven(nvd)
     corpus = Corpus()
     cursor = corpus.interrupted(connector(nvd, web), after=after)
@@ -260,7 +260,7 @@ def test_if_most_estimates_change_all_records_are_listed_instead(nvd: NvdDouble,
 def test_interrupted_pull_resumes_with_the_estimates_it_began_with(
     nvd: NvdDouble, web: HttpWeb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("opx.connectors.security.nvd.PAGE_RECORDS", 2)
+    monkeypatch.setattr("opx_connectors.security.nvd.PAGE_RECORDS", 2)
     ids = seven(nvd)
     nvd.epss(dict.fromkeys(ids, (0.2, 0.96)), date="2026-02-28")
     corpus = Corpus()

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from opx.connectors.security.cve import Feeds, Metrics, cve_document, scores
-from opx.connectors.security.exploitation import Estimates, parse_epss, parse_kev
 from opx.errors import SourceShapeError
 from opx.formats.data.cpe import Configuration, affected_lines, parse_cpe
 from opx.formats.data.replies import OddRecordError, odd
+from opx_connectors.security.cve import Feeds, Metrics, cve_document, scores
+from opx_connectors.security.exploitation import Estimates, parse_epss, parse_kev
 from tests.doubles.nvd_api import a_record
 
 NAME = "CVE-2026-0001"

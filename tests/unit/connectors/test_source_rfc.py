@@ -11,9 +11,9 @@ import pytest
 
 from opx.adapters.web import HttpWeb
 from opx.connectors.connector import Connector
-from opx.connectors.web import rfc
 from opx.domain.sources import Page, PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
+from opx_connectors.web import rfc
 from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MemoryValidators, MisbehavingSite, a_web
 from tests.doubles.rfc_editor import RfcEditor

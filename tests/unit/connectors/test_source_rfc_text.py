@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opx.connectors.web.rfc_text import rfc_markdown
+from opx_connectors.web.rfc_text import rfc_markdown
 
 FRONT = """\
 Network Working Group                                          A. Author

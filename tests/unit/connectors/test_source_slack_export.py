@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from opx.connectors import slack_export
-from opx.connectors.slack_export import slack_markdown
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
+from opx_connectors import slack_export
+from opx_connectors.slack_export import slack_markdown
 from tests.support.workplace_support import a_connector, documents_of, named, pulled, resumed_after_each, text_of
 
 DAY = 1_704_153_600  # 2 January 2024

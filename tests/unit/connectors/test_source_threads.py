@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from markdown_it import MarkdownIt
 
-from opx.connectors.forums.threads import Post, checked_time, described, thread
 from opx.errors import SourceShapeError
 from opx.formats.markdown import nested
 from opx.formats.markdown_lines import scan
 from opx.formats.metadata import validated
+from opx_connectors.forums.threads import Post, checked_time, described, thread
 from tests.unit.formats.test_nested_markdown import MARKDOWN
 
 

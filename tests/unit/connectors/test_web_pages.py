@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from opx.connectors.web import pages
-from opx.connectors.web.pages import iso_date, read_page
-from opx.connectors.web.urls import crawl_scope, file_key, may_be_document, page_key, page_url
 from opx.ports.sources import WebReply
+from opx_connectors.web import pages
+from opx_connectors.web.pages import iso_date, read_page
+from opx_connectors.web.urls import crawl_scope, file_key, may_be_document, page_key, page_url
 
 CONTENT = "<h1>Restart a node</h1><p>Drain it first.</p>"
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from opx.connectors.webhooks.definitions import FORMATS, VERIFIED_BY_SECRET, load_webhooks, webhook_endpoint
-from opx.connectors.webhooks.formats import sample
-from opx.connectors.webhooks.signatures import VERIFIERS
+from opx import plugins
+from opx.connectors.deliveries import Delivery, UnverifiedError
+from opx.connectors.webhooks.definitions import GENERIC, load_webhooks, webhook_endpoint
+from opx.connectors.webhooks.formats import sample, scheme_of
 from opx.domain.knowledge import Tier
 from opx.domain.sources import WebhookDefinition
 from opx.errors import KnowledgeConfigError
@@ -95,10 +96,17 @@ def test_names_are_plain(tmp_path: Path, name: str) -> None:
         loaded(tmp_path, f"webhooks: {{{name}: {{category: operations/alerts, format: github, secret: s}}}}")
 
 
-def test_each_format_with_a_secret_has_a_verifier_and_a_sample(tmp_path: Path) -> None:
-    assert set(VERIFIERS) == set(VERIFIED_BY_SECRET) < set(FORMATS)
-    for kind in VERIFIED_BY_SECRET:
-        assert sample(WebhookDefinition("w", Tier.INTERNAL, "operations/alerts", kind))[0].startswith(b"{")
+@pytest.mark.parametrize("kind", sorted({*plugins.names(plugins.WEBHOOKS), "alertmanager", "pagerduty", GENERIC}))
+def test_each_format_with_a_secret_has_a_scheme_and_a_sample(kind: str) -> None:
+    definition = WebhookDefinition("w", Tier.INTERNAL, "operations/alerts", kind)
+    body, headers = sample(definition)
+    proof = scheme_of(kind).proof(b"key", body, 1_600_000_000.0)
+    delivery = Delivery(
+        "internal", "operations/alerts", tuple(proof.query.items()), headers | dict(proof.headers), body
+    )
+    assert scheme_of(kind).verify(definition, delivery, [b"key"]).delivery_id
+    with pytest.raises(UnverifiedError):
+        scheme_of(kind).verify(definition, delivery, [b"other"])
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from opx.connectors.atlassian.storage_format import storage_markdown
-from opx.connectors.web.feed import feed_entries
-from opx.connectors.web.pages import read_page
 from opx.domain.record import replace
 from opx.errors import SourceShapeError, UnparsableDocumentError
 from opx.formats.data.replies import OddRecordError
@@ -20,6 +17,9 @@ from opx.formats.sandbox import workspace
 from opx.formats.sandbox.apart import IN_PROCESS_BYTES
 from opx.ports.models import ParsingLimits, ParsingTools
 from opx.ports.sources import WebReply
+from opx_connectors.atlassian.storage_format import storage_markdown
+from opx_connectors.web.feed import feed_entries
+from opx_connectors.web.pages import read_page
 from tests.support.parsing_support import a_category
 
 ROW = "<p>Restart the <b>service</b> &amp; read its <a href='/log'>log</a>.</p>\n"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opx.formats.code.languages import LANGUAGES
 from opx.ingestion.chunking import ChunkOwner
+from opx_code.languages import LANGUAGES
 from tests.support.chunking_support import chunk_document
 from tests.support.parsing_support import outcome, parsed, refusal, text_of
 
@@ -254,7 +254,7 @@ def test_a_large_file_is_kept_without_sections_and_remarked_on() -> None:
 
 
 def test_code_that_takes_too_long_to_parse_is_kept_and_remarked_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opx.formats.code.outline.MAX_STEPS", 2)
+    monkeypatch.setattr("opx_code.outline.MAX_STEPS", 2)
     found = parsed(PYTHON * 20, "a.py")
     assert words(PYTHON) <= words("".join(found.lines))
     assert "too tangled" in found.remarks[0].text

@@ -6,8 +6,8 @@ from email.message import EmailMessage
 
 import pytest
 
-from opx.formats.mail import body_markdown
 from opx.ports.models import ParsingLimits, ParsingTools
+from opx_documents.mail import body_markdown
 from tests.support.binary_files import PdfWriter, a_picture, an_email, in_this_process, read, refused
 
 pytestmark = pytest.mark.usefixtures(in_this_process.__name__)

@@ -6,9 +6,9 @@ import pytest
 from reportlab.lib.pdfencrypt import StandardEncryption
 
 from opx.domain.documents import RemarkKind
-from opx.formats.pdf import pages as pdf_reader
-from opx.formats.pdf.pages import _date
 from opx.ports.models import ParsingLimits, ParsingTools
+from opx_documents.pdf import pages as pdf_reader
+from opx_documents.pdf.pages import _date
 from tests.support.binary_files import (
     FakeDescriber,
     FakeOcr,

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from opx.connectors.security.cve import Feeds, cve_document
 from opx.graph.extraction import advisories
 from opx.graph.versions import between, compared, plain, union, version_in
+from opx_connectors.security.cve import Feeds, cve_document
 from tests.doubles.nvd_api import a_record
 from tests.support.extraction_support import Extracted, Extraction
 

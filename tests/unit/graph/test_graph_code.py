@@ -401,7 +401,7 @@ def test_code_without_sections_has_no_statements(extraction: Extraction) -> None
 
 
 def test_code_beyond_the_limit_is_reported(extraction: Extraction, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("opx.graph.extraction.code_reading.MAX_STEPS", 50)
+    monkeypatch.setattr("opx_code.code_reading.MAX_STEPS", 50)
     extracted = extraction.extract(PYTHON, "code/users.py")
     assert "more code than is read for the graph" in extracted.remarks
 
@@ -410,5 +410,5 @@ def test_tree_sitter_is_imported_for_code_only(tmp_path: Path) -> None:
     import subprocess
     import sys
 
-    script = "import sys, opx.graph.extraction.code\nsys.exit('tree_sitter' in sys.modules)"
+    script = "import sys, opx_code.structure\nsys.exit('tree_sitter' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=False).returncode == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opx.connectors.registry import CONNECTORS
+from opx import plugins
 from opx.connectors.repository import definition_of
 from opx.errors import InvalidInputError, KnowledgeConfigError
 from opx.formats.registry import family_of
@@ -75,7 +75,7 @@ def test_a_kind_that_may_be_anything_needs_a_category() -> None:
 
 def test_the_shipped_categories_name_connectors_that_exist() -> None:
     claimed = {kind for one in load_knowledge().categories.values() for kind in one.connectors}
-    assert claimed <= CONNECTORS.keys()
+    assert claimed <= plugins.names(plugins.CONNECTORS)
     assert claimed
 
 

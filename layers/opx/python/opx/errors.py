@@ -16,6 +16,10 @@ class MissingExtraError(OpxError):
         )
 
 
+class PluginError(OpxError):
+    """A plugin can't be used; the message names its distribution and the reason."""
+
+
 class MissingConsoleError(OpxError):
     """The console's files are not there: it wasn't built."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec import Struct
@@ -68,10 +67,11 @@ MOST_RESEARCH_SECONDS = 25.0
 """On AWS: five seconds less than the timeout of the HTTP API and the function."""
 
 
-def index_module(scheme: str) -> str:
-    """The module of an index adapter that has the name of its scheme (`opx.adapters.index_qdrant`); "" if there is none."""
-    name = f"opx.adapters.index_{scheme}"
-    return name if scheme.isidentifier() and find_spec(name) else ""
+def _is_adapter(scheme: str) -> bool:
+    """True for the scheme of an index adapter that a plugin provides."""
+    from opx.plugins import ADAPTERS, names
+
+    return scheme in names(ADAPTERS)
 
 
 class Settings(Struct, frozen=True):
@@ -312,7 +312,7 @@ class Settings(Struct, frozen=True):
         for port, allowed in PORT_SCHEMES.items():
             address = getattr(self, port)
             scheme = address.partition(":")[0]
-            if address and scheme not in allowed and not (port == "index" and index_module(scheme)):
+            if address and scheme not in allowed and not (port == "index" and _is_adapter(scheme)):
                 choices = " or ".join(map(repr, allowed.values()))
                 raise InvalidInputError(f"{env_name(port)} must be {choices}, not {scheme!r}")
         if self.store.removeprefix("s3:").strip("/") == "" != self.store:

@@ -6,7 +6,6 @@ ingestion.
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
@@ -17,7 +16,7 @@ from opx.domain.record import replace
 from opx.errors import InvalidInputError
 from opx.ports.models import ParsingTools
 from opx.ports.tables import EMBEDDINGS
-from opx.settings import FOLDER, Settings, index_module, secret_of_environment
+from opx.settings import FOLDER, Settings, secret_of_environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -232,8 +231,9 @@ class Ports:
             return self._serverless_indexes(address)
         if address.startswith("opensearch"):
             return self._node_indexes(address)
-        adapter = importlib.import_module(index_module(address.partition(":")[0]))
-        opened: IndexService = adapter.open_indexes(address, self.settings)
+        from opx import plugins
+
+        opened: IndexService = plugins.used(plugins.ADAPTERS, address.partition(":")[0])(address, self.settings)
         return opened
 
     @cached_property

@@ -59,6 +59,7 @@ class S3PrefixOptions(Options, frozen=True):
 class S3PrefixConnector(Connector[S3PrefixOptions]):
     """Pulls one document per object of a supported format. Sidecars are not documents."""
 
+    about = "objects of another bucket"
     from_internet = False
 
     def __init__(self, definition: SourceDefinition, options: S3PrefixOptions, tools: SourceTools) -> None:
@@ -162,6 +163,7 @@ def _is_part(part: str) -> bool:
 class Directory(Connector[DirectoryOptions]):
     """Pulls files of a directory and those below it: new, changed, renamed and deleted ones."""
 
+    about = "files of a directory of this machine"
     local = True
 
     def pull(self, request: PullRequest) -> Iterator[Page]:  # noqa: ARG002 - files are listed as a whole

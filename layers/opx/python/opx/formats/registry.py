@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import codecs
-import importlib.util
 import io
 import re
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from opx import plugins
 from opx.domain.knowledge import ALERT_RULES_CATEGORY, Category
 from opx.errors import UnparsableDocumentError
-from opx.formats.code.languages import LANGUAGES
 from opx.formats.markup.plain import LANGUAGES as CONFIGURATION
 from opx.formats.markup.plain import is_opening
-from opx.formats.source import HEAD_BYTES, ParsedSource, Parser, Source
+from opx.formats.sandbox.child import function_of
+from opx.formats.source import HEAD_BYTES, Format, ParsedSource, Parser, Source
 from opx.ports.models import ParsingTools
 
 _MAGIC = (
@@ -43,7 +44,6 @@ _UTF32_MARKS = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _CONTROLS = bytes(set(range(0x20)) - set(b"\t\n\r\f\x08\x1b")) + b"\x7f"
 """Control characters that text doesn't use; backspace and escape are left out, as logs colour and overstrike."""
 
-_FAMILIES = ("markup", "data", "code")
 _MAX_CONTROL_SHARE = 0.1
 _HTML_START = re.compile(
     r"\s*+(?:<\?xml[^>]*>\s*)?(?>(?:<!--.*?-->\s*)*)<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
@@ -51,41 +51,38 @@ _HTML_START = re.compile(
 _JSON_START = re.compile(r"\s*\{\s*[\"}]")
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
-    """A format: the module of this package and its function that parse it, and its extensions. `binary` formats need
-    not be text."""
-
-    module: str
-    function: str
-    extensions: str
-    binary: bool = False
-
-
-_FORMATS = {
-    "markdown": Format("markup.plain", "parse_markdown", ".md .markdown"),
-    "plain": Format("markup.plain", "parse_plain", ".txt .text .log"),
-    "html": Format("sandbox.apart", "parse_html", ".html .htm .xhtml"),
-    "json": Format("data.json_mapping", "parse_json", ".json"),
-    "pdf": Format("sandbox.parser", "parse_pdf", ".pdf", binary=True),
-    "docx": Format("sandbox.parser", "parse_docx", ".docx .docm", binary=True),
-    "pptx": Format("sandbox.parser", "parse_pptx", ".pptx .pptm", binary=True),
-    "xlsx": Format("sandbox.parser", "parse_xlsx", ".xlsx .xlsm", binary=True),
-    "email": Format("sandbox.parser", "parse_email", ".eml", binary=True),
-    "msg": Format("sandbox.parser", "parse_msg", ".msg", binary=True),
-    "image": Format("sandbox.parser", "parse_image", ".png .jpg .jpeg .gif .webp .bmp .tif .tiff", binary=True),
-    "old_office": Format("sandbox.parser", "refuse_old_office", ".doc .xls .ppt", binary=True),
-    "mailbox": Format("sandbox.parser", "refuse_mailbox", ".mbox", binary=True),
-    "csv": Format("data.csv_tables", "parse_csv", ".csv .tsv"),
-    "yaml": Format("data.yaml_records", "parse_yaml", ".yaml .yml"),
-    "jsonl": Format("data.json_mapping", "parse_json_lines", ".jsonl .ndjson"),
-    "asciidoc": Format("markup.asciidoc", "parse_asciidoc", ".adoc .asciidoc"),
-    "rst": Format("markup.restructured_text", "parse_restructured_text", ".rst .rest"),
-    "config": Format("markup.plain", "parse_config", " ".join(CONFIGURATION)),
-    "code": Format("code.outline", "parse_code", " ".join(LANGUAGES)),
+_BUILT_IN = {
+    "markdown": Format(".md .markdown", "opx.formats.markup.plain:parse_markdown"),
+    "plain": Format(".txt .text .log", "opx.formats.markup.plain:parse_plain"),
+    "html": Format(".html .htm .xhtml", "opx.formats.sandbox.apart:parse_html"),
+    "json": Format(".json", "opx.formats.data.json_mapping:parse_json"),
+    "csv": Format(".csv .tsv", "opx.formats.data.csv_tables:parse_csv"),
+    "yaml": Format(".yaml .yml", "opx.formats.data.yaml_records:parse_yaml"),
+    "jsonl": Format(".jsonl .ndjson", "opx.formats.data.json_mapping:parse_json_lines"),
+    "config": Format(" ".join(CONFIGURATION), "opx.formats.markup.plain:parse_config"),
 }
-_FAMILY_OF = {"code": "code", "email": "mail", "msg": "mail", "mailbox": "mail"}
-_EXTENSIONS = {extension: kind for kind, found in _FORMATS.items() for extension in found.extensions.split()}
+_BUILT_IN_EXTENSIONS = {extension: kind for kind, form in _BUILT_IN.items() for extension in form.extensions.split()}
+
+
+@cache
+def _formats() -> Mapping[str, Format]:
+    """All formats by name: those of plugins never replace built-in ones."""
+    return {**plugins.load_all(plugins.FORMATS, Format), **_BUILT_IN}
+
+
+@cache
+def _extensions() -> Mapping[str, str]:
+    """Name of the format of each extension. Of formats with the same extension, the first by name has it."""
+    return {
+        extension: kind
+        for kind, form in (*sorted(_formats().items(), reverse=True), *_BUILT_IN.items())
+        for extension in form.extensions.split()
+    }
+
+
+def _kind_of(extension: str) -> str:
+    """Name of the format of an extension, "" for none."""
+    return _BUILT_IN_EXTENSIONS.get(extension) or _extensions().get(extension, "")
 
 
 def parse(
@@ -103,9 +100,7 @@ def parse(
     head = _read_head(stream)
     if not head:
         raise UnparsableDocumentError(f"{name}: the file is empty; upload it again")
-    suffix = PurePosixPath(name).suffix.lower()
-    own = None if suffix in _EXTENSIONS else _own_parser(suffix)
-    kind = _EXTENSIONS.get(suffix, "") or ("" if own else binary_format(head))
+    kind = _kind_of(PurePosixPath(name).suffix.lower()) or binary_format(head)
     if kind == "json" and category.path == ALERT_RULES_CATEGORY and not category.json_mapping:
         kind = "config"
     if not _is_binary(kind):
@@ -114,28 +109,28 @@ def parse(
             raise UnparsableDocumentError(
                 f"{name}: {problem}; convert it to Markdown, PDF or another supported format (docs/sources.md)"
             )
-    kind = suffix.removeprefix(".") if own else kind or text_format(head, category)
-    parser = own or _parser(kind)
-    return replace(parser(Source(name, head, stream, category, tools)), format=kind)
+    kind = kind or text_format(head, category)
+    return replace(_parser(_formats()[kind])(Source(name, head, stream, category, tools)), format=kind)
 
 
 def is_known(extension: str) -> bool:
     """True if the extension (`.md`, in any case) belongs to a supported format."""
-    return extension.lower() in _EXTENSIONS or _own_parser(extension.lower()) is not None
+    return bool(_kind_of(extension.lower()))
 
 
 def family_of(name: str) -> str:
     """The family of `opx.domain.knowledge.FORMATS` that a file's extension belongs to; "" for none."""
-    return _FAMILY_OF.get(_EXTENSIONS.get(PurePosixPath(name).suffix.lower(), ""), "")
+    kind = _kind_of(PurePosixPath(name).suffix.lower())
+    return _formats()[kind].family if kind else ""
 
 
 def is_binary(extension: str) -> bool:
     """True if files with this extension are binary."""
-    return _is_binary(_EXTENSIONS.get(extension.lower(), ""))
+    return _is_binary(_kind_of(extension.lower()))
 
 
 def _is_binary(kind: str) -> bool:
-    return kind in _FORMATS and _FORMATS[kind].binary
+    return bool(kind) and _formats()[kind].binary
 
 
 def _read_head(stream: BinaryIO) -> bytes:
@@ -145,26 +140,21 @@ def _read_head(stream: BinaryIO) -> bytes:
     return head.getvalue()
 
 
-def _parser(kind: str) -> Parser:
+def structure_of(name: str) -> Any:
+    """The rule by which the graph reads files of this name's format; None for most formats."""
+    kind = _kind_of(PurePosixPath(name).suffix.lower())
+    structure = _formats()[kind].structure if kind else ""
+    return function_of(structure) if structure else None
+
+
+def _parser(form: Format) -> Parser:
     """Imports the parser on first use: most parsers' libraries take longer to load than most files to parse."""
-    found = _FORMATS[kind]
-    parser: Parser = getattr(importlib.import_module(f"opx.formats.{found.module}"), found.function)
-    return parser
+    if not form.reader:
+        parser: Parser = function_of(form.parse)
+        return parser
+    from opx.formats.sandbox.parser import read_apart
 
-
-@lru_cache(maxsize=256)
-def _own_parser(extension: str) -> Parser | None:
-    """The parser of a text format whose module has the name of its extension: `parse` of `markup/org.py` parses `.org`."""
-    name = extension.removeprefix(".")
-    if not name.isidentifier() or name.startswith("_"):
-        return None
-    modules = (f"opx.formats.{family}.{name}" for family in _FAMILIES)
-    found = (
-        getattr(importlib.import_module(module), "parse", None)
-        for module in modules
-        if importlib.util.find_spec(module)
-    )
-    return next(filter(None, found), None)
+    return lambda source: read_apart(source, form, parse)
 
 
 def binary_problem(head: bytes) -> str:
@@ -186,7 +176,8 @@ def binary_problem(head: bytes) -> str:
 
 def binary_format(head: bytes) -> str:
     """The supported binary format of a file with this beginning; "" for none."""
-    return next((kind for magic, kind in _BINARY_FORMATS if head.startswith(magic)), "")
+    kind = next((kind for magic, kind in _BINARY_FORMATS if head.startswith(magic)), "")
+    return kind if kind in _formats() else ""
 
 
 def text_format(head: bytes, category: Category) -> str:

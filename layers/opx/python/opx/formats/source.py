@@ -63,6 +63,27 @@ Parser = Callable[[Source], ParsedSource]
 """Parses one format. Raises `UnparsableDocumentError` that names the file, the problem and the remedy."""
 
 
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format of files, by its extensions (`.md .markdown`). Functions are named as `package.module:function`, and are
+    imported when a file is read.
+
+    `parse` is a `Parser`. `reader` is used in its place for binary files from strangers: the sandbox process calls it with
+    the path of the file, a `ReadingJob` and an `Output`; `draw`, likewise, renders pages that have no text. `binary` files
+    need not be text; `is_picture`: the document is one picture. `family` is that of `opx.domain.knowledge.FORMATS`.
+    `structure` states what the graph has of such a file, as `opx.graph.extraction.material.Statement` does.
+    """
+
+    extensions: str
+    parse: str = ""
+    reader: str = ""
+    draw: str = ""
+    binary: bool = False
+    is_picture: bool = False
+    family: str = ""
+    structure: str = ""
+
+
 # -- decoding
 
 

@@ -16,15 +16,15 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from opx.connectors.forums.threads import one_line
 from opx.connectors.streams.patterns import matches
 from opx.domain.baselines import BASELINES_CATEGORY
-from opx.domain.ids import stable_hash
+from opx.domain.ids import shortened, stable_hash
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
 from opx.domain.sources import ArrivalState, StreamDefinition
 from opx.errors import InvalidInputError, StoreUnavailableError, UnparsableDocumentError
 from opx.formats.data.json_mapping import compile_paths
+from opx.formats.markdown import one_line, storable
 from opx.formats.markdown_lines import scan
 from opx.formats.markup.plain import read_front_matter
 from opx.ingestion.corpus_writer import CorpusWriter
@@ -312,10 +312,10 @@ def _title(text: str) -> str:
     first = ""
     for line in scan(chain(read, lines)):
         if line.level == 1 and line.heading:
-            return one_line(line.heading, MAX_TITLE)
+            return _one_line(line.heading)
         if not first and any(map(str.isalnum, line.text)):
             first = line.heading or line.text
-    return one_line(first, MAX_TITLE)
+    return _one_line(first)
 
 
 # -- values of baselines
@@ -388,3 +388,7 @@ def _value_of(body: bytes | None) -> Any:
         return json.loads(body) if body is not None else None
     except (ValueError, RecursionError):
         return None
+
+
+def _one_line(text: str) -> str:
+    return shortened(one_line(storable(text)), MAX_TITLE)

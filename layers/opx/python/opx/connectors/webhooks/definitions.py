@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
+from opx import plugins
 from opx.domain.knowledge import JSON_MAPPING_FIELDS, KnowledgeModel
 from opx.domain.sources import WebhookDefinition
 from opx.errors import InvalidInputError
@@ -15,15 +16,14 @@ from opx.runtime.knowledge_file import Marked, read_section
 TOPIC_FORMAT = "cloudwatch"
 """Format of SNS. AWS signs deliveries with a certificate, so that a webhook has a topic instead of a secret."""
 
-TIMED = {"generic": 300.0, TOPIC_FORMAT: 3900.0}
+GENERIC = "generic"
+"""Format of any JSON, by the mapping of the webhook or of its category."""
+
+TIMED = {GENERIC: 300.0, TOPIC_FORMAT: 3900.0}
 """Formats that sign the time of sending, with the seconds for which a delivery is valid unless the webhook sets another
 window. Amazon SNS retries for 3,600 seconds at most (its page on delivery retries), with the first time."""
 
-VERIFIED_BY_SECRET = ("github", "pagerduty", "statuspage", "alertmanager", "jira", "generic")
-INCIDENT_FORMATS = ("pagerduty", "statuspage", "alertmanager", TOPIC_FORMAT)
-"""Formats that report incidents and alerts."""
-
-FORMATS = (*VERIFIED_BY_SECRET, TOPIC_FORMAT)
+_BUILT_IN = ("pagerduty", "alertmanager", GENERIC, TOPIC_FORMAT)
 MAPPING_FIELDS = ("id", *JSON_MAPPING_FIELDS)
 WINDOW_RANGE = (30.0, 86_400.0)
 
@@ -47,8 +47,9 @@ def _webhook(name: str, entry: Marked, knowledge: KnowledgeModel) -> WebhookDefi
         )
     given = entry.fields(required=("category", "format"), optional=_OPTIONAL)
     kind = given["format"].text()
-    if kind not in FORMATS:
-        raise given["format"].error(f"unknown format {kind!r}; allowed: {', '.join(FORMATS)}")
+    if kind not in _BUILT_IN and kind not in (others := plugins.names(plugins.WEBHOOKS)):
+        allowed = ", ".join((*_BUILT_IN, *sorted(others)))
+        raise given["format"].error(f"unknown format {kind!r}; allowed: {allowed}")
     try:
         category = knowledge.category(given["category"].text())
     except InvalidInputError as exc:
@@ -106,12 +107,12 @@ def _window(kind: str, given: Mapping[str, Marked]) -> float:
 
 def _mapping(kind: str, given: Mapping[str, Marked], has_own: bool, entry: Marked) -> dict[str, str]:
     if "json" not in given:
-        if kind == "generic" and not has_own:
+        if kind == GENERIC and not has_own:
             raise entry.error(
                 "format generic needs `json`, the JSONPaths of a delivery's parts, as its category has none"
             )
         return {}
-    if kind != "generic":
+    if kind != GENERIC:
         raise given["json"].error("only format generic has `json`; the other formats are known")
     fields = given["json"].fields(required=("title", "content"), optional=MAPPING_FIELDS)
     return {name: value.text() for name, value in fields.items()}

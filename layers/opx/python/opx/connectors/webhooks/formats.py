@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from opx import plugins
 from opx.connectors.alerting import alertmanager, cloudwatch, pagerduty
-from opx.connectors.atlassian import jira_webhook as jira
-from opx.connectors.atlassian import statuspage_webhook as statuspage
 from opx.connectors.deliveries import (
     Delivery,
     DocumentUpdate,
@@ -21,8 +20,8 @@ from opx.connectors.deliveries import (
     one_line,
     part,
 )
-from opx.connectors.github import webhook as github
-from opx.connectors.webhooks.definitions import TOPIC_FORMAT
+from opx.connectors.webhooks.definitions import GENERIC, TOPIC_FORMAT
+from opx.connectors.webhooks.signatures import Credentials, HubSignature, Scheme, TimedSignature
 from opx.domain.ids import stable_hash
 from opx.domain.knowledge import Category
 from opx.domain.record import replace
@@ -30,7 +29,64 @@ from opx.domain.sources import WebhookDefinition
 from opx.errors import InvalidInputError, KnowledgeConfigError, UnparsableDocumentError
 from opx.formats.markdown import nested
 
-_BY_BODY = {"pagerduty": pagerduty, "statuspage": statuspage, "alertmanager": alertmanager, "jira": jira}
+
+@dataclass(frozen=True, slots=True)
+class WebhookFormat:
+    """The deliveries of one product. `event_of` names the event of a delivery and `changes_of` returns the documents that it
+    changes, none for events about anything else; both raise `PayloadError`. `sample` is the body of a test delivery, with
+    `sample_headers`. `reports_incidents`: an incident may be behind a delivery."""
+
+    event_of: Callable[[Delivery], str]
+    changes_of: Callable[[Delivery], Sequence[DocumentUpdate]]
+    scheme: Scheme
+    sample: Mapping[str, Any]
+    sample_headers: Mapping[str, str] = field(default_factory=dict)
+    reports_incidents: bool = False
+
+
+SAMPLE_TITLE = "Test delivery"
+SAMPLE_TIME = "2020-01-01T00:00:00Z"
+
+ALERTMANAGER = WebhookFormat(
+    lambda delivery: alertmanager.event_of(delivery.json()),
+    lambda delivery: alertmanager.changes_of(delivery.json()),
+    Credentials(),
+    {
+        "version": "4",
+        "status": "firing",
+        "alerts": [
+            {
+                "status": "firing",
+                "labels": {"alertname": "Test"},
+                "annotations": {"summary": SAMPLE_TITLE},
+                "startsAt": SAMPLE_TIME,
+            }
+        ],
+    },
+    reports_incidents=True,
+)
+PAGERDUTY = WebhookFormat(
+    lambda delivery: pagerduty.event_of(delivery.json()),
+    lambda delivery: pagerduty.changes_of(delivery.json()),
+    # "Verifying Signatures" of PagerDuty's documentation: one for each secret while one is replaced.
+    HubSignature("x-pagerduty-signature", b"v1="),
+    {
+        "event": {
+            "event_type": "incident.triggered",
+            "occurred_at": SAMPLE_TIME,
+            "data": {"type": "incident", "id": "TEST", "title": SAMPLE_TITLE, "status": "triggered"},
+        }
+    },
+    reports_incidents=True,
+)
+_BUILT_IN = {"alertmanager": ALERTMANAGER, "pagerduty": PAGERDUTY}
+_GENERIC_SAMPLE = {
+    "id": "test",
+    "title": SAMPLE_TITLE,
+    "content": "Only a test.",
+    "message": "Only a test.",
+    "description": "Only a test.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,76 +97,51 @@ class ReadDelivery:
     changes: tuple[DocumentUpdate, ...]
 
 
+def format_of(name: str) -> WebhookFormat:
+    """A format other than `generic` and CloudWatch's. Raises `PluginError` for a plugin that can't be used, and
+    `WebhookSetupError` if there is none of this name."""
+    found = _BUILT_IN.get(name) or plugins.load(plugins.WEBHOOKS, name, WebhookFormat)
+    if found is None:
+        raise WebhookSetupError(f"there is no webhook format {name!r}")
+    return found
+
+
+def scheme_of(name: str) -> Scheme:
+    """The proof that deliveries of a format have. Raises as `format_of`."""
+    return TimedSignature() if name == GENERIC else format_of(name).scheme
+
+
+def reports_incidents(name: str) -> bool:
+    """True for a format that reports incidents and alerts. Raises as `format_of`."""
+    return name == TOPIC_FORMAT or (name != GENERIC and format_of(name).reports_incidents)
+
+
 def read(
     definition: WebhookDefinition, category: Category, delivery: Delivery, message: dict[str, Any] | None = None
 ) -> ReadDelivery:
     """Reads a verified delivery. `message` is its message of SNS, if it is one. Returns no changes for an event that the
     webhook excludes. Raises `PayloadError`, and `WebhookSetupError` for a wrong mapping."""
-    if definition.format == "github":
-        event = github.event_of(delivery)
-        return _wanted(definition, event, lambda: github.changes_of(event, github.payload_of(delivery)))
     if definition.format == TOPIC_FORMAT:
         alarm = cloudwatch.alarm_of(message or {})
         return _wanted(definition, cloudwatch.event_of(alarm), lambda: cloudwatch.changes_of(alarm))
-    payload = delivery.json()
-    if definition.format == "generic":
-        return _wanted(definition, generic_event(payload), lambda: generic_changes(definition, category, delivery))
-    module: Any = _BY_BODY[definition.format]
-    return _wanted(definition, module.event_of(payload), lambda: module.changes_of(payload))
+    if definition.format == GENERIC:
+        event = generic_event(delivery.json())
+        return _wanted(definition, event, lambda: generic_changes(definition, category, delivery))
+    form = format_of(definition.format)
+    return _wanted(definition, form.event_of(delivery), lambda: form.changes_of(delivery))
 
 
-def _wanted(definition: WebhookDefinition, event: str, changes: Any) -> ReadDelivery:
+def _wanted(definition: WebhookDefinition, event: str, changes: Callable[[], Sequence[DocumentUpdate]]) -> ReadDelivery:
     return ReadDelivery(event, tuple(changes()) if definition.wants(event) else ())
 
 
 def sample(definition: WebhookDefinition) -> tuple[bytes, dict[str, str]]:
     """Returns a small delivery of the format for a test, and its headers except the signature."""
-    body = _SAMPLES[definition.format]
     headers = {"content-type": "application/json"}
-    if definition.format == "github":
-        headers[github.EVENT_HEADER] = "issues"
-    return json.dumps(body).encode(), headers
-
-
-_TITLE = "Test delivery"
-_WHEN = "2020-01-01T00:00:00Z"
-_SAMPLES: dict[str, dict[str, Any]] = {
-    "github": {
-        "action": "opened",
-        "issue": {"number": 1, "title": _TITLE, "body": "Only a test.", "state": "open", "updated_at": _WHEN},
-        "repository": {"full_name": "opx/test-delivery"},
-    },
-    "pagerduty": {
-        "event": {
-            "event_type": "incident.triggered",
-            "occurred_at": _WHEN,
-            "data": {"type": "incident", "id": "TEST", "title": _TITLE, "status": "triggered"},
-        }
-    },
-    "statuspage": {
-        "page": {"id": "test"},
-        "incident": {"id": "test", "name": _TITLE, "status": "resolved", "updated_at": _WHEN},
-    },
-    "alertmanager": {
-        "version": "4",
-        "status": "firing",
-        "alerts": [
-            {"status": "firing", "labels": {"alertname": "Test"}, "annotations": {"summary": _TITLE}, "startsAt": _WHEN}
-        ],
-    },
-    "jira": {
-        "webhookEvent": "jira:issue_created",
-        "timestamp": 1577836800000,
-        "issue": {"id": "1", "key": "TEST-1", "fields": {"summary": _TITLE}},
-    },
-    "generic": {
-        "id": "test",
-        "title": _TITLE,
-        "content": "Only a test.",
-        "message": "Only a test.",
-        "description": "Only a test.",
-    },
-}
+    if definition.format == GENERIC:
+        return json.dumps(_GENERIC_SAMPLE).encode(), headers
+    form = format_of(definition.format)
+    return json.dumps(form.sample).encode(), headers | dict(form.sample_headers)
 
 
 # -- the generic format

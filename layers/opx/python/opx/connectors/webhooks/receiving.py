@@ -22,9 +22,9 @@ from opx.connectors.deliveries import (
     moment,
 )
 from opx.connectors.webhooks.definitions import TOPIC_FORMAT, load_webhooks
-from opx.connectors.webhooks.formats import ReadDelivery, read
+from opx.connectors.webhooks.formats import ReadDelivery, read, scheme_of
 from opx.connectors.webhooks.remembering import Deliveries, Order
-from opx.connectors.webhooks.signatures import CONFIRMATION, NOTIFICATION, VERIFIERS, SnsMessages, Verified, check_time
+from opx.connectors.webhooks.signatures import CONFIRMATION, NOTIFICATION, SnsMessages, Verified, check_time
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.provenance import Channel, ChannelKind
 from opx.domain.record import replace
@@ -185,7 +185,7 @@ class WebhookReceiver:
     def _verified(self, definition: WebhookDefinition, delivery: Delivery) -> tuple[Verified, dict[str, Any] | None]:
         if definition.format == TOPIC_FORMAT:
             return self._sns.verify(definition, delivery)
-        return VERIFIERS[definition.format](definition, delivery, self._keys(definition)), None
+        return scheme_of(definition.format).verify(definition, delivery, self._keys(definition)), None
 
     def _keys(self, definition: WebhookDefinition) -> list[bytes]:
         """Returns the secrets that are set. One may be missing while it is replaced; an empty one is ignored."""

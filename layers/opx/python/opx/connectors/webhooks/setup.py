@@ -11,8 +11,7 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 from opx.connectors.webhooks.definitions import load_webhooks, webhook_endpoint
-from opx.connectors.webhooks.formats import sample
-from opx.connectors.webhooks.signatures import proof_of
+from opx.connectors.webhooks.formats import sample, scheme_of
 from opx.domain.sources import DeliveryAnswer, DeliveryProof, MadeSecret, WebhookDefinition, WebhookSecret, WebhookView
 from opx.errors import InvalidInputError, SecretNotFoundError
 from opx.ports.sources import Secrets, WritableSecrets
@@ -22,6 +21,10 @@ from opx.settings import Settings
 _SECRET_BYTES = 32
 _SECONDS = 30.0
 _PLAIN_ENVIRONMENT, _DEFAULT_ENVIRONMENT = "prod", "dev"
+
+
+def _proof(definition: WebhookDefinition, key: str, body: bytes, now: float) -> DeliveryProof:
+    return scheme_of(definition.format).proof(key.strip().encode(), body, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class WebhookSetup:
         """Returns the headers and parameters that make a body a genuine delivery. Raises `InvalidInputError` without a
         secret."""
         definition = self.get(name)
-        return proof_of(definition, self._key(definition), body, now)
+        return _proof(definition, self._key(definition), body, now)
 
     def send(self, name: str, body: bytes | None, now: float) -> DeliveryAnswer:
         """Sends a signed delivery to a webhook, by default a small sample of its format. Raises `InvalidInputError` if
@@ -76,7 +79,7 @@ class WebhookSetup:
         key = self._key(definition)
         prepared, headers = sample(definition)
         body = prepared if body is None else body
-        proof = proof_of(definition, key, body, now)
+        proof = _proof(definition, key, body, now)
         address = self.address(definition)
         full = f"{address}&{urlencode(proof.query)}" if proof.query else address
         status, answer = _post(full, body, {**headers, **proof.headers})

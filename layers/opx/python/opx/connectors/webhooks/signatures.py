@@ -14,13 +14,13 @@ import hmac
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs
 
 from opx.connectors.deliveries import Delivery, ExpiredError, PayloadError, UnverifiedError, epoch_of
 from opx.domain.ids import stable_hash
 from opx.domain.sources import DeliveryProof, WebhookDefinition
-from opx.errors import ForbiddenAddressError, InvalidInputError, SourceRefusedError, StoreUnavailableError
+from opx.errors import ForbiddenAddressError, SourceRefusedError, StoreUnavailableError
 from opx.ports.sources import WebClient
 
 if TYPE_CHECKING:
@@ -41,36 +41,53 @@ class Verified:
     sent_at: float | None = None
 
 
-Verifier = Callable[[WebhookDefinition, Delivery, Sequence[bytes]], Verified]
-"""Verifies a delivery with the secrets of its webhook. Raises `UnverifiedError`."""
+class Scheme(Protocol):
+    """How senders prove that they know the secret of a webhook."""
+
+    def verify(self, definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
+        """Verifies a delivery with the secrets of its webhook. Raises `UnverifiedError`."""
+
+    def proof(self, key: bytes, body: bytes, now: float) -> DeliveryProof:
+        """The proof of a sender who knows the secret. Raises `InvalidInputError` for what only the service can sign."""
 
 
 @dataclass(frozen=True, slots=True)
-class _HubSignature:
-    """HMAC-SHA256 of the body in a header, in hexadecimal behind a prefix; several are separated by commas."""
+class HubSignature:
+    """HMAC-SHA256 of the body in a header, in hexadecimal behind a prefix; several are separated by commas. Ids of
+    deliveries aren't signed, so that a delivery is identified by its body."""
 
     header: str
     prefix: bytes
 
-    def __call__(self, definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
+    def verify(self, definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
         given = _behind(self.prefix, delivery.header(self.header))
-        _check(given, (self.signature(key, delivery.body) for key in keys))
+        _check(given, (self._signature(key, delivery.body) for key in keys))
         return Verified(_body_id(definition, delivery))
 
+    def proof(self, key: bytes, body: bytes, now: float) -> DeliveryProof:  # noqa: ARG002
+        return DeliveryProof({self.header: (self.prefix + self._signature(key, body)).decode()})
+
     @staticmethod
-    def signature(key: bytes, body: bytes) -> bytes:
+    def _signature(key: bytes, body: bytes) -> bytes:
         return hmac.new(key, body, hashlib.sha256).hexdigest().encode()
 
 
-def _generic(definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
-    """Verifies `X-Opx-Signature: v1=<hex>`, HMAC-SHA256 of the timestamp's digits, a dot and the body."""
-    stamp = delivery.header(TIMESTAMP_HEADER)
-    given = _behind(b"v1=", delivery.header(SIGNATURE_HEADER))
-    _check(given, (generic_signature(key, stamp, delivery.body) for key in keys))
-    if not _SECONDS.match(stamp):
-        raise UnverifiedError
-    identity = stable_hash("delivery", definition.name, stamp.decode(), hashlib.sha256(delivery.body).hexdigest())
-    return Verified(identity, float(stamp))
+class TimedSignature:
+    """`X-Opx-Signature: v1=<hex>`, HMAC-SHA256 of the timestamp's digits, a dot and the body."""
+
+    def verify(self, definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
+        stamp = delivery.header(TIMESTAMP_HEADER)
+        given = _behind(b"v1=", delivery.header(SIGNATURE_HEADER))
+        _check(given, (generic_signature(key, stamp, delivery.body) for key in keys))
+        if not _SECONDS.match(stamp):
+            raise UnverifiedError
+        identity = stable_hash("delivery", definition.name, stamp.decode(), hashlib.sha256(delivery.body).hexdigest())
+        return Verified(identity, float(stamp))
+
+    def proof(self, key: bytes, body: bytes, now: float) -> DeliveryProof:
+        stamp = str(int(now))
+        signature = "v1=" + generic_signature(key, stamp.encode(), body).decode()
+        return DeliveryProof({TIMESTAMP_HEADER: stamp, SIGNATURE_HEADER: signature})
 
 
 def generic_signature(key: bytes, stamp: bytes, body: bytes) -> bytes:
@@ -78,38 +95,34 @@ def generic_signature(key: bytes, stamp: bytes, body: bytes) -> bytes:
     return hmac.new(key, stamp + b"." + body, hashlib.sha256).hexdigest().encode()
 
 
-def _query_token(definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
-    """Verifies the token of Statuspage, which signs nothing: any sender that knows the address with its token is trusted."""
-    _check([delivery.parameter("token").encode("utf-8", "surrogatepass")], keys)
-    return Verified(_body_id(definition, delivery))
+class QueryToken:
+    """A token in the address, of a service that signs nothing: any sender that knows the address is trusted."""
+
+    def verify(self, definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
+        _check([delivery.parameter("token").encode("utf-8", "surrogatepass")], keys)
+        return Verified(_body_id(definition, delivery))
+
+    def proof(self, key: bytes, body: bytes, now: float) -> DeliveryProof:  # noqa: ARG002
+        return DeliveryProof(query={"token": key.decode()})
 
 
-def _authorization(definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
-    """Verifies the credentials of Alertmanager, which signs nothing either: a bearer token, or `user:password` for basic
-    authorization."""
-    scheme, _, credentials = delivery.header("authorization").strip().partition(b" ")
-    expected: Iterable[bytes] = keys
-    if scheme.lower() == b"basic":
-        expected = [base64.b64encode(key) for key in keys]
-    elif scheme.lower() != b"bearer":
-        raise UnverifiedError
-    _check([credentials.strip()], expected)
-    return Verified(_body_id(definition, delivery))
+class Credentials:
+    """HTTP authorization, of a service that signs nothing: a bearer token, or `user:password` for basic authorization."""
 
+    def verify(self, definition: WebhookDefinition, delivery: Delivery, keys: Sequence[bytes]) -> Verified:
+        scheme, _, credentials = delivery.header("authorization").strip().partition(b" ")
+        expected: Iterable[bytes] = keys
+        if scheme.lower() == b"basic":
+            expected = [base64.b64encode(key) for key in keys]
+        elif scheme.lower() != b"bearer":
+            raise UnverifiedError
+        _check([credentials.strip()], expected)
+        return Verified(_body_id(definition, delivery))
 
-VERIFIERS: Mapping[str, Verifier] = {
-    # "Validating webhook deliveries" of GitHub's documentation.
-    "github": _HubSignature("x-hub-signature-256", b"sha256="),
-    # "Verifying Signatures" of PagerDuty's: one for each secret while one is replaced.
-    "pagerduty": _HubSignature("x-pagerduty-signature", b"v1="),
-    # "Secure admin webhooks" of Atlassian's: the form of WebSub, method=signature.
-    "jira": _HubSignature("x-hub-signature", b"sha256="),
-    "statuspage": _query_token,
-    "alertmanager": _authorization,
-    "generic": _generic,
-}
-"""Verifier of each format that has secrets. Headers of GitHub and others (ids of deliveries) aren't signed, so that a
-delivery is identified by its body."""
+    def proof(self, key: bytes, body: bytes, now: float) -> DeliveryProof:  # noqa: ARG002
+        if b":" in key:
+            return DeliveryProof({"authorization": "Basic " + base64.b64encode(key).decode()})
+        return DeliveryProof({"authorization": "Bearer " + key.decode()})
 
 
 def check_time(sent_at: float | None, window: float, now: float) -> None:
@@ -141,26 +154,6 @@ def _check(given: Sequence[bytes], expected: Iterable[bytes]) -> None:
 
 def _body_id(definition: WebhookDefinition, delivery: Delivery) -> str:
     return stable_hash("delivery", definition.name, hashlib.sha256(delivery.body).hexdigest())
-
-
-def proof_of(definition: WebhookDefinition, key: str, body: bytes, now: float) -> DeliveryProof:
-    """Returns the proof that the sender of a body knows the secret. Raises `InvalidInputError` for a format that only its
-    service can sign."""
-    secret = key.strip().encode()
-    verifier = VERIFIERS.get(definition.format)
-    if isinstance(verifier, _HubSignature):
-        return DeliveryProof({verifier.header: (verifier.prefix + verifier.signature(secret, body)).decode()})
-    if definition.format == "generic":
-        stamp = str(int(now))
-        signature = "v1=" + generic_signature(secret, stamp.encode(), body).decode()
-        return DeliveryProof({TIMESTAMP_HEADER: stamp, SIGNATURE_HEADER: signature})
-    if definition.format == "alertmanager":
-        if b":" in secret:
-            return DeliveryProof({"authorization": "Basic " + base64.b64encode(secret).decode()})
-        return DeliveryProof({"authorization": "Bearer " + secret.decode()})
-    if definition.format == "statuspage":
-        return DeliveryProof(query={"token": secret.decode()})
-    raise InvalidInputError(f"deliveries of format {definition.format} can only be signed by AWS")
 
 
 NOTIFICATION = "Notification"

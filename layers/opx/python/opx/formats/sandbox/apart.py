@@ -8,7 +8,6 @@ slower; for larger ones it costs less than half as much again (docs/decisions/00
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from opx.errors import OpxError, UnparsableDocumentError
 from opx.formats.data.replies import OddRecordError
+from opx.formats.sandbox.child import function_of
 from opx.formats.sandbox.output import Output, ReadingJob
 from opx.formats.sandbox.workspace import Workspace
 from opx.formats.source import ParsedSource, Source, cut_lines
@@ -50,8 +50,10 @@ def call_apart(
     Raises `raises` if the function raised it, or reached a limit; `name` is that of the document in such errors.
     """
     if len(data) <= IN_PROCESS_BYTES:
-        return _function(function)(data, facts)
-    job = ReadingJob("call", name, limits.pages, limits.unpacked_bytes, 0, function=function, facts=dict(facts))
+        return function_of(function)(data, facts)
+    job = ReadingJob(
+        f"{__name__}:answer_call", name, limits.pages, limits.unpacked_bytes, 0, function=function, facts=dict(facts)
+    )
     workspace = Workspace()
     with closing(workspace):
         workspace.write_input(iter((data,)))
@@ -69,13 +71,8 @@ def call_apart(
 def answer_call(path: Path, job: ReadingJob, output: Output) -> None:
     """The other side, in the sandbox process."""
     try:
-        result = _function(job.function)(path.read_bytes(), job.facts)
+        result = function_of(job.function)(path.read_bytes(), job.facts)
     except (OpxError, OddRecordError) as exc:
         output.finish("", {_ERROR: type(exc).__name__, _MESSAGE: str(exc)})
     else:
         output.finish("", {_RESULT: result})
-
-
-def _function(name: str) -> Any:
-    module, _, function = name.partition(":")
-    return getattr(importlib.import_module(module), function)

@@ -9,6 +9,7 @@ import math
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 from opx.errors import MissingExtraError, UnparsableDocumentError
 from opx.formats.sandbox.output import PROBLEM, Output, ReadingJob
@@ -17,17 +18,12 @@ from opx.runtime.extras import naming_extras
 JOB = "job.json"
 INPUT = "input"
 REFUSED, NO_MEMORY, NO_SPACE = 3, 4, 5
-_READERS = {
-    "pdf": ("pdf.pages", "read_pdf"),
-    "pdf_pages": ("pdf.pages", "draw_pages"),
-    "docx": ("office.docx", "read_docx"),
-    "pptx": ("office.pptx", "read_pptx"),
-    "xlsx": ("office.xlsx", "read_xlsx"),
-    "email": ("mail", "read_email"),
-    "msg": ("mail", "read_msg"),
-    "image": ("image", "read_image"),
-    "call": ("sandbox.apart", "answer_call"),
-}
+
+
+def function_of(name: str) -> Any:
+    """The function with this name, `package.module:function`."""
+    module, _, function = name.partition(":")
+    return getattr(importlib.import_module(module), function)
 
 
 def main(folder: Path) -> int:
@@ -35,10 +31,9 @@ def main(folder: Path) -> int:
     task = json.loads((folder / JOB).read_text(encoding="utf-8"))
     _limit(task["seconds"], task["memory_bytes"], task["job"]["unpacked_bytes"])
     job = ReadingJob.from_json(task["job"])
-    module, function = _READERS[job.kind]
     try:
         with naming_extras():
-            read = getattr(importlib.import_module(f"opx.formats.{module}"), function)
+            read = function_of(job.reader)
             with Output(folder, job.unpacked_bytes, job.images) as output:
                 read(folder / INPUT, job, output)
     except (UnparsableDocumentError, MissingExtraError) as exc:

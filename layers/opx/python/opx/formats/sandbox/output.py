@@ -22,12 +22,13 @@ class OutputTooLargeError(UnparsableDocumentError):
 
 @dataclass(frozen=True, slots=True)
 class ReadingJob:
-    """The file to read, and its limits. `images`: write pictures out; without it they are only named.
+    """The file to read, the function that reads it (`package.module:function`), and its limits. `images`: write pictures out;
+    without it they are only named.
 
-    `draw` are the pages (from 1) that the job `pdf_pages` renders; `function` and its `facts` are of the job `call`.
+    `draw` are the pages (from 1) to render; `function` and its `facts` are of a call of `opx.formats.sandbox.apart`.
     """
 
-    kind: str
+    reader: str
     name: str
     pages: int
     unpacked_bytes: int

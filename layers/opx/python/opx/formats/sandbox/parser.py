@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, BinaryIO, Protocol
 
 from opx.domain.documents import Remark, RemarkKind
+from opx.domain.knowledge import Category
 from opx.domain.record import replace
 from opx.errors import UnparsableDocumentError
 from opx.formats.markdown import heading, one_line, plain
 from opx.formats.markdown_lines import scan
 from opx.formats.metadata import MAX_TEXT
-from opx.formats.registry import parse
 from opx.formats.sandbox.child import INPUT
 from opx.formats.sandbox.output import ReadingJob
 from opx.formats.sandbox.workspace import Workspace
-from opx.formats.source import ParsedSource, Source, cut_lines, well_formed
+from opx.formats.source import Format, ParsedSource, Source, cut_lines, well_formed
 from opx.formats.writing import with_repeated_heads
-
-_OLD = {".doc": ("Word", ".docx"), ".xls": ("Excel", ".xlsx"), ".ppt": ("PowerPoint", ".pptx")}
+from opx.ports.models import ParsingTools
 
 NO_OCR = "there is no OCR: install tesseract, or set OPX_OCR=textract where Amazon Textract may be used"
 NO_VISION = "there is no model to describe pictures: set OPX_VISION_MODEL (and OPX_VISION_URL where it isn't Bedrock's)"
@@ -29,26 +27,17 @@ _DRAWN_AT_ONCE = 8
 _LEVEL_OF_ATTACHMENTS = 2
 
 
-def refuse_old_office(source: Source) -> ParsedSource:
-    """Refuses Word, Excel and PowerPoint files from before 2007."""
-    program, extension = _OLD[PurePosixPath(source.name).suffix.lower()]
-    raise UnparsableDocumentError(
-        f"{source.name}: {program}'s format from before 2007 is not read; save it as {extension} or PDF"
-    )
+class ParseAttachment(Protocol):
+    """Parses a document within the document: `opx.formats.registry.parse`."""
+
+    def __call__(self, stream: BinaryIO, *, name: str, category: Category, tools: ParsingTools) -> ParsedSource: ...
 
 
-def refuse_mailbox(source: Source) -> ParsedSource:
-    """Refuses a file of many messages."""
-    raise UnparsableDocumentError(
-        f"{source.name}: a mailbox holds many documents; declare it as a source of kind `mailbox`, or save each message "
-        "as .eml"
-    )
-
-
-def _read(source: Source, kind: str) -> ParsedSource:
+def read_apart(source: Source, form: Format, parse: ParseAttachment) -> ParsedSource:
+    """Reads a file by the format's `reader` in the sandbox process, and its attachments by `parse`."""
     limits = source.tools.limits
-    looked_at = source.tools.describer is not None or (kind == "image" and source.tools.ocr is not None)
-    job = ReadingJob(kind, source.name, limits.pages, limits.unpacked_bytes, limits.images if looked_at else 0)
+    looked_at = source.tools.describer is not None or (form.is_picture and source.tools.ocr is not None)
+    job = ReadingJob(form.reader, source.name, limits.pages, limits.unpacked_bytes, limits.images if looked_at else 0)
     workspace = Workspace()
     try:
         workspace.write_input(source.blocks())
@@ -57,25 +46,10 @@ def _read(source: Source, kind: str) -> ParsedSource:
     except BaseException:
         workspace.close()
         raise
-    reading = SandboxReading(source, job, workspace)
+    reading = SandboxReading(source, job, workspace, form, parse)
     title = one_line(well_formed(str(head["title"])))[:MAX_TEXT]
     lines = with_repeated_heads(cut_lines(reading.blocks(), source.name))
     return ParsedSource(title or None, _short(head["metadata"]), lines, reading.remarks)
-
-
-parse_pdf = partial(_read, kind="pdf")
-"""Parses the text of the pages; headings from the outline, or from the font sizes."""
-parse_docx = partial(_read, kind="docx")
-"""Parses a Word document: headings, lists, tables, links, footnotes, headers and footers."""
-parse_pptx = partial(_read, kind="pptx")
-"""Parses slides with their titles as headings, tables and notes."""
-parse_xlsx = partial(_read, kind="xlsx")
-"""Parses sheets as sections with a table each."""
-parse_email = partial(_read, kind="email")
-parse_msg = partial(_read, kind="msg")
-"""Parses a message, as it was sent or as Outlook saved it, and its attachments."""
-parse_image = partial(_read, kind="image")
-"""Parses a picture: its description and its text by OCR; its name alone without either service."""
 
 
 def _short(metadata: dict[str, Any]) -> dict[str, Any]:
@@ -86,8 +60,12 @@ def _short(metadata: dict[str, Any]) -> dict[str, Any]:
 class SandboxReading:
     """Converts the parts of one file to text. `remarks` grows while `blocks` is consumed."""
 
-    def __init__(self, source: Source, job: ReadingJob, workspace: Workspace) -> None:
+    def __init__(
+        self, source: Source, job: ReadingJob, workspace: Workspace, form: Format, parse: ParseAttachment
+    ) -> None:
         self._source = source
+        self._form = form
+        self._parse = parse
         self._job = job
         self._workspace = workspace
         self._tools = source.tools
@@ -169,7 +147,7 @@ class SandboxReading:
     def _draw(self, page: int) -> None:
         """Renders this page and the next scanned ones; the previous pictures are deleted."""
         at = self._scans.index(page)
-        job = replace(self._job, kind="pdf_pages", draw=tuple(self._scans[at : at + _DRAWN_AT_ONCE]))
+        job = replace(self._job, reader=self._form.draw, draw=tuple(self._scans[at : at + _DRAWN_AT_ONCE]))
         drawing = Workspace()
         drawing.file(INPUT).symlink_to(self._workspace.file(INPUT))
         drawing.run(job, self._tools.limits)
@@ -221,7 +199,7 @@ class SandboxReading:
         tools = replace(self._tools, limits=replace(limits, attachments=limits.attachments - 1))
         try:
             with self._workspace.file(part["file"]).open("rb") as stream:
-                inner = parse(stream, name=name, category=self._source.category, tools=tools)
+                inner = self._parse(stream, name=name, category=self._source.category, tools=tools)
                 lines = list(_demoted(inner.lines))
         except UnparsableDocumentError as exc:
             self._remark(RemarkKind.UNREAD_PART, f"attachment {_without_name(str(exc), name)}")

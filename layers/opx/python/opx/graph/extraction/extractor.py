@@ -12,6 +12,7 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.graph import EdgeStatement, NodeStatement, Origin, Statements, node_type
 from opx.domain.record import replace
 from opx.formats.metadata import texts_of
+from opx.formats.registry import structure_of
 from opx.graph.extraction.material import (
     ChunkRule,
     DocumentRule,
@@ -51,9 +52,9 @@ class Extractor:
 
 
 @cache
-def _rules() -> tuple[tuple[DocumentRule, ...], tuple[ChunkRule, ...], tuple[PassagesRule, ...]]:
-    """The built-in rules for a document, for one passage, and for all passages together, each in order of execution."""
-    from opx.graph.extraction import advisories, code, front_matter, inventory, mentions, operations, relation_lines
+def _rules() -> tuple[tuple[DocumentRule, ...], tuple[ChunkRule, ...]]:
+    """The built-in rules for a document, and for one passage, each in order of execution."""
+    from opx.graph.extraction import advisories, front_matter, inventory, mentions, operations, relation_lines
 
     of_documents: tuple[DocumentRule, ...] = (
         relation_lines.relationships_field,
@@ -75,7 +76,13 @@ def _rules() -> tuple[tuple[DocumentRule, ...], tuple[ChunkRule, ...], tuple[Pas
         relation_lines.named_code,
         mentions.patterned,
     )
-    return of_documents, of_chunks, (code.code_structure,)
+    return of_documents, of_chunks
+
+
+def _of_format(material: Material) -> tuple[PassagesRule, ...]:
+    """The rule for all passages of a file together that its format has."""
+    rule = structure_of(material.document.key.source)
+    return (rule,) if rule else ()
 
 
 def extract(
@@ -91,7 +98,7 @@ def extract(
     if material.own:
         properties = {"title": material.document.title, "category": material.document.category}
         gathered.add_node(NodeStatement(material.own, node_type(material.own), properties, declared=True))
-    of_documents, of_chunks, of_all = _rules()
+    of_documents, of_chunks = _rules()
     for rule in of_documents:
         rule(material, findings)
     gathered.take(findings)
@@ -106,7 +113,7 @@ def extract(
         gathered.take(findings)
     if not first:
         return Statements()
-    for read_all in (*of_all, *whole):
+    for read_all in (*_of_format(material), *whole):
         read_all(material, passages, findings)
         gathered.take(findings)
     return _settled(material.own, gathered, finder, first)

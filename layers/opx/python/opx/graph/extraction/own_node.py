@@ -11,7 +11,7 @@ from opx.domain.documents import KnowledgeDocument
 from opx.domain.graph import NodeStatement, node_type
 from opx.domain.knowledge import Tier
 from opx.errors import InvalidReferenceError
-from opx.formats.code.languages import LANGUAGES
+from opx.formats.registry import family_of
 from opx.graph.names import normalised, reference
 from opx.ingestion.events import DOCUMENTS_FOLDER
 from opx.ingestion.object_names import pulled_key
@@ -85,7 +85,7 @@ def reference_of_source(source: str, category: str = "") -> str:
     path = PurePosixPath(source.removeprefix(DOCUMENTS_FOLDER))
     folders = path.parts[:-1]
     namespace, below = _namespace_of(folders, category)
-    if path.suffix.lower() in LANGUAGES:
+    if family_of(path.name) == "code":
         below = below[2:] if below[:1] == ("sources",) else below
         return make_reference("file", "/".join((*below, path.name)))
     name = path.stem if path.suffix.lower() in _PAGES or namespace not in ("runbook", "document") else path.name

@@ -1,0 +1,1 @@
+"""Connectors: kinds of sources, from Jira to the NVD, one module each."""

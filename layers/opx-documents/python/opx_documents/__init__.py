@@ -1,0 +1,1 @@
+"""Documents of offices: PDF, Word, PowerPoint, Excel, mail, pictures, reStructuredText and AsciiDoc."""
