@@ -6,38 +6,46 @@ import ast
 import runpy
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import opx
+from opx import sdk
 
-STUB = Path(str(opx.__file__)).with_suffix(".pyi")
-CHEAP = "import sys, opx; print([name for name in sys.modules if name.startswith(('opx.', 'msgspec', 'tantivy'))])"
+CHEAP = """
+import sys, {0}
+print([name for name in sys.modules if name.startswith(('opx.', 'msgspec', 'tantivy')) and name != '{0}'])
+"""
+EXPORTED = [(module, name) for module in (opx, sdk) for name in module.__all__]
 
 
-def stub_names() -> dict[str, str]:
-    """Names of the stub, with their modules."""
-    found = {}
-    for node in ast.parse(STUB.read_text(encoding="utf-8")).body:
+def stub_names(module: ModuleType) -> dict[str, str]:
+    """Names of the module's stub, with their modules."""
+    names = {}
+    for node in ast.parse(Path(str(module.__file__)).with_suffix(".pyi").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ImportFrom):
-            found.update({alias.asname or alias.name: str(node.module) for alias in node.names})
-    return found
+            names.update({alias.asname or alias.name: str(node.module) for alias in node.names})
+    return names
 
 
-def test_the_stub_has_the_names_that_are_exported() -> None:
-    assert sorted(stub_names()) == sorted(opx.__all__)
+@pytest.mark.parametrize("module", [opx, sdk])
+def test_the_stub_has_the_names_that_are_exported(module: ModuleType) -> None:
+    assert sorted(stub_names(module)) == sorted(module.__all__)
 
 
-@pytest.mark.parametrize("name", opx.__all__)
-def test_each_name_is_what_its_module_has(name: str) -> None:
-    module = sys.modules.get(stub_names()[name]) or __import__(stub_names()[name], fromlist=[name])
-    assert getattr(opx, name) is getattr(module, name)
-    assert name in dir(opx)
+@pytest.mark.parametrize(("module", "name"), EXPORTED)
+def test_each_name_is_what_its_module_has(module: ModuleType, name: str) -> None:
+    home = import_module(stub_names(module)[name])
+    assert getattr(module, name) is getattr(home, name)
+    assert name in dir(module)
 
 
-def test_importing_the_package_loads_none_of_them() -> None:
-    done = subprocess.run([sys.executable, "-c", CHEAP], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize("module", ["opx", "opx.sdk"])
+def test_importing_the_module_loads_none_of_them(module: str) -> None:
+    done = subprocess.run([sys.executable, "-c", CHEAP.format(module)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 

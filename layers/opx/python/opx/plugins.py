@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from opx import __version__
 from opx.errors import PluginError
 
 if TYPE_CHECKING:
@@ -47,6 +48,12 @@ class Plugin:
     def title(self) -> str:
         """Its distribution, group and name, for messages."""
         return f"plugin {self.distributions[0]} ({self.group}: {self.entry.name})"
+
+    @property
+    def is_of_library(self) -> bool:
+        """True for a distribution that is released with the library, in the same version."""
+        (name, version), *others = (one.split(" ", 1) for one in self.distributions)
+        return not others and name.startswith("opx-") and version == __version__
 
 
 @cache
@@ -100,10 +107,13 @@ def load_all(group: str, kind: type[T]) -> dict[str, T]:
     return loaded
 
 
-def problems() -> Iterator[str]:
-    """Problems of all plugins, a line each: those that can't be used, and those that take long to import. Imports them."""
+def problems(*, of_others: bool = False) -> Iterator[str]:
+    """Problems of all plugins, a line each: those that can't be used, and those that take long to import. Imports them; those
+    that belong to this version of the library not if it is about plugins `of_others`."""
     for group in GROUPS:
         for _, plugin in sorted(_all()[group].items()):
+            if of_others and plugin.is_of_library:
+                continue
             started = time.perf_counter()
             try:
                 _loaded(plugin, object)
@@ -129,6 +139,9 @@ def _loaded(plugin: Plugin, kind: type[T]) -> T:
         loaded = plugin.entry.load()
     except Exception as exc:  # a plugin's code may raise anything
         raise PluginError(f"the {plugin.title} can't be imported: {type(exc).__name__}: {exc}") from exc
+    logging.getLogger(plugin.entry.module.partition(".")[0]).parent = logging.getLogger(
+        "opx"
+    )  # logs where the library does
     if not isinstance(loaded, kind):
         raise PluginError(f"the {plugin.title} is no {kind.__name__}: {plugin.entry.value}")
     return loaded

@@ -7,22 +7,40 @@ imports all, to list operations; a declaration that conflicts with one of anothe
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from opx.operations.registry import Module, Operation, Registry, ToolGroup
+    from opx.operations.registry import Feature, Module, Operation, Registry, ToolGroup
+
+log = logging.getLogger(__name__)
 
 
 @cache
 def load() -> Registry:
-    """The registry with all operations in it."""
-    from opx.operations.registry import MODULES, REGISTRY
+    """The registry with all operations in it, also those of plugins that can be used; the others are logged."""
+    from opx.operations.registry import MODULES, REGISTRY, DeclarationError
 
     for module in MODULES:
-        _import(module)
+        importlib.import_module(module.path)
+    for name, feature in features().items():
+        for module in feature.modules:
+            try:
+                importlib.import_module(module.path)
+            except (ImportError, DeclarationError):
+                log.exception("operations of the plugin %s can't be used", name)
     return REGISTRY
+
+
+@cache
+def features() -> Mapping[str, Feature]:
+    """Operations and commands of other distributions, by the names of their entry points."""
+    from opx import plugins
+    from opx.operations.registry import Feature
+
+    return plugins.load_all(plugins.OPERATIONS, Feature)
 
 
 def of_route(key: str) -> Operation[Any, Any] | None:
@@ -46,20 +64,23 @@ def of_tool(name: str, group: ToolGroup | None = None) -> Operation[Any, Any] | 
 def _found(
     look: Callable[[], Operation[Any, Any] | None], may_have: Callable[[Module], bool]
 ) -> Operation[Any, Any] | None:
-    """Looks an operation up in the registry, importing the modules that may declare it one by one."""
-    from opx.operations.registry import MODULES
-
+    """Looks an operation up in the registry, importing the modules that may declare it one by one, those of plugins last."""
     found = look()
-    for module in MODULES:
+    for module in _modules():
         if found is not None:
             break
         if may_have(module):
-            _import(module)
+            importlib.import_module(module.path)
             found = look()
     if found is not None and found.run.__module__.startswith(f"{__name__}."):
         importlib.import_module(found.run.__module__)  # waits for another thread that is still importing it
     return found
 
 
-def _import(module: Module) -> None:
-    importlib.import_module(f"opx.operations.{module.name}")
+def _modules() -> Iterator[Module]:
+    """All modules that declare operations. Plugins are looked up after the others only."""
+    from opx.operations.registry import MODULES
+
+    yield from MODULES
+    for feature in features().values():
+        yield from feature.modules

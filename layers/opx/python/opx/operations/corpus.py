@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, UnsetType
 
+from opx import plugins
 from opx.domain.documents import KnowledgeDocument
 from opx.domain.knowledge import Tier
 from opx.domain.policy import EVERYTHING, Action
@@ -131,6 +132,10 @@ class Status(Record, frozen=True, kw_only=True):
             "documents are not read. Empty unless the caller is an operator."
         ),
     ] = ()
+    plugins: Annotated[
+        tuple[str, ...],
+        about("Plugins that can't be used or are slow, each with the reason. Empty unless the caller is an operator."),
+    ] = ()
     api_version: int = API_VERSION
 
 
@@ -155,6 +160,7 @@ def get_status(context: Context, request: GetStatus) -> Status:  # noqa: ARG001 
         categories=dict(sorted(counts.items())),
         expired=dict(sorted(expired.items())),
         damage=damage,
+        plugins=tuple(plugins.problems(of_others=True)) if shared else (),
     )
 
 

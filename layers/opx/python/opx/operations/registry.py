@@ -11,8 +11,8 @@ HTTP routes, OpenAPI documents, tool schemas, the remote client and commands are
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import UnionType
 from typing import Any, Generic, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -145,12 +145,27 @@ class Operation(Generic[Q, R]):
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module of this package that declares operations. Its routes begin with these segments, its tools are of these
-    groups: a request's operation is looked up only in modules that can declare it."""
+    """A module that declares operations, of this package or by its full name. Its routes begin with these segments, its tools
+    are of these groups: a request's operation is looked up only in modules that can declare it."""
 
     name: str
     addresses: tuple[str, ...] = ()
     groups: tuple[ToolGroup, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The module's full name."""
+        return self.name if "." in self.name else f"{__package__}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Operations of another distribution, which an entry point of `opx.operations` names. `modules` declare them. `commands`
+    are those that aren't made from an operation's declaration: by name, the module that has `<name>_command`, and a
+    summary."""
+
+    modules: tuple[Module, ...]
+    commands: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 class Registry:
@@ -268,7 +283,7 @@ MODULES = (
 )
 """Modules in the order in which their operations are listed."""
 
-_POSITIONS = {f"opx.operations.{one.name}": position for position, one in enumerate(MODULES)}
+_POSITIONS = {one.path: position for position, one in enumerate(MODULES)}
 
 
 def operation(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
-from opx import __version__
+from opx import __version__, plugins
 from opx.edges.cli.output import plural, readable_size
 from opx.edges.cli.session import Session
 from opx.edges.cli.status import size_of
@@ -22,6 +22,7 @@ def installation_results(session: Session) -> Iterator[CheckResult]:
     adds documents of its own. Raises `IncompatibleHomeError` for a home of a newer program."""
     yield _versions()
     yield _extras()
+    yield _plugins()
     yield from _of_home(session)
 
 
@@ -49,6 +50,13 @@ def _extras() -> CheckResult:
     names = ", ".join(f"{extra} (no {', '.join(modules[:3])})" for extra, modules in missing.items())
     remedy = f"pip install 'opx-knowledge[{','.join(missing)}]', if you need them"
     return CheckResult("extras", Outcome.SKIPPED, f"{detail}; not installed: {names}", remedy)
+
+
+def _plugins() -> CheckResult:
+    if problems := list(plugins.problems()):
+        return CheckResult("plugins", Outcome.FAILED, "; ".join(problems), "uninstall or update their distributions")
+    counts = [(len(plugins.names(group)), group.removeprefix("opx.")) for group in plugins.GROUPS]
+    return CheckResult("plugins", Outcome.OK, ", ".join(f"{count} {group}" for count, group in counts if count))
 
 
 _REPAIR = "opx repair makes what it can from what is left"

@@ -120,19 +120,20 @@ class LazyGroup(click.Group):
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        return list(_COMMANDS)
+        return [*_COMMANDS, *_commands_of_plugins()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in _COMMANDS:
+        module, _ = _COMMANDS.get(cmd_name) or _commands_of_plugins().get(cmd_name) or ("", "")
+        if not module:
             return _declared_command(cmd_name)
-        module = _COMMANDS[cmd_name][0]
-        command: click.Command = getattr(importlib.import_module(f"opx.edges.cli.{module}"), f"{cmd_name}_command")
+        path = module if "." in module else f"{__package__}.{module}"
+        command: click.Command = getattr(importlib.import_module(path), f"{cmd_name}_command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         is_all = ctx.meta.get(_ALL)
         common = [(name, _SUMMARIES[name]) for name in COMMON.split()]
-        for title, rows in sections(_SUMMARIES) if is_all else [("Commands", common)]:
+        for title, rows in sections(_summaries()) if is_all else [("Commands", common)]:
             with formatter.section(title):
                 formatter.write_dl(rows)
         if not is_all:
@@ -181,6 +182,16 @@ _OF_THE_DISK = {
     errno.ENOSYS: "the disk has no locks",
 }
 """Explanations of errors that any access to a file may raise."""
+
+
+def _commands_of_plugins() -> Mapping[str, tuple[str, str]]:
+    from opx.operations import features
+
+    return {name: where for feature in features().values() for name, where in feature.commands.items()}
+
+
+def _summaries() -> Mapping[str, str]:
+    return _SUMMARIES | {name: summary for name, (_, summary) in _commands_of_plugins().items()}
 
 
 def _declared_command(name: str) -> click.Command | None:
@@ -268,7 +279,7 @@ def run(arguments: Sequence[str], launch: Launch) -> int:
     if COMPLETION in os.environ:
         from opx.edges.cli.completion import complete_in
 
-        complete_in(cli, _SUMMARIES, _completing_session)
+        complete_in(cli, _summaries(), _completing_session)
     try:
         cli.main(list(arguments), prog_name="opx", obj=launch)
     except SystemExit as exc:

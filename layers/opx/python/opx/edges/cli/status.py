@@ -73,6 +73,7 @@ def _facts(status: Status) -> Json:
         "confidence",
         "index",
         "damage",
+        "plugins",
     )
     return some_fields(status, names)
 
@@ -89,6 +90,7 @@ def _lines(facts: Json) -> Iterator[str]:
         ("confidence", facts["confidence"] or "unknown"),
         ("index", facts["index"]),
         *(("damaged", f"{one} (`opx repair`)") for one in facts["damage"]),
+        *(("plugins", problem) for problem in facts["plugins"]),
         *_waiting_row(facts),
         *_backlog_row(facts),
         ("failed", f"{facts['failed']:,}" + (" (see `opx failed`)" if facts["failed"] else "")),
