@@ -137,11 +137,11 @@ def _loaded(plugin: Plugin, kind: type[T]) -> T:
         )
     try:
         loaded = plugin.entry.load()
-    except Exception as exc:  # a plugin's code may raise anything
+    except Exception as exc:  # noqa: BLE001 - a plugin's code may raise anything
         raise PluginError(f"the {plugin.title} can't be imported: {type(exc).__name__}: {exc}") from exc
-    logging.getLogger(plugin.entry.module.partition(".")[0]).parent = logging.getLogger(
-        "opx"
-    )  # logs where the library does
+    package = plugin.entry.module.partition(".")[0]
+    if package != "opx":
+        logging.getLogger(package).parent = logging.getLogger("opx")  # it logs where the library does
     if not isinstance(loaded, kind):
         raise PluginError(f"the {plugin.title} is no {kind.__name__}: {plugin.entry.value}")
     return loaded
