@@ -137,7 +137,7 @@ def _loaded(plugin: Plugin, kind: type[T]) -> T:
         )
     try:
         loaded = plugin.entry.load()
-    except Exception as exc:  # noqa: BLE001 - a plugin's code may raise anything
+    except Exception as exc:  # a plugin's code may raise anything
         raise PluginError(f"the {plugin.title} can't be imported: {type(exc).__name__}: {exc}") from exc
     package = plugin.entry.module.partition(".")[0]
     if package != "opx":
