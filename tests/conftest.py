@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.attacks import AttackReport
 from tests.support.sampling import EVERY, SEED, without_most_of_the_many
 from tests.support.scheduling import Together, slow_modules, turns

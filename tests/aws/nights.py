@@ -12,8 +12,8 @@ import boto3
 
 from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearch_client
 from opx.ports import Embedder, SearchIndex
+from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import INDEX, Cloud, a_cloud
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.sleeping_collection import SleepingCollection, connect
 from tests.support.fakes import FakeContext, function_logs
 

@@ -22,8 +22,8 @@ from opx.operations.system import System
 from opx.ports.queues import ThisProcess
 from opx.settings import FIRST_COLLECTION
 from opx.system import bootstrap
+from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import Cloud, a_cloud
-from tests.doubles.fake_time import FakeTime
 from tests.support.builders import ports_of
 from tests.support.fakes import FakeContext, function_logs
 

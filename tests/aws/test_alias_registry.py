@@ -15,8 +15,8 @@ from opx.domain.scopes import Scope
 from opx.errors import AliasLoopError, AliasTakenError
 from opx.graph.aliases import AliasRegistry
 from opx.ports.tables import ALIASES
+from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.one_call_at_a_time import OneCallAtATime
 from tests.support.at_once import at_once
 

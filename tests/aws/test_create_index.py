@@ -13,7 +13,7 @@ from opx.adapters.aws.index_resource import apply_request
 from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE, index_body
 from opx.errors import IncompatibleIndexError, IndexUnavailableError
 from opx.runtime.deadlines import deadline
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.http_double import Response
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.support.fakes import FakeContext, function_logs

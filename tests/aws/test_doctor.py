@@ -24,8 +24,8 @@ from opx.edges.doctor import CheckResult, Examination, Outcome
 from opx.errors import AccessDeniedError, NotApplicableError, OpxError
 from opx.operations.registry import Function
 from opx.settings import Settings
+from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.doubles.fake_time import FakeTime
 from tests.support.fakes import FakeContext
 
 TOPIC = "arn:aws:sns:eu-central-1:111122223333:opx-knowledge-alarms"

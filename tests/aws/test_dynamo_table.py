@@ -13,8 +13,8 @@ from opx.adapters.aws.vendor_errors import Backoff
 from opx.errors import StoreUnavailableError
 from opx.ports import KeyAbsent
 from opx.ports.tables import ALL_TABLES, TableSpec
+from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
-from tests.doubles.fake_time import FakeTime
 
 SPEC = TableSpec("things", "id", ttl="ttl")
 BACKOFF = Backoff(attempts=3, base=1.0, random=lambda: 0.0)

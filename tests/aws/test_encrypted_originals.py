@@ -40,8 +40,8 @@ from opx.operations.masked_secrets import (
 from opx.operations.provenance import ExplainProvenance, explain_provenance
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.doubles.fake_time import FakeTime
 from tests.support.cli_support import WordEmbedder
 from tests.support.fakes import function_logs
 

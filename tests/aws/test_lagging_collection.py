@@ -13,8 +13,8 @@ from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearc
 from opx.domain.results import Answer, RetrievalResult
 from opx.edges.calling import decoded
 from opx.ports import Embedder, SearchIndex
+from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import INDEX, Cloud, a_cloud
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.sleeping_collection import SleepingCollection, connect
 from tests.support.api_requests import a_request
 from tests.support.fakes import FakeContext, function_logs

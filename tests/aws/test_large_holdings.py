@@ -14,8 +14,8 @@ from opx.operations.context import Caller, Context
 from opx.operations.usage import GetCosts, GetUsage, get_costs, get_usage
 from opx.ports.tables import SHARDS
 from opx.runtime.metrics import Metric
+from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import Cloud, a_cloud
-from tests.doubles.fake_time import FakeTime
 from tests.support.emf import metric_lines
 from tests.support.fakes import FakeContext, function_logs
 

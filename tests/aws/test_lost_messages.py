@@ -18,8 +18,8 @@ from opx.ingestion.events import ObjectEvent, parse_event
 from opx.ports.queues import KEPT_DAYS
 from opx.ports.tables import ANNOUNCEMENTS, FAILURES, KEYS
 from opx.runtime.metrics import Metric
+from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.doubles.fake_time import FakeTime
 from tests.support.api_requests import a_token, call
 from tests.support.emf import metric_lines
 from tests.support.fakes import FakeContext, function_logs

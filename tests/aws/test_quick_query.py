@@ -13,8 +13,8 @@ from botocore.compat import HTTPHeaders
 from opx.adapters.aws.clients import client as deployed_client
 from opx.adapters.aws.table import DynamoTable
 from opx.errors import StoreUnavailableError
+from opx_testing.things import THINGS, a_thing, names
 from tests.aws.tables import create_table
-from tests.contract.things import THINGS, a_thing, names
 
 BEFORE_SEND = "before-send.dynamodb.Query"
 BUILT = "before-call.dynamodb.Query"

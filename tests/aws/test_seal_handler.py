@@ -24,8 +24,8 @@ from opx.ports.tables import DOCUMENTS, LIFECYCLE
 from opx.runtime.functions import FunctionFailedError
 from opx.runtime.metrics import Metric
 from opx.settings import DEPLOYED_KEY
+from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, Cloud, a_cloud
-from tests.doubles.fake_time import FakeTime
 from tests.support.emf import Named, measured
 from tests.support.fakes import FakeContext, function_logs
 

@@ -18,10 +18,10 @@ from opx.errors import IncompatibleIndexError, InvalidInputError
 from opx.ingestion.corpus.catalog import Catalog
 from opx.lifecycle.reindex.job import ReindexPhase
 from opx.settings import SECOND_COLLECTION
+from opx_testing.entries import EVERYONE
+from opx_testing.fake_time import FakeTime
 from tests.aws.rebuilt_indexes import HOUR, Deployed, a_deployment, connected, first_collection
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
-from tests.support.builders import EVERYONE
 
 VISIBLE_AFTER = {"nextgen": 10.0, "classic": 60.0}
 

@@ -17,8 +17,8 @@ from opx.domain.queries import QueryConfig
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_testing.fake_time import FakeTime
 from tests.benchmarks.search_speed import Corpus, percentile
-from tests.doubles.fake_time import FakeTime
 from tests.support.cli_support import WordEmbedder
 
 WORDS = 800

@@ -15,8 +15,8 @@ from typing import Any
 from opx.adapters.web import RateWindow, open_web
 from opx.domain.sources import PullRequest, RateLimit, SourceDocument
 from opx.ports.sources import WebReply
+from opx_testing.fake_time import FakeTime
 from tests.doubles.attack_bundles import a_link, a_tactic, a_technique, an_object, publish
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite
 from tests.doubles.nvd_api import NvdDouble, a_record
 from tests.doubles.rfc_editor import RfcEditor

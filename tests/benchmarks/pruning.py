@@ -31,7 +31,7 @@ from opx.ports import Item
 from opx.ports.tables import CALENDAR, DOCUMENTS, KEYS, LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.e2e.systems import a_system
 from tests.support.builders import a_version
 from tests.support.fakes import WordsEmbedder

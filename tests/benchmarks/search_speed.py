@@ -31,7 +31,7 @@ from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest, V
 from opx.retrieval.hybrid import DEPTH, fused_hits
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.support.builders import a_piece
+from opx_testing.entries import a_piece
 
 WORDS_A_CHUNK = 215
 CHUNKS_A_DOCUMENT = 8

@@ -27,6 +27,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.domain.results import IndexedChunk
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest
+from opx_testing.entries import a_piece
 from tests.benchmarks.search_speed import (
     CATEGORIES,
     CHUNKS_A_DOCUMENT,
@@ -35,7 +36,6 @@ from tests.benchmarks.search_speed import (
     Corpus,
     percentile,
 )
-from tests.support.builders import a_piece
 
 DOCUMENTS_A_BATCH = 1000
 PASSAGES = 4000

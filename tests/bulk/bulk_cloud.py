@@ -26,10 +26,10 @@ from opx.operations.system import System
 from opx.ports.tables import FAILURES
 from opx.settings import FIRST_COLLECTION
 from opx.system import bootstrap
+from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, INDEX, Cloud, a_cloud
 from tests.aws.rebuilt_indexes import _titan, first_collection
 from tests.doubles.batch_inference import BatchInferenceDouble
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.step_functions import Functions, StateMachine, a_state_machine
 from tests.support.builders import ports_of
 from tests.support.fakes import function_logs

@@ -32,11 +32,11 @@ from opx.ports.bulk import BatchLimits
 from opx.ports.tables import FAILURES
 from opx.settings import FIRST_COLLECTION, Settings
 from opx.system import bootstrap
+from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import BUCKET, INDEX
 from tests.bulk.bulk_cloud import ROLE, BulkCloud
 from tests.doubles.batch_inference import BatchInferenceDouble
 from tests.doubles.bedrock import BedrockDouble
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.memory_bucket import MemoryObjects, MemoryS3, MemoryStorage
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.doubles.step_functions import Functions, StateMachine, a_state_machine

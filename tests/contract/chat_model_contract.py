@@ -12,7 +12,7 @@ from msgspec import Meta
 from opx.domain.record import replace, to_json
 from opx.errors import ModelError
 from opx.ports.models import ChatModel, ChatRequest, ModelAnswer, answer_schema
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.http_double import Request, Response
 from tests.doubles.language_model import LanguageModel
 

@@ -11,10 +11,10 @@ from opx.adapters.connections import Connections
 from opx.adapters.embedded.database import Database
 from opx.adapters.embedded.table import SqliteTable
 from opx.ports import tables
+from opx_testing.fake_time import FakeTime
 from tests.contract.chat_model_contract import Talk
 from tests.contract.models import openai_talk
 from tests.doubles.chat_completions import ChatCompletionsDouble
-from tests.doubles.fake_time import FakeTime
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from opx.ports import SearchIndex, SearchRequest
 from opx.ports.search import CorpusVersion
-from tests.support.builders import EVERYONE, a_change, a_removal, an_entry, any_vector
+from opx_testing.entries import EVERYONE, a_change, a_removal, an_entry, any_vector
 
 
 def the(version: CorpusVersion) -> str:

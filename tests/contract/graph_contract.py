@@ -12,7 +12,7 @@ from opx.graph import manifest, rows
 from opx.graph import store as graph_store
 from opx.graph.store import GraphStore
 from opx.ports import Table
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.graph_things import ACME, GLOBAL, Renaming, a_node, an_edge, an_origin, stating
 
 ALL = (*GLOBAL, ACME.key)

@@ -13,11 +13,11 @@ from opx.adapters.aws.bedrock_chat import BedrockChatService
 from opx.adapters.connections import Connections
 from opx.adapters.json_chat import JsonChat
 from opx.adapters.openai_chat import OpenAiChatService
+from opx_testing.fake_time import FakeTime
 from tests.contract.chat_model_contract import Talk
 from tests.doubles.bedrock import THROTTLED, a_failure
 from tests.doubles.bedrock_models import BedrockModelsDouble
 from tests.doubles.chat_completions import KEY, ChatCompletionsDouble
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.http_double import Response
 
 NOVA = "eu.amazon.nova-lite-v1:0"

@@ -28,12 +28,12 @@ from opx.domain.scopes import Scope, scope_of_object
 from opx.errors import IndexUnavailableError, StoreUnavailableError
 from opx.ingestion.states import requested_since, sync_batch, sync_request
 from opx.ports import CopyChange, IndexEntry, SearchFilter, SearchRequest
-from tests.contract.search_engine_contract import Put, SearchEngineContract, found, ids, search
+from opx_testing.entries import EVERYONE, an_entry, any_vector
+from opx_testing.fake_time import FakeTime
+from opx_testing.search_engine import Put, SearchEngineContract, found, ids, search
 from tests.doubles.bedrock import THROTTLED, a_failure
 from tests.doubles.bedrock_knowledge_base import DATA_SOURCE_ID, KNOWLEDGE_BASE_ID, PREFIX, KnowledgeBaseDouble
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.http_double import Response
-from tests.support.builders import EVERYONE, an_entry, any_vector
 
 JOB_SECONDS = 60.0
 NO_RETRIES = Config(retries={"total_max_attempts": 1}, connect_timeout=2, read_timeout=2)

@@ -20,12 +20,12 @@ from opx.ingestion.corpus.version import _KEYS, SETTLING_SECONDS, CorpusCount, C
 from opx.ingestion.indexing.editions import IndexGeneration
 from opx.ports import DocumentChange
 from opx.ports.tables import DOCUMENTS, SHARDS
+from opx_testing.entries import VECTOR_DIMENSION, a_change, an_entry
+from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
 from tests.contract.corpus_version_contract import CorpusVersionContract
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.hooked_table import HookedTable
 from tests.doubles.one_call_at_a_time import OneCallAtATime
-from tests.support.builders import VECTOR_DIMENSION, a_change, an_entry
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from opx.adapters.embedded.minilm import building
 from opx.adapters.embedded.minilm.building import cache_folder, model_folder, read_recipe, source_file
 from opx.errors import EmbeddingError
 from opx.settings import Settings
-from tests.contract.embedder_contract import DISK, TEA, EmbedderContract, near, similarity
+from opx_testing.embedder import DISK, TEA, EmbedderContract, near, similarity
 
 TEXTS = [f"{text} {'Filler of another length. ' * (n * 3 % 7)}" for n, text in enumerate([DISK, TEA, "x", ""] * 5)]
 

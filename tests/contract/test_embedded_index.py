@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
-from tests.contract.search_index_contract import SearchIndexContract
-from tests.support.builders import VECTOR_DIMENSION
+from opx_testing.entries import VECTOR_DIMENSION
+from opx_testing.search_index import SearchIndexContract
 
 
 def an_index(folder: Path, model_id: str = "test-model") -> EmbeddedIndex:

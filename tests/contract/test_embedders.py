@@ -25,9 +25,9 @@ from opx.ingestion.indexing.embedding_cache import KEPT_AT_ONCE, CachedEmbedder
 from opx.ports import Embedder, Item, Vector, Vectors, tables
 from opx.ports.search import TEXTS_A_STEP
 from opx.runtime.speed_limit import MARGIN, Quota, SpeedLimit
-from tests.contract.embedder_contract import DISK, TEA, EmbedderContract
+from opx_testing.embedder import DISK, TEA, EmbedderContract
+from opx_testing.fake_time import FakeTime
 from tests.doubles.bedrock import MAX_TITAN_CHARACTERS, MAX_TITAN_TOKENS, THROTTLED, BedrockDouble, a_failure
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.http_double import Response
 from tests.support.fakes import WindowsEmbedder
 

@@ -14,9 +14,9 @@ from opx.adapters.aws.table import DynamoTable
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.ports.tables import GRAPH
+from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
 from tests.contract.graph_contract import GraphContract, names, store
-from tests.doubles.fake_time import FakeTime
 
 __all__ = ["names", "store"]
 

@@ -14,9 +14,9 @@ from opx.adapters.aws.queue import SqsQueue
 from opx.adapters.embedded.home import FolderStorage, HomeDatabases, HomeTables, HomeWorkQueue
 from opx.errors import ReindexBusyError, SourceBusyError
 from opx.ports.tables import DOCUMENTS, PROJECTS
+from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
 from tests.contract.installation_contracts import StorageContract, TablesContract, WorkQueueContract
-from tests.doubles.fake_time import FakeTime
 
 
 @pytest.fixture

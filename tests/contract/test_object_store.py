@@ -9,7 +9,7 @@ import pytest
 
 from opx.adapters.aws.object_store import S3ObjectStore
 from opx.adapters.embedded.object_store import FolderObjectStore
-from tests.contract.object_store_contract import ObjectStoreContract
+from opx_testing.object_store import ObjectStoreContract
 from tests.doubles.memory_bucket import MemoryObjects
 
 

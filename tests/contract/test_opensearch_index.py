@@ -17,12 +17,12 @@ from opx.domain.scopes import Scope
 from opx.errors import IndexUnavailableError, InvalidInputError
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchIndex, SearchRequest
 from opx.text.fields import LEXICAL_FIELDS
-from tests.contract.search_index_contract import SearchIndexContract
+from opx_testing.entries import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
+from opx_testing.search_index import SearchIndexContract
+from opx_testing.searches import fill, ids_of, lexical, lexical_ids, nearness_of_mean, vector_ids
 from tests.doubles.http_double import Response
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.doubles.opensearch_search import BM25_FACTOR
-from tests.support.builders import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
-from tests.support.index_support import fill, ids_of, lexical, lexical_ids, nearness_of_mean, vector_ids
 from tests.support.opensearch_support import CREDENTIALS, INDEX, MODEL, THREE_TRIES, Collection, a_client, a_collection
 
 

@@ -16,12 +16,12 @@ from opx.ingestion.indexing.book import Edition
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx.text.fields import LEXICAL_FIELDS
-from tests.doubles.fake_time import FakeTime
+from opx_testing.entries import an_entry
+from opx_testing.fake_time import FakeTime
+from opx_testing.searches import fill
 from tests.doubles.http_double import Response
 from tests.doubles.opensearch import OpenSearchDouble
-from tests.support.builders import an_entry
 from tests.support.fakes import WordsEmbedder
-from tests.support.index_support import fill
 from tests.support.opensearch_support import INDEX, MODEL, Collection, a_client, a_collection
 
 

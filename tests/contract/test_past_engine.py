@@ -15,9 +15,9 @@ from opx.domain.results import IndexedChunk
 from opx.lifecycle.past.engine import NOT_RANKED, Analysed, Bm25, PastCorpus, PastEngine, PastEntry
 from opx.ports import IndexEntry, Leg, SearchEngine, SearchRequest, SearchResponse
 from opx.text.fields import VALUE_WEIGHT, words
-from tests.contract.search_engine_contract import Put, SearchEngineContract
-from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
-from tests.support.index_support import an_operations_corpus, bm25
+from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
+from opx_testing.search_engine import Put, SearchEngineContract
+from opx_testing.searches import an_operations_corpus, bm25
 
 TOLERANCE = 1e-4
 

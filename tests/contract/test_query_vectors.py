@@ -13,8 +13,8 @@ from opx.errors import StoreUnavailableError
 from opx.ingestion.indexing import query_vectors
 from opx.ingestion.indexing.query_vectors import CachedQueries
 from opx.ports import Embedder, Item, Table, Vector
-from tests.contract.embedder_contract import DISK, TEA, EmbedderContract
-from tests.doubles.fake_time import FakeTime
+from opx_testing.embedder import DISK, TEA, EmbedderContract
+from opx_testing.fake_time import FakeTime
 from tests.support.fakes import WordsEmbedder
 
 DAY = 86_400

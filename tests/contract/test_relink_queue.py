@@ -16,8 +16,8 @@ from opx.domain.scopes import Scope
 from opx.graph.relink_queue import NAMES_A_ROW, PARTITION, RelinkQueue
 from opx.ports import Item, Table
 from opx.ports.tables import GRAPH
+from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
-from tests.doubles.fake_time import FakeTime
 from tests.support.graph_things import an_origin
 
 HOSTS = ["host:db-1", "host:db-2", "service:büro"]

@@ -14,13 +14,13 @@ from opx.adapters.aws.table import DynamoTable, to_attributes
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.ports.tables import SHARDS
+from opx_testing.fake_time import FakeTime
+from opx_testing.table import TableContract
+from opx_testing.table_query import QueryContract
+from opx_testing.table_spread import SpreadContract
+from opx_testing.things import ALL_STATES, SPREAD_THINGS, THINGS, a_thing, names
 from tests.aws.tables import create_table
-from tests.contract.table_contract import TableContract
-from tests.contract.table_query_contract import QueryContract
-from tests.contract.table_spread_contract import SpreadContract
-from tests.contract.things import ALL_STATES, SPREAD_THINGS, THINGS, a_thing, names
 from tests.doubles.counted_writes import CountedWrites
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.one_call_at_a_time import OneCallAtATime
 
 

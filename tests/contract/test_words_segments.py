@@ -18,8 +18,8 @@ from opx.domain.scopes import Scope
 from opx.errors import IndexUnavailableError
 from opx.ports import IndexEntry, SearchEngine, SearchFilter, SearchRequest
 from opx.ports.search import VersionName, WordsCount
-from tests.support.builders import EVERYONE, VECTOR_DIMENSION, an_entry
-from tests.support.index_support import OPERATIONS_TEXTS, fill
+from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, an_entry
+from opx_testing.searches import OPERATIONS_TEXTS, fill
 
 ACME, SHOP = Scope("acme"), Scope("acme", project_id="shop")
 SCOPES = (EVERYONE.scopes[0], ACME.key, SHOP.key)

@@ -14,8 +14,8 @@ from opx.lifecycle.seal.records import Seal
 from opx.lifecycle.seal.signing import write_new_key
 from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE
+from opx_testing.fake_time import FakeTime
 from tests.damage.homes import CHANGED, OTHERS, alter, copied, text_of, work
-from tests.doubles.fake_time import FakeTime
 from tests.support.reindex_support import services_at
 
 DAY = 86_400.0

@@ -21,7 +21,7 @@ from opx.adapters.web import HttpWeb, open_web
 from opx.domain.record import replace
 from opx.domain.sources import RateLimit
 from opx.ports.sources import Validators
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.http_double import DoubleHandler, DoubleServer, Request
 
 

@@ -16,7 +16,7 @@ from opensearchpy import OpenSearch
 from urllib3 import HTTPResponse
 from urllib3.exceptions import ReadTimeoutError
 
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.http_double import Request, Response
 from tests.doubles.opensearch import OpenSearchDouble
 

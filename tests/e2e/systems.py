@@ -34,8 +34,8 @@ from opx.ports import Embedder, ObjectStore, SearchFilter, SearchRequest
 from opx.ports.tables import ALL_TABLES, DOCUMENTS, ENTRIES, KEYS
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_tables
-from tests.doubles.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.support.fakes import WordsEmbedder
 

@@ -13,7 +13,7 @@ from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.adapters.embedded.table import SqliteTable
 from opx.ports.tables import GRAPH, TableSpec
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.e2e.systems import SystemUnderTest, created
 from tests.e2e.test_pipeline_crashes import Mortal, Steps, a_mortal_system
 from tests.support.graph_things import settled

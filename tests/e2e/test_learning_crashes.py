@@ -11,8 +11,8 @@ import pytest
 
 from opx.adapters.aws.table import DynamoTable
 from opx.ports.tables import OUTCOMES, PATTERNS, PROJECTS, STAGING
+from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
-from tests.doubles.fake_time import FakeTime
 from tests.support.captures import capture_gate_approval
 from tests.support.lessons import OTHER_STEPS, OTHER_WORDS, Died, School, a_school, sqlite_tables
 

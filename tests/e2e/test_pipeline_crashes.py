@@ -26,7 +26,7 @@ from opx.ports import SearchRequest
 from opx.retrieval.query_language import parse_query
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.opensearch import OpenSearchDouble
 from tests.e2e.systems import EVERYTHING, SystemUnderTest, an_account, chunk_key, created, key_of, outline_key
 from tests.support.catalog_support import tagged

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.e2e.mortal_process import ingest, services_of
 from tests.e2e.systems import SystemUnderTest
 

@@ -15,7 +15,7 @@ from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.adapters.embedded.table import SqliteTable
 from opx.domain.ids import iso_time
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, GRAPH, KEYS, TableSpec
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.e2e.systems import chunk_key, created, deleted, key_of
 from tests.e2e.test_pipeline_crashes import Died, Mortal, Steps, a_mortal_system
 from tests.support.lessons import Ungrouped

@@ -16,8 +16,8 @@ from opx.ingestion.corpus.chunk_files import chunk_file, outline_file
 from opx.lifecycle.consistency.differences import Problem, ReconcileReport
 from opx.ports import DocumentChange
 from opx.ports.tables import CALENDAR, DOCUMENTS, GRAPH, KEYS
+from opx_testing.entries import a_change, an_entry
 from tests.e2e.systems import SystemUnderTest, a_sequencer, key_of
-from tests.support.builders import a_change, an_entry
 
 SHOP = "clients/acme/projects/shop/documents/operations/incidents/"
 RUNBOOKS = "documents/runbooks/"

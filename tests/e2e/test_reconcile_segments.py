@@ -25,8 +25,8 @@ from opx.ports import DocumentChange
 from opx.ports.tables import KEYS
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_testing.entries import a_change, an_entry
 from tests.e2e.systems import SystemUnderTest, key_of
-from tests.support.builders import a_change, an_entry
 from tests.support.segments_support import objects, unknown_objects
 
 DOCUMENTS = 40

@@ -15,11 +15,8 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import IncompatibleIndexError, IndexUnavailableError
 from opx.ports import IndexEntry, SearchFilter, SearchIndex, SearchRequest
-from tests.doubles.opensearch import OpenSearchDouble
-from tests.opensearch.indices import RefreshedIndex, create_node_index, node_index_body
-from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_removal, a_unit_vector, an_entry, any_vector
-from tests.support.fakes import WordsEmbedder
-from tests.support.index_support import (
+from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_removal, a_unit_vector, an_entry, any_vector
+from opx_testing.searches import (
     SCORE_TOLERANCE,
     an_operations_corpus,
     fill,
@@ -28,6 +25,9 @@ from tests.support.index_support import (
     lexical_ids,
     vector_ids,
 )
+from tests.doubles.opensearch import OpenSearchDouble
+from tests.opensearch.indices import RefreshedIndex, create_node_index, node_index_body
+from tests.support.fakes import WordsEmbedder
 
 MODEL = "test-model/8"
 pytestmark = pytest.mark.opensearch

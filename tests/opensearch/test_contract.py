@@ -8,11 +8,11 @@ import pytest
 from opensearchpy import OpenSearch
 
 from opx.ports import SearchIndex
-from tests.contract.search_index_contract import SearchIndexContract
+from opx_testing.entries import VECTOR_DIMENSION
+from opx_testing.search_index import SearchIndexContract
+from opx_testing.searches import nearness_of_mean
 from tests.doubles.opensearch_search import BM25_FACTOR
 from tests.opensearch.indices import RefreshedIndex, create_node_index
-from tests.support.builders import VECTOR_DIMENSION
-from tests.support.index_support import nearness_of_mean
 
 MODEL = "test-model/8"
 pytestmark = pytest.mark.opensearch

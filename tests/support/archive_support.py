@@ -19,7 +19,7 @@ from opx.operations.system import System
 from opx.ports.tables import ALL_TABLES
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.cli_support import WordEmbedder
 
 PROCEDURES = "runbooks/procedures"

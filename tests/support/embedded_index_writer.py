@@ -10,7 +10,7 @@ from pathlib import Path
 
 from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.ports import DocumentChange, IndexEntry
-from tests.support.builders import VECTOR_DIMENSION, a_change, an_entry, any_vector
+from opx_testing.entries import VECTOR_DIMENSION, a_change, an_entry, any_vector
 
 DOCUMENTS = 2
 

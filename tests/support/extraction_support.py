@@ -20,7 +20,7 @@ from opx.ingestion.files import OBJECT_METADATA
 from opx.ingestion.object_names import pulled_name, with_extension
 from opx.ingestion.reading import DocumentReader
 from opx.runtime.knowledge_file import load_knowledge
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 
 STATED = ("relationship", "metadata", "alerts", "causes", "inventory", "advisory")
 """Rules that read explicit statements, and don't search for names."""

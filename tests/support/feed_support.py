@@ -12,7 +12,7 @@ from opx.domain.knowledge import Tier
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.errors import SecretNotFoundError
 from opx.ports.sources import WebClient
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 
 
 class SomeSecrets:

@@ -11,7 +11,7 @@ from opx.ports import IndexEntry, Leg, SearchResponse
 from opx.retrieval.hybrid import FusedHits, fused_hits
 from opx.retrieval.judging import PASSAGES, DocumentHits, pages_of
 from opx.text.fields import words
-from tests.support.builders import an_entry
+from opx_testing.entries import an_entry
 
 Found = tuple[IndexEntry, float, float | None]
 """An entry with its BM25 and its cosine; 0 and None where a leg doesn't have it."""

@@ -21,7 +21,7 @@ from opx.ports import Embedder
 from opx.ports.tables import TableSpec
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.captures import capture_failure_solution
 from tests.support.fakes import WordsEmbedder
 

@@ -12,8 +12,8 @@ from opx.adapters.aws.opensearch import OpenSearchIndex, ensure_index, opensearc
 from opx.adapters.aws.opensearch_bulk import BulkLimits
 from opx.adapters.aws.opensearch_schema import CLASSIC_ENGINE
 from opx.adapters.aws.vendor_errors import Backoff
+from opx_testing.entries import VECTOR_DIMENSION
 from tests.doubles.opensearch import OpenSearchDouble
-from tests.support.builders import VECTOR_DIMENSION
 
 INDEX = "opx-knowledge"
 MODEL = "test-model/8"

@@ -17,7 +17,7 @@ from opx.ports import SearchFilter, Vector
 from opx.settings import Settings
 from opx.system import bootstrap
 from opx.text.analyzer import analyze
-from tests.support.builders import EVERYONE
+from opx_testing.entries import EVERYONE
 from tests.support.cli_support import WordEmbedder
 
 FOLDER = "documents/runbooks/procedures/"

@@ -18,7 +18,7 @@ from opx.ports.models import ChatReply, ChatRequest, read_answer
 from opx.ports.tables import ALL_TABLES, AUDIT, DELIVERIES, EMBEDDINGS, GAPS, LIFECYCLE, from_row, to_json
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.builders import ports_of
 from tests.support.captures import capture_failure_solution
 from tests.support.cli_support import WordEmbedder

@@ -11,7 +11,7 @@ from opx.connectors.connector import Connector, SourceTools, nothing_known
 from opx.connectors.registry import checked_options, connector_type
 from opx.domain.knowledge import Tier
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.misbehaving_site import MemoryValidators, MisbehavingSite, a_web
 
 

@@ -10,7 +10,7 @@ from opx.connectors.registry import checked_options, connector_type
 from opx.domain.knowledge import Tier
 from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocument
 from opx.hygiene.addresses import AddressBook
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.misbehaving_site import MisbehavingSite, a_web
 
 

@@ -16,7 +16,7 @@ from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.record import replace
 from opx.ports import SearchRequest
 from opx.text.languages import detect_language, question_languages
-from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry
+from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_change, an_entry
 
 PASSAGES = json.loads(Path(__file__).with_name("passages.json").read_text(encoding="utf-8"))
 FOREIGN = [language for language in PASSAGES if language != "en"]

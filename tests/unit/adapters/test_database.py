@@ -16,7 +16,7 @@ from opx.adapters.embedded.database import Database, open_database
 from opx.adapters.embedded.table import SqliteQueue, SqliteTable
 from opx.errors import StoreUnavailableError, UnwritableStoreError
 from opx.ports.tables import IndexSpec, TableSpec
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -25,7 +25,7 @@ from opx.adapters.embedded.segments import IndexDatabase
 from opx.adapters.embedded.vector_files import paths_of
 from opx.errors import EmbeddingError, IncompatibleIndexError, IndexUnavailableError
 from opx.ports import DocumentChange, IndexEntry, SearchRequest, SearchResponse
-from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry, any_vector
+from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from tests.support.embedded_index_writer import DOCUMENTS, changes, entries_of, open_index, parts_of
 
 ROUNDS = 12

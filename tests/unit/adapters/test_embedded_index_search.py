@@ -26,7 +26,7 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchRequest
 from opx.text.fields import analysed_fields
-from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, an_entry, any_vector
+from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, an_entry, any_vector
 
 SIZE = 1200
 RARE = 6

@@ -17,7 +17,7 @@ import pytest
 
 from opx.adapters.embedded.object_store import FolderObjectStore
 from opx.errors import InvalidInputError, StoreUnavailableError
-from tests.contract.object_store_contract import MEGABYTE, Trickle
+from opx_testing.object_store import MEGABYTE, Trickle
 
 
 def test_object_is_a_plain_file_under_its_key(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from opx.adapters.embedded.segments import packed, unpacked
 from opx.errors import IncompatibleIndexError, IndexUnavailableError
 from opx.ports import SearchRequest
-from tests.support.builders import EVERYONE, a_change, a_unit_vector, an_entry
+from opx_testing.entries import EVERYONE, a_change, a_unit_vector, an_entry
 from tests.support.embedded_index_writer import open_index
 
 QUESTION = SearchRequest(EVERYONE, text="common", vector=a_unit_vector(1), depth=10)

@@ -18,7 +18,7 @@ from opx.adapters.embedded.table import SqliteTable
 from opx.errors import DamagedStoreError
 from opx.ports import SearchRequest
 from opx.ports.tables import EMBEDDINGS, IndexSpec, TableSpec, from_row, to_json, to_row
-from tests.support.builders import EVERYONE, a_change, an_entry
+from opx_testing.entries import EVERYONE, a_change, an_entry
 from tests.support.embedded_index_writer import open_index
 
 VECTOR = random.Random(7).randbytes(4 * 384)

@@ -21,7 +21,7 @@ from opx.adapters.embedded.segments import IndexDatabase
 from opx.adapters.embedded.vector_files import quantised, vectors_of
 from opx.errors import EmbeddingError, InvalidInputError
 from opx.ports import SearchRequest
-from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, an_entry, any_vector
+from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_change, a_removal, an_entry, any_vector
 from tests.support.embedded_index_writer import DOCUMENTS, changes, entries_of, open_index, parts_of
 
 ROOT = Path(__file__).parents[3]

@@ -24,7 +24,7 @@ from opx.adapters.embedded.segments import SPREAD, IndexDatabase, SegmentRow, Sh
 from opx.adapters.embedded.vector_files import Rows, VectorWriter
 from opx.domain.scopes import Scope
 from opx.ports import DocumentChange, SearchFilter, SearchRequest
-from tests.support.builders import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
+from opx_testing.entries import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
 from tests.support.embedded_index_writer import changes, open_index
 
 TENANTS = (Scope(), Scope("a"), Scope("b"))

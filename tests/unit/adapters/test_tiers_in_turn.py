@@ -14,7 +14,7 @@ from opx.adapters.embedded.search_index import EmbeddedIndex
 from opx.domain.knowledge import Tier
 from opx.domain.record import replace
 from opx.ports import SearchRequest, SearchResponse
-from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
+from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
 
 CATEGORIES = {Tier.INTERNAL: "runbooks/procedures", Tier.SPECIALIZED: "security/cve", Tier.INTERNET: "web/forums"}
 ENTRIES = 400

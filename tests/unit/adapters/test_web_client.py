@@ -11,7 +11,7 @@ from opx.adapters.web import USER_AGENT, HttpWeb
 from opx.domain.sources import RateLimit
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceShapeError, SourceUnavailableError
 from opx.ports.sources import WebReply
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MemoryValidators, MisbehavingSite, a_web
 
 

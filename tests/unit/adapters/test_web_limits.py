@@ -15,7 +15,7 @@ import pytest
 from opx.adapters.web import Exchanges, HttpWeb, RateWindow
 from opx.errors import ForbiddenAddressError, SourceRefusedError, SourceUnavailableError
 from opx.hygiene.addresses import AddressBook, target_of
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite, a_web
 
 

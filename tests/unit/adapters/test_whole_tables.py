@@ -9,7 +9,7 @@ import pytest
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable, key_names, keys_query
 from opx.ports.tables import ALL_TABLES, AUDIT, EMBEDDINGS, TableSpec
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.archive_support import services_at
 
 

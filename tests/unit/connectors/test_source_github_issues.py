@@ -12,7 +12,7 @@ from opx.adapters.web import HttpWeb
 from opx.connectors.connector import Connector
 from opx.domain.sources import PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.github_api import REPOSITORY, GitHubDouble, a_comment, an_issue
 from tests.doubles.misbehaving_site import Answer, MemoryValidators, MisbehavingSite, a_web
 from tests.support.feed_support import Corpus, a_connector

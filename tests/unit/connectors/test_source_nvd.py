@@ -11,7 +11,7 @@ import pytest
 from opx.adapters.web import HttpWeb
 from opx.connectors.connector import Connector
 from opx.errors import SourceRefusedError, SourceShapeError, SourceUnavailableError
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MisbehavingSite, a_web
 from tests.doubles.nvd_api import NvdDouble
 from tests.support.feed_support import Corpus, a_connector

@@ -14,7 +14,7 @@ from opx.connectors.connector import Connector
 from opx.domain.sources import Page, PullRequest
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError
 from opx_connectors.web import rfc
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer, MemoryValidators, MisbehavingSite, a_web
 from tests.doubles.rfc_editor import RfcEditor
 from tests.support.feed_support import Corpus, a_connector

@@ -11,7 +11,7 @@ import pytest
 from opx.adapters.web import HttpWeb
 from opx.connectors.connector import Connector
 from opx.errors import InvalidInputError, SourceRefusedError, SourceShapeError, SourceUnavailableError
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.misbehaving_site import MisbehavingSite, a_web
 from tests.doubles.stack_exchange_api import BEGAN, StackExchangeDouble, a_question, an_answer, packed
 from tests.support.feed_support import Corpus, a_connector

@@ -14,7 +14,7 @@ from opx.edges.examined_folder import SystemHere
 from opx.errors import AccessDeniedError, EmbeddingError, IndexUnavailableError, NotApplicableError
 from opx.operations.registry import Function
 from opx.operations.system import System
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.agent_calls import a_system
 
 

@@ -23,7 +23,8 @@ from opx.operations.documents import Categories
 from opx.operations.projects import Project
 from opx.operations.search import Query
 from opx.runtime.knowledge_file import load_knowledge
-from tests.support.builders import a_piece, a_version
+from opx_testing.entries import a_piece
+from tests.support.builders import a_version
 
 R = TypeVar("R", bound=Record)
 

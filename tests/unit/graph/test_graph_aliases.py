@@ -22,7 +22,7 @@ from opx.graph.alias_rows import MAX_DOCUMENTS, MAX_MEMBERS, AliasRow, AliasView
 from opx.graph.aliases import MAX_OF_A_DOCUMENT, AliasCache, AliasRegistry
 from opx.ports import Condition
 from opx.ports.tables import ALIASES
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.alias_support import ACME, ALL, BLOG, CHECKOUT, GROUP, OLD, OTHER, READER, SHOP, SHORT, CountedTable
 from tests.support.at_once import at_once
 

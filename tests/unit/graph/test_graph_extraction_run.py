@@ -15,7 +15,8 @@ from opx.errors import InvalidInputError
 from opx.graph.extraction import material as gathering
 from opx.graph.extraction.extractor import Extractor, extract
 from opx.graph.extraction.material import MAX_LINE, MAX_PASSAGES, Findings, Material, Passages, has_words, whole_lines
-from tests.support.builders import a_document, a_piece
+from opx_testing.entries import a_piece
+from tests.support.builders import a_document
 
 DOCUMENT = a_document()
 

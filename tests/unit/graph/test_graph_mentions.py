@@ -19,7 +19,7 @@ from opx.ingestion.events import ObjectEvent
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.chunking_support import chunk_document
 from tests.support.extraction_support import Extraction
 from tests.support.fakes import WordsEmbedder

@@ -21,7 +21,7 @@ from opx.graph.merging import MAX_PASSES, Merging
 from opx.graph.store import GraphStore
 from opx.ports import Condition, Item
 from opx.ports.tables import ALIASES, GRAPH
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 
 ALL, ACME, SHOP, OTHER = Scope(), Scope("acme"), Scope("acme", project_id="shop"), Scope("other")
 READER = [one.key for one in (ALL, ACME, SHOP)]

@@ -28,9 +28,10 @@ from opx.graph.extraction.model import (
 from opx.ports.models import ChatReply, ChatRequest, read_answer
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_testing.entries import a_piece
+from opx_testing.fake_time import FakeTime
 from tests.doubles.chat_completions import KEY, ChatCompletionsDouble
-from tests.doubles.fake_time import FakeTime
-from tests.support.builders import a_document, a_piece
+from tests.support.builders import a_document
 from tests.support.fakes import WordsEmbedder
 
 TEXT = "The checkout service depends on the payments service. It runs nginx 1.24. Owned by team-shop, it sleeps."

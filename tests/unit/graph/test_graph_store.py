@@ -16,7 +16,7 @@ from opx.errors import StoreUnavailableError
 from opx.graph.store import GraphStore
 from opx.ports import Item
 from opx.ports.tables import GRAPH
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.hooked_table import HookedTable
 from tests.support.graph_things import Renaming, a_node, an_edge, an_origin, settled, stating
 

@@ -21,8 +21,8 @@ from opx.ingestion.events import ObjectEvent
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_testing.fake_time import FakeTime
 from tests.aws.cloud import Cloud, a_cloud
-from tests.doubles.fake_time import FakeTime
 from tests.support.fakes import WordsEmbedder, function_logs
 
 INVENTORY, OUTAGE, NEWS = (f"documents/runbooks/{name}.md" for name in ("shop", "outage", "news"))

@@ -11,8 +11,8 @@ from opx.domain.scopes import Identity
 from opx.hygiene.near_duplicates import fingerprint
 from opx.ports import IndexEntry, SearchResponse
 from opx.retrieval.hybrid import FusedHit, fused_hits, groups_of_copies
+from opx_testing.entries import an_entry
 from tests.support.agent_calls import a_system
-from tests.support.builders import an_entry
 from tests.unit.hygiene.test_hygiene_near_duplicates import TEXT, edited
 from tests.unit.retrieval.test_hybrid import POD, a_response
 

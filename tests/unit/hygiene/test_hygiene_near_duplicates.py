@@ -8,7 +8,7 @@ import pytest
 
 from opx.domain.documents import DocumentChunk
 from opx.hygiene.near_duplicates import BITS, MAX_DISTANCE, Comparable, GroupsOfCopies, fingerprint
-from tests.support.builders import a_chunk
+from opx_testing.entries import a_chunk
 
 TEXT = (
     "The alert fires when the replication lag of a standby stays above five minutes for a quarter of an hour. Look at the "

@@ -25,8 +25,8 @@ from opx.ingestion.events import ObjectEvent
 from opx.ports import Table
 from opx.ports.tables import CALENDAR, DOCUMENTS, ENTRIES, KEYS
 from opx.runtime.knowledge_file import load_knowledge
+from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_tables
-from tests.doubles.fake_time import FakeTime
 from tests.support.builders import a_version, changed
 from tests.support.catalog_support import tagged
 from tests.support.lessons import Died, Writes

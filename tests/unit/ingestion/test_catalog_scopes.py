@@ -19,8 +19,8 @@ from opx.domain.scopes import Scope
 from opx.ingestion.corpus.catalog import Catalog, document_item, tag_items
 from opx.ports import Item, KeyRange, Table
 from opx.ports.tables import DOCUMENTS
+from opx_testing.fake_time import FakeTime
 from tests.aws.tables import create_table
-from tests.doubles.fake_time import FakeTime
 from tests.support.builders import a_version
 
 CATEGORIES = ("postmortems", "runbooks", "runbooks/architecture", "runbooks/procedures", "runbooks_old")

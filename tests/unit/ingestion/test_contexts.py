@@ -29,9 +29,10 @@ from opx.ports import Item
 from opx.ports.models import ChatReply, ChatRequest, read_answer
 from opx.ports.tables import EMBEDDINGS
 from opx.text.fields import analysed_fields, query_terms
-from tests.doubles.fake_time import FakeTime
+from opx_testing.entries import a_piece, an_entry
+from opx_testing.fake_time import FakeTime
 from tests.doubles.language_model import judged
-from tests.support.builders import a_document, a_piece, an_entry
+from tests.support.builders import a_document
 
 DOCUMENT = a_document("documents/runbooks/pay.md", "Payments", content_hash="c0ffee")
 

@@ -15,7 +15,8 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.errors import InvalidInputError, UnknownCategoryError
 from opx.ingestion.prepared import as_indexed
-from tests.support.builders import a_chunk, a_document, a_piece, a_version
+from opx_testing.entries import a_chunk, a_piece
+from tests.support.builders import a_document, a_version
 
 calm = settings(deadline=None)  # a busy machine is no failure
 

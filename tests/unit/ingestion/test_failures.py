@@ -13,7 +13,7 @@ from opx.errors import UnparsableDocumentError
 from opx.ingestion.corpus.failures import MAX_REASON_CHARACTERS, FailureLog
 from opx.ingestion.events import ObjectEvent
 from opx.ports.tables import FAILURES
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 
 EVENT = ObjectEvent("documents/x.md", deleted=False, sequencer="0" * 40)
 

@@ -12,7 +12,7 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.ingestion.corpus.stores import AnnouncingObjectStore
 from opx.operations.system import System
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.archive_support import PROCEDURES, put, services_at
 
 

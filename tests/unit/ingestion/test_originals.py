@@ -29,7 +29,7 @@ from opx.operations.system import System
 from opx.ports.sources import WritableSecrets
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.archive_support import put
 from tests.support.cli_support import WordEmbedder
 from tests.support.webhook_support import SecretsInMemory

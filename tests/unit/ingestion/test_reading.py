@@ -17,7 +17,7 @@ from opx.ingestion.files import OBJECT_METADATA
 from opx.ingestion.reading import DocumentReader
 from opx.ports import ObjectStore
 from opx.runtime.knowledge_file import load_knowledge
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 
 SOURCE = "documents/runbooks/disk-full_now.md"
 LIMIT = 1000

@@ -16,7 +16,7 @@ from opx.ingestion.pipeline import Progress
 from opx.ingestion.worker import BATCH_MESSAGES, LEAST_SECONDS, IngestionWorker, QueueDrain, RetryRules
 from opx.ports.tables import FAILURES
 from opx.runtime.deadlines import deadline
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 
 DOWN = StoreUnavailableError("down")
 

@@ -17,7 +17,7 @@ from opx.errors import (
     InvalidScopeError,
     UnknownProjectError,
 )
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.at_once import at_once
 from tests.support.captures import capture_gate_approval, capture_gate_rejection, capture_warning
 from tests.support.lessons import PROBLEM, STEPS, School, a_school, sqlite_tables

@@ -20,7 +20,7 @@ from opx.learning.matching import PatternMatcher
 from opx.learning.pattern_rows import pattern_id_of
 from opx.learning.rules import LearningRules, Share, read_learning_rules
 from opx.ports import Leg, SearchFilter, SearchRequest, SearchResponse
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.at_once import at_once
 from tests.support.captures import capture_gate_approval, capture_gate_rejection, capture_warning
 from tests.support.fakes import WindowsEmbedder

@@ -18,7 +18,7 @@ from opx.learning.fields import EntryKind, LearningEvent, checkpoint_message, re
 from opx.ports.queues import ThisProcess
 from opx.runtime.metrics import Metric
 from opx.settings import Settings
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.fakes import Measured
 from tests.support.lessons import a_school, sqlite_tables
 

@@ -21,7 +21,7 @@ from opx.operations.search import answered
 from opx.operations.system import System
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.captures import capture_failure_solution, capture_gate_approval, capture_gate_rejection
 from tests.support.cli_support import WordEmbedder
 from tests.support.fakes import WordsEmbedder

@@ -11,7 +11,7 @@ import pytest
 from opx.domain.learning import Pattern
 from opx.errors import InvalidInputError, PatternNotFoundError
 from opx.learning.merging import PatternMerging
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.at_once import at_once
 from tests.support.captures import capture_gate_approval
 from tests.support.lessons import School, a_school, sqlite_tables

@@ -26,8 +26,9 @@ from opx.retrieval.learned_words import StandIn, add_pages
 from opx.retrieval.query_language import parse_query
 from opx.retrieval.rewording import QuestionWord
 from opx.retrieval.routing import Routed, in_order
-from tests.doubles.fake_time import FakeTime
-from tests.support.builders import a_document, an_entry
+from opx_testing.entries import an_entry
+from opx_testing.fake_time import FakeTime
+from tests.support.builders import a_document
 from tests.unit.retrieval.test_query import KNOWLEDGE
 
 ACME, SHOP = "client:acme", "client:acme/project:shop"

@@ -15,7 +15,7 @@ from opx.errors import StoreUnavailableError
 from opx.learning.outcome_store import LEARNT, LOOKED_AGAIN_SECONDS, WARNINGS, KnownScopes, OutcomeStore, rows_of
 from opx.learning.outcome_store import OUTCOMES as OUTCOMES_KIND
 from opx.ports.tables import OUTCOMES
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.hooked_table import HookedTable
 
 RESOLVED, NO_EFFECT, MADE_WORSE = OutcomeResult

@@ -25,8 +25,8 @@ from opx.retrieval.judging import NOT_READ, Judged
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.receipts import Receipt, ReplayVerdict, replay
 from opx.retrieval.routing import in_order
+from opx_testing.entries import an_entry
 from tests.support.agent_calls import DISK, DISK_TITLE, id_of
-from tests.support.builders import an_entry
 from tests.support.outcome_support import (
     ANYTHING,
     CORPUS,

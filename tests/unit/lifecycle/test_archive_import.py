@@ -18,7 +18,7 @@ from opx.errors import InvalidInputError
 from opx.lifecycle.report import Fate, ImportReport
 from opx.operations.system import System
 from opx.ports.tables import LIFECYCLE, TableSpec
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.archive_support import (
     an_archive,
     entries_of,

@@ -14,7 +14,7 @@ from opx.lifecycle.usage import DayUsage
 from opx.operations.context import Caller, Context
 from opx.operations.system import System
 from opx.operations.usage import Costs, GetCosts, get_costs
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.tenants_support import services_at
 
 DAY = 86_400.0

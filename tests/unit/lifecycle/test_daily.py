@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opx.errors import StoreUnavailableError
 from opx.lifecycle.daily import DailyFeed
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 
 HOUR = 3600.0
 NOON = 20_000 * 24 * HOUR + 12 * HOUR

@@ -16,7 +16,7 @@ from opx.lifecycle.holdings import Holdings, HoldingsCount
 from opx.lifecycle.usage import UsageTally
 from opx.ports import Item
 from opx.ports.tables import DOCUMENTS, LIFECYCLE
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.hooked_table import HookedTable
 
 DAY = "2023-11-13"

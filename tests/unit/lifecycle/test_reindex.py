@@ -21,7 +21,7 @@ from opx.ports import SearchFilter, SearchRequest
 from opx.ports.tables import LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.support.builders import EVERYONE
+from opx_testing.entries import EVERYONE
 from tests.support.cli_support import WordEmbedder
 from tests.support.fakes import WindowsEmbedder, WordsEmbedder
 from tests.support.reindex_support import Words, World, a_model, services_at

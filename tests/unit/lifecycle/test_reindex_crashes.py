@@ -9,8 +9,8 @@ from opx.lifecycle.reindex.reindexing import Reindexer
 from opx.operations.system import System
 from opx.ports import Table
 from opx.ports.tables import LIFECYCLE, TableSpec
+from opx_testing.entries import EVERYONE
 from tests.doubles.hooked_table import HookedTable
-from tests.support.builders import EVERYONE
 from tests.support.reindex_support import World, services_at
 
 EVERY = 5

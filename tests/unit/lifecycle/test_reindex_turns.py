@@ -19,7 +19,7 @@ from opx.lifecycle.reindex.reindexing import GO_ON, handle_message
 from opx.ports.tables import LIFECYCLE
 from opx.settings import Settings
 from opx.system import bootstrap, connect
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.builders import ports_of
 from tests.support.reindex_support import World, services_at
 

@@ -22,7 +22,7 @@ from opx.lifecycle.clients.holdings import CountedHolding, HeldItems
 from opx.lifecycle.report import RemovalReport, content_hash
 from opx.operations.system import System
 from opx.ports.tables import EMBEDDINGS, KEYS, PROJECTS
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.tenants_support import CLIENT, OTHER, PROCEDURES, fill, put_waiting, rows, services_at
 
 UNUSED = {

@@ -22,7 +22,7 @@ from opx.operations.corpus import GetStatus, get_status
 from opx.operations.search import Query, query
 from opx.operations.system import System
 from opx.ports.tables import PROJECTS
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.support.tenants_support import PROCEDURES, services_at
 
 MALFORMED = [

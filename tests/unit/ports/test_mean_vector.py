@@ -7,7 +7,7 @@ import math
 import pytest
 
 from opx.ports import mean_vector
-from tests.support.builders import a_unit_vector, any_vector
+from opx_testing.entries import a_unit_vector, any_vector
 
 
 def test_the_only_vector_is_itself() -> None:

@@ -34,8 +34,9 @@ from opx.retrieval.hybrid import BOTH
 from opx.retrieval.searching import CACHE_SECONDS, CalibratedModels
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.doubles.fake_time import FakeTime
-from tests.support.builders import a_chunk, a_document, an_entry
+from opx_testing.entries import a_chunk, an_entry
+from opx_testing.fake_time import FakeTime
+from tests.support.builders import a_document
 from tests.support.calibration_support import Calibrated, ShiftedWords, a_corpus
 
 MODE = SearchMode.BALANCED

@@ -15,7 +15,7 @@ from opx.ports import SearchRequest, SearchResponse, Vector
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.question import LEAST_WORDS, focused, value_words
 from opx.text.analyzer import ENGLISH
-from tests.support.builders import a_change
+from opx_testing.entries import a_change
 from tests.support.fakes import WordsEmbedder
 from tests.unit.retrieval.test_query import KNOWLEDGE, NOBODY, a_text
 

@@ -14,7 +14,7 @@ from opx.ports import HeldDocument, IndexEntry, Leg, SearchFilter, SearchRequest
 from opx.retrieval.fusion import LEXICAL_WEIGHT
 from opx.retrieval.hybrid import DEPTH, HybridQuery, HybridSearch, fused_hits
 from opx.text.fields import VALUE_WEIGHT
-from tests.support.builders import EVERYONE, an_entry, any_vector
+from opx_testing.entries import EVERYONE, an_entry, any_vector
 
 
 def a_response(

@@ -15,7 +15,7 @@ from opx.retrieval.evidence import CONFIDENCE, NEARNESS, NO_RIVAL, ORDER, Parts,
 from opx.retrieval.hybrid import HybridQuery, HybridSearch
 from opx.retrieval.judging import PASSAGES
 from opx.text.analyzer import ENGLISH
-from tests.support.builders import EVERYONE, a_change
+from opx_testing.entries import EVERYONE, a_change
 from tests.support.fakes import WordsEmbedder
 from tests.support.judging_support import WORDS, Found, a_page, found_lists, pages_in, searched, texts
 from tests.unit.retrieval.test_query import a_text

@@ -21,7 +21,7 @@ from opx.ports import HeldDocument, IndexEntry, Leg, SearchIndex, SearchRequest,
 from opx.retrieval.query import NO_TIER, KnowledgeQuery
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.support.builders import a_change, an_entry
+from opx_testing.entries import a_change, an_entry
 from tests.support.fakes import WordsEmbedder
 
 ANYTHING = QueryConfig(min_confidence=0)

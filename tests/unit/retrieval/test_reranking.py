@@ -34,7 +34,7 @@ from opx.retrieval.reranking import (
 )
 from opx.runtime.deadlines import deadline
 from opx.runtime.threads import within
-from tests.support.builders import an_entry
+from opx_testing.entries import an_entry
 
 NO_KNOWLEDGE = KnowledgeModel({}, "")
 ANSWERS, HELPS, NO = (CandidateReading(verdict) for verdict in ReaderVerdict)

@@ -19,7 +19,7 @@ from opx.operations.system import System
 from opx.ports import DocumentChange
 from opx.settings import Settings
 from opx.system import bootstrap
-from tests.support.builders import an_entry
+from opx_testing.entries import an_entry
 from tests.support.fakes import WordsEmbedder
 
 WORDS = ("disk", "full", "pod", "restart", "kafka", "lag", "queue", "certificate", "expired", "rotate")

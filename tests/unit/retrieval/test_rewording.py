@@ -20,7 +20,7 @@ from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.query_language import parse_query
 from opx.retrieval.rewording import MAX_WORDS, reworded
 from opx.retrieval.searching import SearchRules
-from tests.support.builders import a_change
+from opx_testing.entries import a_change
 from tests.support.fakes import WordsEmbedder
 from tests.unit.retrieval.test_query import KNOWLEDGE, NOBODY, a_text
 

@@ -19,7 +19,7 @@ from opx.retrieval.citations import WARNINGS
 from opx.retrieval.judging import HELD_BACK
 from opx.retrieval.query import KnowledgeQuery
 from opx.retrieval.routing import in_order
-from tests.support.builders import a_change
+from opx_testing.entries import a_change
 from tests.support.fakes import WordsEmbedder
 from tests.unit.retrieval.test_query import ANYTHING, a_query, a_text, contents
 

@@ -17,7 +17,7 @@ from opx.ports import IndexEntry, SearchRequest
 from opx.retrieval.fusion import Shortlist
 from opx.retrieval.hybrid import DOCUMENTS_READ, FusedHits, HybridQuery, HybridSearch
 from opx.text.fields import words
-from tests.support.builders import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
+from opx_testing.entries import EVERYONE, VECTOR_DIMENSION, a_change, an_entry, any_vector
 
 QUESTION = "disk full on the database"
 DOCUMENTS = 70

@@ -25,7 +25,7 @@ from opx.retrieval.web.service import NOTHING_TO_ASK, SECRETS_LEFT_OUT, SUSPICIO
 from opx.retrieval.web.setup import read_internet
 from opx.runtime.knowledge_file import load_knowledge
 from opx.settings import Settings
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 from tests.doubles.misbehaving_site import Answer as Reply
 from tests.doubles.misbehaving_site import MisbehavingSite
 from tests.support.cli_support import Opx, word_services

@@ -25,7 +25,7 @@ from opx.runtime.speed_limit import (
     Quota,
     SpeedLimit,
 )
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
 
 SIXTY = Quota(requests=60)
 MANY = [0.0] * 1000

@@ -7,7 +7,7 @@ import pytest
 from opx.errors import InvalidInputError
 from opx.ports import Item, KeyRange, Table
 from opx.ports.tables import SHARDS
-from tests.contract.things import ALL_STATES, a_key, a_thing, names
+from opx_testing.things import ALL_STATES, a_key, a_thing, names
 
 TITLES = [f"{number:03}" for number in range(60)]
 

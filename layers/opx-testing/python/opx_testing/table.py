@@ -1,4 +1,4 @@
-"""Contract of `Table`. A test class inherits this and provides the fixture `table`, made of `THINGS`."""
+"""Contract of `Table`. A test class inherits this and provides the fixture `table`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ import pytest
 
 from opx.errors import ConditionFailedError, InvalidInputError
 from opx.ports import AllOf, Equals, Item, KeyAbsent, LessThan, Table
-from tests.contract.table_conditions_contract import ConditionContract
-from tests.contract.table_page_contract import PageContract
-from tests.contract.table_query_contract import QueryContract
-from tests.contract.table_scan_contract import ScanContract
-from tests.contract.things import ANYTHING, a_key, a_thing, names, nested_lists, typed
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
+from opx_testing.table_conditions import ConditionContract
+from opx_testing.table_page import PageContract
+from opx_testing.table_query import QueryContract
+from opx_testing.things import ANYTHING, a_key, a_thing, names, nested_lists, typed
 
 
-class ItemContract:
-    """Items and values."""
+class TableContract(ConditionContract, QueryContract, PageContract):
+    """Fixture: `table`, an empty `WholeTable` made of `THINGS`, whose clock is that of the fixture `time`."""
+
+    @pytest.fixture
+    def time(self) -> FakeTime:
+        return FakeTime()
+
+    # -- items and values
 
     def test_missing_item_is_none(self, table: Table) -> None:
         assert table.get(a_key()) is None
@@ -116,9 +121,7 @@ class ItemContract:
     def test_removing_what_is_missing_does_nothing(self, table: Table) -> None:
         table.delete(a_key())
 
-
-class BatchContract:
-    """Many items at once."""
+    # -- many items at once
 
     def test_nothing_is_a_valid_batch(self, table: Table) -> None:
         table.put_many([])
@@ -140,9 +143,7 @@ class BatchContract:
         found = table.get_many([*keys, *keys[:120]])
         assert sorted(names(found)) == stored
 
-
-class ExpiryContract:
-    """Items with a time to live."""
+    # -- items with a time to live
 
     def test_expired_item_is_never_returned(self, table: Table, time: FakeTime) -> None:
         table.put(a_thing(ttl=int(time.now) + 60, status="new", size=1))
@@ -190,9 +191,3 @@ class ExpiryContract:
         table.put(a_thing())
         time.sleep(100)
         assert table.get(a_key()) == a_thing()
-
-
-class TableContract(
-    ItemContract, ConditionContract, BatchContract, QueryContract, PageContract, ExpiryContract, ScanContract
-):
-    pass

@@ -9,7 +9,7 @@ import pytest
 
 from opx.errors import ConditionFailedError
 from opx.ports import AllOf, AnyOf, Condition, Equals, KeyAbsent, LessThan, Table
-from tests.contract.things import a_key, a_thing
+from opx_testing.things import a_key, a_thing
 
 
 class ConditionContract:

@@ -6,7 +6,7 @@ import pytest
 
 from opx.errors import InvalidInputError
 from opx.ports import KeyRange, Table
-from tests.contract.things import a_key, a_thing, names
+from opx_testing.things import a_key, a_thing, names
 
 
 class QueryContract:

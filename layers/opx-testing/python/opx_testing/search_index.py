@@ -12,10 +12,10 @@ from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.ports import DocumentChange, SearchEngine, SearchFilter, SearchIndex, SearchRequest, Vector, Vectors
 from opx.text.fields import VALUE_WEIGHT, words
-from tests.contract.index_writing_contract import IndexWritingContract
-from tests.contract.search_engine_contract import Put, SearchEngineContract
-from tests.support.builders import EVERYONE, a_change, a_unit_vector, an_entry, any_vector
-from tests.support.index_support import (
+from opx_testing.entries import EVERYONE, a_change, a_unit_vector, an_entry, any_vector
+from opx_testing.index_writing import IndexWritingContract
+from opx_testing.search_engine import Put, SearchEngineContract
+from opx_testing.searches import (
     OPERATIONS_TEXTS,
     SCORE_TOLERANCE,
     a_german_corpus,

@@ -10,8 +10,8 @@ import pytest
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.ports import DocumentChange, HeldDocument, IndexEntry, SearchIndex, SearchRequest
-from tests.support.builders import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
-from tests.support.index_support import (
+from opx_testing.entries import EVERYONE, a_change, a_removal, a_unit_vector, an_entry, any_vector
+from opx_testing.searches import (
     SCORE_TOLERANCE,
     an_operations_corpus,
     by_vector,

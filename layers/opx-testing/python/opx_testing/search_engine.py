@@ -17,7 +17,7 @@ from opx.domain.queries import MAX_QUERY_CHARACTERS
 from opx.domain.record import replace
 from opx.domain.scopes import Scope
 from opx.ports import IndexEntry, SearchEngine, SearchFilter, SearchRequest, SearchResponse
-from tests.support.builders import EVERYONE, a_unit_vector, an_entry, any_vector
+from opx_testing.entries import EVERYONE, a_unit_vector, an_entry, any_vector
 
 Put = Callable[..., object]
 """Makes entries, each a document of its own, searchable."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from opx.ports import IndexEntry, SearchFilter, SearchIndex, SearchRequest, SearchResponse, Vector, Vectors
 from opx.text.fields import LEXICAL_FIELDS, analysed_fields, words
-from tests.support.builders import EVERYONE, a_change, an_entry, any_vector
+from opx_testing.entries import EVERYONE, a_change, an_entry, any_vector
 
 K1, B = 1.2, 0.75
 SCORE_TOLERANCE = 1e-4

@@ -1,16 +1,16 @@
-"""Pages that another call continues: part of what every `Table` must do."""
+"""Pages that another call continues, and scans of whole tables: part of `TableContract`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from opx.errors import InvalidInputError
 from opx.ports import Item, ItemPage, Table
-from tests.contract.things import a_key, a_thing, names
-from tests.doubles.fake_time import FakeTime
+from opx_testing.fake_time import FakeTime
+from opx_testing.things import a_key, a_thing, names
 
 LARGE = 300_000
 """Four items of this size are more than a page of DynamoDB has; the fixture of SQLite has smaller pages than usual."""
@@ -26,6 +26,10 @@ def pages(table: Table, partition: str, **options: Any) -> Iterator[ItemPage]:
     while page.next:
         page = table.page(partition, begin=page.next, **options)
         yield page
+
+
+class WholeTable(Table, Protocol):
+    def scan(self) -> Iterator[Item]: ...
 
 
 class PageContract:
@@ -83,3 +87,18 @@ class PageContract:
     def test_index_that_is_missing_is_refused(self, table: Table) -> None:
         with pytest.raises(InvalidInputError):
             table.page("ada", index="no-such-index")
+
+    # -- whole tables, for backups
+
+    def test_empty_table_has_no_items(self, table: WholeTable) -> None:
+        assert list(table.scan()) == []
+
+    def test_all_items_of_all_partitions_come_once(self, table: WholeTable) -> None:
+        items = [a_thing(owner=f"o{number % 7}", name=f"n{number}", text="x" * 6_000) for number in range(250)]
+        table.put_many(items)  # more than a page, in items and in bytes
+        found = sorted(table.scan(), key=lambda item: int(item["name"][1:]))
+        assert found == items
+
+    def test_expired_items_do_not_come(self, table: WholeTable, time: FakeTime) -> None:
+        table.put_many([a_thing(name="old", ttl=int(time.now) - 1), a_thing(name="new", ttl=int(time.now) + 9)])
+        assert [item["name"] for item in table.scan()] == ["new"]
