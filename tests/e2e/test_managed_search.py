@@ -251,10 +251,10 @@ class TestChanges:
         self, managed: Managed
     ) -> None:
         services = managed.system.services
-        parts = {name: getattr(services, name) for name in ("store", "work", "embedder", "index")}
-        before = bootstrap(
-            replace(services.settings, sync_queue_url=""), clock=services.clock, aws=ports_of(services)._aws, **parts
-        )
+        parts = {name: getattr(services, name) for name in ("store", "work", "index")}
+        parts["embedder"] = services.indexing.embedder
+        settings = replace(services.settings, sync_queue_url="")
+        before = bootstrap(settings, clock=services.clock, aws=ports_of(services)._aws, **parts)
         managed.system.put_silently(DISK, DISK_TEXT)
         assert before.ingestion.worker.process([(created(DISK, 1), 1)])[0].result is Result.INGESTED
         assert managed.copies() == []
