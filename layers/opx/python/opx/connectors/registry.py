@@ -157,7 +157,7 @@ def _option(field: FieldFacts, preset: Preset | None) -> SourceOption:
     set_before = preset.options.get(field.name) if preset else None
     return SourceOption(
         field.name,
-        _option_type(field),
+        option_type(field),
         field.about,
         required=field.required and set_before is None,
         is_secret=field.name.endswith("_secret"),
@@ -165,7 +165,7 @@ def _option(field: FieldFacts, preset: Preset | None) -> SourceOption:
     )
 
 
-def _option_type(field: FieldFacts) -> OptionType:
+def option_type(field: FieldFacts) -> OptionType:
     if field.is_list:
         return OptionType.TEXTS
     types = {
