@@ -86,7 +86,7 @@ class ServiceContract(ConnectorContract):
             Answer(hang_up=True),
             Answer(200, b"[]", declared_length=9),
         ],
-        ids=repr,
+        ids=lambda answer: f"{answer.status} {answer.body[:12]!r} {answer.hang_up or answer.declared_length}",
     )
     def fail(self, request: pytest.FixtureRequest, site: MisbehavingSite) -> Callable[[], None]:
         return lambda: site.on(self.target, request.param)

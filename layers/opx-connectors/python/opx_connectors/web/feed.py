@@ -207,6 +207,8 @@ class WebFeed(Connector[FeedOptions]):
         """Pulls all feeds. A feed that can't be read is reported, and the others are pulled; raises if none can."""
         first = int(request.cursor.get("feed", 0))
         failures: list[Exception] = []
+        if first >= len(self.options.urls):  # the pull was interrupted behind its last page
+            yield Page(cursor=request.cursor)
         for number, url in islice(enumerate(self.options.urls), first, None):
             cursor = request.cursor if number == first else {}
             try:
