@@ -133,6 +133,11 @@ class FormatContract:
         with pytest.raises(UnparsableDocumentError, match="empty"):
             read(b"", sample)
 
+    @pytest.mark.parametrize("blank", [b"\n", b" \n \t\r\n", b"\n" * 100_000])
+    def test_white_space_alone_is_refused(self, sample: Sample, blank: bytes) -> None:
+        with pytest.raises(UnparsableDocumentError, match=sample.name):
+            read(blank, sample)
+
     @pytest.mark.parametrize("damage", DAMAGE)
     def test_a_damaged_file_is_read_or_refused(self, sample: Sample, damage: str) -> None:
         assert read_or_refused(dict(damaged(sample.data))[damage], sample)
