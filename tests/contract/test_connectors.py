@@ -61,7 +61,7 @@ def site() -> Iterator[MisbehavingSite]:
 class ServiceContract(ConnectorContract):
     """A connector of an HTTP API or a site: with the failures that all have, at the address `target`."""
 
-    target = ""
+    kind = target = ""
 
     def options(self, site: MisbehavingSite) -> dict[str, Any]:
         raise NotImplementedError
@@ -72,20 +72,21 @@ class ServiceContract(ConnectorContract):
 
             def connector() -> Connector[Any]:
                 web = opened.enter_context(closing(a_web(site)))
-                return a_connector(self.kind, web, self.options(site))
+                return a_connector(self.kind, web, self.options(site), token="t")
 
             yield connector
-
-    kind = ""
 
     @pytest.fixture(
         params=[
             *(Answer(status) for status in (400, 401, 403, 404, 410, 429, 500, 503)),
-            *(Answer(200, body) for body in (b"", b"\x00\xff", b"[", b"{}", b"null", b'[{"number": null}]', html("Sorry"))),
+            *(
+                Answer(200, body)
+                for body in (b"", b"\x00\xff", b"[", b"{}", b"null", b'[{"number": null}]', html("Sorry"))
+            ),
             Answer(hang_up=True),
             Answer(200, b"[]", declared_length=9),
         ],
-        ids=repr,
+        ids=lambda answer: f"{answer.status} {answer.body[:12]!r} {answer.hang_up or answer.declared_length}",
     )
     def fail(self, request: pytest.FixtureRequest, site: MisbehavingSite) -> Callable[[], None]:
         return lambda: site.on(self.target, request.param)

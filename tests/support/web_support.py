@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 from opx.adapters.web import HttpWeb
@@ -31,6 +32,10 @@ def a_source(
     definition = SourceDefinition("any", kind, "cloud", Tier.SPECIALIZED, options=options)
     tools = SourceTools(web, NoSecrets(), (time or FakeTime()).clock, known)
     return connector_type(kind)(definition, checked_options(definition), tools)
+
+
+def a_directory(path: Path, **options: Any) -> Connector[Any]:
+    return a_source("directory", None, path=str(path), **options)  # type: ignore[arg-type]
 
 
 class Pulls:

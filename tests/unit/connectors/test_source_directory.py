@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from opx.connectors.connector import Connector, SourceTools
-from opx.connectors.registry import checked_options, connector_type
-from opx.domain.knowledge import Tier
-from opx.domain.sources import PullRequest, SourceDefinition
+from opx.domain.sources import PullRequest
 from opx.errors import InvalidInputError
-from tests.support.web_support import NoSecrets
-
-
-def a_directory(path: Path, pattern: str) -> Connector[Any]:
-    options = {"path": str(path), "pattern": pattern}
-    definition = SourceDefinition("any", "directory", "runbooks", Tier.SPECIALIZED, options=options)
-    tools = SourceTools(None, NoSecrets(), lambda: 0.0)  # type: ignore[arg-type]
-    return connector_type("directory")(definition, checked_options(definition), tools)
+from tests.support.web_support import a_directory
 
 
 @pytest.mark.parametrize(
@@ -28,7 +17,7 @@ def a_directory(path: Path, pattern: str) -> Connector[Any]:
 )
 def test_a_pattern_that_can_not_be_followed_is_refused_by_its_name(tmp_path: Path, pattern: str) -> None:
     with pytest.raises(InvalidInputError, match="pattern "):
-        a_directory(tmp_path, pattern)
+        a_directory(tmp_path, pattern=pattern)
 
 
 @pytest.mark.parametrize(
@@ -48,5 +37,5 @@ def test_a_pattern_is_of_names_or_of_paths(tmp_path: Path, pattern: str, found: 
     (tmp_path / "a" / "b").mkdir(parents=True)
     for name in ("top.md", "a/one.md", "a/b/deep.md", "a/b/d..p.txt"):
         (tmp_path / name).write_text("# Title")
-    pages = list(a_directory(tmp_path, pattern).pull(PullRequest()))
+    pages = list(a_directory(tmp_path, pattern=pattern).pull(PullRequest()))
     assert [document.key for page in pages for document in page.documents] == found

@@ -158,11 +158,6 @@ def test_missing_graphql_api_is_reported(github: GitHubDouble, web: HttpWeb, sit
     assert "no GraphQL API" in health.reason
 
 
-def test_healthy_source_is_healthy(github: GitHubDouble, web: HttpWeb) -> None:
-    six(github)
-    assert connector(github, web).check().ok
-
-
 def test_enterprise_server_has_graphql_beside_rest(github: GitHubDouble, web: HttpWeb, site: MisbehavingSite) -> None:
     site.on("/api/graphql", github._graphql)
     assert connector(github, web, base_url=site.url("/api/v3")).check().ok

@@ -250,11 +250,6 @@ def test_rejected_token_is_reported(github: GitHubDouble, web: HttpWeb, site: Mi
         connector(github, web, token_secret="token").probe()
 
 
-def test_healthy_source_is_healthy(github: GitHubDouble, web: HttpWeb) -> None:
-    six(github)
-    assert connector(github, web).check().ok
-
-
 @pytest.mark.parametrize("name", ["acme", "acme/shop/x", "../etc", "acme/..", "acme/shop?x=1"])
 def test_invalid_repository_name_is_refused(github: GitHubDouble, web: HttpWeb, name: str) -> None:
     with pytest.raises(InvalidInputError, match="owner/name"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.parsing_support import outcome, parsed, refusal, text_of
+from tests.support.parsing_support import outcome, parsed, text_of
 
 HEADER = """\
 = Restart {product}
@@ -134,10 +134,6 @@ def test_attributes_of_attributes_do_not_multiply() -> None:
 )
 def test_long_and_repetitive_lines_are_taken(line: str) -> None:
     assert outcome(f"|===\n{line * 5_000}\n|===\n\n{line * 5_000}[x]\n", "a.adoc") == "parsed"
-
-
-def test_blank_pages_are_refused() -> None:
-    assert "nothing but white space" in refusal("\n", "a.adoc")
 
 
 @settings(max_examples=300, deadline=None)

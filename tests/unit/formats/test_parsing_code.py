@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from opx.ingestion.chunking import ChunkOwner
 from opx_code.languages import LANGUAGES
 from tests.support.chunking_support import chunk_document
-from tests.support.parsing_support import outcome, parsed, refusal, text_of
+from tests.support.parsing_support import outcome, parsed, text_of
 
 PYTHON = '''"""Users of the shop."""
 import os
@@ -270,10 +270,6 @@ def test_a_script_of_here_documents_alone_is_kept_without_sections() -> None:
     found = parsed("<<A\n" * 50_000, "a.sh")
     assert "".join(found.lines).count("<<A") == 50_000
     assert "more than 2,000 of <<" in found.remarks[0].text
-
-
-def test_blank_code_is_refused() -> None:
-    assert "nothing but white space" in refusal(" \n\n", "a.py")
 
 
 @settings(max_examples=60, deadline=None)

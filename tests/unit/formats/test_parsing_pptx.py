@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from pptx import Presentation
-from pptx.chart.data import CategoryChartData
-from pptx.enum.chart import XL_CHART_TYPE
-from pptx.util import Inches
 
 from opx.ports.models import ParsingLimits, ParsingTools
 from tests.support.binary_files import (
     FakeDescriber,
     Read,
     a_docx,
-    a_picture,
+    a_presentation,
     in_this_process,
     read,
     refused,
@@ -23,28 +17,6 @@ from tests.support.binary_files import (
 )
 
 pytestmark = pytest.mark.usefixtures(in_this_process.__name__)
-
-
-def a_presentation() -> bytes:
-    made = Presentation()
-    made.core_properties.title = "Review of the outage"
-    slide = made.slides.add_slide(made.slide_layouts[5])
-    slide.shapes.title.text = "What happened"
-    low = slide.shapes.add_textbox(Inches(1), Inches(5), Inches(4), Inches(1)).text_frame
-    low.text = "below the table"
-    table = slide.shapes.add_table(2, 2, Inches(1), Inches(2), Inches(4), Inches(1)).table
-    for at, text in enumerate(["Host", "Role", "db1", "primary"]):
-        table.cell(at // 2, at % 2).text = text
-    slide.notes_slide.notes_text_frame.text = "Mention the pager."
-    second = made.slides.add_slide(made.slide_layouts[6])
-    data = CategoryChartData()  # type: ignore[no-untyped-call]
-    data.categories = ["May", "June"]
-    data.add_series("Outages", (3, 1))  # type: ignore[no-untyped-call]
-    second.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, Inches(1), Inches(1), Inches(4), Inches(3), data)
-    second.shapes.add_picture(io.BytesIO(a_picture("x")), Inches(1), Inches(5))
-    target = io.BytesIO()
-    made.save(target)
-    return target.getvalue()
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.parsing_support import outcome, parsed, refusal, text_of
+from tests.support.parsing_support import outcome, parsed, text_of
 
 PAGE = """\
 ============
@@ -174,10 +174,6 @@ def test_content_beyond_the_limits_is_kept_as_text_with_a_remark(text: str, prob
 )
 def test_repetitive_pages_are_taken(line: str) -> None:
     assert outcome(line * 200 + "\n", "a.rst") == "parsed"
-
-
-def test_blank_pages_are_refused() -> None:
-    assert "nothing but white space" in refusal("\n", "a.rst")
 
 
 @settings(max_examples=50, deadline=None)

@@ -12,23 +12,9 @@ import pytest
 from openpyxl import Workbook
 from openpyxl.comments import Comment
 
-from tests.support.binary_files import a_docx, in_this_process, read, refused, w_paragraph
+from tests.support.binary_files import a_docx, a_workbook, in_this_process, read, refused, w_paragraph
 
 pytestmark = pytest.mark.usefixtures(in_this_process.__name__)
-
-
-def a_workbook(**sheets: Sequence[Sequence[object]]) -> bytes:
-    made = Workbook()
-    made.remove(made.active)
-    for title, rows in sheets.items():
-        sheet = made.create_sheet(title)
-        for row in rows:
-            sheet.append(list(row))
-        if title.startswith("Hidden"):
-            sheet.sheet_state = "hidden"
-    target = io.BytesIO()
-    made.save(target)
-    return target.getvalue()
 
 
 def text_of(*rows: Sequence[object]) -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from opx.ingestion.chunking import ChunkOwner
 from tests.support.chunking_support import chunk_document
-from tests.support.parsing_support import a_category, outcome, parsed, refusal, text_of
+from tests.support.parsing_support import a_category, outcome, parsed, text_of
 
 RULES = """\
 # Rules of the shop
@@ -157,10 +157,6 @@ def test_a_mapping_is_not_used_where_there_are_aliases() -> None:
 def test_a_mapping_that_does_not_fit_is_not_used() -> None:
     category = a_category(title="$.title", content="$.steps")
     assert "## Alert CheckoutErrors" in text_of(RULES, "a.yaml", category)
-
-
-def test_blank_yaml_is_refused() -> None:
-    assert "nothing but white space" in refusal(" \n", "a.yaml")
 
 
 @settings(max_examples=200, deadline=None)

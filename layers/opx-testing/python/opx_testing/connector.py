@@ -36,8 +36,8 @@ def refused(pages: Iterable[Page]) -> dict[str, str]:
 class ConnectorContract:
     """The source has two documents at least, more than one page of them if the connector divides them, and does not change.
 
-    Fixtures: `connect`; `malform`, which makes one of the documents unreadable and returns its key; and `fail`, after which the source
-    can't be pulled. Parametrize `fail` to try each failure.
+    Fixtures: `connect`; `malform`, which makes one of the documents unreadable and returns its key; and `fail`, after which
+    the source can't be pulled. Parametrize `fail` to try each failure.
     """
 
     @pytest.fixture

@@ -205,19 +205,19 @@ class WebFeed(Connector[FeedOptions]):
 
     def pull(self, request: PullRequest) -> Iterator[Page]:
         """Pulls all feeds. A feed that can't be read is reported, and the others are pulled; raises if none can."""
-        first = int(request.cursor.get("feed", 0))
-        failures: list[Exception] = []
-        for number, url in islice(enumerate(self.options.urls), first, None):
-            cursor = request.cursor if number == first else {}
+        first, urls = int(request.cursor.get("feed", 0)), self.options.urls
+        failures = 0
+        if first >= len(urls):  # the pull was interrupted behind its last page
+            yield Page(cursor=request.cursor)
+        for number, url in islice(enumerate(urls), first, None):
             try:
-                yield from self._pages(number, url, cursor, request.since)
+                yield from self._pages(number, url, request.cursor if number == first else {}, request.since)
             except _NOT_READ as exc:
-                failures.append(exc)
+                failures += 1
                 self._send_whole(url)
-                if len(failures) == len(self.options.urls):
+                if failures == len(urls):
                     raise
-                refused = (Refused(page_key(page_url(url, "")), str(exc)),)
-                yield Page(refused=refused, cursor={"feed": number + 1})
+                yield Page(refused=(Refused(page_key(page_url(url, "")), str(exc)),), cursor={"feed": number + 1})
 
     def probe(self) -> None:
         reply = self.web.get(self.options.urls[0], limit=self.options.max_bytes)
