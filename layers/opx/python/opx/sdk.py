@@ -16,17 +16,22 @@ _NAMES = {
     "connectors.registry": "Preset",
     "connectors.webhooks.formats": "WebhookFormat",
     "connectors.webhooks.signatures": "HubSignature",
+    "domain.ids": "day_number",
     "domain.policy": "Action",
     "domain.record": "Record about",
     "domain.requests": "Request",
+    "domain.results": "IndexedChunk",
     "domain.sources": "Page PullRequest RateLimit SourceDocument",
-    "errors": "InvalidInputError SourceRefusedError SourceShapeError SourceUnavailableError UnparsableDocumentError",
+    "errors": "IncompatibleIndexError IndexUnavailableError InvalidInputError SourceRefusedError SourceShapeError "
+    "SourceUnavailableError UnparsableDocumentError",
     "formats.sandbox.output": "Output ReadingJob",
     "formats.source": "Format ParsedSource Source text_lines",
+    "ingestion.indexing.book": "Edition",
     "ingestion.indexing.editions": "IndexService",
     "operations.context": "Context",
     "operations.registry": "KNOWLEDGE Feature Module Tool operation",
-    "ports.search": "SearchIndex",
+    "ports.search": "DocumentChange Embedder HeldDocument Leg SearchFilter SearchIndex SearchRequest SearchResponse",
+    "text.fields": "LEXICAL_FIELDS VALUE_WEIGHT analysed_fields words",
 }
 _MODULE_OF = {name: f"opx.{module}" for module, names in _NAMES.items() for name in names.split()}
 
