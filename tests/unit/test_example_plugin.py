@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,11 +61,6 @@ def test_a_malformed_address_is_refused(module: Any, address: str) -> None:
 
 def test_the_plugin_imports_nothing_of_the_library_but_its_interface() -> None:
     files = list((EXAMPLE / "opx_example").glob("*.py"))
-    imported = {
-        name
-        for file in files
-        for name in re.findall(r"^\s*(?:from|import) (opx[\w.]*)", file.read_text(), re.MULTILINE)
-    }
-    assert {name for name in imported if name.partition(".")[0] == "opx"} == {"opx.sdk"}
+    imports = re.compile(r"^\s*(?:from|import) (opx\b[\w.]*)", re.MULTILINE)
+    assert {name for file in files for name in imports.findall(file.read_text())} == {"opx.sdk"}
     assert len(files) > 4
-    assert "opx_example" not in sys.modules

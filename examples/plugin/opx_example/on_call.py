@@ -36,7 +36,7 @@ class Shifts(Record, frozen=True):
 @operation(
     http="GET /shifts",
     command="shifts",
-    tool=Tool(KNOWLEDGE, "List who is on call, by team. Use it before you page somebody.", opt_in=True),
+    tool=Tool(KNOWLEDGE, "List who is on call, by team. Use it before you page somebody."),
 )
 def list_shifts(context: Context, request: ListShifts) -> Shifts:  # noqa: ARG001 - shifts are the same for all callers
     """List the shifts of on-call teams.

@@ -12,7 +12,7 @@ from typing import Any
 
 _NAMES = {
     "connectors.connector": "Connector Options SourceTools page_of",
-    "connectors.deliveries": "Delivery DocumentUpdate",
+    "connectors.deliveries": "Delivery DocumentUpdate PayloadError",
     "connectors.registry": "Preset",
     "connectors.webhooks.formats": "WebhookFormat",
     "connectors.webhooks.signatures": "HubSignature",

@@ -6,6 +6,7 @@ from opx.connectors.connector import SourceTools as SourceTools
 from opx.connectors.connector import page_of as page_of
 from opx.connectors.deliveries import Delivery as Delivery
 from opx.connectors.deliveries import DocumentUpdate as DocumentUpdate
+from opx.connectors.deliveries import PayloadError as PayloadError
 from opx.connectors.registry import Preset as Preset
 from opx.connectors.webhooks.formats import WebhookFormat as WebhookFormat
 from opx.connectors.webhooks.signatures import HubSignature as HubSignature
