@@ -1,4 +1,4 @@
-"""What a plugin may use, version 1: connectors, webhook formats, file formats, index adapters, operations.
+"""Public names for plugins, version 1: connectors, webhook formats, file formats, index adapters, operations.
 
 Names are imported when they are first used (`sdk.pyi` has their types), so that a plugin loads no more than it needs. The
 modules behind them are not public: they may move. A distribution states the version that it is written for as the name of
