@@ -105,7 +105,7 @@ class Entry:
 
     @cached_property
     def terms(self) -> dict[str, Counter[str]]:
-        """How often each field has each term."""
+        """Counts of the terms of each field."""
         found = IndexedChunk.from_json(self.stored["indexed"])
         return {field: Counter(terms) for field, terms in analysed_fields(found.chunk, found.language).items()}
 
@@ -185,7 +185,7 @@ class JsonIndex:
     # -- reading
 
     def _entries(self) -> dict[str, Entry]:
-        """All entries by id; the file is read again if another one took its place."""
+        """All entries by id; the file is read again if it was replaced."""
         with _unavailable(self._folder):
             try:
                 facts = self._file.stat()
@@ -209,15 +209,15 @@ class JsonIndex:
         entries = self._entries()
         of_scopes = {name: one for name, one in entries.items() if one.indexed.scope_key in request.filter.scopes}
         allowed = {name: one for name, one in of_scopes.items() if one.passes(request.filter)}
-        asked = words(request.text or "", request.languages)
-        scores = _bm25(of_scopes, asked, request.values)
+        query = words(request.text or "", request.languages)
+        scores = _bm25(of_scopes, query, request.values)
         lexical = _best({name: score for name, score in scores.items() if name in allowed}, request.depth)
         vector = _best(_cosines(allowed, request.vector), request.depth)
         return SearchResponse(
             Leg(lexical),
             Leg(vector),
             {name: entries[name].indexed for name, _ in (*lexical, *vector)},
-            {word: sum(any(map(one.has, terms)) for one in of_scopes.values()) for word, terms in asked.items()},
+            {word: sum(any(map(one.has, terms)) for one in of_scopes.values()) for word, terms in query.items()},
             len(of_scopes),
         )
 
@@ -246,14 +246,14 @@ def _stored(indexed: IndexedChunk, vectors: Iterable[Iterable[float]]) -> dict[s
 
 
 def _bm25(
-    entries: Mapping[str, Entry], asked: Mapping[str, Sequence[str]], values: frozenset[str]
+    entries: Mapping[str, Entry], query: Mapping[str, Sequence[str]], values: frozenset[str]
 ) -> Mapping[str, float]:
     """Sums fields and words; of the terms of a word the best counts."""
     scores: defaultdict[str, float] = defaultdict(float)
     for field, boost in LEXICAL_FIELDS.items():
         lengths = {name: one.terms[field].total() for name, one in entries.items()}
         average = sum(lengths.values()) / max(len(lengths), 1)
-        for word, terms in asked.items():
+        for word, terms in query.items():
             best: defaultdict[str, float] = defaultdict(float)
             for term in terms:
                 times = {name: one.terms[field][term] for name, one in entries.items() if term in one.terms[field]}
@@ -269,8 +269,8 @@ def _bm25(
 def _cosines(entries: Mapping[str, Entry], vector: Sequence[float] | None) -> dict[str, float]:
     if vector is None:
         return {}
-    asked = np.asarray(vector, dtype=np.float32)
-    return {name: float((one.vectors @ asked).max()) for name, one in entries.items()}
+    query = np.asarray(vector, dtype=np.float32)
+    return {name: float((one.vectors @ query).max()) for name, one in entries.items()}
 
 
 def _best(scores: Mapping[str, float], depth: int) -> tuple[tuple[str, float], ...]:
