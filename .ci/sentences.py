@@ -27,6 +27,7 @@ PAGES = (
     "docs/connect.md",
     "docs/alertmanager.md",
     "docs/wrong-answers.md",
+    "docs/plugins.md",
 )
 MOST_WORDS = 30
 

@@ -1,4 +1,4 @@
-"""What a plugin may use, version 1: connectors, webhook formats, file formats, index adapters, operations.
+"""Public names for plugins, version 1: connectors, webhook formats, file formats, index adapters, operations.
 
 Names are imported when they are first used (`sdk.pyi` has their types), so that a plugin loads no more than it needs. The
 modules behind them are not public: they may move. A distribution states the version that it is written for as the name of
@@ -12,21 +12,26 @@ from typing import Any
 
 _NAMES = {
     "connectors.connector": "Connector Options SourceTools page_of",
-    "connectors.deliveries": "Delivery DocumentUpdate",
+    "connectors.deliveries": "Delivery DocumentUpdate PayloadError",
     "connectors.registry": "Preset",
     "connectors.webhooks.formats": "WebhookFormat",
     "connectors.webhooks.signatures": "HubSignature",
+    "domain.ids": "day_number",
     "domain.policy": "Action",
     "domain.record": "Record about",
     "domain.requests": "Request",
+    "domain.results": "IndexedChunk",
     "domain.sources": "Page PullRequest RateLimit SourceDocument",
-    "errors": "InvalidInputError SourceRefusedError SourceShapeError SourceUnavailableError UnparsableDocumentError",
+    "errors": "IncompatibleIndexError IndexUnavailableError InvalidInputError SourceRefusedError SourceShapeError "
+    "SourceUnavailableError UnparsableDocumentError",
     "formats.sandbox.output": "Output ReadingJob",
     "formats.source": "Format ParsedSource Source text_lines",
+    "ingestion.indexing.book": "Edition",
     "ingestion.indexing.editions": "IndexService",
     "operations.context": "Context",
     "operations.registry": "KNOWLEDGE Feature Module Tool operation",
-    "ports.search": "SearchIndex",
+    "ports.search": "DocumentChange Embedder HeldDocument Leg SearchFilter SearchIndex SearchRequest SearchResponse",
+    "text.fields": "LEXICAL_FIELDS VALUE_WEIGHT analysed_fields words",
 }
 _MODULE_OF = {name: f"opx.{module}" for module, names in _NAMES.items() for name in names.split()}
 

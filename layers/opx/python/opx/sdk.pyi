@@ -6,17 +6,22 @@ from opx.connectors.connector import SourceTools as SourceTools
 from opx.connectors.connector import page_of as page_of
 from opx.connectors.deliveries import Delivery as Delivery
 from opx.connectors.deliveries import DocumentUpdate as DocumentUpdate
+from opx.connectors.deliveries import PayloadError as PayloadError
 from opx.connectors.registry import Preset as Preset
 from opx.connectors.webhooks.formats import WebhookFormat as WebhookFormat
 from opx.connectors.webhooks.signatures import HubSignature as HubSignature
+from opx.domain.ids import day_number as day_number
 from opx.domain.policy import Action as Action
 from opx.domain.record import Record as Record
 from opx.domain.record import about as about
 from opx.domain.requests import Request as Request
+from opx.domain.results import IndexedChunk as IndexedChunk
 from opx.domain.sources import Page as Page
 from opx.domain.sources import PullRequest as PullRequest
 from opx.domain.sources import RateLimit as RateLimit
 from opx.domain.sources import SourceDocument as SourceDocument
+from opx.errors import IncompatibleIndexError as IncompatibleIndexError
+from opx.errors import IndexUnavailableError as IndexUnavailableError
 from opx.errors import InvalidInputError as InvalidInputError
 from opx.errors import SourceRefusedError as SourceRefusedError
 from opx.errors import SourceShapeError as SourceShapeError
@@ -28,6 +33,7 @@ from opx.formats.source import Format as Format
 from opx.formats.source import ParsedSource as ParsedSource
 from opx.formats.source import Source as Source
 from opx.formats.source import text_lines as text_lines
+from opx.ingestion.indexing.book import Edition as Edition
 from opx.ingestion.indexing.editions import IndexService as IndexService
 from opx.operations.context import Context as Context
 from opx.operations.registry import KNOWLEDGE as KNOWLEDGE
@@ -35,6 +41,17 @@ from opx.operations.registry import Feature as Feature
 from opx.operations.registry import Module as Module
 from opx.operations.registry import Tool as Tool
 from opx.operations.registry import operation as operation
+from opx.ports.search import DocumentChange as DocumentChange
+from opx.ports.search import Embedder as Embedder
+from opx.ports.search import HeldDocument as HeldDocument
+from opx.ports.search import Leg as Leg
+from opx.ports.search import SearchFilter as SearchFilter
 from opx.ports.search import SearchIndex as SearchIndex
+from opx.ports.search import SearchRequest as SearchRequest
+from opx.ports.search import SearchResponse as SearchResponse
+from opx.text.fields import LEXICAL_FIELDS as LEXICAL_FIELDS
+from opx.text.fields import VALUE_WEIGHT as VALUE_WEIGHT
+from opx.text.fields import analysed_fields as analysed_fields
+from opx.text.fields import words as words
 
 __all__: list[str]

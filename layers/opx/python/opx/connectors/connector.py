@@ -6,6 +6,7 @@ cursors, and withdraws documents that vanished. A malformed record is refused, t
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from opx.domain.sources import Cursor, Health, Page, PullRequest, RateLimit, Ref
 from opx.errors import (
     ForbiddenAddressError,
     InvalidInputError,
+    OpxError,
+    PluginError,
     SecretNotFoundError,
     SourceRefusedError,
     SourceShapeError,
@@ -35,6 +38,8 @@ from opx.ports.sources import Secrets, WebClient
 from opx.runtime.machine import path_here
 
 R = TypeVar("R")
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -106,6 +111,28 @@ def page_of(
         else:
             batch.add(document)
     return batch.page(cursor, seen_until=seen_until, complete=complete)
+
+
+@contextmanager
+def naming_errors(definition: SourceDefinition) -> Iterator[None]:
+    """Raises `PluginError`, which names the source, for an error of a connector's code that isn't an `OpxError`."""
+    try:
+        yield
+    except OpxError:
+        raise
+    except Exception as exc:  # a plugin's code may raise anything
+        log.info("source %s", definition.source_id, exc_info=True)
+        problem = f"the connector {definition.kind} failed: {type(exc).__name__}: {exc}"
+        raise PluginError(f"source {definition.source_id}: {problem}") from exc
+
+
+def pages_of(connector: Connector[Any], request: PullRequest) -> Iterator[Page]:
+    """The pages of a pull. Raises as `Connector.pull`, and `PluginError` for any other error of it."""
+    with naming_errors(connector.definition):
+        for page in connector.pull(request):
+            if not isinstance(page, Page):
+                raise TypeError(f"pull yielded {page!r:.100}, which is no Page")
+            yield page
 
 
 O = TypeVar("O")  # noqa: E741 - options
@@ -193,13 +220,15 @@ class Connector(ABC, Generic[O]):
     def check(self) -> Health:
         """Reports whether the source can be pulled, without raising for a problem of the source."""
         try:
-            self.probe()
+            with naming_errors(self.definition):
+                self.probe()
         except (
             SourceUnavailableError,
             SourceRefusedError,
             SourceShapeError,
             ForbiddenAddressError,
             SecretNotFoundError,
+            PluginError,
         ) as exc:
             return Health(ok=False, reason=str(exc))
         return Health(ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from functools import cache
@@ -11,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opx.connectors.connector import Connector, Options, SourceTools, nothing_known
+from opx.connectors.connector import Connector, Options, SourceTools, naming_errors, nothing_known
 from opx.connectors.registry import checked_options, connector_type
 from opx.connectors.repository import SourceItems, SourceRepository, definition_of
 from opx.connectors.states import BY_HAND, PullState, SourceView, due_at, freshness_of, next_time
@@ -21,7 +22,7 @@ from opx.domain.ids import iso_time, stable_hash
 from opx.domain.knowledge import KnowledgeModel
 from opx.domain.record import replace
 from opx.domain.sources import Health, KnowledgeSource, Page, PullRequest, SourceDefinition
-from opx.errors import InvalidInputError, SecretNotFoundError, SourceUnavailableError
+from opx.errors import InvalidInputError, PluginError, SecretNotFoundError, SourceUnavailableError
 from opx.hygiene.addresses import AddressBook
 from opx.ingestion.given_documents import listed, source_document
 from opx.ports import Storage, Tables
@@ -69,11 +70,11 @@ class SourceControl:
     def health(self, source_id: str) -> SourceView:
         """Returns the source with a health check that was made now."""
         definition = self.sources.get(source_id)
-        connected = self.connect(definition)
         try:
-            health: Health = connected.connector.check()
-        finally:
-            connected.close()
+            with closing(self.connect(definition)) as connected:
+                health: Health = connected.connector.check()
+        except PluginError as exc:
+            health = Health(ok=False, reason=str(exc))
         return replace(self._view(definition), health=health)
 
     def register(self, source_id: str, given: Mapping[str, Any]) -> SourceView:
@@ -287,7 +288,9 @@ def unreserved_secrets(system: SourceSystem) -> Secrets:
 def _connector(definition: SourceDefinition, provided: KnowledgeSource | None, tools: SourceTools) -> Connector[Any]:
     if provided is not None:
         return ProvidedSource(definition, provided, tools)
-    return connector_type(definition.kind)(definition, checked_options(definition), tools)
+    kind, options = connector_type(definition.kind), checked_options(definition)
+    with naming_errors(definition):
+        return kind(definition, options, tools)
 
 
 def refuse_unreachable(definition: SourceDefinition, settings: Settings) -> None:

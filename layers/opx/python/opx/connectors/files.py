@@ -17,6 +17,7 @@ from opx.domain.sources import Page, PullRequest, SourceDefinition, SourceDocume
 from opx.errors import (
     InvalidInputError,
     ObjectNotFoundError,
+    PluginError,
     SourceBusyError,
     SourceRefusedError,
     SourceUnavailableError,
@@ -261,7 +262,7 @@ class DirectoryFeed:
         except SourceBusyError:
             self._again[definition.source_id] = self._clock() + AGAIN_SECONDS
             return []
-        except (InvalidInputError, StoreUnavailableError) as exc:
+        except (InvalidInputError, PluginError, StoreUnavailableError) as exc:
             self._again[definition.source_id] = self._clock() + BROKEN_SECONDS
             return [f"source {definition.source_id}: {exc}"]
         if report.error:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from opx.connectors.connector import pages_of
 from opx.connectors.repository import SourceItem, SourceRepository
 from opx.connectors.states import BY_HAND, MAX_REFUSED, MAX_RETRIES, PullState, retry_delay
 from opx.connectors.storing import Connected, PageStore, PullRun, Stored
@@ -198,7 +199,7 @@ class SourcePuller:
 
     def _pages(self, run: PullRun, stop: Callable[[], bool], *, accept_missing: bool) -> bool:
         request = PullRequest(run.state.since, run.state.cursor, run.state.left)
-        for page in run.connected.connector.pull(request):
+        for page in pages_of(run.connected.connector, request):
             seen = _moment(page.seen_until, run) if page.seen_until else None
             stored = self.store.store(run, page)
             run.connected.commit()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from opx.connectors.states import due_at
 from opx.domain.knowledge import readable_retention
-from opx.errors import InvalidInputError, SourceBusyError, StoreUnavailableError, UnwritableStoreError
+from opx.errors import InvalidInputError, PluginError, SourceBusyError, StoreUnavailableError, UnwritableStoreError
 from opx.ingestion.events import EventOutcome, Result
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Runner:
         except SourceBusyError:
             self._later[definition.source_id] = until
             return False
-        except (InvalidInputError, StoreUnavailableError) as exc:
+        except (InvalidInputError, PluginError, StoreUnavailableError) as exc:
             self._later[definition.source_id] = self.clock() + BROKEN_SECONDS
             self.emit(f"source {definition.source_id}: {exc}")
             return False

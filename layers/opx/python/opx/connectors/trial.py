@@ -9,6 +9,7 @@ from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
+from opx.connectors.connector import naming_errors, pages_of
 from opx.domain.record import Record, about
 from opx.domain.sources import Page, PullRequest, Refused, SourceDocument
 from opx.errors import InvalidInputError, OpxError
@@ -79,9 +80,10 @@ def _read(connect: Callable[[], Connected], results: Queue[Page | Exception | No
     """Puts an empty page once the source answered, and its pages, until the end or an error, which are put too."""
     try:
         with closing(connect()) as connected:
-            connected.connector.probe()
+            with naming_errors(connected.connector.definition):
+                connected.connector.probe()
             results.put(Page())
-            for page in connected.connector.pull(PullRequest()):
+            for page in pages_of(connected.connector, PullRequest()):
                 results.put(page)
                 if ended.is_set():
                     return

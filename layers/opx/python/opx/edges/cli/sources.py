@@ -18,7 +18,7 @@ from opx.edges.cli.operations import OperationGroup
 from opx.edges.cli.output import aligned, exit_unless, print_either, print_json, print_lines, print_table, safe, warn
 from opx.edges.cli.session import Session, pass_session
 from opx.edges.cli.webhooks import last_shown
-from opx.errors import AccessDeniedError, InvalidInputError, SourceBusyError
+from opx.errors import AccessDeniedError, InvalidInputError, PluginError, SourceBusyError
 from opx.operations import sources
 from opx.ports.tables import SOURCES
 
@@ -180,7 +180,7 @@ def pull_sources(session: Session, source_ids: Sequence[str], *, everything: boo
         request = sources.PullSource(source_id=source_id, everything=everything, accept_missing=accept_missing)
         try:
             report = session.client.call(sources.pull_source, request).report
-        except SourceBusyError as exc:
+        except (PluginError, SourceBusyError) as exc:
             warn(str(exc))
             failed = True
             continue
