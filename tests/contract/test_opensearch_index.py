@@ -10,13 +10,13 @@ import boto3
 import pytest
 from opensearchpy import NotFoundError, OpenSearch, RequestError, Urllib3AWSV4SignerAuth
 
-from opx.adapters.aws.opensearch import OpenSearchIndex, serverless_client
-from opx.adapters.aws.opensearch_bulk import BulkLimits
-from opx.adapters.aws.opensearch_schema import SOURCE_FIELDS, index_body
 from opx.domain.scopes import Scope
 from opx.errors import IndexUnavailableError, InvalidInputError
 from opx.ports import DocumentChange, IndexEntry, SearchFilter, SearchIndex, SearchRequest
 from opx.text.fields import LEXICAL_FIELDS
+from opx_aws.opensearch import OpenSearchIndex, serverless_client
+from opx_aws.opensearch_bulk import BulkLimits
+from opx_aws.opensearch_schema import SOURCE_FIELDS, index_body
 from tests.contract.search_index_contract import SearchIndexContract
 from tests.doubles.http_double import Response
 from tests.doubles.opensearch import OpenSearchDouble

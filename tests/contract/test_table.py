@@ -9,11 +9,11 @@ from typing import Any
 import boto3
 import pytest
 
-from opx.adapters.aws.clients import client as deployed_client
-from opx.adapters.aws.table import DynamoTable, to_attributes
 from opx.adapters.embedded.database import open_database
 from opx.adapters.embedded.table import SqliteTable
 from opx.ports.tables import SHARDS
+from opx_aws.clients import client as deployed_client
+from opx_aws.table import DynamoTable, to_attributes
 from tests.aws.tables import create_table
 from tests.contract.table_contract import TableContract
 from tests.contract.table_query_contract import QueryContract

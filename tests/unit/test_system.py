@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from opx.adapters.aws.ports import DynamoTables, FunctionWorkQueue, OpenSearchIndexes, S3Storage
-from opx.adapters.aws.secrets import ManagedSecrets
 from opx.adapters.embedded.home import FolderStorage, HomeIndexes, HomeTables, HomeWorkQueue
 from opx.adapters.embedded.secrets import FileSecrets
 from opx.domain.queries import QueryConfig
@@ -18,6 +16,8 @@ from opx.operations.system import System
 from opx.ports.tables import PROJECTS
 from opx.settings import Settings
 from opx.system import bootstrap
+from opx_aws.ports import DynamoTables, FunctionWorkQueue, OpenSearchIndexes, S3Storage
+from opx_aws.secrets import ManagedSecrets
 from tests.support.fakes import WordsEmbedder
 
 QUEUE = "https://sqs.eu-central-1.amazonaws.com/123456789012/ingest"

@@ -61,7 +61,7 @@ def connect(settings: Settings) -> RemoteClient:
     token = token_for(settings)
     if settings.api_url and token:  # AWS is not needed
         return RemoteClient(settings.api_url, bearer(token), Connections())
-    from opx.adapters.aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
+    from opx_aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
 
     account = AwsAccount(settings.aws_profile, settings.aws_region)
     endpoint = settings.api_url or account.api_url(settings.environment or DEFAULT_ENVIRONMENT)
@@ -72,8 +72,8 @@ def connect(settings: Settings) -> RemoteClient:
 def examined(settings: Settings, connect: Callable[[], RemoteClient]) -> ExaminedSystem:
     """An operator's access to the deployed system that the settings name; `connect` makes a client of its HTTP API. Raises
     `InvalidInputError` for an unknown profile."""
-    from opx.adapters.aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
-    from opx.adapters.aws.operator import DeployedSystem
+    from opx_aws.deployed_api import DEFAULT_ENVIRONMENT, AwsAccount
+    from opx_aws.operator import DeployedSystem
 
     account = AwsAccount(settings.aws_profile, settings.aws_region)
     return DeployedSystem(account, settings.environment or DEFAULT_ENVIRONMENT, connect)

@@ -21,7 +21,6 @@ from opx.settings import FOLDER, Settings, secret_of_environment
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from opx.adapters.aws.ports import AwsClients, NewClient
     from opx.adapters.embedded.home import HomeDatabases
     from opx.connectors.runner import Feed
     from opx.connectors.streams.taking import RecordTaker
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from opx.ports.telemetry import MetricReader, TelemetryStores
     from opx.runtime.knowledge_file import Installation
     from opx.runtime.speed_limit import SpeedLimit
+    from opx_aws.ports import AwsClients, NewClient
 
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class Ports:
     def load(self) -> None:
         """Imports the code that queries need. Opens no connection and needs no credentials."""
         if self.settings.backend == "aws":
-            from opx.adapters.aws import bedrock_embedder, opensearch, table  # noqa: F401 - loaded, not used
+            from opx_aws import bedrock_embedder, opensearch, table  # noqa: F401 - loaded, not used
 
             reranking = ["bedrock-agent-runtime"] if self.settings.reranker == "bedrock" else []
             verifying = ["secretsmanager"] if self.settings.gateway_secret else []
@@ -143,7 +143,7 @@ class Ports:
 
     @cached_property
     def _aws_session(self) -> AwsClients:
-        from opx.adapters.aws.ports import AwsClients
+        from opx_aws.ports import AwsClients
 
         return AwsClients()
 
@@ -158,7 +158,7 @@ class Ports:
             from opx.adapters.embedded.home import HomeTables
 
             return HomeTables(self._home, self._clock)
-        from opx.adapters.aws.ports import DynamoTables
+        from opx_aws.ports import DynamoTables
 
         return DynamoTables(self._aws, prefix, self._clock)
 
@@ -169,7 +169,7 @@ class Ports:
             from opx.adapters.embedded.home import FolderStorage
 
             return FolderStorage(self._home_folder / "corpus")
-        from opx.adapters.aws.ports import S3Storage
+        from opx_aws.ports import S3Storage
 
         return S3Storage(address.removeprefix("s3://").rstrip("/"), self._aws)
 
@@ -180,10 +180,10 @@ class Ports:
             from opx.adapters.embedded.home import HomeWorkQueue
 
             return HomeWorkQueue(self._home, self._clock)
-        from opx.adapters.aws.ports import FunctionWorkQueue
+        from opx_aws.ports import FunctionWorkQueue
 
         def queue() -> Queue:
-            from opx.adapters.aws.queue import SqsQueue
+            from opx_aws.queue import SqsQueue
 
             return SqsQueue(self._aws("sqs"), self.settings.ingest_queue_url if address == "https:" else address)
 
@@ -195,7 +195,7 @@ class Ports:
             from opx.adapters.embedded.secrets import FileSecrets
 
             return FileSecrets(self.settings.home_path / "secrets.json", secret_of_environment)
-        from opx.adapters.aws.secrets import ManagedSecrets
+        from opx_aws.secrets import ManagedSecrets
 
         prefix = f"{self.settings.table_prefix}opx-knowledge/"
         return ManagedSecrets(self._aws("secretsmanager"), prefix, self._clock)
@@ -206,7 +206,7 @@ class Ports:
         name."""
         if "secrets" in self.given or self.settings.address("secrets") == FOLDER:
             return self.secrets
-        from opx.adapters.aws.secrets import ManagedSecrets
+        from opx_aws.secrets import ManagedSecrets
 
         return ManagedSecrets(self._aws("secretsmanager"), "", self._clock)
 
@@ -216,7 +216,7 @@ class Ports:
             from opx.ports.queues import ThisProcess
 
             return ThisProcess()
-        from opx.adapters.aws.ports import DeployedFunctions
+        from opx_aws.ports import DeployedFunctions
 
         return DeployedFunctions(self.settings, self._aws)
 
@@ -253,13 +253,13 @@ class Ports:
         return HomeFiles(self._home_folder, queue=QUEUE_NAME, clock=self._clock)
 
     def _serverless_indexes(self, address: str) -> IndexService:
-        from opx.adapters.aws.ports import OpenSearchIndexes, SearchCollection
+        from opx_aws.ports import OpenSearchIndexes, SearchCollection
 
         settings, found = self.settings, urlsplit(address)
 
         def collection(endpoint: str, generation: str, own_ids: str) -> SearchCollection:
             def client() -> Any:
-                from opx.adapters.aws.opensearch import serverless_client
+                from opx_aws.opensearch import serverless_client
 
                 return serverless_client(endpoint, timeout=settings.search_timeout, session=self._aws_session.session)
 
@@ -275,7 +275,7 @@ class Ports:
         return OpenSearchIndexes(collections, name, timeout=settings.search_timeout)
 
     def _node_indexes(self, address: str) -> IndexService:
-        from opx.adapters.aws.ports import NODE_SETTLING_SECONDS, OpenSearchIndexes, SearchCollection
+        from opx_aws.ports import NODE_SETTLING_SECONDS, OpenSearchIndexes, SearchCollection
 
         found, settings = urlsplit(address), self.settings
         try:
@@ -286,7 +286,7 @@ class Ports:
             raise InvalidInputError("OPX_INDEX must name host, port and index: opensearch://HOST:PORT/NAME")
 
         def client() -> Any:
-            from opx.adapters.aws.opensearch import node_client
+            from opx_aws.opensearch import node_client
 
             scheme = "https" if found.scheme.endswith("https") else "http"
             endpoint = f"{scheme}://{found.hostname}:{port}"
@@ -304,8 +304,8 @@ class Ports:
             from opx.adapters.embedded.embedders import chosen_embedder
 
             return chosen_embedder(replace(settings, embedding_model=model, model_path=model_path))
-        from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, THREADS, BedrockEmbedder
         from opx.ingestion.indexing.query_vectors import CachedQueries
+        from opx_aws.bedrock_embedder import DEFAULT_MODEL, THREADS, BedrockEmbedder
 
         embedder = BedrockEmbedder(
             self._aws("bedrock-runtime", attempts=1),  # the embedder retries within its speed limit
@@ -319,8 +319,8 @@ class Ports:
 
     def speed_limit(self, model: str) -> SpeedLimit:
         """The limit that all workers share which call this model."""
-        from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL
         from opx.runtime.speed_limit import Quota, SpeedLimit
+        from opx_aws.bedrock_embedder import DEFAULT_MODEL
 
         settings = self.settings
         of_settings = Quota(settings.embedding_requests_per_minute, settings.embedding_tokens_per_minute)
@@ -336,20 +336,20 @@ class Ports:
         settings, given = self.settings, self.given.get("bulk_runner")
         if given is not None or not settings.bulk_state_machine:
             return given
-        from opx.adapters.aws.executions import StateMachineRunner
+        from opx_aws.executions import StateMachineRunner
 
         client = self._aws("stepfunctions")
         return StateMachineRunner(client, settings.bulk_state_machine, children=settings.bulk_children)
 
     def batch_embedder(self, model: str = "", dimension: int = 0) -> BatchEmbedder | None:
         """The given one, or that of the deployment; None on a machine, whose cores embed, and for models without one."""
-        from opx.adapters.aws.bedrock_embedder import DEFAULT_MODEL, BedrockEmbedder
+        from opx_aws.bedrock_embedder import DEFAULT_MODEL, BedrockEmbedder
 
         settings, given = self.settings, self.given.get("batch_embedder")
         if given is not None or not settings.bulk_batch_role:
             return given
-        from opx.adapters.aws.batch_embedder import BedrockBatchEmbedder
         from opx.ports.bulk import BatchLimits
+        from opx_aws.batch_embedder import BedrockBatchEmbedder
 
         wanted = model or settings.embedding_model or DEFAULT_MODEL
         embedder = BedrockEmbedder(self._aws("bedrock-runtime"), wanted, dimension=dimension or None)
@@ -368,16 +368,16 @@ class Ports:
             from opx.adapters.openai_chat import chat_at_url
 
             return chat_at_url(self.settings, self.secrets, model)
-        from opx.adapters.aws.bedrock_chat import BedrockChatService
-        from opx.adapters.aws.clients import once
         from opx.adapters.json_chat import READ_SECONDS, JsonChat
+        from opx_aws.bedrock_chat import BedrockChatService
+        from opx_aws.clients import once
 
         client = once(lambda: self._aws("bedrock-runtime", read_seconds=READ_SECONDS, attempts=1))
         return JsonChat(BedrockChatService(client, model))
 
     def new_reranker(self, model: str) -> Reranker:
-        from opx.adapters.aws.bedrock_reranker import BedrockReranker
-        from opx.adapters.aws.clients import once
+        from opx_aws.bedrock_reranker import BedrockReranker
+        from opx_aws.clients import once
 
         return BedrockReranker(once(lambda: self._aws("bedrock-agent-runtime", attempts=1)), model)
 
@@ -391,7 +391,7 @@ class Ports:
         if chosen == "off":
             return None
         if chosen == "textract" or (chosen == "auto" and on_aws):
-            from opx.adapters.aws.pictures import TextractOcr
+            from opx_aws.pictures import TextractOcr
 
             return TextractOcr(cache(lambda: self._aws("textract", read_seconds=60.0)))
         from opx.adapters.reading_tools import tesseract
@@ -406,13 +406,13 @@ class Ports:
             from opx.adapters.reading_tools import describer_at_url
 
             return describer_at_url(settings, self.secrets)
-        from opx.adapters.aws.pictures import BedrockImageDescriber
+        from opx_aws.pictures import BedrockImageDescriber
 
         client = cache(lambda: self._aws("bedrock-runtime", read_seconds=120.0))
         return BedrockImageDescriber(client, settings.vision_model)
 
     def managed_engine(self) -> SearchEngine:
-        from opx.adapters.aws.bedrock_knowledge_base import BedrockKnowledgeBase
+        from opx_aws.bedrock_knowledge_base import BedrockKnowledgeBase
 
         client = self._aws("bedrock-agent-runtime", read_seconds=self.settings.search_timeout, attempts=2)
         return BedrockKnowledgeBase(client, self.settings.knowledge_base_id)
@@ -421,8 +421,8 @@ class Ports:
         """Receives the same changes as the index, where a managed service builds its own index from the corpus store."""
         if not self.settings.sync_queue_url:
             return None
-        from opx.adapters.aws.knowledge_base_objects import KnowledgeBaseCopies
-        from opx.adapters.aws.queue import SqsQueue
+        from opx_aws.knowledge_base_objects import KnowledgeBaseCopies
+        from opx_aws.queue import SqsQueue
 
         requests = SqsQueue(self._aws("sqs"), self.settings.sync_queue_url)
         return KnowledgeBaseCopies(store, requests, self._clock)
@@ -430,7 +430,7 @@ class Ports:
     @cached_property
     def index_sync(self) -> IndexSync:
         """Starts ingestion jobs of the managed knowledge base for changed copies."""
-        from opx.adapters.aws.knowledge_base_objects import KnowledgeBaseSync
+        from opx_aws.knowledge_base_objects import KnowledgeBaseSync
 
         client = self._aws("bedrock-agent", attempts=1)  # requests to sync are redelivered by their queue
         return KnowledgeBaseSync(client, self.settings.knowledge_base_id, self.settings.data_source_id)
@@ -440,8 +440,8 @@ class Ports:
         given = self.given.get("telemetry_stores")
         if given is not None or self.settings.backend != "aws":
             return given
-        from opx.adapters.aws.telemetry import CloudWatchLogs, CloudWatchSeries, XRayTraces
         from opx.ports.telemetry import TelemetryStores
+        from opx_aws.telemetry import CloudWatchLogs, CloudWatchSeries, XRayTraces
 
         patience: dict[str, Any] = {"read_seconds": 8.0, "attempts": 2}
         return TelemetryStores(
@@ -454,7 +454,7 @@ class Ports:
         given = self.given.get("metric_reader")
         if given is not None or self.settings.backend != "aws":
             return given
-        from opx.adapters.aws.telemetry import CloudWatchMetrics
+        from opx_aws.telemetry import CloudWatchMetrics
 
         return CloudWatchMetrics(self._aws("cloudwatch"))
 

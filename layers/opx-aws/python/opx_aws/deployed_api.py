@@ -26,9 +26,9 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
-from opx.adapters.aws.clients import client
-from opx.adapters.aws.vendor_errors import error_code, raised_as, translated_errors
 from opx.errors import AccessDeniedError, InvalidInputError, OpxError
+from opx_aws.clients import client
+from opx_aws.vendor_errors import error_code, raised_as, translated_errors
 
 DEFAULT_ENVIRONMENT = "dev"
 URL_OUTPUT = "ApiUrl"
@@ -93,7 +93,7 @@ class AwsAccount:
         return str(outputs[URL_OUTPUT])
 
     def client(self, service: str, **options: Any) -> Any:
-        """A client of a service of this account, with the options of `opx.adapters.aws.clients.client`."""
+        """A client of a service of this account, with the options of `opx_aws.clients.client`."""
         return client(service, session=self._session, **options)
 
     def signed(
