@@ -130,7 +130,7 @@ def connected(cloud: Cloud, collections: Mapping[str, SearchCollection], clock: 
         clock=clock.clock,
         embedder=given.indexing.embedder,
         functions=ThisProcess(rebuilds=SqsQueue(cloud.sqs, url)),
-        aws=ports_of(given)._aws,
+        aws=ports_of(given).given["aws"],
         indexes=OpenSearchIndexes(collections, given.settings.search_index, timeout=5.0),
         new_embedder=lambda model, _, dimension: _titan(given, model, dimension),
     )

@@ -155,7 +155,7 @@ def learning(deployed: Learning) -> Learning:
         given.settings,
         index=given.index,
         embedder=given.indexing.embedder,
-        aws=ports_of(given)._aws,
+        aws=ports_of(given).given["aws"],
     )
     return replace(deployed, cloud=replace(cloud, services=services))
 

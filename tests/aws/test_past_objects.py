@@ -84,7 +84,7 @@ class TestRestoring:
 
     def versioned(self, system: SystemUnderTest, status: str) -> None:
         """The bucket keeps versions from now on, or no more."""
-        client = ports_of(system.services)._aws("s3")
+        client = ports_of(system.services).given["aws"]("s3")
         client.put_bucket_versioning(Bucket="corpus", VersioningConfiguration={"Status": status})
 
     def put(self, system: SystemUnderTest, what: str, sidecar: dict[str, Any] | None) -> str:

@@ -150,7 +150,7 @@ def test_a_function_that_starts_wakes_the_collection(night: Night) -> None:
         given.settings,
         clock=night.time.clock,
         embedder=given.indexing.embedder,
-        aws=ports_of(given)._aws,
+        aws=ports_of(given).given["aws"],
         indexes=OpenSearchIndexes(collections, INDEX, timeout=5.0),
     )
     night.collection.sleep_now()

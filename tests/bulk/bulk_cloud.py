@@ -119,7 +119,7 @@ def a_bulk_cloud(
         machine = stack.enter_context(a_state_machine(aws, definition, functions, clock))
         settings = {"bulk_state_machine": machine.arn, "bulk_batch_role": ROLE, "bulk_children": children}
         clients = {"bedrock": aws.client("bedrock", endpoint_url=batches.endpoint), "stepfunctions": machine.client}
-        given = ports_of(cloud.services)._aws
+        given = ports_of(cloud.services).given["aws"]
         system = bootstrap(
             replace(cloud.services.settings, **settings),
             clock=clock.clock,

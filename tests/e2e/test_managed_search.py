@@ -46,7 +46,7 @@ class Managed:
         self.double = double
         self.queue = queue
         services = system.services
-        others = ports_of(services)._aws
+        others = ports_of(services).given["aws"]
 
         def client(service: str, **options: Any) -> Any:
             if service.startswith("bedrock-agent"):
@@ -253,7 +253,10 @@ class TestChanges:
         services = managed.system.services
         parts = {name: getattr(services, name) for name in ("store", "work", "embedder", "index")}
         before = bootstrap(
-            replace(services.settings, sync_queue_url=""), clock=services.clock, aws=ports_of(services)._aws, **parts
+            replace(services.settings, sync_queue_url=""),
+            clock=services.clock,
+            aws=ports_of(services).given["aws"],
+            **parts,
         )
         managed.system.put_silently(DISK, DISK_TEXT)
         assert before.ingestion.worker.process([(created(DISK, 1), 1)])[0].result is Result.INGESTED

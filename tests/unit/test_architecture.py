@@ -198,7 +198,7 @@ def test_functions_import_adapters_only_where_they_start() -> None:
             if module.startswith("lambdas.")
             for node in _tree(file).body
             for target in _targets(node)
-            if _within(target, "opx.adapters")
+            if _within(target, "opx.adapters", "opx_aws")
         ]
     )
 

@@ -71,12 +71,12 @@ class AwsAccount:
         return str(self._session._session.get_config_variable("ca_bundle") or "")
 
     def api_url(self, environment: str) -> str:
-        """The address of the API that was deployed under this name.
+        """The address of the API that was deployed under this name, or under the default one if it is empty.
 
         Raises `OpxError` if there is none in the account and region, and `AccessDeniedError` if reading the stack is not
         permitted.
         """
-        stack = f"opx-knowledge-{environment}-api"
+        stack = f"opx-knowledge-{environment or DEFAULT_ENVIRONMENT}-api"
         where = f"region {self.region}, {self._name}"
         action = f"look up the stack {stack}"
         missing = OpxError(
