@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from opx.adapters.vendors import VendorPorts
 from opx.errors import InvalidInputError
+from opx_aws import ports
 
 if TYPE_CHECKING:
     from opx.ports import ChatModel, Clock, Embedder, ObjectStore, Queue, Table
@@ -23,16 +24,6 @@ if TYPE_CHECKING:
     from opx_aws.knowledge_base_objects import KnowledgeBaseCopies, KnowledgeBaseSync
     from opx_aws.operator import DeployedSystem
     from opx_aws.pictures import BedrockImageDescriber, TextractOcr
-    from opx_aws.ports import (
-        AwsClients,
-        DeployedFunctions,
-        DynamoTables,
-        FunctionWorkQueue,
-        NewClient,
-        OpenSearchIndexes,
-        S3Storage,
-        SearchCollection,
-    )
     from opx_aws.secrets import ManagedSecrets
     from opx_aws.telemetry import CloudWatchMetrics
 
@@ -46,13 +37,11 @@ class AwsPorts(VendorPorts):
         self._given = given
 
     @cached_property
-    def _clients(self) -> AwsClients:
-        from opx_aws.ports import AwsClients
-
-        return AwsClients()
+    def _clients(self) -> ports.AwsClients:
+        return ports.AwsClients()
 
     @property
-    def _client(self) -> NewClient:
+    def _client(self) -> ports.NewClient:
         return self._given.get("aws") or self._clients
 
     def load(self) -> None:
@@ -62,19 +51,13 @@ class AwsPorts(VendorPorts):
         verifying = ["secretsmanager"] if self._settings.gateway_secret else []
         self._clients.load("bedrock-runtime", "dynamodb", *reranking, *verifying)
 
-    def tables(self) -> DynamoTables:
-        from opx_aws.ports import DynamoTables
+    def tables(self) -> ports.DynamoTables:
+        return ports.DynamoTables(self._client, self._settings.address("tables").partition(":")[2], self._clock)
 
-        return DynamoTables(self._client, self._settings.address("tables").partition(":")[2], self._clock)
+    def storage(self) -> ports.S3Storage:
+        return ports.S3Storage(self._settings.address("store").removeprefix("s3://").rstrip("/"), self._client)
 
-    def storage(self) -> S3Storage:
-        from opx_aws.ports import S3Storage
-
-        return S3Storage(self._settings.address("store").removeprefix("s3://").rstrip("/"), self._client)
-
-    def work(self) -> FunctionWorkQueue:
-        from opx_aws.ports import FunctionWorkQueue
-
+    def work(self) -> ports.FunctionWorkQueue:
         address = self._settings.address("queue")
 
         def queue() -> Queue:
@@ -82,7 +65,7 @@ class AwsPorts(VendorPorts):
 
             return SqsQueue(self._client("sqs"), self._settings.ingest_queue_url if address == "https:" else address)
 
-        return FunctionWorkQueue(queue)
+        return ports.FunctionWorkQueue(queue)
 
     def secrets(self, *, of_sources: bool) -> ManagedSecrets:
         from opx_aws.secrets import ManagedSecrets
@@ -90,26 +73,22 @@ class AwsPorts(VendorPorts):
         prefix = f"{self._settings.table_prefix}opx-knowledge/" if of_sources else ""
         return ManagedSecrets(self._client("secretsmanager"), prefix, self._clock)
 
-    def functions(self) -> DeployedFunctions:
-        from opx_aws.ports import DeployedFunctions
+    def functions(self) -> ports.DeployedFunctions:
+        return ports.DeployedFunctions(self._settings, self._client)
 
-        return DeployedFunctions(self._settings, self._client)
-
-    def indexes(self) -> OpenSearchIndexes:
+    def indexes(self) -> ports.OpenSearchIndexes:
         return self._serverless() if self._settings.address("index").startswith("aoss:") else self._node()
 
-    def _serverless(self) -> OpenSearchIndexes:
-        from opx_aws.ports import OpenSearchIndexes, SearchCollection
-
+    def _serverless(self) -> ports.OpenSearchIndexes:
         settings, address = self._settings, urlsplit(self._settings.address("index"))
 
-        def collection(endpoint: str, generation: str, own_ids: str) -> SearchCollection:
+        def collection(endpoint: str, generation: str, own_ids: str) -> ports.SearchCollection:
             def client() -> Any:
                 from opx_aws.opensearch import serverless_client
 
                 return serverless_client(endpoint, timeout=settings.search_timeout, session=self._clients.session)
 
-            return SearchCollection.of_generation(client, generation, own_ids)
+            return ports.SearchCollection.of_generation(client, generation, own_ids)
 
         endpoint = f"https://{address.netloc}" if address.netloc else settings.search_endpoint
         own = collection(endpoint, settings.search_generation, settings.search_own_ids)
@@ -118,11 +97,9 @@ class AwsPorts(VendorPorts):
             following = settings.next_search_endpoint, settings.next_search_generation, settings.next_search_own_ids
             collections[settings.next_search_collection] = collection(*following)
         name = address.path.strip("/") or settings.search_index
-        return OpenSearchIndexes(collections, name, timeout=settings.search_timeout)
+        return ports.OpenSearchIndexes(collections, name, timeout=settings.search_timeout)
 
-    def _node(self) -> OpenSearchIndexes:
-        from opx_aws.ports import NODE_SETTLING_SECONDS, OpenSearchIndexes, SearchCollection
-
+    def _node(self) -> ports.OpenSearchIndexes:
         address, timeout = urlsplit(self._settings.address("index")), self._settings.search_timeout
         try:
             port = address.port or 9200
@@ -138,8 +115,9 @@ class AwsPorts(VendorPorts):
             user = (unquote(address.username), unquote(address.password or "")) if address.username else None
             return node_client(f"{scheme}://{address.hostname}:{port}", user, timeout=timeout)
 
-        node = SearchCollection(client, engine="lucene", settling_seconds=NODE_SETTLING_SECONDS)  # which every node has
-        return OpenSearchIndexes({"": node}, address.path.strip("/"), timeout=timeout, is_node=True)
+        # Every node has Lucene.
+        node = ports.SearchCollection(client, engine="lucene", settling_seconds=ports.NODE_SETTLING_SECONDS)
+        return ports.OpenSearchIndexes({"": node}, address.path.strip("/"), timeout=timeout, is_node=True)
 
     def new_embedder(
         self, model: str, dimension: int, limits: MutableMapping[str, SpeedLimit], embeddings: Callable[[], Table]

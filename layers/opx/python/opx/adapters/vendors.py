@@ -9,26 +9,9 @@ from opx import plugins
 from opx.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    from opx import ports
     from opx.ingestion.indexing.editions import IndexService
-    from opx.ports import (
-        ChatModel,
-        ChunkCopies,
-        Clock,
-        Embedder,
-        IndexSync,
-        ObjectStore,
-        Reranker,
-        SearchEngine,
-        Storage,
-        Table,
-        Tables,
-        WorkQueue,
-    )
-    from opx.ports.bulk import BatchEmbedder, BulkRunner
-    from opx.ports.models import ImageDescriber, Ocr
-    from opx.ports.queues import Functions
-    from opx.ports.sources import Secrets
-    from opx.ports.telemetry import MetricReader, TelemetryStores
+    from opx.ports import bulk, models, queues, sources, telemetry
     from opx.runtime.speed_limit import SpeedLimit
     from opx.settings import Settings
 
@@ -40,46 +23,34 @@ class VendorPorts(Protocol):
     def load(self) -> None:
         """Imports the code that queries need. Opens no connection and needs no credentials."""
 
-    def tables(self) -> Tables: ...
+    def tables(self) -> ports.Tables: ...
+    def storage(self) -> ports.Storage: ...
+    def work(self) -> ports.WorkQueue: ...
 
-    def storage(self) -> Storage: ...
-
-    def work(self) -> WorkQueue: ...
-
-    def secrets(self, *, of_sources: bool) -> Secrets:
+    def secrets(self, *, of_sources: bool) -> sources.Secrets:
         """Those that sources may name, or all of them by their full names."""
 
-    def functions(self) -> Functions: ...
-
+    def functions(self) -> queues.Functions: ...
     def indexes(self) -> IndexService: ...
 
     def new_embedder(
-        self, model: str, dimension: int, limits: MutableMapping[str, SpeedLimit], embeddings: Callable[[], Table]
-    ) -> Embedder:
+        self, model: str, dimension: int, limits: MutableMapping[str, SpeedLimit], embeddings: Callable[[], ports.Table]
+    ) -> ports.Embedder:
         """Calls a model within its limit of `limits`, which all workers share by the table."""
 
-    def batch_embedder(self, model: str, dimension: int) -> BatchEmbedder | None:
+    def batch_embedder(self, model: str, dimension: int) -> bulk.BatchEmbedder | None:
         """None for a model without one."""
 
-    def bulk_runner(self) -> BulkRunner: ...
-
-    def new_chat(self, model: str) -> ChatModel: ...
-
-    def new_reranker(self, model: str) -> Reranker: ...
-
-    def ocr(self) -> Ocr: ...
-
-    def describer(self) -> ImageDescriber: ...
-
-    def managed_engine(self) -> SearchEngine: ...
-
-    def copies_of(self, store: ObjectStore) -> ChunkCopies: ...
-
-    def index_sync(self) -> IndexSync: ...
-
-    def telemetry_stores(self) -> TelemetryStores: ...
-
-    def metric_reader(self) -> MetricReader: ...
+    def bulk_runner(self) -> bulk.BulkRunner: ...
+    def new_chat(self, model: str) -> ports.ChatModel: ...
+    def new_reranker(self, model: str) -> ports.Reranker: ...
+    def ocr(self) -> models.Ocr: ...
+    def describer(self) -> models.ImageDescriber: ...
+    def managed_engine(self) -> ports.SearchEngine: ...
+    def copies_of(self, store: ports.ObjectStore) -> ports.ChunkCopies: ...
+    def index_sync(self) -> ports.IndexSync: ...
+    def telemetry_stores(self) -> telemetry.TelemetryStores: ...
+    def metric_reader(self) -> telemetry.MetricReader: ...
 
     def account(self) -> Any:
         """The vendor's account: the address of a deployed API, and the signature of its requests."""
@@ -88,7 +59,7 @@ class VendorPorts(Protocol):
         """An operator's access to the deployed system; `connect` makes a client of its HTTP API."""
 
 
-def vendor(name: str) -> Callable[[Settings, Clock, Mapping[str, Any]], VendorPorts]:
+def vendor(name: str) -> Callable[[Settings, ports.Clock, Mapping[str, Any]], VendorPorts]:
     """The class of the vendor with this backend or scheme of an address, an entry point of `opx.adapters`. Raises
     `MissingExtraError` if its distribution isn't installed."""
     provided = plugins.load(plugins.ADAPTERS, name, type)
